@@ -1,0 +1,15 @@
+"""The output embedding of neural language models: a course and a laboratory.
+
+Importing the package is light; torch and friends are imported by the modules that need them.
+"""
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name):
+    """`course_lib.attach`, imported only when it is asked for."""
+    if name == "attach":
+        from course_lib.attach import attach
+
+        return attach
+    raise AttributeError(f"module 'course_lib' has no attribute {name!r}")

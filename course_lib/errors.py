@@ -1,0 +1,16 @@
+"""Errors written for the reader: what is wrong, where, and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CourseError(Exception):
+    """Something the reader can mend. The command line prints it without a traceback (exit 2)."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> CourseError:
+    """The error for a name that does not exist, listing near matches, else what exists."""
+    known = sorted(known)
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known) or 'none'}"
+    return CourseError(f"unknown {kind} {name!r}; {hint}")
