@@ -1,0 +1,187 @@
+"""A corpus: three splits of word ids, the words they stand for, and where they came from."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from course_lib.errors import CourseError
+
+SPLITS = ("train", "valid", "test")
+EOS, UNK = "<eos>", "<unk>"
+
+
+@dataclass
+class Corpus:
+    """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
+
+    Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
+    test. `sha256` holds, by split, the digest of the text that was read.
+    """
+
+    name: str
+    words: list[str]
+    train: torch.Tensor = field(repr=False)
+    valid: torch.Tensor = field(repr=False)
+    test: torch.Tensor = field(repr=False)
+    sha256: dict[str, str] = field(default_factory=dict, repr=False)
+    licence: str = "unknown"
+    source: str = "unknown"
+
+    def __post_init__(self):
+        for split in SPLITS:
+            if not len(getattr(self, split)):
+                raise CourseError(f"corpus {self.name}: the {split} split is empty")
+
+    def __len__(self) -> int:
+        """N, the size of the vocabulary."""
+        return len(self.words)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """word -> id"""
+        return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def counts(self) -> torch.Tensor:
+        """How often each word occurs in train, (N,) int64."""
+        return torch.bincount(self.train, minlength=len(self.words))
+
+    @property
+    def eos(self) -> int:
+        """Id of the line end."""
+        return self.index[EOS]
+
+    @property
+    def unk(self) -> int | None:
+        """Id of the unknown word, None where the vocabulary has none."""
+        return self.index.get(UNK)
+
+    def encode(self, text: str, where: str = "text") -> torch.Tensor:
+        """Ids of the words in `text`, every line end one `<eos>`; (n,) int64.
+
+        A word outside the vocabulary becomes `<unk>`, or is a `CourseError` that names `where`
+        and the line if the vocabulary has no `<unk>`.
+        """
+        ids = []
+        for number, line in enumerate(lines(text), start=1):
+            for word in line.split():
+                i = self.index.get(word, self.unk)
+                if i is None:
+                    raise CourseError(
+                        f"{where}, line {number}: the word {word!r} is not among the "
+                        f"{len(self.words):,} words of {self.name}, which has no {UNK}"
+                    )
+                ids.append(i)
+            if line.endswith("\n"):
+                ids.append(self.eos)
+        return torch.tensor(ids, dtype=torch.int64)
+
+    def decode(self, ids: torch.Tensor | list[int]) -> str:
+        """The words of `ids` separated by blanks; `<eos>` ends a line."""
+        rows = [[]]
+        for i in torch.as_tensor(ids).flatten().tolist():
+            if i == self.eos:
+                rows.append([])
+            else:
+                rows[-1].append(self.words[i])
+        return "\n".join(" ".join(row) for row in rows)
+
+    def describe(self) -> dict:
+        """Figures and origin, ready for JSON."""
+        share = self.counts.double() / len(self.train)
+        return {
+            "name": self.name,
+            "words": len(self.words),
+            **{f"{split} tokens": len(getattr(self, split)) for split in SPLITS},
+            "unknown share": float(share[self.unk]) if self.unk is not None else 0.0,
+            "unigram entropy (nats)": float(-torch.xlogy(share, share).sum()),
+            "licence": self.licence,
+            "source": self.source,
+            "sha256": dict(self.sha256),
+        }
+
+    def small(
+        self, train: int = 20_000, valid: int = 2_000, test: int = 2_000, words: int = 500
+    ) -> "Corpus":
+        """The first tokens of each split and the most frequent words of that, others `<unk>`."""
+        wanted = zip(SPLITS, (train, valid, test), strict=True)
+        ids = {split: getattr(self, split)[:n] for split, n in wanted}
+        kept, ids = keep_frequent(self.words, ids, words)
+        small = Corpus(f"{self.name} (small)", kept, **ids, licence=self.licence)
+        small.source = f"the beginning of each split of {self.name}"
+        small.sha256 = {split: digest(small.decode(ids[split])) for split in SPLITS}
+        return small
+
+
+def digest(text: str | bytes) -> str:
+    """SHA-256 of a text, hexadecimal."""
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def lines(text: str) -> Iterator[str]:
+    """The lines of a text with their line ends; only `\\n` and `\\r\\n` end a line."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def from_texts(name: str, texts: Mapping[str, str], words: int | None = None, **origin) -> Corpus:
+    """A corpus of three texts; with `words`, the rarest words become `<unk>` (N <= words)."""
+    index: dict[str, int] = {}
+    ids = {split: encode_growing(texts[split], index) for split in SPLITS}
+    vocabulary = list(index)
+    if words is not None:
+        vocabulary, ids = keep_frequent(vocabulary, ids, words)
+    return Corpus(name, vocabulary, **ids, **origin)
+
+
+def encode_growing(text: str, index: dict[str, int], block: int = 1 << 22) -> torch.Tensor:
+    """Ids of a text, new words entering `index`; in blocks of characters, so memory stays small."""
+    if text and not text.endswith("\n"):
+        text += "\n"
+    parts, start = [np.empty(0, np.int64)], 0
+    while start < len(text):
+        end = text.find("\n", start + block) + 1 or len(text)
+        tokens = text[start:end].replace("\n", f" {EOS} ").split()
+        for word in dict.fromkeys(tokens):
+            index.setdefault(word, len(index))
+        parts.append(np.fromiter(map(index.__getitem__, tokens), np.int64, len(tokens)))
+        start = end
+    return torch.from_numpy(np.concatenate(parts))
+
+
+def keep_frequent(
+    words: list[str], ids: Mapping[str, torch.Tensor], size: int
+) -> tuple[list[str], dict[str, torch.Tensor]]:
+    """Cap the vocabulary at `size` words: `<eos>`, `<unk>` and the most frequent in train.
+
+    Other words become `<unk>`; words that no longer occur are dropped and ids given anew in order
+    of first appearance. Among equal counts the word that appeared first is kept.
+    """
+    if size < 3:
+        raise CourseError(f"a vocabulary of {size} words is too small; at least 3 are needed")
+    counts = torch.bincount(ids["train"], minlength=len(words)).tolist()
+    used = np.unique(torch.cat(list(ids.values())).numpy()).tolist()
+    if len({words[i] for i in used} | {EOS}) > size:
+        common = [i for i in used if words[i] not in (EOS, UNK)]
+        kept = {words[i] for i in sorted(common, key=lambda i: -counts[i])[: size - 2]} | {EOS}
+    else:
+        kept = set(words)
+    table: dict[str, int] = {}
+    merged = np.array([table.setdefault(w if w in kept else UNK, len(table)) for w in words])
+    mapped = {split: merged[x.numpy()] for split, x in ids.items()}
+    present, first = np.unique(np.concatenate(list(mapped.values())), return_index=True)
+    order = present[np.argsort(first)]
+    renumber = np.zeros(len(table), np.int64)
+    renumber[order] = np.arange(len(order))
+    names = list(table)
+    vocabulary = [names[i] for i in order]
+    if EOS not in vocabulary:
+        vocabulary.append(EOS)
+    return vocabulary, {split: torch.from_numpy(renumber[x]) for split, x in mapped.items()}
