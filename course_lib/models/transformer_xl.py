@@ -1,0 +1,182 @@
+"""Transformer-XL: a causal Transformer with relative positions and a memory of past segments.
+
+Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", 2019,
+section 3.2 and 3.3, and the settings of its released code (u and v shared by all layers, no bias in
+the projections of the attention, dropout on input, positions, sublayers and output).
+"""
+
+import copy
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_lib.errors import CourseError
+
+
+def sinusoids(distances: Tensor, size: int) -> Tensor:
+    """R: (S,) distances in tokens -> (S, size), the sines, then the cosines, of size/2 frequencies.
+
+    R_{i-j} = [sin((i-j) ω_1) … cos((i-j) ω_1) …], ω_k = 10000^{-2(k-1)/size}.
+    """
+    steps = torch.arange(0, size, 2, device=distances.device, dtype=distances.dtype)
+    angles = torch.outer(distances, torch.exp(steps * (-math.log(10000) / size)))
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+class RelativeAttention(nn.Module):
+    """Attention of T queries to S = M + T keys whose positions enter as distances only.
+
+    For query i, key j ≤ i (both counted from the oldest key) and each head
+
+        score_ij = ((q_i + u)ᵀ k_j + (q_i + v)ᵀ W_R R_{i-j}) / √head_size        (Dai et al., 3.3)
+
+    with the content bias u and the position bias v (heads, head_size) handed in.
+    """
+
+    def __init__(self, size: int, heads: int, head_size: int, dropout: float):
+        super().__init__()
+        self.heads, self.head_size, self.dropout = heads, head_size, dropout
+        inner = heads * head_size
+        self.query = nn.Linear(size, inner, bias=False)
+        self.key_value = nn.Linear(size, 2 * inner, bias=False)
+        self.position = nn.Linear(size, inner, bias=False)
+        self.output = nn.Linear(inner, size, bias=False)
+
+    def forward(self, x: Tensor, past: Tensor, positions: Tensor, mask: Tensor, u, v) -> Tensor:
+        """x (T, B, d); past (S, B, d) ends with x; positions (S+1, d); mask (T, S) -> (T, B, d).
+
+        `positions` holds a row of zeros, then R for the distances S-1 … 0. With that first row the
+        paper's shift from (query, distance) to (query, key) is a view: entry (i, j) lies S i + j + T
+        places into a query-by-(S+1) block, so nothing is copied; what wraps round, j > i, is masked.
+        """
+        (T, B, _), S, H, K = x.shape, len(past), self.heads, self.head_size
+        q = self.query(x).view(T, B, H, K).permute(2, 1, 0, 3)  # (H, B, T, K)
+        k, v_ = self.key_value(past).view(S, B, 2, H, K).permute(2, 3, 1, 0, 4)  # (H, B, S, K)
+        r = self.position(positions).view(S + 1, H, K).permute(1, 2, 0)  # (H, K, S+1)
+        scale = K**-0.5
+        content = ((q + u[:, None, None]) * scale).reshape(H * B, T, K)
+        position = ((q + v[:, None, None]) * scale).reshape(H, B * T, K)
+        shifted = torch.bmm(position, r).view(H * B, T * (S + 1))[:, T:].view(H * B, T, S)
+        scores = torch.baddbmm(shifted, content, k.reshape(H * B, S, K).mT)
+        weights = F.dropout(scores.add_(mask).softmax(-1), self.dropout, self.training)
+        mixed = torch.bmm(weights, v_.reshape(H * B, S, K))
+        return self.output(mixed.view(H, B, T, K).permute(2, 1, 0, 3).reshape(T, B, H * K))
+
+
+class Layer(nn.Module):
+    """Attention, then a two-layer ReLU network, each with dropout, a residual and layer norm.
+
+    The norm follows the residual sum (the paper), or comes before the sublayer (`pre_norm`).
+    """
+
+    def __init__(self, size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm):
+        super().__init__()
+        self.pre_norm, self.dropout = pre_norm, nn.Dropout(dropout)
+        self.attention = RelativeAttention(size, heads, head_size, attention_dropout)
+        self.attention_norm, self.feedforward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.feedforward = nn.Sequential(
+            nn.Linear(size, feedforward), nn.ReLU(), nn.Dropout(dropout),
+            nn.Linear(feedforward, size),
+        )  # fmt: skip
+
+    def forward(self, past: Tensor, T: int, *positions) -> Tensor:
+        """past (S, B, d), the memory and then the T inputs of this segment -> outputs (T, B, d)."""
+        x = past[-T:]
+        if self.pre_norm:
+            past = self.attention_norm(past)
+            x = x + self.dropout(self.attention(past[-T:], past, *positions))
+            return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+        x = self.attention_norm(x + self.dropout(self.attention(x, past, *positions)))
+        return self.feedforward_norm(x + self.dropout(self.feedforward(x)))
+
+
+class TransformerXL(nn.Module):
+    """`layers` layers of relative attention over the current segment and `memory` tokens before it.
+
+    encoder(x, state) -> hidden, state, time-major. The state is a tuple with one tensor a layer,
+    (at most `memory`, B, input_size): the layer's latest inputs, oldest first; None to start. The
+    caller detaches it between training steps (the paper's stopped gradient). `memory=0` is a plain
+    causal Transformer with relative positions. Distances above `clamp` count as `clamp`.
+
+    With d = input_size, A = heads · head_size, F = feedforward there are
+    layers · (5 d A + 2 d F + F + 5 d) + 2 A parameters, and 2 d more with `pre_norm`.
+
+    input_scale: multiply the inputs by √d, as the paper does with its word vectors.
+    init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
+    Raises CourseError if input_size is odd or a size is out of range.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        layers: int = 4,
+        heads: int = 10,
+        head_size: int = 41,
+        feedforward: int = 2100,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        memory: int = 150,
+        clamp: int | None = None,
+        input_scale: bool = True,
+        init: float = 0.02,
+        pre_norm: bool = False,
+    ):
+        super().__init__()
+        if input_size % 2:
+            raise CourseError(
+                f"TransformerXL needs an even input_size, since half of a position's vector are "
+                f"sines and half cosines; got {input_size}"
+            )
+        self.input_size = self.output_size = input_size
+        self.memory, self.clamp = _checked(memory, clamp)
+        self.scale = math.sqrt(input_size) if input_scale else 1.0
+        self.dropout = nn.Dropout(dropout)
+        self.content_bias = nn.Parameter(torch.empty(heads, head_size))
+        self.position_bias = nn.Parameter(torch.empty(heads, head_size))
+        self.layers = nn.ModuleList(
+            Layer(input_size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm)
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(input_size) if pre_norm else nn.Identity()
+        self.reset_parameters(init)
+
+    def reset_parameters(self, init: float) -> None:
+        for name, parameter in self.named_parameters():
+            if name.endswith("norm.weight"):
+                nn.init.normal_(parameter, 1.0, init)
+            elif name.endswith(".bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.normal_(parameter, 0.0, init)
+
+    def with_memory(self, memory: int, clamp: int | None = None) -> "TransformerXL":
+        """The same encoder, parameters shared, that remembers `memory` tokens: for evaluation."""
+        other = copy.copy(self)
+        other.memory, other.clamp = _checked(memory, clamp)
+        return other
+
+    def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None):
+        """x (T, B, d), state of `len(layers)` tensors or None -> hidden (T, B, d), new state."""
+        T, B, d = x.shape
+        if state is None:
+            state = tuple(x.new_empty(0, B, d) for _ in self.layers)
+        S = len(state[0]) + T
+        distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=x.dtype)
+        positions = sinusoids(distances.clamp(max=self.clamp or S), d)
+        positions = self.dropout(F.pad(positions, (0, 0, 1, 0)))
+        mask = x.new_full((T, S), -math.inf).triu(S - T + 1)
+        x = self.dropout(x * self.scale)
+        remembered = []
+        for layer, memory in zip(self.layers, state, strict=True):
+            past = torch.cat([memory, x])
+            remembered.append(past[max(0, S - self.memory) :])
+            x = layer(past, T, positions, mask, self.content_bias, self.position_bias)
+        return self.dropout(self.norm(x)), tuple(remembered)
+
+
+def _checked(memory: int, clamp: int | None) -> tuple[int, int | None]:
+    if memory < 0 or (clamp is not None and clamp < 1):
+        raise CourseError(f"memory must be ≥ 0 and clamp ≥ 1 token; got {memory} and {clamp}")
+    return memory, clamp
