@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 def __getattr__(name):
     """`course_lib.attach`, imported only when it is asked for."""
     if name == "attach":
-        from course_lib.attach import attach
+        from course_lib.attachment import attach
 
         return attach
     raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
