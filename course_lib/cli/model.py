@@ -1,0 +1,109 @@
+"""`python -m course_lib score | next | generate CHECKPOINT "text"`."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CHECKPOINT = typer.Argument(help="A result folder, or a checkpoint file in one.")
+PROMPT = typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
+JSON = typer.Option("--json", help="Print JSON instead of a table.")
+
+Checkpoint = Annotated[Path, CHECKPOINT]
+Prompt = Annotated[str, PROMPT]
+Json = Annotated[bool, JSON]
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the commands that question a trained model."""
+    app.command("score")(score)
+    app.command("next")(next_words)
+    app.command("generate")(generate)
+
+
+def score(
+    checkpoint: Checkpoint,
+    text: Annotated[str, typer.Argument(help="The text; its first word is predicted from <eos>.")],
+    as_json: Json = False,
+) -> None:
+    """How probable a text is: each word's probability given those before it, and the perplexity."""
+    from course_lib.evaluation import generation
+
+    model, corpus = _load(checkpoint, text)
+    result = generation.score(model, corpus, text)
+    nats = [-x for x in result.log_prob.tolist()]
+    if as_json:
+        rows = [{"word": w, "nats": n} for w, n in zip(result.words, nats, strict=True)]
+        return _print_json(words=rows, perplexity=result.perplexity)
+    rows = zip(result.words, map(math.exp, (-n for n in nats)), nats, strict=True)
+    _print_table(("word", "probability", "nats"), list(rows))
+    print(f"\nperplexity {result.perplexity:,.2f} over {len(nats)} words")
+
+
+def next_words(
+    checkpoint: Checkpoint,
+    prompt: Prompt = "",
+    top: Annotated[int, typer.Option(min=1, help="How many words to list.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """The likeliest next words after a prompt, with their probabilities."""
+    from course_lib.evaluation import generation
+
+    model, corpus = _load(checkpoint, prompt)
+    found = generation.continuations(model, corpus, prompt, top)
+    if as_json:
+        return _print_json(prompt=prompt, next=[pair._asdict() for pair in found])
+    _print_table(("word", "probability"), found)
+
+
+def generate(
+    checkpoint: Checkpoint,
+    prompt: Prompt = "",
+    length: Annotated[int, typer.Option(min=1, help="Words to write.")] = 50,
+    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest words only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the likeliest words that hold this mass.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Continue a prompt, one drawn word after the other."""
+    from course_lib.evaluation import generation
+
+    model, corpus = _load(checkpoint, prompt)
+    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    text = generation.generate(model, corpus, prompt, length, **settings)
+    if as_json:
+        return _print_json(prompt=prompt, text=text, length=length, **settings)
+    print(f"{prompt} {text}".strip(" "))
+
+
+def _load(checkpoint: Path, text: str):
+    """Model and corpus of a checkpoint; says which words of `text` it will read as <unk>."""
+    from course_lib.evaluation.generation import unknown_words
+    from course_lib.experiments import load_checkpoint
+
+    model, corpus, _ = load_checkpoint(checkpoint)
+    missing = unknown_words(corpus, text)
+    if missing and corpus.unk is not None:
+        print(f"not in the vocabulary, read as <unk>: {', '.join(missing)}", file=sys.stderr)
+    return model, corpus
+
+
+def _print_json(**values) -> None:
+    print(json.dumps(values, ensure_ascii=False, indent=2))
+
+
+def _print_table(names: tuple[str, ...], rows: list[tuple]) -> None:
+    """word, probability with a bar of 20 blocks for 1, and further numbers."""
+    width = max(len(names[0]), *(len(row[0]) for row in rows))
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    print(f"{names[0]:<{width}}  {names[1]:>11}", *(f"{name:>7}" for name in names[2:]))
+    for word, probability, *more in rows:
+        bar = block * round(20 * probability)
+        numbers = "".join(f" {number:7.2f}" for number in more)
+        print(f"{word:<{width}}  {probability:11.4%}{numbers}  {bar}".rstrip())

@@ -1,0 +1,175 @@
+"""What a trained language model says: the probability of a text, its next word, a text of its own.
+
+Everything starts from `<eos>`, the line end before the first word, carries the state, and computes
+log-probabilities in float32 (natural logarithms, so nats) whatever the training precision was.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from course_lib.data import Corpus
+from course_lib.errors import CourseError
+from course_lib.models import LanguageModel
+
+CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
+
+
+@dataclass(frozen=True)
+class Score:
+    """A text's words and log P(word | everything before it), in nats."""
+
+    words: list[str]
+    log_prob: Tensor  # (n,)
+
+    @property
+    def perplexity(self) -> float:
+        """exp(−mean log P)."""
+        return math.exp(-self.log_prob.double().mean().item())
+
+
+class Continuation(NamedTuple):
+    word: str
+    probability: float
+
+
+def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
+    """The log-probability of every word of `text`; a line end in it is the word `<eos>`.
+
+    Raises CourseError for an empty text, or for a word outside a vocabulary without `<unk>`.
+    """
+    ids = encode(corpus, text)
+    if not len(ids):
+        raise CourseError("there is nothing to score: the text has no words")
+    with reading(model):
+        tables = _tables(model, torch.cat([torch.tensor([corpus.eos]), ids[:-1]]))
+        found = [
+            table.gather(1, target[:, None].to(table.device))[:, 0]
+            for (table, _), target in zip(tables, ids.split(CONTEXT), strict=True)
+        ]
+    return Score([corpus.words[i] for i in ids], torch.cat(found).cpu())
+
+
+def continuations(
+    model: LanguageModel, corpus: Corpus, prompt: str = "", k: int = 10
+) -> list[Continuation]:
+    """The k likeliest words after `prompt` and their probabilities, likeliest first."""
+    if k < 1:
+        raise CourseError(f"at least 1 continuation must be asked for, not {k}")
+    with reading(model):
+        log_prob, _ = _after(model, corpus, prompt)
+    top = log_prob.topk(min(k, len(log_prob)))
+    pairs = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
+    return [Continuation(corpus.words[i], p) for i, p in pairs]
+
+
+def generate(
+    model: LanguageModel,
+    corpus: Corpus,
+    prompt: str = "",
+    length: int = 50,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> str:
+    """`length` words after `prompt`, drawn one by one from `kept(…)`; `<eos>` ends a line.
+
+    The draws come from a generator of its own: the same seed gives the same text and nothing else
+    of the program's randomness moves. `top_k=1` takes the likeliest word each time.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    drawn: list[int] = []
+    with reading(model):
+        log_prob, state = _after(model, corpus, prompt)
+        for _ in range(length):
+            probability = kept(log_prob, temperature, top_k, top_p)
+            drawn.append(torch.multinomial(probability, 1, generator=generator).item())
+            [(table, state)] = _tables(model, torch.tensor(drawn[-1:]), state)
+            log_prob = table[-1].cpu()
+    return corpus.decode(drawn)
+
+
+def kept(
+    log_prob: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """The distribution to draw from: log_prob (N,) -> probabilities (N,), summing to 1.
+
+    P^(1/temperature) renormalised; of that only the `top_k` likeliest words (Fan et al. 2018),
+    then only the smallest set of likeliest words that holds the mass `top_p` (Holtzman et al.
+    2020), renormalised again. Raises CourseError for settings out of range.
+    """
+    if not temperature > 0:
+        raise CourseError(
+            f"temperature must be above 0, not {temperature}; for the likeliest word use top_k=1"
+        )
+    if top_k is not None and top_k < 1:
+        raise CourseError(f"top_k must be at least 1, not {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise CourseError(f"top_p must be above 0 and at most 1, not {top_p}")
+    probability, words = (log_prob / temperature).softmax(-1).sort(descending=True, stable=True)
+    keep = torch.arange(len(words)) < (top_k or len(words))
+    probability = probability * keep / (probability * keep).sum()
+    if top_p is not None:
+        likelier = probability.cumsum(-1) - probability
+        probability = probability * (likelier < top_p)
+    return torch.zeros_like(probability).scatter(0, words, probability / probability.sum())
+
+
+def encode(corpus: Corpus, text: str) -> Tensor:
+    """Ids (n,) of a reader's text; an unknown word is `<unk>`, or an error with near matches."""
+    missing = unknown_words(corpus, text)
+    if missing and corpus.unk is None:
+        near = get_close_matches(missing[0], corpus.words, n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise CourseError(
+            f"the word {missing[0]!r} is not among the {len(corpus.words):,} words of "
+            f"{corpus.name}, which has no <unk>{hint}"
+        )
+    return corpus.encode(text)
+
+
+def unknown_words(corpus: Corpus, text: str) -> list[str]:
+    """The words of `text` that are not in the vocabulary, each once, in order."""
+    return [word for word in dict.fromkeys(text.split()) if word not in corpus.index]
+
+
+@contextmanager
+def reading(model: LanguageModel) -> Iterator[None]:
+    """Evaluation mode, no gradients, float32; a Transformer remembers at least `CONTEXT` tokens.
+
+    Word by word, a Transformer without memory would see one word at a time.
+    """
+    training, encoder = [m for m in model.modules() if m.training], model.encoder
+    device = next(model.parameters()).device.type
+    model.eval()
+    if hasattr(encoder, "with_memory") and encoder.memory < CONTEXT:
+        model.encoder = encoder.with_memory(CONTEXT, encoder.clamp)
+    try:
+        with torch.no_grad(), torch.autocast(device, enabled=False):
+            yield
+    finally:
+        model.encoder = encoder
+        for module in training:
+            module.training = True
+
+
+def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tuple[Tensor, Any]]:
+    """ids (n,) -> for every `CONTEXT` of them log P of what follows each, (≤ CONTEXT, N), state."""
+    device = next(model.parameters()).device
+    for piece in ids.split(CONTEXT):
+        _, _, hidden, state = model(piece[:, None].to(device), state)
+        yield model.output_layer.log_prob(hidden[:, 0].float()), state
+
+
+def _after(model: LanguageModel, corpus: Corpus, prompt: str) -> tuple[Tensor, Any]:
+    """log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state there."""
+    ids = torch.cat([torch.tensor([corpus.eos]), encode(corpus, prompt)])
+    *_, (table, state) = _tables(model, ids)
+    return table[-1].cpu(), state

@@ -1,0 +1,234 @@
+"""Scoring, next words and generation against the model's own loss and against each other."""
+
+import json
+import math
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from course_lib.cli import model as commands
+from course_lib.data.corpus import from_texts
+from course_lib.errors import CourseError
+from course_lib.evaluation import generation
+from course_lib.evaluation.generation import continuations, encode, generate, kept, score
+from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
+from course_lib.output_layers import FullWords, Softmax
+
+LINES = "the cat sat on the mat\nthe dog <unk> at the cat\na bird sang\n"
+
+
+def corpus_of(text=LINES):
+    return from_texts("animals", {"train": text * 3, "valid": text, "test": text})
+
+
+def build(kind="lstm", corpus=None, memory=0):
+    """A small model with weights large enough for its predictions to differ, dropout included."""
+    torch.manual_seed(0)
+    words = FullWords(len(corpus or corpus_of()), 16, init=1.0)
+    if kind == "lstm":
+        encoder = VariationalLSTM(16, 16, layers=2, dropout=0.3, init=0.5)
+    else:
+        encoder = TransformerXL(16, 2, 2, 8, 32, dropout=0.3, memory=memory, init=0.3)
+    return LanguageModel(words, encoder, Softmax(words))
+
+
+MODELS = {
+    "lstm": build("lstm"),
+    "transformer-xl": build("transformer", memory=100),
+    "transformer": build("transformer", memory=0),
+}
+models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+CORPUS = corpus_of()
+texts = st.lists(st.sampled_from(CORPUS.words), min_size=1, max_size=30).map(" ".join)
+
+
+@models
+def test_score_is_the_loss_of_the_model(model):
+    ids = CORPUS.encode(LINES)
+    model.eval()
+    inputs = torch.cat([torch.tensor([CORPUS.eos]), ids[:-1]])
+    with torch.no_grad():
+        nll = model(inputs[:, None], None, ids[:, None]).nll
+    result = score(model, CORPUS, LINES)
+    assert result.words == [CORPUS.words[i] for i in ids]
+    assert -result.log_prob.mean().item() == pytest.approx(nll.item(), rel=1e-5)
+    assert result.perplexity == pytest.approx(math.exp(nll.item()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lstm", "transformer-xl"])
+def test_a_long_text_is_scored_as_if_read_in_one_piece(name, monkeypatch):
+    whole = score(MODELS[name], CORPUS, LINES * 3).log_prob
+    monkeypatch.setattr(generation, "CONTEXT", 7)
+    torch.testing.assert_close(score(MODELS[name], CORPUS, LINES * 3).log_prob, whole)
+
+
+@models
+@settings(max_examples=10, deadline=None)
+@given(text=texts)
+def test_next_words_are_a_distribution_and_agree_with_score(model, text):
+    found = continuations(model, CORPUS, text, k=1000)
+    probability = {word: p for word, p in found}
+    assert sorted(probability) == sorted(CORPUS.words)
+    assert sum(probability.values()) == pytest.approx(1, abs=1e-5)
+    assert list(probability.values()) == sorted(probability.values(), reverse=True)
+    assert continuations(model, CORPUS, text, k=3) == found[:3]
+    for word in ("cat", "<eos>"):
+        log_prob = score(model, CORPUS, f"{text} {word}").log_prob[-1].item()
+        assert math.exp(log_prob) == pytest.approx(probability[word], rel=1e-4)
+
+
+@models
+def test_greedy_generation_takes_the_likeliest_word_every_time(model):
+    text = generate(model, CORPUS, "the cat", length=12, top_k=1)
+    written = "the cat"
+    for word in text.replace("\n", " <eos> ").split():
+        assert continuations(model, CORPUS, written, k=1)[0].word == word
+        written += f" {word}"
+    assert len(written.split()) == 14
+
+
+def test_the_seed_decides_and_nothing_else_moves():
+    model = MODELS["lstm"]
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = generate(model, CORPUS, "the", length=30, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert generate(model, CORPUS, "the", length=30, seed=1) == first
+    assert generate(model, CORPUS, "the", length=30, seed=2) != first
+    assert len(CORPUS.encode(first)) == 30
+
+
+def test_words_are_drawn_as_often_as_they_are_probable():
+    model = MODELS["lstm"]
+    expected = dict(continuations(model, CORPUS, "the", k=1000))
+    drawn = [generate(model, CORPUS, "the", length=1, seed=seed) for seed in range(400)]
+    for word in ("cat", "dog", "sat"):
+        p = expected[word]
+        assert drawn.count(word) / 400 == pytest.approx(p, abs=4 * math.sqrt(p / 400) + 0.01)
+
+
+@models
+def test_the_model_is_left_as_it_was(model):
+    model.train()
+    model.encoder.eval()
+    before = [m.training for m in model.modules()], model.encoder
+    score(model, CORPUS, "the cat")
+    with pytest.raises(CourseError):
+        generate(model, CORPUS, "the cat", temperature=0)
+    assert ([m.training for m in model.modules()], model.encoder) == before
+    assert torch.is_grad_enabled() and all(p.grad is None for p in model.parameters())
+
+
+def test_probabilities_are_float32_under_autocast():
+    expected = score(MODELS["lstm"], CORPUS, LINES).log_prob
+    with torch.autocast("cpu", torch.bfloat16):
+        found = score(MODELS["lstm"], CORPUS, LINES).log_prob
+    assert found.dtype == torch.float32 and torch.equal(found, expected)
+
+
+log_probs = st.lists(st.floats(-3, 3), min_size=2, max_size=20).map(
+    lambda values: torch.tensor(values).log_softmax(-1)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(log_probs, st.floats(0.2, 5), st.integers(1, 25), st.floats(0.05, 1))
+def test_kept_words_are_the_likeliest_renormalised(log_prob, temperature, top_k, top_p):
+    plain = (log_prob / temperature).softmax(-1)
+    torch.testing.assert_close(kept(log_prob, temperature), plain)
+    by_count = kept(log_prob, temperature, top_k=top_k)
+    assert (by_count > 0).sum() == min(top_k, len(plain))
+    by_mass = kept(log_prob, temperature, top_p=top_p)
+    mass = plain[by_mass > 0]
+    assert mass.sum() >= top_p - 1e-5 and mass.sum() - mass.min() < top_p + 1e-5
+    for found in (by_count, by_mass, kept(log_prob, temperature, top_k, top_p)):
+        assert found.sum().item() == pytest.approx(1, abs=1e-5)
+        chosen, left = plain[found > 0], plain[found == 0]
+        assert not len(left) or chosen.min() >= left.max()
+        torch.testing.assert_close(found[found > 0], chosen / chosen.sum())
+
+
+@pytest.mark.parametrize(
+    "option, message",
+    [
+        ({"temperature": 0.0}, "temperature must be above 0, not 0.0"),
+        ({"top_k": 0}, "top_k must be at least 1, not 0"),
+        ({"top_p": 1.5}, "top_p must be above 0 and at most 1, not 1.5"),
+    ],
+)
+def test_settings_out_of_range_are_refused(option, message):
+    with pytest.raises(CourseError, match=message):
+        kept(torch.zeros(3).log_softmax(-1), **option)
+    with pytest.raises(CourseError, match=message):
+        generate(MODELS["lstm"], CORPUS, "the", length=1, **option)
+
+
+def test_words_outside_the_vocabulary():
+    assert encode(CORPUS, "the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
+    closed = corpus_of(LINES.replace("<unk>", "barked"))
+    message = r"'bark' is not among the 12 words of animals, which has no <unk>; did you mean bark"
+    with pytest.raises(CourseError, match=message):
+        score(build(corpus=closed), closed, "the bark")
+    with pytest.raises(CourseError, match="the text has no words"):
+        score(MODELS["lstm"], CORPUS, "  ")
+    with pytest.raises(CourseError, match="at least 1 continuation"):
+        continuations(MODELS["lstm"], CORPUS, "the", k=0)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run a command of the group on the LSTM, as from a checkpoint named `run`."""
+
+    def load_checkpoint(path):
+        assert str(path) == "run"
+        return MODELS["lstm"], CORPUS, None
+
+    experiments = SimpleNamespace(load_checkpoint=load_checkpoint)
+    monkeypatch.setitem(sys.modules, "course_lib.experiments", experiments)
+    app = typer.Typer()
+    commands.register(app)
+
+    def invoke(command, *arguments):
+        result = CliRunner().invoke(app, [command, "run", *arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result
+
+    return invoke
+
+
+def test_score_command(run):
+    shown = run("score", "the zebra sat")
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["word", "probability", "nats"]
+    assert [line.split()[0] for line in lines[1:4]] == ["the", "<unk>", "sat"]
+    expected = score(MODELS["lstm"], CORPUS, "the zebra sat")
+    assert lines[1].split()[1] == f"{expected.log_prob[0].exp():.4%}"
+    assert lines[-1] == f"perplexity {expected.perplexity:,.2f} over 3 words"
+    assert shown.stderr == "not in the vocabulary, read as <unk>: zebra\n"
+    found = json.loads(run("score", "the cat", "--json").stdout)
+    assert found["perplexity"] == score(MODELS["lstm"], CORPUS, "the cat").perplexity
+    assert [row["word"] for row in found["words"]] == ["the", "cat"]
+
+
+def test_next_command(run):
+    expected = continuations(MODELS["lstm"], CORPUS, "the", 4)
+    lines = run("next", "the", "--top", "4").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [pair.word for pair in expected]
+    assert lines[1].count("█") == round(20 * expected[0].probability)
+    assert len({line.index("%") for line in lines[1:]}) == 1
+    found = json.loads(run("next", "the", "--json").stdout)
+    assert found["next"][:4] == [pair._asdict() for pair in expected]
+
+
+def test_generate_command(run):
+    options = ["--length", "8", "--seed", "3", "--temperature", "0.5", "--top-k", "5"]
+    expected = generate(MODELS["lstm"], CORPUS, "the", 8, 0.5, 5, None, 3)
+    assert run("generate", "the", *options).stdout == f"the {expected}\n"
+    found = json.loads(run("generate", "the", *options, "--json").stdout)
+    assert found["text"] == expected and found["top_k"] == 5 and found["top_p"] is None
