@@ -1,0 +1,55 @@
+"""`python -m course_lib train RECIPE` and `recipes`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name, or a file experiment.json.")],
+    profile: Annotated[str, typer.Option(help="smoke, quick, standard or full.")] = "standard",
+    seed: Annotated[int, typer.Option(help="Initialisation, dropout and shuffling.")] = 1,
+    folder: Annotated[Path | None, typer.Option(help="Default: runs/RECIPE/PROFILE-seedN.")] = None,
+    device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
+    checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
+):
+    """Train a recipe, or go on with it where it was interrupted.
+
+    Under `accelerate launch` or `torchrun` the same command trains on several GPUs.
+    """
+    import json
+
+    from course_lib import experiments
+    from course_lib.errors import CourseError
+
+    if recipe.endswith(".json"):
+        try:
+            plain = json.loads(Path(recipe).read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError) as error:
+            raise CourseError(f"{recipe} is not a readable experiment: {error}") from None
+        experiment = experiments.Experiment.from_dict(plain)
+    else:
+        experiment = experiments.profile(experiments.recipes[recipe], profile, seed)
+    result = experiments.run(
+        experiment, folder, device=device, checkpoint_seconds=checkpoint_seconds
+    )
+    print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
+    for name, value in result.metrics.items():
+        print(f"  {name.replace('_', ' '):<18} {value:,.2f}".removesuffix(".00"))
+    print(f"  result in {result.folder}")
+
+
+def recipes():
+    """List the recipes, with the published row each stands for."""
+    from course_lib import experiments
+
+    width = max(map(len, experiments.recipes))
+    for name, experiment in sorted(experiments.recipes.items()):
+        print(f"{name:<{width}}  {experiment.source}")
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the commands."""
+    app.command()(train)
+    app.command()(recipes)

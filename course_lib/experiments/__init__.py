@@ -1,0 +1,22 @@
+"""Experiments as data, recipes for published rows, runs and their results."""
+
+from course_lib.experiments.experiment import Experiment, Part, part
+from course_lib.experiments.recipes import PROFILES, profile, recipes
+from course_lib.experiments.results import committed_folder, read_result, run_folder
+from course_lib.experiments.run import Result, launch, load_checkpoint, run
+
+__all__ = [
+    "PROFILES",
+    "Experiment",
+    "Part",
+    "Result",
+    "committed_folder",
+    "launch",
+    "load_checkpoint",
+    "part",
+    "profile",
+    "read_result",
+    "recipes",
+    "run",
+    "run_folder",
+]

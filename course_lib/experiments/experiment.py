@@ -1,0 +1,157 @@
+"""An experiment as frozen data that round-trips through JSON, and the model it stands for."""
+
+import inspect
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import torch
+
+from course_lib import data
+from course_lib.errors import CourseError, unknown
+from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
+from course_lib.output_layers import (
+    AugmentedLoss,
+    CrossEntropy,
+    FullWords,
+    LabelSmoothing,
+    Softmax,
+    ZLoss,
+)
+from course_lib.training.optimisation import SCHEDULES, Optimisation
+
+# What a part's name may stand for; a new method is entered here.
+KINDS = {
+    "encoder": (VariationalLSTM, TransformerXL),
+    "words": (FullWords,),
+    "output_layer": (Softmax,),
+    "objective": (CrossEntropy, LabelSmoothing, ZLoss, AugmentedLoss),
+    "schedule": tuple(SCHEDULES.values()),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component by name with its options: `part("VariationalLSTM", units=200)`."""
+
+    kind: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def build(self, role: str, *args):
+        """The object itself; CourseError with near matches for an unknown kind or option."""
+        kinds = {k.__name__: k for k in KINDS[role]}
+        if self.kind not in kinds:
+            raise unknown(role.replace("_", " "), self.kind, kinds)
+        make = kinds[self.kind]
+        known = list(inspect.signature(make).parameters)[len(args) :]
+        for option in self.options:
+            if option not in known:
+                raise unknown(f"option of {self.kind}", option, known)
+        return make(*args, **self.options)
+
+
+def part(kind: str, **options) -> Part:
+    """`Part` with keyword options."""
+    return Part(kind, options)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a training run."""
+
+    name: str
+    corpus: Part
+    encoder: Part
+    words: Part = Part("FullWords")  # options beside N and d
+    size: int = 200  # d
+    tied: bool = True
+    output_layer: Part = Part("Softmax")
+    objectives: tuple[Part, ...] = (Part("CrossEntropy"),)
+    optimisation: Optimisation = field(default_factory=Optimisation)
+    start_from: str | None = None  # the recipe whose final weights this one begins with
+    source: str = ""  # paper, table and row it stands for
+    profile: str = "full"
+    seed: int = 1
+
+    def load_corpus(self) -> data.Corpus:
+        """The corpus, cropped if the options hold `small`."""
+        options = dict(self.corpus.options)
+        small = options.pop("small", None)
+        corpus = data.load(self.corpus.kind, **options)
+        return corpus if small is None else corpus.small(**small)
+
+    def build(self, words: int) -> LanguageModel:
+        """The untrained model for a vocabulary of `words`, drawn from the experiment's seed."""
+        torch.manual_seed(self.seed)
+        encoder = self.encoder.build("encoder", self.size)
+        read = self.words.build("words", words, self.size)
+        write = read if self.tied else self.words.build("words", words, encoder.output_size)
+        objective = sum_of([p.build("objective") for p in self.objectives])
+        return LanguageModel(read, encoder, self.output_layer.build("output_layer", write), objective)
+
+    def to_dict(self) -> dict:
+        """Plain data, ready for JSON."""
+        plain = asdict(self)
+        schedule = self.optimisation.schedule
+        plain["optimisation"]["schedule"] = {
+            "kind": type(schedule).__name__,
+            "options": asdict(schedule),
+        }
+        return _listed(plain)
+
+    @classmethod
+    def from_dict(cls, plain: dict) -> "Experiment":
+        """The inverse of `to_dict`; CourseError for a field that does not exist."""
+        plain = dict(plain)
+        _known("field of an experiment", plain, cls)
+        for name in ("corpus", "encoder", "words", "output_layer"):
+            if name in plain:
+                plain[name] = Part(**plain[name])
+        if "objectives" in plain:
+            plain["objectives"] = tuple(Part(**p) for p in plain["objectives"])
+        settings = dict(plain.get("optimisation", {}))
+        _known("field of the optimisation", settings, Optimisation)
+        if "schedule" in settings:
+            settings["schedule"] = Part(**settings["schedule"]).build("schedule")
+        if "betas" in settings:
+            settings["betas"] = tuple(settings["betas"])
+        return cls(**plain | {"optimisation": Optimisation(**settings)})
+
+    def change(self, **changes) -> "Experiment":
+        """A copy with other fields; a dict changes single settings of the optimisation or a part.
+
+        experiment.change(seed=2, optimisation={"epochs": 3}, encoder={"dropout": 0.5})
+        """
+        _known("field of an experiment", changes, type(self))
+        for name, value in changes.items():
+            if isinstance(value, dict):
+                current = getattr(self, name)
+                if isinstance(current, Part):
+                    changes[name] = Part(current.kind, current.options | value)
+                else:
+                    _known(f"field of the {name}", value, type(current))
+                    changes[name] = replace(current, **value)
+        return replace(self, **changes)
+
+
+def _known(kind: str, names: dict, cls: type) -> None:
+    known = [f.name for f in fields(cls)]
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+
+
+def _listed(value):
+    """Tuples as lists, as JSON will return them."""
+    if isinstance(value, dict):
+        return {k: _listed(v) for k, v in value.items()}
+    return [_listed(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def sum_of(objectives: list):
+    """The sum of one or more objectives."""
+    if not objectives:
+        raise CourseError("an experiment needs at least one objective, such as CrossEntropy")
+    total = objectives[0]
+    for objective in objectives[1:]:
+        total = total + objective
+    return total

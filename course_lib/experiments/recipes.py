@@ -1,0 +1,116 @@
+"""One recipe for every published row that can be trained here, and what each profile changes.
+
+A recipe states how it differs from its base and which table and row of which paper it stands for.
+"""
+
+from course_lib.errors import unknown
+from course_lib.experiments.experiment import Experiment, part
+from course_lib.training import EpochDecay, OneCycle, Optimisation
+
+PROFILES = ("smoke", "quick", "standard", "full")
+
+
+class Recipes(dict):
+    """Recipes by name; an unknown name lists the near matches."""
+
+    def __missing__(self, name):
+        raise unknown("recipe", name, self)
+
+
+recipes = Recipes()
+
+
+def add(base: Experiment | None = None, **fields) -> Experiment:
+    """Enter a recipe: a new one, or `base` with changes."""
+    experiment = Experiment(**fields) if base is None else base.change(**fields)
+    recipes[experiment.name] = experiment
+    return experiment
+
+
+# inan2017, Table 1: 2-layer LSTMs with variational dropout; appendix A for the settings.
+_small = add(
+    name="ptb/vd-lstm-200/baseline",
+    source="inan2017, Table 1, VD-LSTM small, PTB",
+    corpus=part("ptb"),
+    size=200,
+    words=part("FullWords", init=0.1),
+    encoder=part("VariationalLSTM", units=200, layers=2, dropout=0.3, init=0.1),
+    output_layer=part("Softmax", bias=True),
+    tied=False,
+    optimisation=Optimisation(
+        optimizer="sgd",
+        learning_rate=1.0,
+        schedule=EpochDecay(rate=0.9, start=5),
+        epochs=40,  # the paper gives none; by then the rate has fallen to 0.9^36 ≈ 0.02
+        batch=20,
+        length=35,
+        sum_over_steps=True,  # the convention that a rate of 1 and a clip norm of 5 belong to
+        clip=5.0,
+        precision="bf16",
+    ),
+)
+_tied = add(
+    _small,
+    name="ptb/vd-lstm-200/tied",
+    source="inan2017, Table 1, VD-LSTM+RE small, PTB (first session)",
+    tied=True,
+    output_layer=part("Softmax", bias=False),
+)
+add(
+    _tied,
+    name="ptb/vd-lstm-200/tied/second-session",
+    source="inan2017, Table 1, VD-LSTM+RE small, PTB (footnote 4: trained again)",
+    start_from="ptb/vd-lstm-200/tied",
+)
+
+# The course's own model: small enough to degenerate before the reader's eyes.
+add(
+    name="docstrings/transformer-128/tied",
+    source="the course's own, lesson 02",
+    corpus=part("docstrings"),
+    size=128,
+    words=part("FullWords", init=0.1),
+    encoder=part(
+        "TransformerXL", layers=2, heads=4, head_size=32, feedforward=512, dropout=0.0, memory=0
+    ),
+    output_layer=part("Softmax", bias=False),
+    optimisation=Optimisation(
+        optimizer="adamw",
+        learning_rate=3e-3,
+        schedule=OneCycle(rise=0.1),
+        epochs=2,
+        batch=32,
+        length=64,
+        clip=1.0,
+        evaluation_length=64,
+    ),
+)
+
+# What a profile changes in every recipe: the same code at a size for the occasion.
+_SMALL = {"train": 12_000, "valid": 1_500, "test": 1_500, "words": 300}
+_CHANGES = {
+    "smoke": {"corpus": part("docstrings", small=_SMALL), "optimisation": {"epochs": 1}},
+    "quick": {
+        "corpus": part(
+            "docstrings",
+            small={"train": 250_000, "valid": 20_000, "test": 20_000, "words": 10_000},
+        ),
+        "optimisation": {"epochs": 2},
+    },
+    "standard": {},
+    "full": {},
+}
+# Where one recipe wants another size than the common one.
+_OWN = {
+    "docstrings/transformer-128/tied": {"quick": {}},
+}
+
+
+def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
+    """The experiment at the size of a profile; CourseError for an unknown profile."""
+    if name not in PROFILES:
+        raise unknown("profile", name, PROFILES)
+    changes = _OWN.get(experiment.name, {}).get(name, _CHANGES[name])
+    if experiment.start_from is not None and name in ("smoke", "quick"):
+        changes = changes | {"start_from": experiment.start_from}
+    return experiment.change(**changes, profile=name, seed=seed)

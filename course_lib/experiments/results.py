@@ -1,0 +1,104 @@
+"""A result is a folder: the experiment, its figures per epoch, final metrics, provenance."""
+
+import hashlib
+import json
+import platform
+import resource
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from course_lib.data import folders
+from course_lib.errors import CourseError
+from course_lib.experiments.experiment import Experiment
+from course_lib.training.checkpoint import write_json
+
+PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
+
+
+def run_folder(experiment: Experiment) -> Path:
+    """Where a run keeps its checkpoints and its result; ignored by git."""
+    return folders.home() / "runs" / experiment.name / f"{experiment.profile}-seed{experiment.seed}"
+
+
+def committed_folder(experiment: Experiment) -> Path:
+    """Where a result that lessons read is committed."""
+    name = f"{experiment.profile}-seed{experiment.seed}"
+    return folders.home() / "data" / "results" / experiment.name / name
+
+
+def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenance) -> None:
+    """result.json, atomically."""
+    content = {
+        "experiment": experiment.to_dict(),
+        "metrics": metrics,
+        "epochs": epochs,
+        "provenance": provenance,
+    }
+    content["sha256"] = _digest(content)
+    write_json(Path(folder) / "result.json", content)
+
+
+def read_result(folder: Path) -> dict:
+    """The content of a result folder; CourseError if it is missing or was changed by hand."""
+    path = Path(folder) / "result.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CourseError(f"there is no result in {folder}; train it first") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"{path} is not readable JSON ({error}); restore or retrain it") from None
+    if content.get("sha256") != _digest({k: v for k, v in content.items() if k != "sha256"}):
+        raise CourseError(f"{path} does not match its own checksum; it was changed after the run")
+    return content
+
+
+def provenance(corpus, device: torch.device, wall_seconds: float, tokens: int) -> dict:
+    """Where a number comes from: packages, corpus, device, time, memory, tokens seen."""
+    packages = {name: version(name) for name in PACKAGES}
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    cuda = device.type == "cuda"
+    return {
+        "python": platform.python_version(),
+        "packages": packages,
+        "corpus_sha256": corpus.sha256,
+        "device": torch.cuda.get_device_name(device) if cuda else _processor(),
+        "threads": torch.get_num_threads(),
+        "wall_seconds": round(wall_seconds, 1),
+        "peak_memory_mb": round(torch.cuda.max_memory_allocated(device) / 2**20 if cuda else memory),
+        "tokens_seen": tokens,
+    }
+
+
+def _digest(content: dict) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def commit() -> str:
+    """The commit of the code, marked when the library differs from it."""
+    def git(*arguments):
+        done = subprocess.run(
+            ["git", *arguments], cwd=folders.home(), capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--", "course_lib")
+        return git("rev-parse", "HEAD") + (" (library changed since)" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        try:
+            return f"release {version('course-lib')}"
+        except PackageNotFoundError:
+            return "unknown"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {torch.backends.cpu.get_cpu_capability()}"

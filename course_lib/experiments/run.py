@@ -1,0 +1,160 @@
+"""Run an experiment: corpus, model, training, final figures, result folder."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from course_lib.data import Corpus
+from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.experiments import results
+from course_lib.experiments.experiment import Experiment
+from course_lib.experiments.recipes import profile, recipes
+from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
+from course_lib.training.checkpoint import restore
+from course_lib.training.loop import fit
+
+
+@dataclass
+class Result:
+    """What a run leaves: the model at its best epoch and every figure."""
+
+    model: nn.Module
+    corpus: Corpus
+    experiment: Experiment
+    folder: Path
+    epochs: list[dict]
+    metrics: dict
+    provenance: dict
+
+
+def run(
+    experiment: Experiment,
+    folder: Path | None = None,
+    *,
+    callback: Callable[[int, nn.Module], None] | None = None,
+    progress: bool = True,
+    device: str = "auto",
+    checkpoint_seconds: float = 60.0,
+) -> Result:
+    """Train an experiment, or go on with one that was interrupted, and evaluate its best epoch.
+
+    Device, number of processes and their ranks come from accelerate (`accelerate launch`,
+    `torchrun`, or none); `device="cpu"` keeps a GPU out of it. Final figures: validation and test
+    perplexity at batch 1. The folder (default: runs/<recipe>/<profile>-seed<n>) then holds
+    result.json, best.safetensors and last.safetensors.
+    """
+    started = time.perf_counter()
+    accelerator = Accelerator(cpu=device == "cpu")
+    folder = Path(folder) if folder is not None else results.run_folder(experiment)
+    commit = results.commit()
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    if experiment.start_from is not None:
+        _start_from(model, experiment)
+    identity = {"experiment": experiment.to_dict(), "corpus": corpus.sha256}
+    optimisation = experiment.optimisation
+    epochs = fit(
+        model, corpus, optimisation, accelerator, folder=folder, identity=identity,
+        seed=experiment.seed, callback=callback, progress=progress,
+        checkpoint_seconds=checkpoint_seconds,
+    )  # fmt: skip
+    accelerator.wait_for_everyone()
+    tensors, head = read_checkpoint(folder / "best.safetensors")
+    restore(model, tensors, str(folder))
+    model.eval()
+    if (folder / "result.json").exists():  # finished before: its figures and provenance stand
+        done = results.read_result(folder)
+        return Result(
+            model, corpus, experiment, folder, epochs, done["metrics"], done["provenance"]
+        )
+    settings = {"eos": corpus.eos, "length": optimisation.evaluation_length}
+    metrics = {
+        "best_epoch": head["epoch"],
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "valid_perplexity": perplexity(model, corpus.valid, **settings),
+        "test_perplexity": perplexity(model, corpus.test, **settings),
+    }
+    seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
+    tokens = sum(e["tokens"] for e in epochs)
+    source = {"commit": commit} | results.provenance(corpus, accelerator.device, seconds, tokens)
+    source["processes"] = accelerator.num_processes
+    source["last_start_seconds"] = round(time.perf_counter() - started, 1)
+    if accelerator.is_main_process:
+        results.write_result(folder, experiment, epochs, metrics, source)
+    return Result(model, corpus, experiment, folder, epochs, metrics, source)
+
+
+def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
+    """(model, corpus, experiment) of a run folder or of one of its checkpoints.
+
+    Given a folder, its best epoch. CourseError for anything but a checkpoint of this course, or
+    where the corpus at hand is not the one the model was trained on.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "best.safetensors"
+    tensors, head = read_checkpoint(path)
+    identity = head.get("identity", {})
+    if "experiment" not in identity:
+        raise CourseError(f"{path} does not say which experiment it belongs to")
+    experiment = Experiment.from_dict(identity["experiment"])
+    corpus = experiment.load_corpus()
+    if corpus.sha256 != identity["corpus"]:
+        raise CourseError(
+            f"{path} was trained on another version of {corpus.name} (train split "
+            f"{identity['corpus'].get('train', '?')[:12]}…, here {corpus.sha256['train'][:12]}…)"
+        )
+    model = experiment.build(len(corpus))
+    restore(model, tensors, str(path))
+    return model.eval(), corpus, experiment
+
+
+def _start_from(model: nn.Module, experiment: Experiment) -> None:
+    """Begin with the final weights of an earlier recipe at the same profile and seed."""
+    earlier = profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
+    path = results.run_folder(earlier) / "last.safetensors"
+    if not path.exists():
+        raise CourseError(
+            f"{experiment.name} starts from the final weights of {earlier.name}; first run: "
+            f"python -m course_lib train {earlier.name} --profile {experiment.profile} "
+            f"--seed {experiment.seed}"
+        )
+    tensors, head = read_checkpoint(path)
+    if head["epoch"] < earlier.optimisation.epochs:
+        raise CourseError(f"{earlier.name} is only at epoch {head['epoch']}; let it finish first")
+    restore(model, tensors, str(path))
+
+
+def launch(experiment: Experiment, processes: int | None = None, **options) -> Result:
+    """`run`, over all GPUs of this machine when there are several.
+
+    A notebook is one process: for more than one it starts `torchrun` on the same experiment and
+    reads what that leaves. `processes` defaults to the number of GPUs, and 1 without one.
+    """
+    import subprocess
+
+    processes = processes or max(1, torch.cuda.device_count())
+    if processes == 1:
+        return run(experiment, **options)
+    folder = Path(options.get("folder") or results.run_folder(experiment))
+    folder.mkdir(parents=True, exist_ok=True)
+    results.write_json(folder / "experiment.json", experiment.to_dict())
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    command += [str(processes), "-m", "course_lib", "train", str(folder / "experiment.json")]
+    command += ["--folder", str(folder), "--device", options.get("device", "auto")]
+    done = subprocess.run(command)
+    if done.returncode:
+        raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
+    model, corpus, _ = load_checkpoint(folder)
+    content = results.read_result(folder)
+    return Result(
+        model, corpus, experiment, folder,
+        content["epochs"], content["metrics"], content["provenance"],
+    )  # fmt: skip

@@ -1,0 +1,8 @@
+"""Context encoders, and the language model that puts one between two word matrices."""
+
+from course_lib.models.language_model import LanguageModel, Step
+from course_lib.models.lstm import VariationalLSTM
+from course_lib.models.state import detach
+from course_lib.models.transformer_xl import TransformerXL
+
+__all__ = ["LanguageModel", "Step", "TransformerXL", "VariationalLSTM", "detach"]

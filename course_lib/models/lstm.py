@@ -1,0 +1,174 @@
+"""The LSTM with variational dropout (Gal 2015, as inan2017 uses it)."""
+
+import torch
+from torch import Tensor, nn
+
+
+def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """gates (B, 4u) before their nonlinearities, in the order o i f g; cell (B, u).
+
+    c' = σ(f) c + σ(i) tanh(g),  h = σ(o) tanh(c').  Returns h, c'. The definition that the fused
+    recurrence below is tested against.
+    """
+    o, i, f, g = gates.chunk(4, dim=-1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+class _Recurrence(torch.autograd.Function):
+    """All T steps of one layer, with a backward written out.
+
+    Autograd would record about fifteen small operations a step; at batch 20 their bookkeeping
+    costs more than their arithmetic. Here the forward keeps what the backward needs, the factors
+    that do not depend on the recurrence are computed for all steps at once, and the gradients of
+    the weights are one product over all steps. The gates' order o i f g puts the three sigmoids
+    side by side, and the three gates that act through the cell.
+    """
+
+    @staticmethod
+    def forward(ctx, inputs, recurrent, mask, hidden, cell, dtype):
+        """inputs (T, B, 4u): W x + b; recurrent (4u, u); mask (B, u) or None; hidden, cell (B, u).
+
+        Returns masked outputs (T, B, u), last unmasked hidden state and last cell state.
+        `dtype` is the type of the matrix products; the states stay in the type of `cell`.
+        """
+        steps, batch, _ = inputs.shape
+        units = cell.shape[-1]
+        matrix = recurrent.to(dtype).T.contiguous()
+        gates = inputs.to(cell.dtype, copy=True)
+        cells = cell.new_empty(steps + 1, batch, units)
+        cells[0] = cell
+        tanhs = cell.new_empty(steps, batch, units)
+        outputs = cell.new_empty(steps + 1, batch, units, dtype=dtype)
+        outputs[0] = hidden if mask is None else hidden * mask
+        same = dtype == gates.dtype
+        before, after = outputs[:-1].unbind(), outputs[1:].unbind()
+        c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
+        sigmoids, tangents = gates[..., : 3 * units].unbind(), gates[..., 3 * units :].unbind()
+        o, i, f = (gates[..., k * units : (k + 1) * units].unbind() for k in range(3))
+        last = hidden
+        for t, (gate, tanh) in enumerate(zip(gates.unbind(), tanhs.unbind(), strict=True)):
+            if same:
+                gate.addmm_(before[t], matrix)
+            else:
+                gate.add_(before[t] @ matrix)
+            sigmoids[t].sigmoid_()
+            tangents[t].tanh_()
+            torch.mul(f[t], c_before[t], out=c_after[t])
+            c_after[t].addcmul_(i[t], tangents[t])
+            torch.tanh(c_after[t], out=tanh)
+            if mask is None:
+                torch.mul(o[t], tanh, out=after[t])
+            else:
+                last = o[t] * tanh
+                torch.mul(last, mask, out=after[t])
+        if mask is None:
+            last = outputs[steps].to(cell.dtype, copy=True)
+        ctx.save_for_backward(gates, cells, tanhs, outputs, recurrent, mask)
+        ctx.dtype, ctx.input_dtype = dtype, inputs.dtype
+        return outputs[1:], last, cells[steps]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_outputs, grad_last, grad_cell):
+        gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
+        steps, batch, units = tanhs.shape
+        by_gate = gates.view(steps, batch, 4, units)
+        o, i, f, g = by_gate.unbind(2)
+        # Slopes of h towards o and towards c, and of c towards i, f, g, before the nonlinearities
+        # and for all steps at once; the mask rides along where the gradient enters through h.
+        slopes = torch.empty_like(by_gate)
+        to_o, to_i, to_f, to_g = slopes.unbind(2)
+        torch.mul(tanhs, o * (1 - o), out=to_o)
+        torch.mul(g, i * (1 - i), out=to_i)
+        torch.mul(cells[:-1], f * (1 - f), out=to_f)
+        torch.mul(i, 1 - g.square(), out=to_g)
+        to_cell = o * (1 - tanhs.square())
+        matrix = recurrent.to(ctx.dtype)
+        grad_gates = gates.new_empty(steps, batch, 4, units, dtype=ctx.dtype)
+        flat = grad_gates.view(steps, batch, 4 * units)
+        d_outputs = grad_outputs.to(gates.dtype, copy=True)
+        if mask is not None:
+            d_outputs *= mask
+        d_outputs[-1] += grad_last
+        mask_matrix = None if mask is None else mask.to(ctx.dtype)
+        d_cell = grad_cell[:, None].clone()
+        enters, leaves = grad_gates[:, :, 0].unbind(), grad_gates[:, :, 1:].unbind()
+        through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
+        cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
+        flats = flat.unbind()
+        for t in range(steps - 1, -1, -1):
+            d = d_hidden[t]
+            if t < steps - 1:
+                from_next = flats[t + 1] @ matrix
+                d.add_(from_next) if mask is None else d.addcmul_(from_next, mask_matrix)
+            d_cell[:, 0].addcmul_(d, cell_slopes[t])
+            torch.mul(through_h[t], d, out=enters[t])
+            torch.mul(through_c[t], d_cell, out=leaves[t])
+            d_cell[:, 0].mul_(forget[t])
+        d_first = (flats[0] @ matrix).to(gates.dtype)
+        grad_recurrent = flat.flatten(0, 1).T @ outputs[:-1].flatten(0, 1)
+        return (
+            flat.to(ctx.input_dtype),
+            grad_recurrent.to(recurrent.dtype),
+            None,
+            d_first if mask is None else d_first * mask,
+            d_cell[:, 0],
+            None,
+        )
+
+
+class VariationalLSTM(nn.Module):
+    """A stack of LSTM layers with one dropout mask a sequence (inan2017, appendix A).
+
+    The mask of a layer's hidden state serves the layer's own recurrence, the input of the next
+    layer, and at the top the output layer; the input of the first layer has one of its own. Rows
+    of the word matrix are not dropped. Masks are drawn anew at each call in training, the same
+    for all its time steps.
+    """
+
+    def __init__(
+        self, input_size: int, units: int, layers: int = 2, dropout: float = 0.0, init: float = 0.1
+    ):
+        """`dropout`: share of units dropped; `init`: half-width of the uniform distribution."""
+        super().__init__()
+        self.output_size, self.dropout = units, dropout
+        sizes = [input_size] + [units] * layers
+        self.input = nn.ParameterList(nn.Parameter(torch.empty(4 * units, s)) for s in sizes[:-1])
+        self.recurrent = nn.ParameterList(nn.Parameter(torch.empty(4 * units, units)) for _ in sizes[1:])
+        # Two biases that only act as a sum, as in cuDNN and in the published parameter counts.
+        self.input_bias = nn.ParameterList(nn.Parameter(torch.empty(4 * units)) for _ in sizes[1:])
+        self.recurrent_bias = nn.ParameterList(
+            nn.Parameter(torch.empty(4 * units)) for _ in sizes[1:]
+        )
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -init, init)
+
+    def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
+        """x (T, B, input_size), state → hidden (T, B, units), state: ((h, c), …), one a layer.
+
+        The states are unmasked, so that a new sequence may draw new masks; None starts at zero.
+        """
+        autocast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+        dtype = torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        if state is None:
+            zero = x.new_zeros(x.shape[1], self.output_size, dtype=wide)
+            state = ((zero, zero),) * len(self.input)
+        mask = self._mask(x[0])
+        x = x if mask is None else x * mask
+        new_state = []
+        layers = zip(self.input, self.recurrent, self.input_bias, self.recurrent_bias, strict=True)
+        for (weight, recurrent, bias, other_bias), (h, c) in zip(layers, state, strict=True):
+            mask = self._mask(h)
+            inputs = nn.functional.linear(x, weight, bias + other_bias)
+            x, h, c = _Recurrence.apply(inputs, recurrent, mask, h, c, dtype)
+            new_state.append((h, c))
+        return x, tuple(new_state)
+
+    def _mask(self, like: Tensor) -> Tensor | None:
+        """(B, size) of 0 and 1/(1 − p), or None when nothing is dropped."""
+        if not self.training or not self.dropout:
+            return None
+        keep = 1 - self.dropout
+        return torch.empty_like(like).bernoulli_(keep).div_(keep)

@@ -1,0 +1,33 @@
+"""States are nested tuples of tensors, handed in and handed out; these functions walk them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+
+def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """`function` applied to every tensor of a state; None stays None."""
+    if isinstance(state, tuple | list):
+        return tuple(map_state(function, part) for part in state)
+    return function(state) if isinstance(state, Tensor) else state
+
+
+def detach(state: Any) -> Any:
+    """The same state, cut from the graph that made it (truncated backpropagation)."""
+    return map_state(Tensor.detach, state)
+
+
+def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
+    """{"state.0.1": tensor, …}; `unflatten` is its inverse."""
+    if isinstance(state, tuple | list):
+        return {k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()}
+    return {name: state} if isinstance(state, Tensor) else {}
+
+
+def unflatten(tensors: dict[str, Tensor], name: str = "state") -> Any:
+    """The nested tuples that `flatten` took apart; None when there are none of that name."""
+    if name in tensors:
+        return tensors[name]
+    parts = {key[len(name) + 1 :].split(".")[0] for key in tensors if key.startswith(name + ".")}
+    return tuple(unflatten(tensors, f"{name}.{i}") for i in sorted(map(int, parts))) or None

@@ -1,0 +1,272 @@
+"""The chunk kernel: loss and all gradients of any output layer, one block of positions at a time.
+
+Two numbers decide its shape. A softmax over N words of n contexts of size d costs 6 n d N
+operations forward and backward, and the plain formula writes and reads about ten tensors of n N
+numbers. The operations cannot be saved; the tensors can: a block of positions small enough for the
+cache holds its logits, turns them into their gradient, and adds the block's share to the gradients
+of the contexts and of the matrix before the next block overwrites it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from course_lib.output_layers.objectives import Block, CrossEntropy, Objective
+
+IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
+# Logits per block: 16 MB in float32, which a last-level cache can hold; more where launching
+# a kernel costs more than a trip to memory.
+BLOCK = {"cpu": 1 << 22, "cuda": 1 << 27}
+
+
+def chunked_loss(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    *,
+    bias: Tensor | None = None,
+    log_weights: Tensor | None = None,
+    offset: Tensor | None = None,
+    transform: Callable[..., Tensor] | None = None,
+    parameters: tuple[Tensor, ...] = (),
+    objective: Objective | None = None,
+    soft: tuple[Tensor, Tensor] | None = None,
+    gate: Callable[[Tensor, Tensor], Tensor] | None = None,
+    columns: tuple[int, int] | None = None,
+    reduction: str = "mean",
+    block: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The loss of n positions, and its plain cross-entropy part without gradient.
+
+    For cross-entropy and one component the contract is the naive one-liner
+
+        F.cross_entropy(transform(x[:, 0] @ matrix.T + bias + offset * onehot, *parameters), target)
+
+    and in general `objective` of the block's logits, with
+
+        logits (n, K, N) = transform(x @ matrix.T + bias + offset[..., None] * onehot, *parameters)
+        log P (n, N)     = logsumexp_k(log_weights + log_softmax(logits))
+
+    x: (n, K, d); matrix: (N, d), of which `columns` = (first, last + 1) selects a range of words
+    (targets count from its start); target: (n,), `IGNORE` allowed; bias: (N,);
+    log_weights, offset: (n, K); soft: ((n, e), (N, e)), whose product are the soft targets' logits;
+    transform: an elementwise function of logits and `parameters`;
+    gate(gradient (b·K, N), target (b·K,)): the logits' gradient as the rows of `matrix` receive it
+    (the contexts receive the true one); reduction: "mean" over counted targets, "sum", or "none".
+    Under autocast the products are computed in its type, everything else in float32.
+    Returns (loss, nll): scalars, or (n,) with reduction "none", where backward recomputes.
+    Raises ValueError on shapes that do not fit or an unknown reduction.
+    """
+    if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
+        raise ValueError(f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)")
+    if target.shape != x.shape[:1]:
+        raise ValueError(f"target {tuple(target.shape)} must hold one word for each of {len(x)} positions")
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
+    soft_x, soft_matrix = soft if soft is not None else (None, None)
+    first, last = columns or (0, len(matrix))
+    walk = _Walk(objective or CrossEntropy(), transform, gate, slice(first, last), reduction, block)
+    walk.dtype = _product_type(x)
+    walk.differentiate = torch.is_grad_enabled() and reduction != "none"
+    return _ChunkedLoss.apply(
+        walk, target, x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters
+    )
+
+
+def _product_type(x: Tensor) -> torch.dtype:
+    """The type of the matrix products: autocast's, unless the input is in float64."""
+    if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
+        return torch.get_autocast_dtype(x.device.type)
+    return x.dtype
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """Loss forward; the gradients were made in the same walk, or are by a second one."""
+
+    @staticmethod
+    def forward(ctx, walk, target, *tensors):
+        ctx.walk = walk
+        needed = [t is not None and t.requires_grad for t in tensors]
+        counted = target != IGNORE
+        weight = counted.to(_accumulate(tensors[0]))
+        if walk.reduction == "mean":
+            weight = weight / counted.sum().clamp(min=1)
+        grads = walk.buffers(tensors, needed) if walk.differentiate and any(needed) else None
+        loss, nll = walk.run(tensors, target, weight, grads)
+        ctx.mark_non_differentiable(nll)
+        ctx.grads, ctx.needed = grads, needed
+        if grads is None:
+            ctx.save_for_backward(target, weight, *tensors)
+        if walk.reduction == "none":
+            return loss * counted, nll * counted
+        return (loss * weight).sum(), (nll * weight).sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_loss, _):
+        if ctx.grads is None:  # reduction "none": now that each position's weight is known
+            target, weight, *tensors = ctx.saved_tensors
+            grads = ctx.walk.buffers(tensors, ctx.needed)
+            ctx.walk.run(tensors, target, grad_loss * weight, grads)
+            return None, None, *grads
+        # Scaling in place spares a second gradient-sized tensor; a second backward is refused.
+        grads, ctx.grads = ctx.grads, ()
+        if not grads:
+            raise RuntimeError("the chunk kernel's gradients were already used: call forward again")
+        return None, None, *(g if g is None else g.mul_(grad_loss) for g in grads)
+
+
+def _accumulate(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+@dataclass
+class _Walk:
+    """One pass over the positions, with what does not change from block to block."""
+
+    objective: Objective
+    transform: Callable[..., Tensor] | None
+    gate: Callable[[Tensor, Tensor], Tensor] | None
+    columns: slice
+    reduction: str
+    block: int | None
+    dtype: torch.dtype = torch.float32
+    differentiate: bool = True
+
+    def buffers(self, tensors, needed) -> list[Tensor | None]:
+        """Gradients to be filled: zeros like the inputs that need one."""
+        return [torch.zeros_like(t) if n else None for t, n in zip(tensors, needed, strict=True)]
+
+    def run(self, tensors, target, weight, grads) -> tuple[Tensor, Tensor]:
+        """Losses and cross-entropies (n,); fills `grads` with Σ weight · gradient."""
+        with torch.autocast(target.device.type, enabled=False), torch.no_grad():
+            return self._run(tensors, target, weight, grads)
+
+    def _run(self, tensors, target, weight, grads):
+        x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters = tensors
+        n, components, size = x.shape
+        rows, real = matrix[self.columns], _accumulate(x)
+        words = len(rows)
+        product_rows = rows.to(self.dtype)
+        soft_rows = None if soft_matrix is None else soft_matrix[self.columns]
+        step = self.block or max(1, BLOCK.get(x.device.type, BLOCK["cpu"]) // (words * components))
+        # equal blocks: a small rest would cost a whole pass over M's gradient
+        step = max(1, -(-n // max(1, -(-n // step))))
+        scores = x.new_empty(min(step, n) * components, words, dtype=self.dtype)
+        logits = scores if self.dtype == real else torch.empty_like(scores, dtype=real)
+        prob = torch.empty_like(logits)
+        narrow = scores if self.dtype != real else prob
+        losses, nlls = x.new_zeros(n, dtype=real), x.new_zeros(n, dtype=real)
+        for start in range(0, n, step):
+            here = slice(start, min(start + step, n))
+            b = here.stop - here.start
+            m = b * components
+            y = target[here].clamp(min=0)
+            y_k = y.repeat_interleave(components) if components > 1 else y
+            xb = x[here].reshape(m, size)
+            product_x = xb.to(self.dtype)
+            torch.mm(product_x, product_rows.T, out=scores[:m])
+            if logits is not scores:
+                logits[:m].copy_(scores[:m])
+            l = logits[:m]  # noqa: E741 — the papers' letter
+            if bias is not None:
+                l.add_(bias[self.columns])
+            if offset is not None:
+                l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(real))
+            raw = l
+            if self.transform is not None:
+                with torch.enable_grad():
+                    raw = l.detach().requires_grad_()
+                    leaves = [p.detach().requires_grad_() for p in parameters]
+                    bent = self.transform(raw, *leaves)
+                l = bent.detach()  # noqa: E741
+            p = torch.softmax(l, -1, out=prob[:m])
+            # log Z from the likeliest word, whose probability cannot underflow
+            log_z = l.amax(-1) - p.amax(-1).log()
+            soft_logits = None
+            if soft_x is not None:
+                soft_logits = (soft_x[here] @ soft_rows.T).to(real)
+            view = Block(
+                logits=l.view(b, components, words),
+                log_z=log_z.view(b, components),
+                target_logit=l.gather(1, y_k[:, None]).view(b, components),
+                mean_logit=lambda l=l, b=b: l.mean(-1).view(b, components),
+                log_weights=None if log_weights is None else log_weights[here].to(real),
+                soft_logits=soft_logits,
+                target=y,
+            )
+            with torch.enable_grad():
+                loss = self.objective(view)
+            losses[here] = loss.detach()
+            with torch.no_grad():
+                nlls[here] = CrossEntropy()(view)
+            if grads is None:
+                continue
+            self._backward(
+                view, loss, weight[here], grads, here, p, y_k,
+                (raw, bent, leaves) if self.transform is not None else None,
+                product_x, product_rows, narrow[:m], soft_x, soft_rows,
+            )  # fmt: skip
+        return losses, nlls
+
+    def _backward(
+        self, view, loss, weight, grads, here, p, y_k, bent, product_x, product_rows, narrow,
+        soft_x, soft_rows,
+    ):  # fmt: skip
+        """Turn the probabilities `p` (m, N) into the logits' gradient and pass it on."""
+        g_x, g_matrix, g_bias, g_log_weights, g_offset, g_soft_x, g_soft, *g_parameters = grads
+        b, components = view.log_z.shape
+        m, words = p.shape
+        leaves = [view.log_z, view.target_logit, view.log_weights]
+        wanted = ("mean_logit", "logits", "soft_logits")
+        asked = {name: view.used(name) for name in wanted if view.used(name) is not None}
+        leaves += asked.values()
+        slopes = torch.autograd.grad(loss, leaves, torch.ones_like(loss), allow_unused=True)
+        s_z, s_y, s_w, *others = [
+            torch.zeros_like(leaf) if s is None else s
+            for s, leaf in zip(slopes, leaves, strict=True)
+        ]
+        others = dict(zip(asked, others, strict=True))
+        gradient = p.mul_(s_z.reshape(m, 1))
+        if "mean_logit" in others:
+            gradient.add_(others["mean_logit"].reshape(m, 1), alpha=1 / words)
+        gradient.scatter_add_(1, y_k[:, None], s_y.reshape(m, 1))
+        if "logits" in others:
+            gradient.add_(others["logits"].reshape(m, words))
+        w = weight.repeat_interleave(components)[:, None] if components > 1 else weight[:, None]
+        if bent is not None:
+            raw, value, leaves = bent
+            gradient, *g_leaves = torch.autograd.grad(value, [raw, *leaves], gradient.mul_(w))
+            w = torch.ones_like(w)
+            for total, g in zip(g_parameters, g_leaves, strict=True):
+                if total is not None:
+                    total.add_(g)
+        if g_log_weights is not None:
+            g_log_weights[here] = s_w * weight[:, None]
+        if g_offset is not None:
+            g_offset[here] = (gradient.gather(1, y_k[:, None]) * w).view(b, components)
+        # The positions' weights go to the small side of each product: the gradient of the logits
+        # stays in [-1, 1], where half precision has most of its numbers.
+        small = gradient if gradient.dtype == narrow.dtype else narrow.copy_(gradient)
+        if g_x is not None:
+            g_x[here] = ((small @ product_rows).to(w.dtype) * w).view(b, components, -1)
+        if self.gate is not None:
+            gradient = self.gate(gradient, y_k)
+            small = gradient.to(narrow.dtype)
+        if g_matrix is not None:
+            weighted = (product_x * w).to(small.dtype)
+            rows = g_matrix[self.columns]
+            if rows.dtype == small.dtype:
+                rows.addmm_(small.T, weighted)
+            else:
+                rows.add_(small.T @ weighted)
+        if g_bias is not None:
+            g_bias[self.columns].addmv_(gradient.T, w[:, 0])
+        if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
+            g = others["soft_logits"] * weight[:, None]
+            if g_soft_x is not None:
+                g_soft_x[here] = g @ soft_rows
+            if g_soft is not None:
+                g_soft[self.columns].addmm_(g.T, soft_x[here])

@@ -1,0 +1,137 @@
+"""What is minimised, as formulas on one block of positions.
+
+An objective reads a `Block` and returns one loss a position. Most need only three statistics of
+the logits l (b, K, N): log Z, the target's logit and the mean logit. Their gradient with respect
+to all logits then follows from their slopes: s_Z · softmax(l) + s_y · onehot(y) + s_m / N, so the
+kernel never differentiates through a vocabulary-wide tensor. An objective that asks for `logits`,
+`log_prob` or `soft_logits` is differentiated through the block itself: slower, still one block.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+class Block:
+    """b positions, K components, N words, as leaves that objectives are differentiated by."""
+
+    def __init__(self, logits, log_z, target_logit, mean_logit, log_weights, soft_logits, target):
+        self._logits, self._soft_logits = logits, soft_logits
+        self.target = target  # (b,)
+        self.log_z = log_z.requires_grad_()  # (b, K)
+        self.target_logit = target_logit.requires_grad_()  # (b, K)
+        self._mean_logit = mean_logit  # () -> (b, K)
+        if log_weights is None:
+            log_weights = torch.zeros_like(log_z)
+        self.log_weights = log_weights.detach().requires_grad_()  # (b, K)
+
+    @cached_property
+    def mean_logit(self) -> Tensor:
+        """(b, K), the mean over the vocabulary; computed only for those who ask."""
+        return self._mean_logit().requires_grad_()
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """(b, K, N)."""
+        return self._logits.detach().requires_grad_()
+
+    @cached_property
+    def soft_logits(self) -> Tensor:
+        """(b, N): E E_y, the input embedding's view of the target."""
+        return self._soft_logits.detach().requires_grad_()
+
+    @cached_property
+    def log_prob(self) -> Tensor:
+        """(b, N): log of the mixture's probabilities."""
+        return torch.logsumexp(self.log_weights[..., None] + self.logits.log_softmax(-1), dim=1)
+
+    def used(self, name: str) -> Tensor | None:
+        """The leaf `name` if an objective asked for it."""
+        return self.__dict__.get(name)
+
+
+class Objective:
+    """A loss (b,) of a `Block`; objectives add: `CrossEntropy() + ZLoss(1e-4)`."""
+
+    needs_soft_targets = False
+
+    def __call__(self, block: Block) -> Tensor:
+        raise TypeError(f"{type(self).__name__} does not say how it is computed")
+
+    def __add__(self, other: "Objective") -> "Objective":
+        return Sum((self, other))
+
+
+@dataclass(frozen=True)
+class Sum(Objective):
+    """The sum of several objectives."""
+
+    terms: tuple[Objective, ...]
+
+    @property
+    def needs_soft_targets(self) -> bool:
+        return any(term.needs_soft_targets for term in self.terms)
+
+    def __call__(self, block):
+        return sum(term(block) for term in self.terms)
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Objective):
+    """−log P(y), with P the mixture Σ_k π_k softmax(l_k): nats a token."""
+
+    weight: float = 1.0
+
+    def __call__(self, block):
+        log_prob = block.log_weights + block.target_logit - block.log_z
+        return -self.weight * torch.logsumexp(log_prob, dim=-1)
+
+
+@dataclass(frozen=True)
+class LabelSmoothing(Objective):
+    """(1 − ε) · (−log P(y)) + ε · mean over words of −log P: the target mixed with the uniform."""
+
+    epsilon: float = 0.1
+    weight: float = 1.0
+
+    def __call__(self, block):
+        if block.log_z.shape[1] == 1:
+            uniform = (block.log_z - block.mean_logit)[:, 0]
+        else:  # the logarithm of a mixture is not linear in its components' logits
+            uniform = -block.log_prob.mean(-1)
+        target = CrossEntropy()(block)
+        return self.weight * ((1 - self.epsilon) * target + self.epsilon * uniform)
+
+
+@dataclass(frozen=True)
+class ZLoss(Objective):
+    """weight · Σ_k (log Z_k)²: holds the softmax's free constant near zero."""
+
+    weight: float = 1e-4
+
+    def __call__(self, block):
+        return self.weight * block.log_z.square().sum(-1)
+
+
+@dataclass(frozen=True)
+class AugmentedLoss(Objective):
+    """weight · KL(ỹ ‖ ŷ), ỹ = softmax(E E_y / τ), ŷ = softmax(l / τ) (inan2017, section 3).
+
+    E is the input embedding. `gradient` lets the gradient flow through ỹ into E. For a mixture,
+    l is the mixture's log-probability, which gives the same ŷ when there is one component.
+    """
+
+    weight: float = 1.0
+    temperature: float = 20.0
+    gradient: bool = False
+    needs_soft_targets = True
+
+    def __call__(self, block):
+        soft = block.soft_logits if self.gradient else block.soft_logits.detach()
+        log_soft = (soft / self.temperature).log_softmax(-1)
+        one = block.log_z.shape[1] == 1
+        log_prob = block.logits[:, 0] if one else block.log_prob
+        log_predicted = (log_prob / self.temperature).log_softmax(-1)
+        return self.weight * (log_soft.exp() * (log_soft - log_predicted)).sum(-1)

@@ -1,0 +1,82 @@
+"""Checkpoints: one safetensors file each, its JSON inside, replaced atomically.
+
+Weights and progress lie in one file because two files cannot be replaced at one instant: a run
+killed in between would pair one step's weights with another's progress. Only safetensors and JSON
+are read; nothing is unpickled.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from course_lib.errors import CourseError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """`content` under its final name all at once, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with open(part, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def write_json(path: Path, content: dict) -> None:
+    """`content` as readable JSON, atomically."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def save_checkpoint(path: Path, tensors: dict[str, Tensor], progress: dict) -> None:
+    """`tensors` and the JSON object `progress` in one file."""
+    tensors = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    write_atomically(Path(path), save(tensors, {"progress": json.dumps(progress)}))
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
+    """(tensors, progress) of a file written by `save_checkpoint`; CourseError says why not."""
+    path = Path(path)
+    if not path.is_file():
+        raise CourseError(f"there is no checkpoint {path}; train one with: python -m course_lib train")
+    with open(path, "rb") as file:
+        head = file.read(4)
+    if head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        raise CourseError(
+            f"{path} is a pickle (torch.save), which can run any code when opened; it is not read. "
+            "Save the weights as safetensors instead"
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            progress = json.loads((file.metadata() or {})["progress"])
+    except SafetensorError as error:
+        raise CourseError(f"{path} is truncated or not a safetensors file ({error})") from None
+    except (KeyError, json.JSONDecodeError):
+        raise CourseError(f"{path} holds weights but no progress of a run of this course") from None
+    return tensors, progress
+
+
+def parameters_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name; a tied matrix once."""
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def restore(model: nn.Module, tensors: dict[str, Tensor], where: str, prefix: str = "model.") -> None:
+    """Copy the checkpoint's weights into the model; CourseError where they do not fit."""
+    with torch.no_grad():
+        for name, parameter in parameters_of(model).items():
+            saved = tensors.get(prefix + name)
+            if saved is None or saved.shape != parameter.shape:
+                found = "missing" if saved is None else f"{tuple(saved.shape)}"
+                raise CourseError(
+                    f"{where} belongs to another model: {name} should be {tuple(parameter.shape)}, "
+                    f"is {found}"
+                )
+            parameter.copy_(saved)

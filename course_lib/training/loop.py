@@ -1,0 +1,241 @@
+"""The training loop: epochs of truncated backpropagation, validated, checkpointed, resumable."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+from tqdm.auto import tqdm
+
+from course_lib import data
+from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.models import state as states
+from course_lib.training.checkpoint import (
+    load_checkpoint,
+    parameters_of,
+    restore,
+    save_checkpoint,
+)
+from course_lib.training.optimisation import PRECISIONS, Optimisation
+
+WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
+
+
+def fit(
+    model: nn.Module,
+    corpus,
+    optimisation: Optimisation,
+    accelerator: Accelerator,
+    *,
+    folder: Path,
+    identity: dict,
+    seed: int = 1,
+    callback: Callable[[int, nn.Module], None] | None = None,
+    progress: bool = True,
+    checkpoint_seconds: float = 60.0,
+) -> list[dict]:
+    """Train `model` in place and return one row of figures an epoch.
+
+    `folder` receives last.safetensors (everything a resumed run needs; on one CPU it then ends
+    bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
+    perplexity). `identity` is stored in both; a checkpoint of another identity is refused.
+    `callback(step, model)` sees step 0 before training and every step after it.
+    CourseError when the loss is no longer finite: the last good checkpoint stays.
+    """
+    run = _Run(model, corpus, optimisation, accelerator, Path(folder), identity, seed)
+    run.callback, run.checkpoint_seconds = callback, checkpoint_seconds
+    run.resume()
+    with tqdm(
+        total=optimisation.epochs * run.rows,
+        initial=run.epoch * run.rows + run.row,
+        disable=not (progress and accelerator.is_main_process),
+        unit="row",
+        desc=f"epoch {run.epoch + 1}/{optimisation.epochs}",
+        bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining} {postfix}",
+        mininterval=1.0,
+    ) as bar:
+        if callback and run.step == 0:
+            callback(0, run.bare)
+        while run.epoch < optimisation.epochs:
+            run.one_epoch(bar)
+    return run.epochs
+
+
+class _Run:
+    """The mutable middle of a training run; all of it goes into a checkpoint."""
+
+    def __init__(self, model, corpus, optimisation, accelerator, folder, identity, seed):
+        self.corpus, self.optimisation, self.accelerator = corpus, optimisation, accelerator
+        self.folder, self.identity, self.seed = folder, identity, seed
+        workers = accelerator.num_processes
+        if optimisation.batch % workers:
+            raise CourseError(f"a batch of {optimisation.batch} does not divide by {workers} processes")
+        where = f"the train split of {corpus.name}"
+        self.columns = data.columns(corpus.train, optimisation.batch, where)
+        self.rows = len(self.columns) - 1
+        self.bare = model.to(accelerator.device)
+        self.bare_optimizer = optimisation.build(model.parameters())
+        self.model, self.optimizer = accelerator.prepare(model, self.bare_optimizer)
+        self.step = self.epoch = self.row = 0  # steps done, epochs done, rows done in this epoch
+        self.carried, self.nll, self.tokens = None, 0.0, 0  # state and sums of this epoch
+        self.seconds, self.epochs, self.best = 0.0, [], math.inf
+        torch.manual_seed(seed + accelerator.process_index)
+
+    # One epoch ------------------------------------------------------------------------------
+
+    def one_epoch(self, bar) -> None:
+        """From wherever the epoch stands to its end, its validation and its checkpoint."""
+        o, index, workers = self.optimisation, self.accelerator.process_index, self.accelerator.num_processes
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        columns = self.columns
+        if o.partial_shuffle:
+            columns = data.partial_shuffle(columns, generator)
+        share = o.batch // workers
+        columns = columns[:, index * share : (index + 1) * share].to(self.accelerator.device)
+        bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
+        self.model.train()
+        window, started, saved, skipped = [], time.perf_counter(), time.perf_counter(), 0
+        for tokens, target in data.batches(columns, o.length, generator, o.random_length):
+            if skipped < self.row:  # done before the run was interrupted
+                skipped += len(target)
+                continue
+            window.append((self.one_step(tokens, target), target.numel()))
+            skipped = self.row = self.row + len(target)
+            due = time.perf_counter() - saved > self.checkpoint_seconds
+            if len(window) == WINDOW or due or self.row == self.rows:
+                self.look(window)
+                passed = time.perf_counter() - started
+                self.seconds, started = self.seconds + passed, time.perf_counter()
+                speed = workers * self.tokens / max(self.seconds, 1e-9)
+                perplexity_now = math.exp(min(self.nll / self.tokens, 700))
+                bar.set_postfix_str(f"perplexity {perplexity_now:.1f}, {speed:,.0f} tokens/s")
+            if due and workers == 1 and self.row < self.rows:
+                self.save()
+                saved = time.perf_counter()
+            bar.update(len(target))
+            if self.callback:
+                self.callback(self.step, self.bare)
+        self.finish_epoch()
+
+    def one_step(self, tokens, target) -> torch.Tensor:
+        """One update; returns the cross-entropy in nats a token, still on the device."""
+        o = self.optimisation
+        self.step += 1
+        share = (self.epoch + (self.row + len(target)) / self.rows) / o.epochs
+        rate = o.rate(share, self.epoch + 1, self.step, len(target))
+        for group in self.bare_optimizer.param_groups:
+            group["lr"] = rate
+        device = self.accelerator.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=PRECISIONS[o.precision] == "bf16"):
+            step = self.model(tokens, self.carried, target)
+        self.carried = states.detach(step.state)
+        loss = step.loss * len(target) if o.sum_over_steps else step.loss
+        self.accelerator.backward(loss)
+        if o.clip:
+            self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return step.nll
+
+    def look(self, window) -> None:
+        """Add a window of losses to the epoch's sum; stop at the first that is not finite."""
+        losses = torch.stack([nll for nll, _ in window]).double()
+        losses = self.accelerator.reduce(losses, "mean").tolist()
+        for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
+            if not math.isfinite(loss):
+                last = self.folder / "last.safetensors"
+                kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
+                raise CourseError(
+                    f"the loss became {loss} at step {self.step - len(window) + 1 + i} (epoch "
+                    f"{self.epoch + 1}); {kept}. Try a lower learning rate or clip, or fp32"
+                )
+            self.nll += loss * count
+            self.tokens += count
+        window.clear()
+
+    def finish_epoch(self) -> None:
+        """Validate, note the figures, keep the best weights."""
+        o, started = self.optimisation, time.perf_counter()
+        args = self.corpus.valid, self.corpus.eos, o.evaluation_batch, o.evaluation_length
+        valid = perplexity(self.bare, *args)
+        if not math.isfinite(valid):
+            raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
+        self.epochs.append(
+            {
+                "epoch": self.epoch + 1,
+                "train_perplexity": math.exp(self.nll / self.tokens),
+                "valid_perplexity": valid,
+                "learning_rate": self.bare_optimizer.param_groups[0]["lr"],
+                "tokens": self.tokens * self.accelerator.num_processes,
+                "seconds": round(self.seconds, 3),
+                "validation_seconds": round(time.perf_counter() - started, 3),
+            }
+        )
+        self.epoch, self.row, self.carried = self.epoch + 1, 0, None
+        self.nll, self.tokens, self.seconds = 0.0, 0, 0.0
+        if valid < self.best:
+            self.best = valid
+            if self.accelerator.is_main_process:
+                weights = {f"model.{k}": v for k, v in parameters_of(self.bare).items()}
+                head = {"identity": self.identity, "epoch": self.epoch, "valid_perplexity": valid}
+                save_checkpoint(self.folder / "best.safetensors", weights, head)
+        self.save()
+
+    # Checkpoints ----------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Everything that decides what happens next, as last.safetensors."""
+        if not self.accelerator.is_main_process:
+            return
+        named = {id(p): name for name, p in self.bare.named_parameters()}
+        tensors = {f"model.{k}": v for k, v in parameters_of(self.bare).items()}
+        for parameter, slots in self.bare_optimizer.state.items():
+            for key, value in slots.items():
+                tensors[f"optimizer.{key}.{named[id(parameter)]}"] = torch.as_tensor(value)
+        tensors |= states.flatten(self.carried)
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.accelerator.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.accelerator.device)
+        names = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs")
+        head = {"identity": self.identity} | {name: getattr(self, name) for name in names}
+        save_checkpoint(self.folder / "last.safetensors", tensors, head)
+
+    def resume(self) -> None:
+        """Go back to where last.safetensors stands, if there is one."""
+        path = self.folder / "last.safetensors"
+        if not path.exists():
+            return
+        tensors, head = load_checkpoint(path)
+        if head.get("identity") != self.identity:
+            raise CourseError(
+                f"{path} belongs to another experiment ({difference(head.get('identity'), self.identity)})"
+                "; choose another folder or remove this one"
+            )
+        restore(self.bare, tensors, str(path))
+        device = self.accelerator.device
+        parameters = dict(self.bare.named_parameters())
+        for name, value in tensors.items():
+            if name.startswith("optimizer."):
+                _, key, parameter = name.split(".", 2)
+                self.bare_optimizer.state[parameters[parameter]][key] = value.to(device)
+        self.carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
+        for name in ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs"):
+            setattr(self, name, head[name])
+        self.best = min((e["valid_perplexity"] for e in self.epochs), default=math.inf)
+        if self.accelerator.num_processes == 1:
+            torch.set_rng_state(tensors["random.cpu"])
+            if device.type == "cuda" and "random.cuda" in tensors:
+                torch.cuda.set_rng_state(tensors["random.cuda"], device)
+
+
+def difference(found: object, expected: object, name: str = "") -> str:
+    """The first place where two nested settings differ, for an error message."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in sorted(found.keys() | expected.keys()):
+            if found.get(key) != expected.get(key):
+                return difference(found.get(key), expected.get(key), f"{name}.{key}".strip("."))
+    return f"{name or 'it'} is {found!r} there, {expected!r} here"

@@ -1,0 +1,133 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Train a language model
+#
+# **Question.** What perplexity does a recipe reach, and how does it get there?
+#
+# This notebook runs any recipe of the course from start to end. Each recipe
+# stands for a row of a published table; the parameters below choose it. The
+# same notebook serves a click in JupyterLab and hundreds of runs by papermill.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** Lesson 01 for what an output layer is. `standard` and
+# `full` use the corpus of the recipe (downloaded at the first use); `smoke`
+# and `quick` use the embedded one.
+#
+# | profile | minutes | corpus and machine |
+# |---|---|---|
+# | `smoke` | 0.1 | a few thousand tokens, for the tests |
+# | `quick` | 1 | `docstrings`, 2 CPU cores |
+# | `standard` | 60 | the recipe's corpus, 2 CPU cores |
+# | `full` | 60 | the paper's configuration; larger models want a GPU |
+#
+# On Google Colab, run this in a first cell and restart the session:
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lib recipes lists them
+SEED = 1  # initialisation, dropout and shuffling
+FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
+PROCESSES = 0  # number of GPUs to use; 0: all there are
+
+# %% [markdown]
+# ## The recipe
+#
+# An experiment is plain data: what the model is made of and how it is trained.
+# The recipe fixes all of it; the profile may shrink the corpus and the number
+# of epochs, never the code.
+
+# %%
+import json
+
+import pandas as pd
+from IPython.display import Markdown, display
+
+from course_lib import experiments, plots
+
+recipe = experiments.recipes[RECIPE]
+experiment = experiments.profile(recipe, PROFILE, SEED)
+print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
+
+# %% [markdown]
+# ## Training
+#
+# The run writes a checkpoint every minute. Interrupt it and run the cell
+# again: it goes on where it stopped. A finished run is not repeated; choose
+# another seed or folder for a new one.
+
+# %% tags=["nbval-skip"]
+result = experiments.launch(
+    experiment, PROCESSES or None, folder=FOLDER or None
+)
+
+# %% [markdown]
+# ## Learning curve
+#
+# Each epoch ends with the perplexity of the validation split. The weights of
+# the best epoch are kept; those of the last one too, for a second session.
+
+# %% tags=["nbval-skip"]
+epochs = pd.DataFrame(result.epochs).set_index("epoch")
+fig = plots.training_curve(result.epochs)
+best = epochs.valid_perplexity.min()
+plots.show(
+    fig,
+    alt="Training and validation perplexity by epoch; the best validation"
+    f" perplexity is {best:.1f} at epoch {epochs.valid_perplexity.idxmin()}.",
+)
+
+# %% [markdown]
+# ## Result
+#
+# Final figures are taken at batch 1 over every token of the split, the first
+# one predicted from `<eos>`, with the state carried along. The result folder
+# also says where the numbers come from.
+
+# %% tags=["nbval-skip"]
+metrics = result.metrics
+display(Markdown(
+    f"**{experiment.name}**, profile `{PROFILE}`, seed {SEED}: validation"
+    f" perplexity {metrics['valid_perplexity']:.2f}, test perplexity"
+    f" {metrics['test_perplexity']:.2f} with {metrics['parameters']:,}"
+    f" parameters, best epoch {metrics['best_epoch']} of {len(epochs)}."
+))
+
+# %%
+# NBVAL_CHECK_OUTPUT
+first, last = (result.epochs[i]["train_perplexity"] for i in (0, -1))
+print("one row of figures for each epoch:",
+      len(result.epochs) == experiment.optimisation.epochs)
+print("better than guessing evenly among all words:",
+      metrics["test_perplexity"] < len(result.corpus))
+print("the training loss did not rise:", last <= first)
+
+# %% [markdown]
+# ## From here
+#
+# * `python -m course_lib next FOLDER "the company said"` shows what the model
+#   expects next; `score` and `generate` take the same folder.
+# * Set `RECIPE` to `ptb/vd-lstm-200/tied/second-session` to train on from the
+#   final weights, as the paper did with its small models.
+#
+# ## References
+#
+# * Inan, Khosravi and Socher (2017). *Tying Word Vectors and Word
+#   Classifiers*. arXiv:1611.01462.
+# * Zaremba, Sutskever and Vinyals (2014). *Recurrent Neural Network
+#   Regularization*. arXiv:1409.2329. The loss summed over the unrolled steps.
+# * Gal and Ghahramani (2016). *A Theoretically Grounded Application of Dropout
+#   in Recurrent Neural Networks*. arXiv:1512.05287.
