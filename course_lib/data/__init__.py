@@ -5,10 +5,12 @@ for input, target in data.batches(data.columns(corpus.train, 20), 35): ...
 """
 
 import inspect
+from functools import partial
 from pathlib import Path
 
 from course_lib.data.batches import batches, columns, partial_shuffle
 from course_lib.data.corpus import EOS, SPLITS, UNK, Corpus
+from course_lib.data.docstrings import load_docstrings
 from course_lib.data.files import load_download, load_file, load_folder
 from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError, unknown
@@ -17,14 +19,21 @@ __all__ = ["EOS", "SPLITS", "UNK", "Corpus", "batches", "columns", "load", "name
 __all__ += ["partial_shuffle"]
 
 
+LOADERS = {
+    "docstrings": load_docstrings,
+    **{name: partial(load_download, name) for name in DOWNLOADS},
+}
+
+
 def names() -> list[str]:
     """Every corpus that loads by name."""
-    return list(DOWNLOADS)
+    return list(LOADERS)
 
 
 def load(name: str | Path, **options) -> Corpus:
     """A corpus by name, or the reader's own by path.
 
+    load("docstrings", words=10_000)             the embedded default
     load("ptb"), load("wikitext-2")              downloaded at the first use
     load("my-folder", words=10_000)              train.txt, valid.txt, test.txt
     load("my.txt", split=(0.8, 0.1, 0.1))        one text file, split by lines
@@ -32,21 +41,18 @@ def load(name: str | Path, **options) -> Corpus:
     `CourseError` with near matches for an unknown name or option.
     """
     path = Path(name).expanduser()
-    if name in DOWNLOADS:
-        return checked(load_download, options)(name, **options)
-    if path.is_dir():
-        return checked(load_folder, options)(path, **options)
-    if path.is_file():
-        return checked(load_file, options)(path, **options)
-    if path.suffix or len(path.parts) > 1:
+    if str(name) in LOADERS:
+        loader = LOADERS[str(name)]
+    elif path.is_dir():
+        loader = partial(load_folder, path)
+    elif path.is_file():
+        loader = partial(load_file, path)
+    elif path.suffix or len(path.parts) > 1:
         raise CourseError(f"{path} does not exist; give a folder, a text file or a corpus name")
-    raise unknown("corpus", str(name), names())
-
-
-def checked(function, options: dict):
-    """`function`, once every option is one it has."""
-    known = list(inspect.signature(function).parameters)[1:]
+    else:
+        raise unknown("corpus", str(name), names())
+    known = inspect.signature(loader).parameters
     for option in options:
         if option not in known:
-            raise unknown("option", option, known)
-    return function
+            raise unknown(f"option of corpus {name}", option, known)
+    return loader(**options)

@@ -19,4 +19,4 @@ def corpora() -> Path:
 
 def cache() -> Path:
     """Where what is expensive to derive is kept; may be deleted at any time."""
-    return home() / "data" / "cache"
+    return home() / ".course-cache"

@@ -1,0 +1,317 @@
+"""The embedded corpus: English prose from the docstrings of packages the course installs.
+
+The packages are pinned, so the text is the same on every machine: their files are parsed (never
+imported), the prose paragraphs are cut into sentences, one a line, lower-cased and tokenised.
+Numbers become `N`, formulas `<math>`, code `<code>`, addresses `<url>`. Sentences that occurred
+before are dropped, and each file goes whole to train, valid or test by a hash of its path.
+"""
+
+import ast
+import gc
+import hashlib
+import inspect
+import json
+import os
+import re
+import sys
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import metadata, util
+from pathlib import Path
+
+from filelock import FileLock
+
+from course_lib.data import folders
+from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts
+from course_lib.errors import CourseError
+
+# import name -> (distribution, version); what changes here changes the corpus
+PACKAGES = {
+    "numpy": ("numpy", "2.4.6"),
+    "scipy": ("scipy", "1.17.1"),
+    "pandas": ("pandas", "3.1.1"),
+    "matplotlib": ("matplotlib", "3.11.2"),
+    "sklearn": ("scikit-learn", "1.9.1"),
+    "sympy": ("sympy", "1.14.0"),
+    "mpmath": ("mpmath", "1.3.0"),
+    "networkx": ("networkx", "3.6.1"),
+    "seaborn": ("seaborn", "0.13.2"),
+    "gensim": ("gensim", "4.4.0"),
+}
+SHA256 = {  # of the text with these versions, on every supported Python and platform
+    "train": "cb7fabc5add35de67140dd411440f04eb2e0085e52bfcb8a63b12f7c153edff2",
+    "valid": "c36ad2edfbce1f53705656eb57a5bd83ba5b7b3a7f187918dbbca37cdc44fc25",
+    "test": "808b5998aabc9785c15fb84cc347d92f5e8a793a6b67098c65378397e8da1dae",
+}
+WORDS = 10_000
+
+# tests, other people's code, what is only there for one Python, files written by a wheel's build
+SKIPPED_FOLDERS = {"tests", "test", "testing", "externals", "extern", "_external", "_vendor"}
+SKIPPED_FOLDERS |= {"distutils"}
+SKIPPED_FILES = {"version.py", "_version.py", "__config__.py", "_distributor_init.py"}
+TABLES = {
+    *("parameters", "other parameters", "attributes", "methods", "returns", "return", "yields"),
+    *("receives", "raises", "warns", "see also", "examples", "example", "references", "usage"),
+}
+
+
+def load_docstrings(words: int | None = WORDS) -> Corpus:
+    """The corpus with the installed packages; a warning says so if they are not the pinned ones.
+
+    The first call parses about 60 MB of source (some 15 s) and keeps the text in the cache.
+    `CourseError` if a package is missing, or if pinned packages give another text.
+    """
+    versions = installed()
+    texts = cached(versions)
+    sha256 = {split: digest(text) for split, text in texts.items()}
+    other = [
+        f"{name} {v} for {pinned()[name]}" for name, v in versions.items() if v != pinned()[name]
+    ]
+    if other:
+        warnings.warn(
+            f"the docstrings corpus is not the course's, figures will differ: {', '.join(other)} "
+            f"(SHA-256 of train {sha256['train']}); `python -m course_lib setup` installs the pins",
+            stacklevel=3,
+        )
+    elif sha256 != SHA256:
+        changed = " and ".join(split for split in SPLITS if sha256[split] != SHA256[split])
+        raise CourseError(
+            f"docstrings: the packages are the pinned ones but their text is not ({changed}; was a "
+            "file edited?); `python -m course_lib setup` installs them anew"
+        )
+    return from_texts(
+        "docstrings",
+        texts,
+        words,
+        sha256=sha256,
+        licence="BSD-3-Clause and like licences of the packages (gensim: LGPL-2.1); read in place",
+        source="docstrings of " + ", ".join(f"{name} {v}" for name, v in versions.items()),
+    )
+
+
+def pinned() -> dict[str, str]:
+    """distribution -> the version the course is pinned to"""
+    return dict(PACKAGES.values())
+
+
+def installed() -> dict[str, str]:
+    """distribution -> the version installed; `CourseError` if one is missing"""
+    try:
+        return {name: metadata.version(name) for name, _ in PACKAGES.values()}
+    except metadata.PackageNotFoundError as error:
+        raise CourseError(
+            f"docstrings: the package {error.name} is not installed, its text is part of the "
+            "corpus; run `python -m course_lib setup`"
+        ) from None
+
+
+def cached(versions: Mapping[str, str]) -> dict[str, str]:
+    """The text of each split, extracted once for these versions and this file's rules."""
+    rules = Path(__file__).read_bytes()
+    key = digest(json.dumps(dict(versions), sort_keys=True).encode() + rules)[:12]
+    path = folders.cache() / f"docstrings-{key}.json"
+    with suppress(OSError, ValueError, KeyError):
+        return read_cache(path)
+    with one_at_a_time(path):
+        with suppress(OSError, ValueError, KeyError):
+            return read_cache(path)  # another process was faster
+        print("reading the docstrings of the installed packages, once …", file=sys.stderr)
+        texts = extract({package: root_of(package) for package in PACKAGES})
+        content = {"texts": texts, "sha256": {split: digest(text) for split, text in texts.items()}}
+        with suppress(OSError):  # a folder that cannot be written costs time, nothing else
+            part = path.with_suffix(f".{os.getpid()}.part")
+            part.write_text(json.dumps(content), encoding="utf-8")
+            os.replace(part, path)
+    return texts
+
+
+def read_cache(path: Path) -> dict[str, str]:
+    """The cached text; ValueError if it is not what was written."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if {split: digest(text) for split, text in content["texts"].items()} != content["sha256"]:
+        raise ValueError(f"{path} is damaged")
+    return content["texts"]
+
+
+@contextmanager
+def one_at_a_time(path: Path):
+    """A lock beside `path`, so that notebooks that start together extract once."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_suffix(".lock"))
+        lock.acquire()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def root_of(package: str) -> Path:
+    """The folder of a package, found without importing it."""
+    return Path(util.find_spec(package).origin).parent
+
+
+def extract(roots: Mapping[str, Path]) -> dict[str, str]:
+    """The text of each split from the packages at `roots` (import name -> folder)."""
+    splits: dict[str, list[str]] = {split: [] for split in SPLITS}
+    seen: set[str] = set()
+    with collector_off():
+        for package, root in roots.items():
+            for path, relative in source_files(package, root):
+                rows = splits[split_of(relative)]
+                for sentence in sentences(docstrings(path.read_text(encoding="utf-8"))):
+                    if sentence not in seen:
+                        seen.add(sentence)
+                        rows.append(sentence)
+    return {split: "".join(f"{row}\n" for row in rows) for split, rows in splits.items()}
+
+
+@contextmanager
+def collector_off():
+    """No garbage collection meanwhile: syntax trees are many small objects and no garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def source_files(package: str, root: Path) -> list[tuple[Path, str]]:
+    """(path, path from the package with slashes) of the files read, in a fixed order."""
+    found = []
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root).parts
+        if not SKIPPED_FOLDERS & set(parts[:-1]) and parts[-1] not in SKIPPED_FILES:
+            found.append((path, "/".join((package, *parts))))
+    return sorted(found, key=lambda pair: pair[1])
+
+
+def split_of(relative: str) -> str:
+    """train, valid or test (18 : 1 : 1) by the SHA-256 of a file's path."""
+    share = int(hashlib.sha256(relative.encode()).hexdigest(), 16) % 20
+    return {0: "valid", 1: "test"}.get(share, "train")
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """The docstrings of a file in order of appearance, indentation removed."""
+    if '"""' not in source and "'''" not in source:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes, which each Python reports differently
+        tree = ast.parse(source)
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, owners) and (text := ast.get_docstring(node, clean=False)):
+            yield inspect.cleandoc(text)
+        blocks = (getattr(node, name, ()) for name in ("body", "handlers", "orelse", "finalbody"))
+        stack.extend(reversed([child for block in blocks for child in block]))
+
+
+def sentences(texts: Iterable[str]) -> Iterator[str]:
+    """Tokenised sentences of the prose in docstrings, tokens separated by blanks."""
+    for text in texts:
+        for paragraph in paragraphs(text):
+            for sentence in SENTENCE_END.split(plain(paragraph)):
+                tokens = tokenise(sentence)
+                letters = sum(token.isalpha() for token in tokens)
+                if 4 <= len(tokens) <= 100 and letters >= 0.6 * len(tokens):
+                    yield " ".join(tokens)
+
+
+UNDERLINE = re.compile(r"[-=~^*\"]{3,}\s*$")
+BULLET = re.compile(r"(?:[-*+•]|#\.|\(?\d{1,2}[.)])\s+")
+NOT_PROSE = re.compile(r"\.\. |>>>|\.\.\.|\||\+[-=]|:[\w ]+:(?!`)|@|[-=~^*#]{3,}|[$%]")
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """The prose paragraphs and list items of a docstring, each on one line.
+
+    Left out: sections that are tables (`Parameters` and the like), examples, directives, whatever
+    is indented (code, definitions), and terms that an indented block defines.
+    """
+    rows, table, current, item = [*text.split("\n"), ""], False, [], False
+    for row, following in zip(rows, [*rows[1:], ""], strict=True):
+        heading = bool(row[:1].strip()) and UNDERLINE.match(following)
+        bullet = BULLET.match(row)
+        if current and (not row.strip() or heading or bullet):
+            if not NOT_PROSE.match(current[0]):
+                yield " ".join(current)
+            current = []
+        if heading:
+            table = row.strip().rstrip(":").lower() in TABLES
+        elif table or not row.strip() or UNDERLINE.match(row):
+            continue
+        elif bullet:
+            current, item = [row[bullet.end() :].strip()], True
+        elif row[0] != " ":
+            current, item = [*current, row.strip()] if current else [row.strip()], item and current
+        elif current and item:
+            current.append(row.strip())
+        else:
+            current = []
+
+
+PLAIN_MARKS = str.maketrans("‘’“”–", "''\"\"-")
+SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s+(?=[A-Z\"'(<])")
+MARKUP = [
+    (re.compile(r":math:`[^`]*`|\$[^$]+\$"), " <math> "),
+    (re.compile(r"`[^`<]*<\s*https?:[^`>]*>`__?"), " <url> "),
+    (re.compile(r"(?:https?|ftp)://\S+[\w/]"), " <url> "),
+    (re.compile(r"(?::[\w:+-]+:)?`([^`<]+?)\s*<[^`>]*>`(?:__?)?"), r"`\1`"),  # text <target>
+    (re.compile(r":[\w:+-]+:`"), "`"),
+    (re.compile(r"\|([\w. -]+)\|"), r"\1"),
+    (re.compile(r"\[[\w-]+\]_"), " "),
+    (re.compile(r"(?<!\w)\*{1,2}(?=\w)|(?<=\w)\*{1,2}(?!\w)"), ""),
+]
+QUOTED = re.compile(r"(`{1,2})(.+?)\1_?(?!`)")
+PHRASE = re.compile(r"~?[!.]?[A-Za-z][\w.]*(?:[ -][A-Za-z][\w.]*)*(?:\(\))?", re.ASCII)
+
+
+def plain(text: str) -> str:
+    """Prose without the markup of reStructuredText."""
+    text = text.translate(PLAIN_MARKS).replace("::", ":")
+    text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    for pattern, replacement in MARKUP:
+        text = pattern.sub(replacement, text)
+    return QUOTED.sub(lambda match: quoted(match[2]), text)
+
+
+def quoted(text: str) -> str:
+    """What stands between backticks: a name or words stay, anything else is `<code>`."""
+    if not PHRASE.fullmatch(text):
+        return "<code>"
+    short = text.rpartition(".")[2] if text.startswith("~") else text
+    return short.lstrip("~!.").removesuffix("()")
+
+
+TOKEN = re.compile(
+    r"<(?:math|code|url)>"
+    r"|(?:e\.g\.|i\.e\.|etc\.)"
+    r"|\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?:-?[a-z]+)*"  # numbers, 2-d, 3rd
+    r"|[a-z_]\w*(?:[.'/-]\w+)*"
+    r"|[.,;:!?()\"]",
+    re.ASCII,
+)
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
+
+
+def tokenise(sentence: str) -> list[str]:
+    """Lower-case tokens; numbers are `N`, and `'s` is a token of its own."""
+    tokens = []
+    for token in TOKEN.findall(sentence.lower()):
+        if token[0].isdigit():
+            token = NUMBER.sub("N", token)
+        if token.endswith("'s"):
+            tokens += [token[:-2], "'s"]
+        else:
+            tokens.append(token)
+    return tokens
