@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from course_lib import experiments
 from course_lib.cli import model as commands
 from course_lib.data.corpus import from_texts
 from course_lib.errors import CourseError
@@ -19,6 +20,7 @@ from course_lib.evaluation import generation
 from course_lib.evaluation.generation import continuations, encode, generate, kept, score
 from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import FullWords, Softmax
+from course_lib.training import Optimisation
 
 LINES = "the cat sat on the mat\nthe dog <unk> at the cat\na bird sang\n"
 
@@ -189,17 +191,17 @@ def run(monkeypatch):
         assert str(path) == "run"
         return MODELS["lstm"], CORPUS, None
 
-    experiments = SimpleNamespace(load_checkpoint=load_checkpoint)
-    monkeypatch.setitem(sys.modules, "course_lib.experiments", experiments)
+    monkeypatch.setattr(experiments, "load_checkpoint", load_checkpoint)
+    return lambda command, *arguments: invoke(command, "run", *arguments)
+
+
+def invoke(*arguments):
+    """Exit code 0 and what the command printed."""
     app = typer.Typer()
     commands.register(app)
-
-    def invoke(command, *arguments):
-        result = CliRunner().invoke(app, [command, "run", *arguments], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return result
-
-    return invoke
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
 
 
 def test_score_command(run):
@@ -220,10 +222,19 @@ def test_next_command(run):
     expected = continuations(MODELS["lstm"], CORPUS, "the", 4)
     lines = run("next", "the", "--top", "4").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:]] == [pair.word for pair in expected]
-    assert lines[1].count("█") == round(20 * expected[0].probability)
+    assert lines[1].count("█") == round(160 * expected[0].probability) // 8
     assert len({line.index("%") for line in lines[1:]}) == 1
     found = json.loads(run("next", "the", "--json").stdout)
     assert found["next"][:4] == [pair._asdict() for pair in expected]
+
+
+def test_bars_grow_by_eighths_of_a_block_and_do_without_unicode(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(encoding="utf-8"))
+    assert [commands._bar(x).strip() for x in (0, 1 / 160, 0.05, 0.5, 1)] == [
+        "", "▏", "█", "█" * 10, "█" * 20,
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(encoding="cp1252"))
+    assert commands._bar(0.5) == "#" * 10
 
 
 def test_generate_command(run):
@@ -232,3 +243,22 @@ def test_generate_command(run):
     assert run("generate", "the", *options).stdout == f"the {expected}\n"
     found = json.loads(run("generate", "the", *options, "--json").stdout)
     assert found["text"] == expected and found["top_k"] == 5 and found["top_p"] is None
+
+
+def test_commands_read_the_checkpoint_of_a_run(tmp_path):
+    (tmp_path / "animals.txt").write_text(LINES * 20, encoding="utf-8")
+    experiment = experiments.Experiment(
+        name="animals",
+        corpus=experiments.part(str(tmp_path / "animals.txt")),
+        encoder=experiments.part("VariationalLSTM", units=16, layers=1),
+        size=16,
+        optimisation=Optimisation(epochs=1, batch=2, length=5),
+    )
+    result = experiments.run(experiment, tmp_path / "run", progress=False, device="cpu")
+    expected = score(result.model, result.corpus, "the cat").perplexity
+    found = json.loads(invoke("score", str(tmp_path / "run"), "the cat", "--json").stdout)
+    assert found["perplexity"] == pytest.approx(expected)
+    checkpoint = str(tmp_path / "run" / "last.safetensors")
+    assert len(invoke("generate", checkpoint, "--length", "5").stdout.split()) <= 5
+    with pytest.raises(CourseError, match="no checkpoint"):
+        invoke("next", str(tmp_path / "nowhere"), "the")

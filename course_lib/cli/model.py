@@ -101,9 +101,15 @@ def _print_json(**values) -> None:
 def _print_table(names: tuple[str, ...], rows: list[tuple]) -> None:
     """word, probability with a bar of 20 blocks for 1, and further numbers."""
     width = max(len(names[0]), *(len(row[0]) for row in rows))
-    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     print(f"{names[0]:<{width}}  {names[1]:>11}", *(f"{name:>7}" for name in names[2:]))
     for word, probability, *more in rows:
-        bar = block * round(20 * probability)
         numbers = "".join(f" {number:7.2f}" for number in more)
-        print(f"{word:<{width}}  {probability:11.4%}{numbers}  {bar}".rstrip())
+        print(f"{word:<{width}}  {probability:11.4%}{numbers}  {_bar(probability)}".rstrip())
+
+
+def _bar(share: float) -> str:
+    """20 blocks for 1, in eighths of a block; plain # where the terminal has no blocks."""
+    if not (sys.stdout.encoding or "").lower().startswith("utf"):
+        return "#" * round(20 * share)
+    full, eighths = divmod(round(160 * share), 8)
+    return "█" * full + " ▏▎▍▌▋▊▉"[eighths]
