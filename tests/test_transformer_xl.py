@@ -1,4 +1,4 @@
-"""TransformerXL against Dai et al.'s formulas written as loops, and the laws of causality and memory."""
+"""TransformerXL against Dai et al.'s formulas as loops, and the laws of causality and memory."""
 
 import math
 

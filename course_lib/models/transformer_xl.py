@@ -48,8 +48,9 @@ class RelativeAttention(nn.Module):
         """x (T, B, d); past (S, B, d) ends with x; positions (S+1, d); mask (T, S) -> (T, B, d).
 
         `positions` holds a row of zeros, then R for the distances S-1 … 0. With that first row the
-        paper's shift from (query, distance) to (query, key) is a view: entry (i, j) lies S i + j + T
-        places into a query-by-(S+1) block, so nothing is copied; what wraps round, j > i, is masked.
+        paper's shift from (query, distance) to (query, key) is a view: the score of query t of T
+        and key j lies S t + j + T places into a T-by-(S+1) block. Nothing is copied, and what
+        wraps round belongs to keys after the query, which are masked.
         """
         (T, B, _), S, H, K = x.shape, len(past), self.heads, self.head_size
         q = self.query(x).view(T, B, H, K).permute(2, 1, 0, 3)  # (H, B, T, K)
