@@ -1,0 +1,163 @@
+"""`python -m course_lib course | site | test | lab | notebooks …`."""
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course_lib.errors import CourseError, unknown
+
+Profile = Annotated[str, typer.Option(help="smoke, quick, standard or full.")]
+Workers = Annotated[int, typer.Option(help="Notebooks executed at the same time.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Notebooks; all when none is named.")]
+
+
+def build_folder(*parts: str) -> Path:
+    """A folder under `build/`, where everything made by the course goes."""
+    from course_lib.notebooks import ROOT
+
+    return ROOT.joinpath("build", *parts)
+
+
+def check_profile(profile: str) -> str:
+    """The profile, or CourseError with near matches."""
+    from course_lib.notebooks import PROFILES
+
+    if profile not in PROFILES:
+        raise unknown("profile", profile, PROFILES)
+    return profile
+
+
+def value(text: str):
+    """A parameter's value as Python reads it; what is no literal is a string."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def course(
+    names: Names = None,
+    profile: Profile = "quick",
+    workers: Workers = 2,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE, repeatable.")
+    ] = None,
+    site: Annotated[bool, typer.Option(help="Build the website from the result.")] = True,
+):
+    """Execute the notebooks, several at a time, only what changed or failed; build the website."""
+    from course_lib import notebooks
+    from course_lib.experiments.course import run_course, table
+
+    parameters = {"PROFILE": check_profile(profile)}
+    for assignment in parameter or ():
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise CourseError(f"a parameter is given as NAME=VALUE, not {assignment!r}")
+        parameters[name] = value(text)
+    begin, executed = time.perf_counter(), build_folder("course", profile)
+    outcomes = run_course(notebooks.select(names or []), executed, parameters, workers)
+    print(f"\n{table(outcomes)}\n")
+    print(f"notebooks: {(time.perf_counter() - begin) / 60:.1f} minutes, in {executed}")
+    failed = [outcome.name for outcome in outcomes if outcome.status == "failed"]
+    if failed:
+        print(f"failed: {', '.join(failed)}; with their output in {executed / 'failed'}")
+    if site and len(failed) < len(outcomes):
+        build_site(profile)
+    raise typer.Exit(1 if failed else 0)
+
+
+def build_site(profile: Profile = "quick"):
+    """Build the website from the notebooks that `course` executed."""
+    from course_lib.site import build
+
+    begin = time.perf_counter()
+    index = build(build_folder("course", check_profile(profile)), build_folder("site"))
+    print(f"website:   {time.perf_counter() - begin:.1f} seconds, open {index}")
+
+
+def test(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Handed to pytest, after `--`.")
+    ] = None,
+    workers: Workers = 2,
+):
+    """Run the tests, and every notebook as a smoke copy whose checked cells must hold."""
+    from course_lib.notebooks import smoke_copies
+
+    copies = build_folder("smoke")
+    smoke_copies(copies)
+    command = [sys.executable, "-m", "pytest", "tests", str(copies), "--nbval-lax"]
+    command += ["--nbval-cell-timeout", "300", "-n", str(workers), "--dist", "loadfile", "-q"]
+    command += ["--durations", "10", *(arguments or ())]
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": "0"}
+    raise typer.Exit(subprocess.call(command, env=environment, cwd=build_folder().parent))
+
+
+def lab():
+    """Open the lessons in JupyterLab."""
+    command = [sys.executable, "-m", "jupyterlab", "--notebook-dir", str(build_folder().parent)]
+    command += ["--LabApp.default_url=/lab/tree/notebooks"]
+    raise typer.Exit(subprocess.call(command))
+
+
+group = typer.Typer(no_args_is_help=True, help="The lessons' files: pairs, contract, outputs.")
+
+
+@group.command()
+def pair(names: Names = None):
+    """Bring each .ipynb up to date with its .py; outputs of unchanged cells stay."""
+    from course_lib import notebooks
+
+    for source in notebooks.select(names or []):
+        print(f"{source.stem}: {'updated' if notebooks.pair(source) else 'up to date'}")
+
+
+@group.command()
+def outputs(names: Names = None, profile: Profile = "quick"):
+    """Take over the outputs of the executed notebooks, to be committed with the lessons."""
+    from course_lib import notebooks
+
+    for source in notebooks.select(names or []):
+        executed = build_folder("course", check_profile(profile)) / f"{source.stem}.ipynb"
+        if not executed.is_file():
+            raise CourseError(f"{source.stem} was not executed; run `python -m course_lib course`")
+        notebooks.pair(source, executed)
+        print(f"{source.stem}: outputs of the {profile} profile")
+
+
+def report(problems: list[str]) -> None:
+    """Print the problems; exit 1 when there are any."""
+    print("\n".join(problems) or "no problems")
+    raise typer.Exit(1 if problems else 0)
+
+
+@group.command()
+def check(names: Names = None):
+    """Compare the sources, cell kinds and tags of every pair."""
+    from course_lib import notebooks
+
+    report([p for source in notebooks.select(names or []) for p in notebooks.check(source)])
+
+
+@group.command()
+def lint(names: Names = None):
+    """Check the lessons against the contract of CONTRIBUTING.md."""
+    from course_lib import notebooks
+
+    report([p for source in notebooks.select(names or []) for p in notebooks.lint(source)])
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the commands."""
+    app.command()(course)
+    app.command("site")(build_site)
+    app.command()(test)
+    app.command()(lab)
+    app.add_typer(group, name="notebooks")
