@@ -13,14 +13,15 @@ from course_lib.data.corpus import EOS, SPLITS, UNK, Corpus
 from course_lib.data.docstrings import load_docstrings
 from course_lib.data.files import load_download, load_file, load_folder
 from course_lib.data.registry import DOWNLOADS
+from course_lib.data.zipf import Truth, ZipfCorpus, load_zipf
 from course_lib.errors import CourseError, unknown
 
-__all__ = ["EOS", "SPLITS", "UNK", "Corpus", "batches", "columns", "load", "names"]
-__all__ += ["partial_shuffle"]
-
+__all__ = ["EOS", "SPLITS", "UNK", "Corpus", "Truth", "ZipfCorpus"]
+__all__ += ["batches", "columns", "load", "names", "partial_shuffle"]
 
 LOADERS = {
     "docstrings": load_docstrings,
+    "zipf": load_zipf,
     **{name: partial(load_download, name) for name in DOWNLOADS},
 }
 
@@ -34,6 +35,7 @@ def load(name: str | Path, **options) -> Corpus:
     """A corpus by name, or the reader's own by path.
 
     load("docstrings", words=10_000)             the embedded default
+    load("zipf", N=1000, d=16, components=1)     synthetic, `corpus.truth` is known
     load("ptb"), load("wikitext-2")              downloaded at the first use
     load("my-folder", words=10_000)              train.txt, valid.txt, test.txt
     load("my.txt", split=(0.8, 0.1, 0.1))        one text file, split by lines

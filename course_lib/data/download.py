@@ -5,10 +5,11 @@ right. An interrupted download keeps the `.part` and goes on from there, at any 
 """
 
 import os
-from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from filelock import FileLock
@@ -16,7 +17,7 @@ from tqdm.auto import tqdm
 
 from course_lib.data import folders
 from course_lib.data.corpus import digest
-from course_lib.data.registry import DOWNLOADS, File
+from course_lib.data.registry import DOWNLOADS, Download, File
 from course_lib.errors import CourseError, unknown
 
 ATTEMPTS = 3  # at one mirror before the next is tried
@@ -24,95 +25,111 @@ TIMEOUT = 20  # seconds without a byte
 
 
 def fetch(name: str, progress: bool = True) -> Path:
-    """Download what is missing of a corpus and return its folder; files that are there stay."""
+    """Download what is missing of a corpus and return its folder; files that are there stay.
+
+    `CourseError` in one sentence if a file cannot be had: what is missing, its SHA-256, where to
+    put it, what to run. Only a `.part` to resume from may be left then.
+    """
     if name not in DOWNLOADS:
-        raise unknown("downloadable corpus", name, DOWNLOADS)
-    folder = folders.corpora() / name
+        raise unknown("corpus to download", name, DOWNLOADS)
+    entry, folder = DOWNLOADS[name], folders.corpora() / name
+    lock = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
-            for file in DOWNLOADS[name].files:
-                if not (folder / file.name).exists():
-                    download(file, folder, name, progress)
-    except PermissionError as error:
+        with FileLock(lock):
+            for file in absent(entry, folder):
+                download(file, folder, f"{name}/{file.name}", progress)
+    except Unavailable as error:
+        wanted = ", ".join(f"{f.name} (SHA-256 {f.sha256})" for f in absent(entry, folder))
         raise CourseError(
-            f"{name} cannot be written to {folder}: {error.strerror}; set COURSE_DATA to a folder "
-            "of your own"
+            f"{name} is not complete and could not be downloaded ({error}): run `python -m "
+            f"course_lib data fetch {name}` with a network, or put {wanted} from {entry.source} "
+            f"into {folder.resolve()}, or set COURSE_DATA to a folder that has {name}/"
         ) from None
+    except OSError as error:
+        raise CourseError(
+            f"{name} cannot be written to {folder}: {error.strerror or error}; set COURSE_DATA to "
+            "a folder of your own"
+        ) from None
+    finally:
+        with suppress(OSError):
+            lock.unlink(missing_ok=True)
+            folder.rmdir()  # refuses unless it is empty
     return folder
 
 
-def download(file: File, folder: Path, name: str, progress: bool = True) -> Path:
-    """One file from the first mirror that delivers it whole; `CourseError` if none does."""
+def absent(entry: Download, folder: Path) -> list[File]:
+    """The files of a corpus that are not in its folder."""
+    return [file for file in entry.files if not (folder / file.name).exists()]
+
+
+class Unavailable(Exception):
+    """No mirror delivered the file; the message says why."""
+
+
+def download(file: File, folder: Path, title: str, progress: bool = True) -> None:
+    """One file from the first mirror that delivers it whole; `Unavailable` if none does."""
     path, part = folder / file.name, folder / f"{file.name}.part"
-    reasons = []
+    reasons: dict[str, None] = {}  # ordered, each once
     for url in file.mirrors:
         for _ in range(ATTEMPTS):
             try:
-                with bar(f"{name}/{file.name}", file.size, progress) as shown:
-                    receive(url, part, file.size, shown)
-                found = digest(part.read_bytes())
-                if found == file.sha256:
-                    os.replace(part, path)
-                    return path
-                part.unlink()
-                reason = f"arrived with SHA-256 {found}"
+                receive(url, part, file.size, title if progress else None)
             except HTTPError as error:
-                reason = f"HTTP {error.code}"
-                if error.code == 416:  # the .part is no beginning of this file
-                    part.unlink(missing_ok=True)
-                    continue
-                break
-            except (OSError, HTTPException) as error:
-                if isinstance(error, PermissionError):
-                    raise
-                reason = str(getattr(error, "reason", error)) or type(error).__name__
+                reasons[f"{host(url)}: HTTP {error.code}"] = None
+                if error.code != 416:
+                    break
+                part.unlink(missing_ok=True)  # no beginning of this file: start anew
+                continue
+            except (URLError, ConnectionError, TimeoutError, HTTPException) as error:
+                reasons[f"{host(url)}: {say(error)}"] = None
                 if not part.exists():
                     break  # not a byte: no use in asking this address again
-        reasons.append(f"{url}: {reason}")
-    raise CourseError(
-        f"{name}/{file.name} is missing and could not be downloaded; put the file with SHA-256 "
-        f"{file.sha256} into {folder.resolve()}, or run `python -m course_lib data fetch {name}` "
-        f"with a network ({'; '.join(reasons)})"
-    )
+                continue
+            found = digest(part.read_bytes())
+            if found == file.sha256:
+                os.replace(part, path)
+                return
+            part.unlink()
+            reasons[f"{host(url)}: {file.name} arrived with SHA-256 {found}"] = None
+    raise Unavailable("; ".join(reasons))
 
 
-def receive(url: str, part: Path, size: int, shown: Callable[[int], None]) -> None:
+def host(url: str) -> str:
+    return urlsplit(url).netloc
+
+
+def say(error: Exception) -> str:
+    """What the network said, without its error numbers."""
+    error = getattr(error, "reason", error)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def receive(url: str, part: Path, size: int, title: str | None = None) -> None:
     """Bring `part` to `size` bytes from `url`, from where it stands if the server knows ranges.
 
-    Raises ConnectionError if the stream ends early; what has arrived stays in `part`.
+    With a title, a progress bar. Raises ConnectionError if the stream ends early; what has
+    arrived stays in `part`.
     """
     start = part.stat().st_size if part.exists() else 0
-    if start >= size:
-        if start > size:
-            part.unlink()
-            return receive(url, part, size, shown)
-        return None
+    if start == size:
+        return
+    if start > size:
+        part.unlink()
+        start = 0
     headers = {"User-Agent": "course_lib"} | ({"Range": f"bytes={start}-"} if start else {})
     with urlopen(Request(url, headers=headers), timeout=TIMEOUT) as response:
         resumed = response.status == 206
         start = start if resumed else 0
-        shown(start)
-        with open(part, "ab" if resumed else "wb") as out:
+        with (
+            open(part, "ab" if resumed else "wb") as out,
+            tqdm(
+                total=size, initial=start, desc=title, unit="B", unit_scale=True, disable=not title
+            ) as bar,
+        ):
             while start <= size and (block := response.read(1 << 16)):
                 out.write(block)
                 start += len(block)
-                shown(len(block))
+                bar.update(len(block))
     if start < size:
         raise ConnectionError(f"the connection ended after {start:,} of {size:,} bytes")
-    return None
-
-
-class bar:
-    """A progress bar in bytes as a callable, silent where it is not wanted."""
-
-    def __init__(self, title: str, size: int, progress: bool):
-        self.tqdm = tqdm(
-            total=size, desc=title, unit="B", unit_scale=True, leave=False, disable=not progress
-        )
-
-    def __enter__(self) -> Callable[[int], None]:
-        return self.tqdm.update
-
-    def __exit__(self, *_):
-        self.tqdm.close()

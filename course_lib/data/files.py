@@ -4,7 +4,7 @@ from pathlib import Path
 
 from course_lib.data import folders
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts, lines
-from course_lib.data.download import fetch
+from course_lib.data.download import absent, fetch
 from course_lib.data.registry import DOWNLOADS, Download, File
 from course_lib.errors import CourseError
 
@@ -77,7 +77,7 @@ def load_download(name: str, download: bool = True) -> Corpus:
     """A corpus of the registry, fetched if it is not there; its facts are asserted."""
     entry = DOWNLOADS[name]
     folder = folders.corpora() / name
-    if download and not all((folder / file.name).exists() for file in entry.files):
+    if download and absent(entry, folder):
         fetch(name)
     contents = {file.name.removesuffix(".txt"): check(folder, file, entry) for file in entry.files}
     texts = {split: read_text(folder / f"{split}.txt", raw) for split, raw in contents.items()}
