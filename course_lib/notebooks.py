@@ -335,8 +335,10 @@ def cell_size(cells):
     for number, cell in code(cells):
         lines = [line for line in cell.source.splitlines() if line.strip()]
         if len(lines) > LINES:
-            found.append(f"cell {number}: {len(lines)} lines of code, at most {LINES} (course_lib "
-                         "holds what is longer)")
+            found.append(
+                f"cell {number}: {len(lines)} lines of code, at most {LINES} (course_lib "
+                "holds what is longer)"
+            )
         found += [
             f"cell {number}: a line of {len(line)} characters, at most {WIDTH}: {line.strip()}"
             for line in lines
@@ -362,8 +364,10 @@ def figures(cells):
                 found.append(f"cell {number}: use `plots.show(figure, alt=…)`, not `plt.show()`")
             elif name.split(".")[-1] == "show" or "alt" in given:
                 if len(literal(given.get("alt"))) < ALT:
-                    found.append(f"cell {number}: `{name}` needs alt=\"…\" that says what is seen "
-                                 f"({ALT} characters or more)")
+                    found.append(
+                        f'cell {number}: `{name}` needs alt="…" that says what is seen '
+                        f"({ALT} characters or more)"
+                    )
     for number, cell in enumerate(cells, 1):
         if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(", cell.source):
             found.append(f"cell {number}: an image without alternative text, `![what it shows](…)`")

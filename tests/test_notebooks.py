@@ -1,0 +1,298 @@
+"""Pairs stay pairs, and the linter finds every broken item of the lesson contract."""
+
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from course_lib import notebooks
+from course_lib.errors import CourseError
+
+LESSON = '''# %% [markdown]
+# # The cone
+#
+# **Question.** Why does the cloud of word vectors collapse?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to see the cone
+# - to measure it
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** Lesson 01.
+#
+# | profile | minutes | runs on |
+# |---|---|---|
+# | `smoke` | 0.1 | anything |
+# | `quick` | 2.5 | 2 cores |
+# | `standard` | 30 | 2 cores |
+# | `full` | 90 | a GPU |
+#
+# On Google Colab, run this in a first cell and restart the session:
+# `{colab}`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+SEED = 1  # of the initialisation
+
+# %% [markdown]
+# ## Predict
+#
+# How large will the mean cosine be?
+
+# %%
+plots.show(
+    figure, alt=f"The cloud, {{share:.0%}} of it inside a narrow cone"
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("a cone:", True)
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $W$ | `words` | the word matrix |
+# | $h$ | `hidden` | a context |
+# | $P(w \\| h)$ | `log_prob` | what is predicted, a \\| b |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### Turn it
+#
+# Rotate the matrix.
+#
+# <details><summary>Hint</summary>
+#
+# Orthogonal matrices keep angles.
+#
+# </details>
+#
+# ### Scale it
+#
+# Double the matrix.
+#
+# <details><summary>Hint</summary>
+#
+# Cosines do not change.
+#
+# </details>
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+display(Markdown(f"The mean cosine is {{cosine:.2f}}."))
+
+# %% [markdown]
+# ## References
+#
+# - Gao et al. (2019), Representation degeneration.
+'''.format(colab=notebooks.colab_command())
+
+
+def write(folder, text=LESSON, name="02_cone"):
+    source = folder / f"{name}.py"
+    source.write_text(text, "utf-8")
+    notebooks.pair(source)
+    return source
+
+
+def without(heading):
+    """The lesson with one section's heading renamed."""
+    return LESSON.replace(f"# ## {heading}\n", f"# ## Not {heading.lower()}\n")
+
+
+def test_a_good_lesson_passes(tmp_path):
+    assert notebooks.lint(write(tmp_path)) == []
+
+
+BROKEN = {
+    "title": (LESSON.replace("# # The cone", "# The cone"), "start with `# Title`"),
+    "question": (LESSON.replace("**Question.** Why", "Why"), "**Question.**"),
+    "question mark": (LESSON.replace("vectors collapse?", "vectors collapses."), "**Question.**"),
+    "objectives": (LESSON.replace("# - to measure it\n", ""), "at least two objectives"),
+    "prerequisites": (LESSON.replace("**Prerequisites.** ", ""), "**Prerequisites.**"),
+    "minutes of a profile": (LESSON.replace("# | `full` | 90 | a GPU |\n", ""), "row `full`"),
+    "minutes as a number": (LESSON.replace("| 2.5 |", "| some |"), "row `quick`"),
+    "colab": (LESSON.replace("%pip install -q", "%pip install"), "Google Colab"),
+    "parameters tag": (LESSON.replace('tags=["parameters"]', ""), "tagged `parameters`, found 0"),
+    "default profile": (LESSON.replace('"quick"  #', '"smoke"  #'), 'PROFILE = "quick"'),
+    "parameter explained": (LESSON.replace("SEED = 1  # of", "SEED = 1 + one  # of"), "a parameter"),
+    "prediction": (LESSON.replace("cosine be?", "cosine be."), "must ask the reader"),
+    "result too early": (
+        LESSON.replace("# %% [markdown]\n# ## Predict", "# %%\nprint(1)\n\n# %% [markdown]\n# ## Predict"),
+        "a result is shown before `## Predict`",
+    ),
+    "symbol rows": (re.sub(r"# \| \$h\$.*\n", "", LESSON), "three rows"),
+    "symbol code": (LESSON.replace("`hidden`", "hidden"), "a row is"),
+    "one exercise": (LESSON.replace("# ### Scale it\n", ""), "at least two, each under"),
+    "hint": (LESSON.replace("<details><summary>Hint</summary>\n#\n# Cosines", "Cosines"), "'Scale it'"),
+    "takeaway": (LESSON.replace('f"The mean cosine', '"The mean cosine'), "computed numbers"),
+    "checked cell": (LESSON.replace("# NBVAL_CHECK_OUTPUT\n", ""), "no checked cell"),
+    "references": (LESSON.replace("# - Gao", "# Gao"), "`References` needs a list"),
+    "long cell": (LESSON.replace('print("a cone:", True)', "x = 1\n" * 15), "16 lines of code"),
+    "long line": (LESSON.replace('"a cone:"', f'"{"a" * 70}"'), "at most 75"),
+    "alt missing": (re.sub(r"figure, alt=f.*", "figure", LESSON), 'needs alt="…"'),
+    "alt too short": (re.sub(r"alt=f.*", 'alt="the cloud"', LESSON), 'needs alt="…"'),
+    "plt.show": (LESSON.replace('print("a cone:", True)', "plt.show()"), "not `plt.show()`"),
+    "image alt": (LESSON.replace("Rotate the matrix.", "![](cone.png)"), "without alternative text"),
+    "order": (
+        LESSON.replace("## Predict", "## SWAP").replace("## Symbols", "## Predict?!").replace(
+            "## SWAP", "## Symbols").replace("## Predict?!", "## Predict"),
+        "in the order",
+    ),
+    **{h: (without(h), f"no heading `## {h}`") for h in notebooks.LESSON},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("item", BROKEN)
+def test_every_broken_item_of_the_contract_is_found(tmp_path, item):
+    text, message = BROKEN[item]
+    assert text != LESSON
+    found = notebooks.lint(write(tmp_path, text))
+    assert any(message in problem for problem in found), found
+    assert all(problem.startswith("02_cone.py: ") for problem in found)
+
+
+def test_full_scale_notebooks_have_lighter_rules(tmp_path):
+    text = without("Exercises").replace("## What you will learn", "## Other")
+    assert notebooks.lint(write(tmp_path, text, "20_train")) == []
+    text = without("References")
+    assert "no heading `## References`" in notebooks.lint(write(tmp_path, text, "20_train"))[0]
+
+
+def test_outputs_are_linted(tmp_path):
+    source = write(tmp_path)
+    target = source.with_suffix(".ipynb")
+    notebook = nbformat.read(target, as_version=4)
+    cell = notebook.cells[5]
+    figure = nbformat.v4.new_output("display_data", {"image/png": "iVBORw0KGgo="})
+    cell.outputs = [figure]
+    nbformat.write(notebook, target)
+    assert notebooks.lint(source) == [
+        "02_cone.py: cell 6: a figure in the output has no alternative text"
+    ]
+    figure.metadata = {"image/png": {"alt": "the cone"}}
+    cell.outputs = [figure, nbformat.v4.new_output("error", ename="ValueError", evalue="bad")]
+    nbformat.write(notebook, target)
+    assert "the error ValueError" in notebooks.lint(source)[0]
+    cell.outputs = [nbformat.v4.new_output("stream", text="x" * notebooks.SIZE)]
+    nbformat.write(notebook, target)
+    assert "over 1 MiB" in notebooks.lint(source)[0]
+    target.unlink()
+    assert "is missing" in notebooks.lint(source)[0]
+
+
+def test_minutes_are_read_from_the_table(tmp_path):
+    stated = {"smoke": 0.1, "quick": 2.5, "standard": 30.0, "full": 90.0}
+    assert notebooks.minutes(write(tmp_path)) == stated
+
+
+def test_drift_is_found(tmp_path):
+    source = write(tmp_path)
+    assert notebooks.check(source) == []
+    source.write_text(LESSON.replace("SEED = 1", "SEED = 2"), "utf-8")
+    assert notebooks.check(source) == ["02_cone.py, cell 4: text differs from 02_cone.ipynb"]
+    source.write_text(LESSON.replace('tags=["parameters"]', ""), "utf-8")
+    assert "cell 4: tags differs" in notebooks.check(source)[0]
+    source.write_text(LESSON + "\n# %%\nextra = 1\n", "utf-8")
+    assert "cells" in notebooks.check(source)[0]
+    source.with_suffix(".ipynb").unlink()
+    assert "missing" in notebooks.check(source)[0]
+
+
+def test_pairing_keeps_outputs_of_unchanged_cells_and_is_stable(tmp_path):
+    source = write(tmp_path)
+    target = source.with_suffix(".ipynb")
+    notebook = nbformat.read(target, as_version=4)
+    for number in (3, 6):
+        notebook.cells[number].outputs = [nbformat.v4.new_output("stream", text=f"out {number}")]
+    nbformat.write(notebook, target)
+    source.write_text(LESSON.replace("SEED = 1", "SEED = 2"), "utf-8")
+    assert notebooks.pair(source)
+    assert not notebooks.pair(source)  # the second time there is nothing to do
+    cells = nbformat.read(target, as_version=4).cells
+    assert cells[6].outputs[0].text == "out 6"
+    assert "SEED = 2" in cells[3].source
+    before = target.read_bytes()
+    target.unlink()
+    notebooks.pair(source)
+    notebooks.pair(source, executed=write_executed(tmp_path, before))
+    assert nbformat.read(target, as_version=4).cells[6].outputs[0].text == "out 6"
+
+
+def write_executed(folder, content):
+    """What papermill makes of a notebook: an injected cell, warnings on stderr."""
+    notebook = nbformat.reads(content.decode(), as_version=4)
+    injected = nbformat.v4.new_code_cell("PROFILE = 'quick'")
+    injected.metadata.tags = ["injected-parameters"]
+    notebook.cells.insert(4, injected)
+    notebook.cells[7].outputs.append(nbformat.v4.new_output("stream", name="stderr", text="hm"))
+    nbformat.write(notebook, folder / "executed.ipynb")
+    return folder / "executed.ipynb"
+
+
+def test_outputs_of_an_execution_come_over_clean(tmp_path):
+    source = write(tmp_path)
+    executed = write_executed(tmp_path, source.with_suffix(".ipynb").read_bytes())
+    notebooks.pair(source, executed)
+    cells = nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells
+    assert len(cells) == len(notebooks.read(source).cells)
+    assert not any(cell.get("outputs") for cell in cells)
+
+
+def test_full_scale_notebooks_are_kept_without_outputs(tmp_path):
+    source = write(tmp_path, name="20_train")
+    target = source.with_suffix(".ipynb")
+    notebook = nbformat.read(target, as_version=4)
+    notebook.cells[6].outputs = [nbformat.v4.new_output("stream", text="out")]
+    nbformat.write(notebook, target)
+    notebooks.pair(source)
+    assert nbformat.read(target, as_version=4).cells[6].outputs == []
+
+
+def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
+    lessons, target = tmp_path / "lessons", tmp_path / "smoke"
+    lessons.mkdir()
+    target.mkdir()
+    (target / "99_gone.ipynb").write_text("{}")
+    write(lessons)
+    (copy,) = notebooks.smoke_copies(target, lessons)
+    cells = nbformat.read(copy, as_version=4).cells
+    assert 'PROFILE = "smoke"' in cells[4].source
+    assert list(target.iterdir()) == [copy]
+
+
+def test_names_select_notebooks(tmp_path):
+    write(tmp_path)
+    write(tmp_path, name="20_train")
+    assert [p.stem for p in notebooks.select([], tmp_path)] == ["02_cone", "20_train"]
+    assert [p.stem for p in notebooks.select(["20_train"], tmp_path)] == ["20_train"]
+    with pytest.raises(CourseError, match="did you mean 02_cone"):
+        notebooks.select(["02_con"], tmp_path)
+
+
+@pytest.mark.parametrize("source", notebooks.sources(), ids=lambda path: path.stem)
+def test_committed_lesson_keeps_the_contract(source):
+    assert notebooks.check(source) == []
+    assert notebooks.lint(source) == []
+
+
+def test_every_committed_notebook_has_a_source():
+    found = {path.stem for path in notebooks.FOLDER.glob("*.ipynb")}
+    assert found == {path.stem for path in notebooks.sources()}
+
+
+def test_code_is_clean():
+    command = [sys.executable, "-m", "ruff", "check", "course_lib", "tests", "notebooks", "docs"]
+    done = subprocess.run(command, cwd=notebooks.ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
