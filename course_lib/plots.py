@@ -1,0 +1,277 @@
+"""One house style and every figure the lessons share.
+
+Importing this module sets the style: the colour-blind-safe palette of Okabe and Ito with a line
+style and a marker for each colour, so that greyscale is enough; dark ink on its own paper, which
+reads on a light page and on a dark one; letters that stay legible when a phone shrinks the figure.
+Every function takes plain arrays, returns the figure and leaves showing to `show`.
+"""
+
+import base64
+import hashlib
+import html
+import io
+import json
+import math
+from importlib import resources
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from cycler import cycler
+from IPython.display import display
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from PIL import Image
+
+from course_lib.errors import CourseError
+
+INK, PAPER = "#1f2430", "#fdfcf9"
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#8B3F77", "#A66F00", "#3D3D3D"]
+LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2))]
+MARKERS = ["o", "s", "^", "D", "v", "P"]
+FREQUENCY = LinearSegmentedColormap.from_list("rare to frequent", ["#F2A65A", "#C4446A", "#1B1F5E"])
+ANIMATION_BYTES = 300_000
+
+plt.rcParams.update(
+    {
+        "figure.figsize": (6.2, 3.9),
+        "figure.dpi": 100,
+        "figure.constrained_layout.use": True,
+        "figure.facecolor": PAPER,
+        "axes.facecolor": PAPER,
+        "savefig.facecolor": PAPER,
+        "font.size": 12.5,
+        "axes.titlesize": 13,
+        "axes.labelsize": 12.5,
+        "legend.fontsize": 11.5,
+        "legend.frameon": False,
+        "legend.handlelength": 2.6,
+        "lines.linewidth": 2.0,
+        "lines.markersize": 5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#dddad2",
+        "grid.linewidth": 0.7,
+        "axes.axisbelow": True,
+        "axes.prop_cycle": cycler(color=COLOURS, linestyle=LINES),
+        **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+        "axes.labelcolor": INK,
+        "axes.edgecolor": INK,
+    }
+)
+
+
+def show(fig, alt: str) -> None:
+    """Display a figure, or an `Animation`, with its alternative text, and close it.
+
+    The text goes to the output's metadata, `["image/png"]["alt"]`, where the website finds it.
+    Few colours are kept (a quarter of the bytes), and no date: the same figure is the same file.
+    Raises CourseError if `alt` says too little.
+    """
+    if len(alt.strip()) < 20:
+        raise CourseError(f"describe the figure in a sentence for those who cannot see it: {alt!r}")
+    bundle = {"text/plain": alt}
+    if isinstance(fig, Animation):
+        bundle["text/html"] = fig.page.replace("@ALT@", html.escape(alt, quote=True))
+        fig = fig.last
+    bundle["image/png"] = base64.b64encode(png(fig)).decode()
+    display(bundle, raw=True, metadata={"image/png": {"alt": alt}})
+    plt.close(fig)
+
+
+def png(fig: Figure) -> bytes:
+    """`fig` as a PNG of at most 256 colours, 120 dots an inch."""
+    drawn, small = io.BytesIO(), io.BytesIO()
+    fig.savefig(drawn, format="png", dpi=120)
+    picture = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture.save(small, format="png", optimize=True)
+    return small.getvalue()
+
+
+def panels(rows: int = 1, columns: int = 1, height: float = 3.6, **options):
+    """Figure and axes, at most 7.4 inches wide; `height` inches a row; as `plt.subplots`."""
+    width = 6.2 if columns == 1 else 7.4
+    return plt.subplots(rows, columns, figsize=(width, height * rows), **options)
+
+
+def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=None) -> Figure:
+    """Curves with distinct styles and markers. series: {name: values, or (x, values)};
+    `log`: "x", "y" or "xy" for logarithmic axes. Training curves, sweeps, spectra."""
+    ax = ax or panels()[1]
+    for i, (name, values) in enumerate(series.items()):
+        x, y = values if isinstance(values, tuple) else (np.arange(1, len(values) + 1), values)
+        style = {"marker": MARKERS[i % 6], "markevery": max(1, math.ceil(len(y) / 8))}
+        ax.plot(x, y, label=name, color=COLOURS[i % 6], linestyle=LINES[i % 6], **style)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    if "x" in log:
+        ax.set_xscale("log")
+    if "y" in log:
+        ax.set_yscale("log")
+    if len(series) > 1:
+        ax.legend()
+    return ax.figure
+
+
+def singular_values(curves, ax=None, title: str = "") -> Figure:
+    """curves: {name: singular values}; each divided by its largest, against k / number of values,
+    so that matrices of different sizes share one picture (gao2019, figures 1 and 2)."""
+    curves = {
+        name: (np.arange(1, len(s) + 1) / len(s), np.asarray(s) / max(s))
+        for name, s in curves.items()
+    }
+    return lines(curves, "rank of the singular value / d", "σₖ / σ₁", "y", title, ax)
+
+
+def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
+    """Points (n, 2) with the origin marked, coloured by `share`, each word's share of the tokens
+    (n,), frequent words drawn last and larger; `words`: {row: name} to be written beside points."""
+    ax = ax or panels(height=4.4)[1]
+    points = np.asarray(points)
+    if share is None:
+        ax.scatter(*points.T, s=9, color=COLOURS[0], alpha=0.6, linewidths=0)
+    else:
+        level = np.log10(np.maximum(share, 1e-9))
+        order = np.argsort(level, kind="stable")
+        size = np.interp(level[order], [-4, -2], [7, 30])
+        drawn = ax.scatter(
+            *points[order].T, c=level[order], s=size, cmap=FREQUENCY, alpha=0.75, linewidths=0
+        )
+        ax.figure.colorbar(drawn, ax=ax, label="log₁₀ of the word's frequency", pad=0.02)
+    origin(ax)
+    for row, name in (words or {}).items():
+        ax.annotate(name, points[row], xytext=(4, 3), textcoords="offset points", fontsize=11)
+    ax.set(xlabel="first singular direction", ylabel="second", title=title)
+    return ax.figure
+
+
+def origin(ax) -> None:
+    """Mark the origin and give both axes the same scale."""
+    ax.plot(0, 0, "+", color=INK, markersize=16, markeredgewidth=2, zorder=5)
+    ax.annotate(
+        "origin", (0, 0), (7, -14), textcoords="offset points", fontsize=10.5, color=INK, zorder=5
+    )
+    ax.set_aspect("equal", adjustable="datalim")
+
+
+def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
+    """groups: {name: cosines}; outlines, filled lightly, over [-1, 1]."""
+    ax = ax or panels()[1]
+    bins = np.linspace(-1, 1, 81)
+    for i, (name, cosines) in enumerate(groups.items()):
+        heights = np.histogram(cosines, bins, density=True)[0]
+        ax.stairs(heights, bins, color=COLOURS[i], fill=True, alpha=0.15)
+        ax.stairs(heights, bins, color=COLOURS[i], linestyle=LINES[i], linewidth=2, label=name)
+    ax.axvline(0, color=INK, linewidth=1)
+    ax.set(xlabel="cosine of two word vectors", ylabel="density", title=title, xlim=(-1, 1))
+    ax.legend()
+    return ax.figure
+
+
+def frequency_rank(counts, rare: float = 1e-4, title: str = "", ax=None) -> Figure:
+    """Zipf's picture: share of the tokens against rank, both logarithmic; the line `rare` marks
+    gao2019's rare words, a dashed line the law 1 / rank through the tenth word."""
+    ax = ax or panels()[1]
+    share = np.sort(np.asarray(counts, dtype=float))[::-1] / np.sum(np.asarray(counts))
+    share = share[share > 0]
+    rank = np.arange(1, len(share) + 1)
+    ax.plot(rank, share, color=COLOURS[0], linestyle="-", label="words of the corpus")
+    law = share[min(9, len(share) - 1)] * min(10, len(share)) / rank
+    ax.plot(rank, law, color=COLOURS[1], linestyle="--", label="1 / rank")
+    ax.axhline(rare, color=INK, linestyle=":", linewidth=1.4, label=f"rare below {rare:g}")
+    ax.set(xscale="log", yscale="log", title=title)
+    ax.set(xlabel="rank of the word (1 = most frequent)", ylabel="share of the tokens")
+    ax.legend(loc="lower left")
+    return ax.figure
+
+
+def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> Figure:
+    """One dot a word, and the median in bins of equal width on the logarithmic count axis."""
+    ax = ax or panels()[1]
+    values, counts = np.asarray(values), np.asarray(counts)
+    seen = counts > 0
+    ax.plot(counts[seen], values[seen], ".", color=COLOURS[5], markersize=3, alpha=0.25)
+    edges = np.geomspace(1, counts.max() + 1, 13)
+    cell = np.digitize(counts, edges)
+    filled = [i for i in range(1, len(edges)) if (seen & (cell == i)).sum() > 2]
+    middle = [np.median(counts[cell == i]) for i in filled]
+    median = [np.median(values[cell == i]) for i in filled]
+    ax.plot(middle, median, color=COLOURS[1], linestyle="-", marker="s", label="median")
+    ax.set(xscale="log", xlabel="occurrences in training", ylabel=ylabel, title=title)
+    ax.legend()
+    return ax.figure
+
+
+class Animation(NamedTuple):
+    """A figure that plays: a page fragment, and its last moment as a figure for paper."""
+
+    page: str
+    last: Figure
+
+
+def collapse_animation(frames, group, names, captions) -> Animation:
+    """Snapshots of a cloud to be played or dragged through; works offline, in JupyterLab too.
+
+    frames (F, P, 2): the P points of each snapshot; group (P,): 0 … len(names)-1, at most three
+    groups, drawn in that order as discs, squares and triangles; captions: a line a snapshot.
+    Each snapshot fills the view: the radius that holds 99 % of its points is stated under it.
+    Points travel as 16-bit integers in base64; the page takes its colours from the text around
+    it (light or dark), and moves in jumps where the reader prefers reduced motion.
+    Raises CourseError if shapes disagree or the page exceeds 300 kB.
+    """
+    frames, group = np.asarray(frames, dtype=float), np.asarray(group)
+    F, P, _ = frames.shape
+    if len(group) != P or len(captions) != F:
+        raise CourseError(
+            f"{F} snapshots of {P} points need {F} captions and {P} groups, "
+            f"got {len(captions)} and {len(group)}"
+        )
+    radius = np.quantile(np.abs(frames).max(-1), 0.99, axis=1).clip(1e-12)
+    whole = np.clip(np.rint(frames / radius[:, None, None] * 16_000), -32_767, 32_767)
+    data = {
+        "points": base64.b64encode(whole.astype("<i2").tobytes()).decode(),
+        "group": base64.b64encode(group.astype("u1").tobytes()).decode(),
+        "shape": [F, P],
+        "radius": [float(f"{r:.3g}") for r in radius],
+        "captions": list(captions),
+    }
+    encoded = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    legend = "".join(
+        f'<span><svg viewBox="0 0 12 12" aria-hidden="true">{shape}</svg>{html.escape(name)}</span>'
+        for name, shape in zip(names, _SHAPES, strict=False)
+    )
+    slots = {
+        "KEY": "c" + hashlib.sha256(encoded.encode()).hexdigest()[:10],
+        "LAST": str(F - 1),
+        "LEGEND": legend,
+        "DATA": encoded,
+    }
+    page = resources.files("course_lib").joinpath("collapse.html").read_text(encoding="utf-8")
+    for slot, value in slots.items():
+        page = page.replace(f"@{slot}@", value)
+    if len(page) > ANIMATION_BYTES:
+        raise CourseError(
+            f"the animation takes {len(page):,} bytes of at most {ANIMATION_BYTES:,}: "
+            "show fewer points or snapshots"
+        )
+    return Animation(page, groups_of_points(frames[-1], group, names))
+
+
+def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
+    """Points (n, 2) with a colour and a marker for each group (n,), the origin marked."""
+    ax = ax or panels(height=4.4)[1]
+    points, group = np.asarray(points), np.asarray(group)
+    for i, name in enumerate(names):
+        style = {"color": COLOURS[(1, 3, 0)[i % 3]], "marker": MARKERS[(0, 1, 4)[i % 3]]}
+        ax.scatter(*points[group == i].T, s=13, alpha=0.7, linewidths=0, label=name, **style)
+    origin(ax)
+    ax.set(xlabel="first singular direction", ylabel="second", title=title)
+    ax.legend(loc="best", markerscale=1.8, handletextpad=0.2)
+    return ax.figure
+
+
+_SHAPES = (
+    '<circle cx="6" cy="6" r="3.2"/>',
+    '<rect x="2.5" y="2.5" width="7" height="7"/>',
+    '<path d="M6 1 11 10 1 10Z"/>',
+)

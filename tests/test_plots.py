@@ -1,0 +1,166 @@
+"""Figures: what is drawn, what is said to those who cannot see it, and what travels in the page."""
+
+import base64
+import html
+import io
+import json
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from PIL import Image
+
+from course_lib import plots
+from course_lib.errors import CourseError
+
+ALT = "Two points on a line, the second one higher than the first."
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def cloud(n=60, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 2))
+
+
+def animation(F=4, P=30, **changes):
+    arguments = {
+        "frames": np.stack([(k + 1) * cloud(P, k) for k in range(F)]),
+        "group": np.arange(P) % 3,
+        "names": ["rare", "between", "the most frequent & common"],
+        "captions": [f"step {k}" for k in range(F)],
+    }
+    return plots.collapse_animation(**arguments | changes)
+
+
+def data_in(page):
+    return json.loads(re.search(r"const data = (\{.*?\});\n", page)[1])
+
+
+def shown(figure, alt=ALT):
+    """The bundle and the metadata that `show` hands to the notebook."""
+    with pytest.MonkeyPatch.context() as patch:
+        calls = []
+        patch.setattr(plots, "display", lambda data, **options: calls.append((data, options)))
+        plots.show(figure, alt)
+    [(data, options)] = calls
+    assert options["raw"]
+    return data, options["metadata"]
+
+
+def test_show_gives_one_png_that_carries_its_text_and_closes_the_figure():
+    figure = plots.lines({"a": [1, 2]}, "x", "y")
+    data, metadata = shown(figure)
+    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert metadata["image/png"]["alt"] == data["text/plain"] == ALT
+    assert picture.size[0] > 600 and not plt.fignum_exists(figure.number)
+
+
+def test_show_refuses_a_figure_without_words():
+    with pytest.raises(CourseError, match="describe the figure in a sentence"):
+        plots.show(plots.lines({"a": [1, 2]}, "x", "y"), alt="plot")
+
+
+def test_the_same_figure_is_the_same_file():
+    first, second = (plots.png(plots.cloud(cloud(), np.linspace(1e-5, 1e-2, 60))) for _ in range(2))
+    assert first == second and len(first) < 60_000
+
+
+def test_every_curve_has_its_own_colour_style_and_marker():
+    figure = plots.lines({str(i): [1, 2, 3] for i in range(6)}, "x", "y")
+    drawn = figure.axes[0].lines
+    for feature in ("get_color", "get_marker"):
+        assert len({getattr(line, feature)() for line in drawn}) == 6
+    assert len({str(line._unscaled_dash_pattern) for line in drawn}) == 6
+
+
+def test_the_palette_survives_paper_and_greyscale():
+    """Contrast of at least 3 with the paper; frequency grows darker from rare to frequent."""
+
+    def luminance(colour):
+        rgb = np.array(plt.matplotlib.colors.to_rgb(colour))
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    for colour in [*plots.COLOURS, plots.INK]:
+        assert (luminance(plots.PAPER) + 0.05) / (luminance(colour) + 0.05) > 3, colour
+    levels = [luminance(plots.FREQUENCY(x)) for x in np.linspace(0, 1, 20)]
+    assert (np.diff(levels) < 0).all()
+
+
+def test_singular_values_are_drawn_relative_to_the_first_and_to_their_number():
+    line = plots.singular_values({"W": np.array([4.0, 2.0, 1.0, 0.5])}).axes[0].lines[0]
+    np.testing.assert_allclose(line.get_xdata(), [0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(line.get_ydata(), [1, 0.5, 0.25, 0.125])
+
+
+def test_frequency_rank_draws_sorted_shares_and_leaves_out_unseen_words():
+    line = plots.frequency_rank([1, 0, 6, 3]).axes[0].lines[0]
+    np.testing.assert_allclose(line.get_ydata(), [0.6, 0.3, 0.1])
+    np.testing.assert_allclose(line.get_xdata(), [1, 2, 3])
+
+
+def test_cosine_histogram_is_a_density():
+    patch = plots.cosine_histogram({"all": np.full(10, 0.5)}).axes[0].patches[1]
+    heights, edges, _ = patch.get_data()
+    assert (heights * np.diff(edges)).sum() == pytest.approx(1)
+    assert edges[heights.argmax()] <= 0.5 < edges[heights.argmax() + 1] + 1e-9
+
+
+def test_against_frequency_follows_the_median():
+    counts = np.repeat([1, 10, 100, 1000], 5)
+    line = plots.against_frequency(np.log10(counts), counts, "log").axes[0].lines[1]
+    np.testing.assert_allclose(line.get_ydata(), [0, 1, 2, 3])
+    np.testing.assert_allclose(line.get_xdata(), [1, 10, 100, 1000])
+
+
+def test_cloud_draws_the_frequent_words_last_and_names_points():
+    share = np.array([1e-2, 1e-5, 1e-3])
+    axes = plots.cloud(cloud(3), share, words={0: "the"}).axes[0]
+    assert axes.collections[0].get_array().tolist() == pytest.approx([-5, -3, -2])
+    assert [t.get_text() for t in axes.texts] == ["origin", "the"]
+
+
+def test_the_animation_holds_the_points_to_a_thousandth_of_the_view():
+    frames = np.stack([(k + 1) * cloud(30, k) for k in range(4)])
+    data = data_in(animation().page)
+    points = np.frombuffer(base64.b64decode(data["points"]), "<i2").reshape(*data["shape"], 2)
+    radius = np.array(data["radius"])[:, None, None]
+    inside = np.abs(frames) <= radius
+    np.testing.assert_allclose(
+        (points / 16_000 * radius)[inside], frames[inside], atol=5e-3 * radius.max()
+    )
+    assert base64.b64decode(data["group"]) == bytes([0, 1, 2] * 10)
+
+
+def test_the_animation_is_self_contained_small_and_accessible():
+    data, metadata = shown(animation(), "A cloud <grows> & grows")
+    page = data["text/html"]
+    assert not re.search(r"(src|href)=|https?:|import\(|fetch\(", page)
+    assert f'aria-label="{html.escape("A cloud <grows> & grows")}"' in page
+    assert 'aria-label="Snapshot"' in page and "<button type=" in page
+    assert "prefers-reduced-motion" in page and "the most frequent &amp; common" in page
+    assert not re.search(r"@[A-Z]+@", page) and len(page) < plots.ANIMATION_BYTES
+    assert "image/png" in data and metadata["image/png"]["alt"]
+
+
+def test_two_animations_on_a_page_do_not_share_an_id():
+    pages = [animation().page, animation(P=31).page]
+    assert len({re.search(r'id="(\w+)"', page)[1] for page in pages}) == 2
+    assert animation().page == pages[0]  # and none depends on chance
+
+
+def test_a_caption_cannot_leave_the_script():
+    page = animation(captions=["</script><b>"] * 4).page
+    assert page.count("</script>") == 1 and data_in(page)["captions"][0] == "</script><b>"
+
+
+def test_an_animation_that_is_too_large_or_does_not_fit_says_so():
+    with pytest.raises(CourseError, match="fewer points or snapshots"):
+        animation(F=60, P=1500)
+    with pytest.raises(CourseError, match="4 snapshots of 30 points .* got 3 and 30"):
+        animation(captions=["a"] * 3)
