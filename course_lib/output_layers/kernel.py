@@ -83,7 +83,7 @@ def _product_type(x: Tensor) -> torch.dtype:
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Loss forward; the gradients were made in the same walk, or are by a second one."""
+    """Loss forward, with the gradients made in the same walk; backward only scales them."""
 
     @staticmethod
     def forward(ctx, walk, target, *tensors):
@@ -95,26 +95,24 @@ class _ChunkedLoss(torch.autograd.Function):
             weight = weight / counted.sum().clamp(min=1)
         grads = walk.buffers(tensors, needed) if walk.differentiate and any(needed) else None
         loss, nll = walk.run(tensors, target, weight, grads)
-        ctx.mark_non_differentiable(nll)
         ctx.grads, ctx.needed = grads, needed
-        if grads is None:
-            ctx.save_for_backward(target, weight, *tensors)
-        if walk.reduction == "none":
-            return loss * counted, nll * counted
-        return (loss * weight).sum(), (nll * weight).sum()
+        ctx.save_for_backward(target, weight, *tensors)
+        loss, nll = loss * weight, nll * weight
+        if walk.reduction != "none":
+            loss, nll = loss.sum(), nll.sum()
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_loss, _):
-        if ctx.grads is None:  # reduction "none": now that each position's weight is known
+        grads, ctx.grads = ctx.grads, None
+        if grads is None:  # reduction "none", whose weights are known now, or a second backward
             target, weight, *tensors = ctx.saved_tensors
             grads = ctx.walk.buffers(tensors, ctx.needed)
             ctx.walk.run(tensors, target, grad_loss * weight, grads)
             return None, None, *grads
-        # Scaling in place spares a second gradient-sized tensor; a second backward is refused.
-        grads, ctx.grads = ctx.grads, ()
-        if not grads:
-            raise RuntimeError("the chunk kernel's gradients were already used: call forward again")
+        # Scaled in place: nobody else holds these tensors, and a copy would cost their size again.
         return None, None, *(g if g is None else g.mul_(grad_loss) for g in grads)
 
 
@@ -154,10 +152,14 @@ class _Walk:
         step = self.block or max(1, BLOCK.get(x.device.type, BLOCK["cpu"]) // (words * components))
         # equal blocks: a small rest would cost a whole pass over M's gradient
         step = max(1, -(-n // max(1, -(-n // step))))
+        # In half precision the logits leave the product rounded. If nothing is done to them before
+        # the softmax, which accumulates in float32, they need not be widened: half the traffic.
+        plain = bias is None and offset is None and self.transform is None
+        work = self.dtype if plain else real
         scores = x.new_empty(min(step, n) * components, words, dtype=self.dtype)
-        logits = scores if self.dtype == real else torch.empty_like(scores, dtype=real)
+        logits = scores if self.dtype == work else torch.empty_like(scores, dtype=work)
         prob = torch.empty_like(logits)
-        narrow = scores if self.dtype != real else prob
+        narrow = prob if self.dtype == work else scores
         losses, nlls = x.new_zeros(n, dtype=real), x.new_zeros(n, dtype=real)
         for start in range(0, n, step):
             here = slice(start, min(start + step, n))
@@ -174,7 +176,7 @@ class _Walk:
             if bias is not None:
                 l.add_(bias[self.columns])
             if offset is not None:
-                l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(real))
+                l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(work))
             raw = l
             if self.transform is not None:
                 with torch.enable_grad():
@@ -184,15 +186,15 @@ class _Walk:
                 l = bent.detach()  # noqa: E741
             p = torch.softmax(l, -1, out=prob[:m])
             # log Z from the likeliest word, whose probability cannot underflow
-            log_z = l.amax(-1) - p.amax(-1).log()
+            log_z = l.amax(-1).to(real) - p.amax(-1).to(real).log()
             soft_logits = None
             if soft_x is not None:
                 soft_logits = (soft_x[here] @ soft_rows.T).to(real)
             view = Block(
-                logits=l.view(b, components, words),
+                logits=lambda l=l, b=b: l.to(real).view(b, components, words),
                 log_z=log_z.view(b, components),
-                target_logit=l.gather(1, y_k[:, None]).view(b, components),
-                mean_logit=lambda l=l, b=b: l.mean(-1).view(b, components),
+                target_logit=l.gather(1, y_k[:, None]).to(real).view(b, components),
+                mean_logit=lambda l=l, b=b: l.mean(-1, dtype=real).view(b, components),
                 log_weights=None if log_weights is None else log_weights[here].to(real),
                 soft_logits=soft_logits,
                 target=y,
@@ -229,10 +231,13 @@ class _Walk:
             for s, leaf in zip(slopes, leaves, strict=True)
         ]
         others = dict(zip(asked, others, strict=True))
-        gradient = p.mul_(s_z.reshape(m, 1))
+        s_z, s_y = s_z.reshape(m, 1).to(p.dtype), s_y.reshape(m, 1).to(p.dtype)
+        # Cross-entropy's slope is 1: worth a look where looking needs no wait for the device.
+        ones = p.device.type == "cpu" and bool((s_z == 1).all())
+        gradient = p if ones else p.mul_(s_z)
         if "mean_logit" in others:
-            gradient.add_(others["mean_logit"].reshape(m, 1), alpha=1 / words)
-        gradient.scatter_add_(1, y_k[:, None], s_y.reshape(m, 1))
+            gradient.add_((others["mean_logit"].reshape(m, 1) / words).to(p.dtype))
+        gradient.scatter_add_(1, y_k[:, None], s_y)
         if "logits" in others:
             gradient.add_(others["logits"].reshape(m, words))
         w = weight.repeat_interleave(components)[:, None] if components > 1 else weight[:, None]
@@ -249,12 +254,12 @@ class _Walk:
             g_offset[here] = (gradient.gather(1, y_k[:, None]) * w).view(b, components)
         # The positions' weights go to the small side of each product: the gradient of the logits
         # stays in [-1, 1], where half precision has most of its numbers.
-        small = gradient if gradient.dtype == narrow.dtype else narrow.copy_(gradient)
+        small = gradient if gradient.dtype == product_rows.dtype else narrow.copy_(gradient)
         if g_x is not None:
             g_x[here] = ((small @ product_rows).to(w.dtype) * w).view(b, components, -1)
         if self.gate is not None:
             gradient = self.gate(gradient, y_k)
-            small = gradient.to(narrow.dtype)
+            small = gradient.to(product_rows.dtype)
         if g_matrix is not None:
             weighted = (product_x * w).to(small.dtype)
             rows = g_matrix[self.columns]
@@ -263,7 +268,7 @@ class _Walk:
             else:
                 rows.add_(small.T @ weighted)
         if g_bias is not None:
-            g_bias[self.columns].addmv_(gradient.T, w[:, 0])
+            g_bias[self.columns].addmv_(gradient.T, w[:, 0].to(gradient.dtype))
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:

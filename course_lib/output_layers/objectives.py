@@ -35,7 +35,7 @@ class Block:
     @cached_property
     def logits(self) -> Tensor:
         """(b, K, N)."""
-        return self._logits.detach().requires_grad_()
+        return self._logits().detach().requires_grad_()
 
     @cached_property
     def soft_logits(self) -> Tensor:
@@ -61,7 +61,7 @@ class Objective:
         raise TypeError(f"{type(self).__name__} does not say how it is computed")
 
     def __add__(self, other: "Objective") -> "Objective":
-        return Sum((self, other))
+        return Sum((*getattr(self, "terms", (self,)), *getattr(other, "terms", (other,))))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class LabelSmoothing(Objective):
 
     def __call__(self, block):
         if block.log_z.shape[1] == 1:
-            uniform = (block.log_z - block.mean_logit)[:, 0]
+            uniform = (block.log_z - block.mean_logit - block.log_weights)[:, 0]
         else:  # the logarithm of a mixture is not linear in its components' logits
             uniform = -block.log_prob.mean(-1)
         target = CrossEntropy()(block)

@@ -1,0 +1,320 @@
+"""The chunk kernel against the naive formula, in value and in all gradients."""
+
+import itertools
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch.nn import functional as F
+
+from course_lib.output_layers import (
+    IGNORE,
+    AugmentedLoss,
+    CrossEntropy,
+    FullWords,
+    LabelSmoothing,
+    Objective,
+    Softmax,
+    ZLoss,
+    chunked_loss,
+)
+
+
+def naive(x, matrix, target, *, bias=None, log_weights=None, offset=None, transform=None,
+          parameters=(), objective=None, soft=None, columns=None):  # fmt: skip
+    """The contract in the kernel's docstring, with every tensor formed whole. Returns (n,)."""
+    matrix = matrix if columns is None else matrix[slice(*columns)]
+    bias = bias if bias is None or columns is None else bias[slice(*columns)]
+    y = target.clamp(min=0)
+    logits = x @ matrix.T if bias is None else x @ matrix.T + bias
+    if offset is not None:
+        logits = logits + offset[..., None] * F.one_hot(y, len(matrix))[:, None]
+    if transform is not None:
+        logits = transform(logits, *parameters)
+    if log_weights is None:
+        log_weights = logits.new_zeros(logits.shape[:2])
+    log_prob = torch.logsumexp(log_weights[..., None] + logits.log_softmax(-1), 1)
+    single = logits[:, 0] if logits.shape[1] == 1 else log_prob
+    at_target = log_prob.gather(1, y[:, None])[:, 0]
+    total = 0
+    for term in getattr(objective or CrossEntropy(), "terms", (objective or CrossEntropy(),)):
+        if isinstance(term, CrossEntropy):
+            total = total - term.weight * at_target
+        elif isinstance(term, LabelSmoothing):
+            e = term.epsilon
+            total = total + term.weight * (-(1 - e) * at_target - e * log_prob.mean(-1))
+        elif isinstance(term, ZLoss):
+            total = total + term.weight * logits.logsumexp(-1).square().sum(-1)
+        elif isinstance(term, AugmentedLoss):
+            soft_logits = soft[0] @ (soft[1] if columns is None else soft[1][slice(*columns)]).T
+            q = F.log_softmax(soft_logits / term.temperature, -1)
+            q = q if term.gradient else q.detach()
+            p = F.log_softmax(single / term.temperature, -1)
+            total = total + term.weight * F.kl_div(p, q, log_target=True, reduction="none").sum(-1)
+    return total * (target != IGNORE)
+
+
+def problem(n, k, d, words, seed=0, dtype=torch.float64):
+    """Random inputs of every kind, as leaves."""
+    g = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=g, dtype=torch.float64).to(dtype).requires_grad_()
+
+    target = torch.randint(words, (n,), generator=g)
+    if n > 2:
+        target[1] = IGNORE
+    log_weights = draw(n, k).detach().log_softmax(-1).requires_grad_()
+    return {
+        "x": draw(n, k, d), "matrix": draw(words, d), "target": target, "bias": draw(words),
+        "log_weights": log_weights, "offset": draw(n, k), "soft": (draw(n, 3), draw(words, 3)),
+        "parameters": (draw(2),),
+    }  # fmt: skip
+
+
+def bend(logits, slopes):
+    """An elementwise transform with parameters, as GSS and PLIF are."""
+    return logits + slopes[0] * torch.tanh(logits) + slopes[1] * F.softplus(logits)
+
+
+OBJECTIVES = {
+    "cross-entropy": CrossEntropy(),
+    "half cross-entropy": CrossEntropy(0.5),
+    "smoothing": LabelSmoothing(0.1),
+    "z-loss": CrossEntropy() + ZLoss(0.01),
+    "augmented": CrossEntropy(0.7) + AugmentedLoss(0.3, 2.0),
+    "augmented, gradient": CrossEntropy() + AugmentedLoss(1.0, 2.0, gradient=True),
+    "all": LabelSmoothing(0.2) + ZLoss(0.02) + AugmentedLoss(0.3, 3.0),
+}
+
+
+def gradients(loss, leaves):
+    loss.backward()
+    found = [torch.zeros_like(t) if t.grad is None else t.grad.clone() for t in leaves]
+    for t in leaves:
+        t.grad = None
+    return found
+
+
+def compare(inputs, objective, block, reduction="mean", transform=None, columns=None):
+    """Largest difference of value and gradients, relative to the largest of each."""
+    names = dict(inputs)
+    x, matrix, target = (names.pop(k) for k in ("x", "matrix", "target"))
+    if not objective.needs_soft_targets:
+        names.pop("soft", None)
+    if transform is None:
+        names.pop("parameters", None)
+    settings = names | {"objective": objective, "transform": transform, "columns": columns}
+    leaves = [x, matrix] + [v for v in names.values() if isinstance(v, torch.Tensor)]
+    leaves += [t for v in names.values() if isinstance(v, tuple) for t in v]
+    weight = torch.linspace(0.5, 2, len(target), dtype=x.dtype)
+    ours, nll = chunked_loss(x, matrix, target, block=block, reduction=reduction, **settings)
+    reference = naive(x, matrix, target, **settings)
+    if reduction == "none":
+        pairs = [(ours, reference)]
+        total, expected = (ours * weight).sum(), (reference * weight).sum()
+    else:
+        counted = (target != IGNORE).sum().clamp(min=1) if reduction == "mean" else 1
+        total, expected = ours, reference.sum() / counted
+        pairs = [(total, expected)]
+    assert not nll.requires_grad
+    pairs += zip(gradients(total, leaves), gradients(expected, leaves), strict=True)
+    return max((a - b).abs().max() / b.abs().max().clamp(min=1e-3) for a, b in pairs if b.numel())
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize(("components", "reduction"), [(1, "mean"), (3, "sum"), (1, "none")])
+@pytest.mark.parametrize("transform", [None, bend])
+def test_chunked_equals_naive(name, components, reduction, transform):
+    inputs = problem(11, components, 5, 23)
+    assert compare(inputs, OBJECTIVES[name], 4, reduction, transform) < 1e-10
+
+
+@given(
+    n=st.integers(1, 12), k=st.integers(1, 3), d=st.integers(1, 6), words=st.integers(1, 30),
+    block=st.integers(1, 14), seed=st.integers(0, 99), objective=st.sampled_from(list(OBJECTIVES)),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_any_shape_and_any_block(n, k, d, words, block, seed, objective):
+    assert compare(problem(n, k, d, words, seed), OBJECTIVES[objective], block) < 1e-10
+
+
+def test_without_any_option():
+    inputs = {k: v for k, v in problem(9, 1, 4, 13).items() if k in ("x", "matrix", "target")}
+    assert compare(inputs, CrossEntropy(), 2) < 1e-10
+    x, matrix, target = inputs.values()
+    loss, nll = chunked_loss(x, matrix, target)
+    expected = F.cross_entropy(x[:, 0] @ matrix.T, target, ignore_index=IGNORE)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, expected)
+
+
+def test_columns_select_a_range_of_the_whole_matrix():
+    inputs = problem(9, 2, 4, 20)
+    inputs["target"] = inputs["target"] % 7
+    assert compare(inputs, OBJECTIVES["all"], 3, columns=(5, 12)) < 1e-10
+    loss, _ = chunked_loss(inputs["x"], inputs["matrix"], inputs["target"], columns=(5, 12))
+    loss.backward()
+    outside = torch.cat([inputs["matrix"].grad[:5], inputs["matrix"].grad[12:]])
+    assert outside.abs().max() == 0 and inputs["matrix"].grad[5:12].abs().min() > 0
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_gradcheck(reduction):
+    inputs = problem(4, 2, 3, 6)
+    names = ("bias", "log_weights", "offset")
+    target, parameters = inputs["target"], inputs["parameters"]
+
+    def function(x, matrix, bias, log_weights, offset, slopes):
+        return chunked_loss(
+            x, matrix, target, bias=bias, log_weights=log_weights, offset=offset, transform=bend,
+            parameters=(slopes,), objective=OBJECTIVES["smoothing"], reduction=reduction, block=3,
+        )[0]  # fmt: skip
+
+    leaves = (inputs["x"], inputs["matrix"], *(inputs[k] for k in names), *parameters)
+    assert torch.autograd.gradcheck(function, leaves)
+
+
+def test_the_gate_changes_only_the_matrix_gradient():
+    """Rows whose word is not the target receive nothing; the contexts receive all."""
+    inputs = problem(8, 1, 4, 9)
+    x, matrix, target = inputs["x"], inputs["matrix"], torch.arange(8)
+
+    def only_target(gradient, y):
+        return gradient * F.one_hot(y, gradient.shape[1])
+
+    chunked_loss(x, matrix, target, gate=only_target, block=3)[0].backward()
+    p = (x[:, 0] @ matrix.T).softmax(-1).detach() - F.one_hot(target, 9)
+    torch.testing.assert_close(x.grad[:, 0], p @ matrix.detach() / 8)
+    gated = p * F.one_hot(target, 9)
+    torch.testing.assert_close(matrix.grad, gated.T @ x.detach()[:, 0] / 8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_finite_and_correct_at_large_logits(dtype, scale):
+    """Logits of ±1e4, under autocast in half precision: the loss is the float64 one, rounded."""
+    g = torch.Generator().manual_seed(1)
+    # values that half precision holds exactly, so that only the kernel's own rounding shows
+    x = (torch.randint(-4, 5, (6, 1, 2), generator=g) / 4).requires_grad_()
+    matrix = (torch.randint(-4, 5, (12, 2), generator=g) * scale / 8).requires_grad_()
+    target = torch.arange(6)
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        loss, nll = chunked_loss(x, matrix, target, block=4)
+    loss.backward()
+    exact = F.cross_entropy(x.detach().double()[:, 0] @ matrix.detach().double().T, target)
+    assert abs(loss.item() - exact.item()) <= 0.01 * max(1, exact.item())
+    assert all(torch.isfinite(t).all() for t in (loss, nll, x.grad, matrix.grad))
+
+
+def test_float32_is_as_exact_as_the_naive_form():
+    inputs = problem(64, 1, 16, 300, dtype=torch.float32)
+    x, matrix, target = (inputs[k] for k in ("x", "matrix", "target"))
+    exact = naive(x.double(), matrix.double(), target).sum() / (target != IGNORE).sum()
+    plain = naive(x, matrix, target).sum() / (target != IGNORE).sum()
+    ours = chunked_loss(x, matrix, target, block=7)[0]
+    assert abs(ours - exact) <= abs(plain - exact) + 1e-6
+
+
+def test_no_targets_and_no_positions():
+    """Nothing to predict: a loss of zero with zero gradients, not NaN."""
+    for n in (0, 3):
+        x, matrix = torch.randn(n, 1, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)
+        loss, nll = chunked_loss(x, matrix, torch.full((n,), IGNORE))
+        loss.backward()
+        assert loss.item() == nll.item() == 0 and matrix.grad.abs().max() == 0
+
+
+def test_wrong_shapes_and_reductions_are_refused():
+    x, matrix, target = torch.zeros(3, 1, 4), torch.zeros(5, 4), torch.zeros(3, dtype=torch.long)
+    with pytest.raises(ValueError, match="must be"):
+        chunked_loss(x[:, 0], matrix, target)
+    with pytest.raises(ValueError, match="one word for each"):
+        chunked_loss(x, matrix, target[:2])
+    with pytest.raises(ValueError, match="reduction 'max'"):
+        chunked_loss(x, matrix, target, reduction="max")
+
+
+def test_a_second_backward_gives_the_same_gradient_again():
+    x, matrix = torch.randn(3, 1, 4, requires_grad=True), torch.randn(5, 4)
+    loss, _ = chunked_loss(x, matrix, torch.zeros(3, dtype=torch.long))
+    (2 * loss).backward(retain_graph=True)
+    once = x.grad.clone()
+    (2 * loss).backward()
+    torch.testing.assert_close(x.grad, 2 * once)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_softmax_layer(bias):
+    """Probabilities sum to one, and the layer's loss is minus their logarithm at the target."""
+    torch.manual_seed(0)
+    layer = Softmax(FullWords(17, 6, init=1.0), bias=bias).double()
+    if bias:
+        torch.nn.init.normal_(layer.bias)
+    hidden, target = torch.randn(4, 3, 6, dtype=torch.float64), torch.randint(17, (4, 3))
+    log_prob = layer.log_prob(hidden)
+    torch.testing.assert_close(log_prob.exp().sum(-1), torch.ones(4, 3, dtype=torch.float64))
+    loss, _ = layer(hidden, target, reduction="none")
+    torch.testing.assert_close(loss, -log_prob.gather(-1, target[..., None])[..., 0])
+
+
+def test_the_hooks_of_a_variant_reach_the_loss_and_the_probabilities():
+    """A mixture with an offset, a transform and a gate, written as an overriding variant."""
+
+    class Variant(Softmax):
+        transform = staticmethod(bend)
+        gated = 0
+
+        def contexts(self, hidden):
+            contexts = torch.stack([hidden, hidden.tanh()], 1)
+            return contexts, torch.log(torch.tensor([0.25, 0.75])).expand(len(hidden), 2)
+
+        def transform_parameters(self):
+            return (torch.tensor([0.3, 0.7]),)
+
+        def target_offset(self, contexts, target):
+            return -0.1 * contexts.norm(dim=-1) * self.words(target).norm(dim=-1)[:, None]
+
+        def gate(self, gradient, target):
+            Variant.gated += len(target)
+            return gradient
+
+    torch.manual_seed(0)
+    layer = Variant(FullWords(11, 4, init=1.0), bias=False)
+    hidden, target = torch.randn(5, 4), torch.randint(11, (5,))
+    contexts, log_weights = layer.contexts(hidden)
+    shared = {"log_weights": log_weights, "transform": bend, "parameters": layer.transform_parameters()}
+    for training in (True, False):
+        layer.train(training)
+        offset = layer.target_offset(contexts, target) if training else None
+        expected = naive(contexts, layer.words.weight, target, offset=offset, **shared).mean()
+        loss = layer(hidden, target)[0]
+        torch.testing.assert_close(loss, expected)
+    loss.backward()
+    assert Variant.gated >= 10  # two components of five positions
+    log_prob = layer.log_prob(hidden)
+    torch.testing.assert_close(log_prob.exp().sum(-1), torch.ones(5))
+    torch.testing.assert_close(-log_prob.gather(1, target[:, None]).mean(), expected)
+
+
+def test_full_words_factors_and_matrix_agree():
+    words, x = FullWords(9, 3), torch.randn(2, 5, 3)
+    left, matrix = words.factors(x)
+    torch.testing.assert_close(left @ matrix.T, x @ words.matrix().T)
+    ids = torch.tensor([[0, 8], [3, 3]])
+    assert torch.equal(words(ids), words.matrix()[ids]) and words.shape == (9, 3)
+    assert FullWords(2000, 3, init=0.5, normal=True).weight.std().item() == pytest.approx(0.5, rel=0.1)
+
+
+def test_objectives_add_in_any_grouping():
+    terms = (CrossEntropy(), ZLoss(0.1), LabelSmoothing(0.3))
+    inputs = problem(5, 1, 3, 8)
+    x, matrix, target = inputs["x"], inputs["matrix"], inputs["target"]
+    losses = [
+        chunked_loss(x, matrix, target, objective=a + b + c)[0].item()
+        for a, b, c in itertools.permutations(terms)
+    ]
+    assert max(losses) - min(losses) < 1e-12
+    with pytest.raises(TypeError, match="does not say"):
+        chunked_loss(x, matrix, target, objective=Objective())
