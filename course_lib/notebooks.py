@@ -8,6 +8,7 @@ it rule by rule.
 import ast
 import hashlib
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -407,19 +408,23 @@ def outputs(notebook: Path) -> list[str]:
 
 
 def smoke_copies(target: Path, folder: Path = FOLDER) -> list[Path]:
-    """Write every notebook of `folder` into `target` with PROFILE = "smoke" injected.
+    """Write every notebook of `folder` into an emptied `target` with PROFILE = "smoke" injected.
 
-    Outputs come along, so that nbval compares the checked cells with the committed `quick` run.
+    Outputs come along, so that nbval compares the checked cells with the committed `quick` run. A
+    notebook with a parameter FOLDER trains into a fresh one, never going on with an older run.
     """
+    from papermill import inspect_notebook
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
-    target.mkdir(parents=True, exist_ok=True)
-    for old in target.glob("*.ipynb"):
-        old.unlink()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     copies = []
     for source in sources(folder):
         notebook = load_notebook_node(str(source.with_suffix(".ipynb")))
-        copies.append(target / f"{source.stem}.ipynb")
-        nbformat.write(parameterize_notebook(notebook, {"PROFILE": "smoke"}), copies[-1])
+        parameters = {"PROFILE": "smoke"}
+        if "FOLDER" in inspect_notebook(notebook):
+            parameters["FOLDER"] = str(target / "runs" / source.stem)
+        copies.append(target / source.with_suffix(".ipynb").name)
+        nbformat.write(parameterize_notebook(notebook, parameters), copies[-1])
     return copies

@@ -1,7 +1,6 @@
 """The runner: failures named, parameters checked, only what changed is executed again."""
 
 import json
-import os
 
 import nbformat
 import pytest
@@ -201,4 +200,4 @@ def test_test_command_runs_smoke_copies_under_nbval(app, monkeypatch, tmp_path):
     assert result.exit_code == 5
     assert target == tmp_path / "smoke" and str(target) in words and "--nbval-lax" in words
     assert words[-2:] == ["-k", "one"]
-    assert rest["env"]["OMP_NUM_THREADS"] == str(os.cpu_count())
+    assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())

@@ -10,7 +10,7 @@ import pytest
 from course_lib import notebooks
 from course_lib.errors import CourseError
 
-LESSON = '''# %% [markdown]
+LESSON = f"""# %% [markdown]
 # # The cone
 #
 # **Question.** Why does the cloud of word vectors collapse?
@@ -34,7 +34,7 @@ LESSON = '''# %% [markdown]
 # | `full` | 90 | a GPU |
 #
 # On Google Colab, run this in a first cell and restart the session:
-# `{colab}`
+# `{notebooks.colab_command()}`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
@@ -96,7 +96,7 @@ display(Markdown(f"The mean cosine is {{cosine:.2f}}."))
 # ## References
 #
 # - Gao et al. (2019), Representation degeneration.
-'''.format(colab=notebooks.colab_command())
+"""
 
 
 def write(folder, text=LESSON, name="02_cone"):
@@ -115,6 +115,8 @@ def test_a_good_lesson_passes(tmp_path):
     assert notebooks.lint(write(tmp_path)) == []
 
 
+EARLY = "# %%\nprint(1)\n\n"
+HINT = "<details><summary>Hint</summary>\n#\n# "
 BROKEN = {
     "title": (LESSON.replace("# # The cone", "# The cone"), "start with `# Title`"),
     "question": (LESSON.replace("**Question.** Why", "Why"), "**Question.**"),
@@ -126,16 +128,17 @@ BROKEN = {
     "colab": (LESSON.replace("%pip install -q", "%pip install"), "Google Colab"),
     "parameters tag": (LESSON.replace('tags=["parameters"]', ""), "tagged `parameters`, found 0"),
     "default profile": (LESSON.replace('"quick"  #', '"smoke"  #'), 'PROFILE = "quick"'),
-    "parameter explained": (LESSON.replace("SEED = 1  # of", "SEED = 1 + one  # of"), "a parameter"),
+    "parameter literal": (LESSON.replace("SEED = 1", "SEED = 1 + one"), "a parameter is"),
+    "parameter explained": (LESSON.replace("  # of the init", " # "), "a parameter is"),
     "prediction": (LESSON.replace("cosine be?", "cosine be."), "must ask the reader"),
     "result too early": (
-        LESSON.replace("# %% [markdown]\n# ## Predict", "# %%\nprint(1)\n\n# %% [markdown]\n# ## Predict"),
+        LESSON.replace("# %% [markdown]\n# ## Predict", EARLY + "# %% [markdown]\n# ## Predict"),
         "a result is shown before `## Predict`",
     ),
     "symbol rows": (re.sub(r"# \| \$h\$.*\n", "", LESSON), "three rows"),
     "symbol code": (LESSON.replace("`hidden`", "hidden"), "a row is"),
     "one exercise": (LESSON.replace("# ### Scale it\n", ""), "at least two, each under"),
-    "hint": (LESSON.replace("<details><summary>Hint</summary>\n#\n# Cosines", "Cosines"), "'Scale it'"),
+    "hint": (LESSON.replace(f"{HINT}Cosines", "Cosines"), "'Scale it'"),
     "takeaway": (LESSON.replace('f"The mean cosine', '"The mean cosine'), "computed numbers"),
     "checked cell": (LESSON.replace("# NBVAL_CHECK_OUTPUT\n", ""), "no checked cell"),
     "references": (LESSON.replace("# - Gao", "# Gao"), "`References` needs a list"),
@@ -144,7 +147,7 @@ BROKEN = {
     "alt missing": (re.sub(r"figure, alt=f.*", "figure", LESSON), 'needs alt="…"'),
     "alt too short": (re.sub(r"alt=f.*", 'alt="the cloud"', LESSON), 'needs alt="…"'),
     "plt.show": (LESSON.replace('print("a cone:", True)', "plt.show()"), "not `plt.show()`"),
-    "image alt": (LESSON.replace("Rotate the matrix.", "![](cone.png)"), "without alternative text"),
+    "image alt": (LESSON.replace("Rotate the matrix.", "![](a.png)"), "without alternative text"),
     "order": (
         LESSON.replace("## Predict", "## SWAP").replace("## Symbols", "## Predict?!").replace(
             "## SWAP", "## Symbols").replace("## Predict?!", "## Predict"),
@@ -266,10 +269,13 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
     target.mkdir()
     (target / "99_gone.ipynb").write_text("{}")
     write(lessons)
-    (copy,) = notebooks.smoke_copies(target, lessons)
-    cells = nbformat.read(copy, as_version=4).cells
-    assert 'PROFILE = "smoke"' in cells[4].source
-    assert list(target.iterdir()) == [copy]
+    write(lessons, LESSON.replace("SEED = 1", 'FOLDER = ""'), "20_train")
+    lesson, train = notebooks.smoke_copies(target, lessons)
+    cells = nbformat.read(lesson, as_version=4).cells
+    assert cells[4].source == '# Parameters\nPROFILE = "smoke"\n'
+    cells = nbformat.read(train, as_version=4).cells
+    assert f'FOLDER = "{target / "runs" / "20_train"}"' in cells[4].source
+    assert sorted(target.iterdir()) == [lesson, train]
 
 
 def test_names_select_notebooks(tmp_path):

@@ -88,6 +88,8 @@ def test(
     workers: Workers = 2,
 ):
     """Run the tests, and every notebook as a smoke copy whose checked cells must hold."""
+    from joblib import cpu_count
+
     from course_lib.notebooks import smoke_copies
 
     copies = build_folder("smoke")
@@ -95,15 +97,15 @@ def test(
     command = [sys.executable, "-m", "pytest", "tests", str(copies), "--nbval-lax"]
     command += ["--nbval-cell-timeout", "300", "-n", str(workers), "--dist", "loadfile", "-q"]
     command += ["--durations", "10", *(arguments or ())]
-    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    threads = str(max(1, cpu_count() // workers))
     environment = os.environ | {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": "0"}
     raise typer.Exit(subprocess.call(command, env=environment, cwd=build_folder().parent))
 
 
 def lab():
     """Open the lessons in JupyterLab."""
-    command = [sys.executable, "-m", "jupyterlab", "--notebook-dir", str(build_folder().parent)]
-    command += ["--LabApp.default_url=/lab/tree/notebooks"]
+    command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
+    command += [f"--ServerApp.root_dir={build_folder().parent}"]
     raise typer.Exit(subprocess.call(command))
 
 
