@@ -12,18 +12,16 @@ import hashlib
 import inspect
 import json
 import os
-import re
 import sys
-import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata, util
 from pathlib import Path
 
 from filelock import FileLock
 
-from course_lib.data import folders
+from course_lib.data import folders, prose
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts
 from course_lib.errors import CourseError
 
@@ -51,10 +49,6 @@ TOKENS, WORDS = (923_669, 48_775, 40_920), 10_000
 SKIPPED_FOLDERS = {"tests", "test", "testing", "externals", "extern", "_external", "_vendor"}
 SKIPPED_FOLDERS |= {"distutils"}
 SKIPPED_FILES = {"version.py", "_version.py", "__config__.py", "_distributor_init.py"}
-TABLES = {
-    *("parameters", "other parameters", "attributes", "methods", "returns", "return", "yields"),
-    *("receives", "raises", "warns", "see also", "examples", "example", "references", "usage"),
-}
 
 
 def load_docstrings(words: int | None = WORDS) -> Corpus:
@@ -109,7 +103,7 @@ def installed() -> dict[str, str]:
 
 def cached(versions: Mapping[str, str]) -> dict[str, str]:
     """The text of each split, extracted once for these versions and this file's rules."""
-    rules = Path(__file__).read_bytes()
+    rules = Path(__file__).read_bytes() + Path(prose.__file__).read_bytes()
     key = digest(json.dumps(dict(versions), sort_keys=True).encode() + rules)[:12]
     path = folders.cache() / f"docstrings-{key}.json"
     with suppress(OSError, ValueError, KeyError):
@@ -117,13 +111,16 @@ def cached(versions: Mapping[str, str]) -> dict[str, str]:
     with one_at_a_time(path):
         with suppress(OSError, ValueError, KeyError):
             return read_cache(path)  # another process was faster
-        print("reading the docstrings of the installed packages, once …", file=sys.stderr)
+        if sys.stderr.isatty():  # not in a notebook, whose output must not depend on the cache
+            print("reading the docstrings of the installed packages, once …", file=sys.stderr)
         texts = extract({package: root_of(package) for package in PACKAGES})
         content = {"texts": texts, "sha256": {split: digest(text) for split, text in texts.items()}}
         with suppress(OSError):  # a folder that cannot be written costs time, nothing else
             part = path.with_suffix(f".{os.getpid()}.part")
             part.write_text(json.dumps(content), encoding="utf-8")
             os.replace(part, path)
+            for old in set(path.parent.glob("docstrings-*.json")) - {path}:
+                old.unlink()
     return texts
 
 
@@ -149,6 +146,8 @@ def one_at_a_time(path: Path):
         yield
     finally:
         lock.release()
+        with suppress(OSError):
+            path.with_suffix(".lock").unlink()
 
 
 def root_of(package: str) -> Path:
@@ -164,7 +163,7 @@ def extract(roots: Mapping[str, Path]) -> dict[str, str]:
         for package, root in roots.items():
             for path, relative in source_files(package, root):
                 rows = splits[split_of(relative)]
-                for sentence in sentences(docstrings(path.read_text(encoding="utf-8"))):
+                for sentence in prose.sentences(docstrings(path.read_text(encoding="utf-8"))):
                     if sentence not in seen:
                         seen.add(sentence)
                         rows.append(sentence)
@@ -214,104 +213,3 @@ def docstrings(source: str) -> Iterator[str]:
             yield inspect.cleandoc(text)
         blocks = (getattr(node, name, ()) for name in ("body", "handlers", "orelse", "finalbody"))
         stack.extend(reversed([child for block in blocks for child in block]))
-
-
-def sentences(texts: Iterable[str]) -> Iterator[str]:
-    """Tokenised sentences of the prose in docstrings, tokens separated by blanks."""
-    for text in texts:
-        for paragraph in paragraphs(text):
-            for sentence in SENTENCE_END.split(plain(paragraph)):
-                tokens = tokenise(sentence)
-                letters = sum(token.isalpha() for token in tokens)
-                if 4 <= len(tokens) <= 100 and letters >= 0.6 * len(tokens):
-                    yield " ".join(tokens)
-
-
-UNDERLINE = re.compile(r"[-=~^*\"]{3,}\s*$")
-BULLET = re.compile(r"(?:[-*+•]|#\.|\(?\d{1,2}[.)])\s+")
-NOT_PROSE = re.compile(r"\.\. |>>>|\.\.\.|\||\+[-=]|:[\w ]+:(?!`)|@|[-=~^*#]{3,}|[$%]")
-
-
-def paragraphs(text: str) -> Iterator[str]:
-    """The prose paragraphs and list items of a docstring, each on one line.
-
-    Left out: sections that are tables (`Parameters` and the like), examples, directives, whatever
-    is indented (code, definitions), and terms that an indented block defines.
-    """
-    rows, table, current, item = [*text.split("\n"), ""], False, [], False
-    for row, following in zip(rows, [*rows[1:], ""], strict=True):
-        heading = bool(row[:1].strip()) and UNDERLINE.match(following)
-        bullet = BULLET.match(row)
-        if current and (not row.strip() or heading or bullet):
-            if not NOT_PROSE.match(current[0]):
-                yield " ".join(current)
-            current = []
-        if heading:
-            table = row.strip().rstrip(":").lower() in TABLES
-        elif table or not row.strip() or UNDERLINE.match(row):
-            continue
-        elif bullet:
-            current, item = [row[bullet.end() :].strip()], True
-        elif row[0] != " ":
-            current, item = [*current, row.strip()] if current else [row.strip()], item and current
-        elif current and item:
-            current.append(row.strip())
-        else:
-            current = []
-
-
-PLAIN_MARKS = str.maketrans("‘’“”–", "''\"\"-")
-SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s+(?=[A-Z\"'(<])")
-MARKUP = [
-    (re.compile(r":math:`[^`]*`|\$[^$]+\$"), " <math> "),
-    (re.compile(r"`[^`<]*<\s*https?:[^`>]*>`__?"), " <url> "),
-    (re.compile(r"(?:https?|ftp)://\S+[\w/]"), " <url> "),
-    (re.compile(r"(?::[\w:+-]+:)?`([^`<]+?)\s*<[^`>]*>`(?:__?)?"), r"`\1`"),  # text <target>
-    (re.compile(r":[\w:+-]+:`"), "`"),
-    (re.compile(r"\|([\w. -]+)\|"), r"\1"),
-    (re.compile(r"\[[\w-]+\]_"), " "),
-    (re.compile(r"(?<!\w)\*{1,2}(?=\w)|(?<=\w)\*{1,2}(?!\w)"), ""),
-]
-QUOTED = re.compile(r"(`{1,2})(.+?)\1_?(?!`)")
-PHRASE = re.compile(r"~?[!.]?[A-Za-z][\w.]*(?:[ -][A-Za-z][\w.]*)*(?:\(\))?", re.ASCII)
-
-
-def plain(text: str) -> str:
-    """Prose without the markup of reStructuredText."""
-    text = text.translate(PLAIN_MARKS).replace("::", ":")
-    text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    for pattern, replacement in MARKUP:
-        text = pattern.sub(replacement, text)
-    return QUOTED.sub(lambda match: quoted(match[2]), text)
-
-
-def quoted(text: str) -> str:
-    """What stands between backticks: a name or words stay, anything else is `<code>`."""
-    if not PHRASE.fullmatch(text):
-        return "<code>"
-    short = text.rpartition(".")[2] if text.startswith("~") else text
-    return short.lstrip("~!.").removesuffix("()")
-
-
-TOKEN = re.compile(
-    r"<(?:math|code|url)>"
-    r"|(?:e\.g\.|i\.e\.|etc\.)"
-    r"|\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?:-?[a-z]+)*"  # numbers, 2-d, 3rd
-    r"|[a-z_]\w*(?:[.'/-]\w+)*"
-    r"|[.,;:!?()\"]",
-    re.ASCII,
-)
-NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
-
-
-def tokenise(sentence: str) -> list[str]:
-    """Lower-case tokens; numbers are `N`, and `'s` is a token of its own."""
-    tokens = []
-    for token in TOKEN.findall(sentence.lower()):
-        if token[0].isdigit():
-            token = NUMBER.sub("N", token)
-        if token.endswith("'s"):
-            tokens += [token[:-2], "'s"]
-        else:
-            tokens.append(token)
-    return tokens

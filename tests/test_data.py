@@ -1,0 +1,264 @@
+"""Corpora, batches, bad input: the laws of course_lib.data."""
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from course_lib import data
+from course_lib.cli.data import app
+from course_lib.data import folders
+from course_lib.data.corpus import from_texts, lines
+from course_lib.data.download import absent
+from course_lib.data.registry import DOWNLOADS
+from course_lib.errors import CourseError
+
+WORDS = st.text("abcdé<>.", min_size=1, max_size=3).filter(lambda w: w not in (data.EOS, data.UNK))
+LINES = st.lists(st.lists(WORDS, max_size=6), min_size=1, max_size=6)
+
+
+def text_of(rows) -> str:
+    return "".join(" ".join(row) + "\n" for row in rows)
+
+
+def toy(**options) -> data.Corpus:
+    texts = {"train": "the cat sat\nthe dog sat\n", "valid": "the cat ran\n", "test": "a dog\n"}
+    return from_texts("toy", texts, **options)
+
+
+# corpora
+
+
+def test_ids_follow_first_appearance_and_line_ends_are_words():
+    corpus = toy()
+    assert corpus.words == ["the", "cat", "sat", "<eos>", "dog", "ran", "a"]
+    assert corpus.train.tolist() == [0, 1, 2, 3, 0, 4, 2, 3]
+    assert corpus.counts.tolist() == [2, 1, 2, 2, 1, 0, 0]
+    assert (corpus.eos, corpus.unk, len(corpus)) == (3, None, 7)
+
+
+@given(LINES, LINES, LINES)
+def test_decode_is_the_inverse_of_encode(train, valid, test):
+    texts = {"train": text_of(train), "valid": text_of(valid), "test": text_of(test)}
+    corpus = from_texts("any", texts)
+    for split, text in texts.items():
+        ids = getattr(corpus, split)
+        assert torch.equal(corpus.encode(corpus.decode(ids)), ids)
+        assert corpus.decode(ids) == text
+    seen = torch.cat([corpus.train, corpus.valid, corpus.test])
+    firsts = [(seen == i).nonzero()[0].item() for i in range(len(corpus))]
+    assert firsts == sorted(firsts)
+
+
+def test_a_file_without_a_last_line_end_and_a_blank_line():
+    corpus = from_texts("toy", {"train": "a b\n\nc", "valid": "a\r", "test": "\u2028 a\n"})
+    assert corpus.decode(corpus.train) == "a b\n\nc\n"
+    assert list(lines("x\u2028y\x0bz\nw")) == ["x\u2028y\x0bz\n", "w"]
+
+
+@given(LINES, st.integers(3, 12))
+def test_a_capped_vocabulary_keeps_the_most_frequent(rows, cap):
+    texts = {split: text_of(rows) for split in data.SPLITS}
+    whole, capped = from_texts("any", texts), from_texts("any", texts, words=cap)
+    assert len(capped) <= max(cap, 3) and len(capped.train) == len(whole.train)
+    kept = [word for word in whole.words if word in capped.index and word != data.EOS]
+    lost = [word for word in whole.words if word not in capped.index]
+    if not lost:
+        assert capped.words == whole.words
+    elif kept:
+        fewest = min(whole.counts[whole.index[word]].item() for word in kept)
+        assert fewest >= max(whole.counts[whole.index[word]].item() for word in lost)
+    for before, after in zip(whole.train.tolist(), capped.train.tolist(), strict=True):
+        expected = data.UNK if whole.words[before] in lost else whole.words[before]
+        assert capped.words[after] == expected
+
+
+def test_small_is_deterministic_and_small():
+    corpus = data.load("zipf", tokens=5000)
+    small, again = corpus.small(2000, 300, 200, words=50), corpus.small(2000, 300, 200, words=50)
+    assert (len(small.train), len(small.valid), len(small.test), len(small)) == (2000, 300, 200, 50)
+    assert torch.equal(small.train, again.train) and small.sha256 == again.sha256
+    assert small.unk is not None and small.counts.sum() == 2000
+    assert small.describe()["name"] == "zipf (small)"
+
+
+def test_describe_states_the_unigram_entropy():
+    facts = from_texts("toy", dict.fromkeys(data.SPLITS, "a\n")).describe()
+    assert math.isclose(facts["unigram entropy (nats)"], math.log(2))
+    json.dumps(facts)
+
+
+def present(name: str):
+    """A parameter that is skipped where the corpus has not been downloaded."""
+    folder = folders.corpora() / name
+    reason = f"{name} is not in {folder}: python -m course_lib data fetch {name}"
+    return pytest.param(
+        name, marks=pytest.mark.skipif(bool(absent(DOWNLOADS[name], folder)), reason=reason)
+    )
+
+
+@pytest.mark.parametrize("name", [present(name) for name in DOWNLOADS])
+def test_facts_of_the_published_corpora(name):
+    corpus = data.load(name)
+    published = {
+        "ptb": (929_589, 73_760, 82_430, 10_000),
+        "wikitext-2": (2_088_628, 217_646, 245_569, 33_278),
+    }
+    found = (len(corpus.train), len(corpus.valid), len(corpus.test), len(corpus))
+    assert found == published[name]
+    text = (folders.corpora() / name / "test.txt").read_text(encoding="utf-8")
+    assert torch.equal(corpus.encode(text), corpus.test)
+
+
+# bad input
+
+
+def folder_with(tmp_path, **contents):
+    for split in data.SPLITS:
+        content = contents.get(split, b"some words\n")
+        if content is not None:
+            (tmp_path / f"{split}.txt").write_bytes(content)
+    return tmp_path
+
+
+def test_own_folder(tmp_path):
+    corpus = data.load(folder_with(tmp_path, train=b"\xef\xbb\xbfa b\r\nb\r\n"))
+    assert corpus.decode(corpus.train) == "a b\nb\n" and corpus.name == tmp_path.name
+
+
+def test_own_file_is_cut_by_lines(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("".join(f"line {i}\n" for i in range(10)))
+    corpus = data.load(str(path), split=(0.5, 0.3, 0.2))
+    assert [len(getattr(corpus, split)) for split in data.SPLITS] == [15, 9, 6]
+    assert corpus.decode(corpus.test) == "line 8\nline 9\n"
+    assert len(data.load(path, words=5)) == 5
+
+
+@pytest.mark.parametrize(
+    "contents, message",
+    [
+        ({"train": b"good\nb\xe9d\n"}, "train.txt, line 2: byte 0xe9 is not UTF-8 text"),
+        ({"valid": b""}, "valid.txt has no words; every split needs some text"),
+        ({"test": b" \n\n"}, "test.txt has no words"),
+        ({"valid": None, "test": None}, "has no valid.txt and no test.txt; a corpus folder needs"),
+    ],
+)
+def test_unreadable_folder(tmp_path, contents, message):
+    with pytest.raises(CourseError, match=message):
+        data.load(folder_with(tmp_path, **contents))
+
+
+def test_a_file_too_short_to_split(tmp_path):
+    (tmp_path / "short.txt").write_text("one line\n")
+    with pytest.raises(CourseError, match="has 1 lines, which leaves the valid split without"):
+        data.load(tmp_path / "short.txt")
+    with pytest.raises(CourseError, match="three positive shares that sum to 1"):
+        data.load(tmp_path / "short.txt", split=(1, 1, 1))
+
+
+def test_unknown_names_and_options_list_near_matches():
+    with pytest.raises(CourseError, match="unknown corpus 'docstring'; did you mean docstrings"):
+        data.load("docstring")
+    with pytest.raises(CourseError, match="unknown option of corpus zipf 'token'; did you mean to"):
+        data.load("zipf", token=5)
+    with pytest.raises(CourseError, match="nowhere/mine.txt does not exist"):
+        data.load("nowhere/mine.txt")
+
+
+def test_a_word_outside_the_vocabulary():
+    corpus = toy()
+    with pytest.raises(CourseError, match="prompt.txt, line 2: the word 'fish' is not among the 7"):
+        corpus.encode("the cat\nthe fish\n", where="prompt.txt")
+    capped = toy(words=4)
+    assert capped.encode("fish").tolist() == [capped.unk]
+
+
+def test_a_vocabulary_of_two_words_is_refused():
+    with pytest.raises(CourseError, match="a vocabulary of 2 words is too small"):
+        toy(words=2)
+
+
+def test_a_split_shorter_than_one_batch():
+    message = "valid of toy has 4 tokens, too few for a batch of 3 columns .at least 6 are needed"
+    with pytest.raises(CourseError, match=message):
+        data.columns(toy().valid, 3, where="valid of toy")
+    with pytest.raises(CourseError, match="at least 1 column"):
+        data.columns(toy().valid, 0)
+
+
+# batches
+
+
+@given(st.integers(2, 200), st.integers(1, 20))
+def test_columns_are_contiguous_and_drop_the_remainder(length, batch):
+    tokens = torch.arange(length)
+    if length // batch < 2:
+        with pytest.raises(CourseError):
+            data.columns(tokens, batch)
+        return
+    cut = data.columns(tokens, batch)
+    n = length // batch
+    assert cut.shape == (n, batch)
+    assert torch.equal(cut.t().reshape(-1), tokens[: n * batch])
+
+
+@given(st.integers(2, 120), st.integers(1, 5), st.integers(1, 40), st.booleans(), st.integers(0, 9))
+def test_every_row_but_the_first_is_a_target_once(n, batch, length, random_length, seed):
+    columns = torch.arange(n * batch).view(n, batch)
+    generator = torch.Generator().manual_seed(seed)
+    pairs = list(data.batches(columns, length, generator, random_length))
+    inputs = torch.cat([x for x, _ in pairs])
+    targets = torch.cat([y for _, y in pairs])
+    assert torch.equal(inputs, columns[:-1]) and torch.equal(targets, columns[1:])
+    assert all(x.shape == y.shape for x, y in pairs)
+    if random_length:
+        assert all(len(x) >= 5 for x, _ in pairs[:-1])
+    else:
+        assert all(len(x) == length for x, _ in pairs[:-1])
+
+
+def test_random_lengths_follow_the_rule_of_awd_lstm():
+    from course_lib.data.batches import draw_length
+
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.tensor([draw_length(70, generator) for _ in range(20_000)]).double()
+    short = drawn[drawn < 52]
+    assert abs(len(short) / len(drawn) - 0.05) < 0.006
+    assert abs(drawn[drawn > 52].mean() - 69.5) < 0.2  # int() cuts half a step
+    assert abs(short.mean() - 34.5) < 0.6 and abs(drawn[drawn > 52].std() - 5) < 0.15
+    assert {draw_length(1, generator) for _ in range(500)} >= {5, 6}
+
+
+@given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 99))
+def test_partial_shuffle_rotates_each_column(n, batch, seed):
+    columns = torch.arange(n * batch).view(batch, n).t().contiguous()
+    rotated = data.partial_shuffle(columns, torch.Generator().manual_seed(seed))
+    offsets = torch.randint(n, (batch,), generator=torch.Generator().manual_seed(seed))
+    pairs = zip(columns.T, offsets.tolist(), strict=True)
+    assert torch.equal(rotated, torch.stack([column.roll(-k) for column, k in pairs], 1))
+
+
+# command line
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_commands_describe_and_list():
+    listed = command("list").stdout
+    assert all(name in listed for name in data.names()) and "929,589" in listed
+    facts = json.loads(command("describe", "zipf", "--json").stdout)
+    assert facts["true rank"] == 18 and facts["words"] == 1000
+    assert "true entropy (nats)" in command("describe", "zipf").stdout
+    assert isinstance(command("describe", "zipff").exception, CourseError)
+
+
+def test_command_fetch_knows_what_is_embedded():
+    assert "zipf: embedded, nothing to download" in command("fetch", "zipf").stdout
+    assert "did you mean ptb" in str(command("fetch", "pbt").exception)

@@ -1,0 +1,241 @@
+"""Downloads against a server on this machine: resume, wrong checksums, mirrors, no network."""
+
+import hashlib
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from typer.testing import CliRunner
+
+from course_lib import data
+from course_lib.cli.data import app
+from course_lib.data import registry
+from course_lib.data.download import fetch
+from course_lib.errors import CourseError
+
+TEXTS = {
+    "train": "one two three four\n" * 20_000,
+    "valid": "one two\n" * 5,
+    "test": "three four\n" * 5,
+}
+
+
+class Server(BaseHTTPRequestHandler):
+    """Serves TEXTS; `cuts` many answers end halfway, `ranges` says whether Range is understood."""
+
+    cuts, ranges, garbage = 0, True, False
+    log: list = []
+
+    def do_GET(self):
+        kind = type(self)
+        text = TEXTS.get(self.path.strip("/").removesuffix(".txt"))
+        if text is None:
+            self.send_error(404)
+            return
+        content = text.encode()
+        content = b"x" * len(content) if kind.garbage else content
+        asked = self.headers.get("Range") if kind.ranges else None
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
+        kind.log.append((self.path, start))
+        if start >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if asked else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        body = content[start:]
+        if kind.cuts > 0:
+            kind.cuts -= 1
+            body = body[: len(body) // 2]
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def log_message(self, *arguments):
+        pass
+
+
+@contextmanager
+def serving(**settings):
+    kind = type("Kind", (Server,), {"log": [], **settings})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", kind
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def corpus_at(monkeypatch, tmp_path):
+    """Registers a corpus `tiny` at given addresses; corpora lie in a fresh folder."""
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    for proxy in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(proxy, raising=False)
+
+    def register(*addresses):
+        files = tuple(
+            registry.File(
+                f"{split}.txt",
+                len(text),
+                hashlib.sha256(text.encode()).hexdigest(),
+                tuple(f"{address}{split}.txt" for address in addresses),
+            )
+            for split, text in TEXTS.items()
+        )
+        tiny = registry.Download("tiny", "", files, (100_000, 15, 15), 5, "", "a test server")
+        monkeypatch.setitem(registry.DOWNLOADS, "tiny", tiny)
+        return tmp_path / "tiny"
+
+    return register
+
+
+def left_in(folder):
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+WHOLE = ["test.txt", "train.txt", "valid.txt"]
+
+
+def test_fetch_then_load(corpus_at):
+    with serving() as (address, kind):
+        folder = corpus_at(address)
+        assert fetch("tiny", progress=False) == folder
+        fetch("tiny", progress=False)
+    assert left_in(folder) == WHOLE and len(kind.log) == 3  # what is there is not fetched again
+    assert (folder / "train.txt").read_text() == TEXTS["train"]
+    from course_lib.data.files import load_download
+
+    assert len(load_download("tiny", download=False).train) == 100_000
+
+
+def test_a_cut_connection_is_resumed(corpus_at):
+    with serving(cuts=1) as (address, kind):
+        folder = corpus_at(address)
+        fetch("tiny", progress=False)
+    assert kind.log[:2] == [("/train.txt", 0), ("/train.txt", len(TEXTS["train"]) // 2)]
+    assert left_in(folder) == WHOLE
+
+
+def test_what_arrived_is_kept_for_the_next_start(corpus_at):
+    with serving(cuts=99) as (address, _):
+        folder = corpus_at(address)
+        with pytest.raises(CourseError, match="the connection ended after 3[0-9]*,... of 380,000"):
+            fetch("tiny", progress=False)
+    assert left_in(folder) == ["train.txt.part"]
+    arrived = (folder / "train.txt.part").stat().st_size
+    with serving() as (address, kind):
+        corpus_at(address)
+        fetch("tiny", progress=False)
+    assert kind.log[0] == ("/train.txt", arrived) and left_in(folder) == WHOLE
+
+
+def test_a_server_without_ranges_starts_anew(corpus_at):
+    with serving(cuts=2, ranges=False) as (address, kind):
+        folder = corpus_at(address)
+        fetch("tiny", progress=False)
+    assert kind.log[:3] == [("/train.txt", 0)] * 3
+    assert (folder / "train.txt").read_text() == TEXTS["train"]
+
+
+def test_a_stale_part_is_thrown_away(corpus_at):
+    with serving() as (address, _):
+        folder = corpus_at(address)
+        folder.mkdir()
+        (folder / "train.txt.part").write_bytes(b"something else")
+        (folder / "valid.txt.part").write_bytes(b"longer than the whole file" * 10)
+        (folder / "test.txt.part").write_bytes(b"y" * len(TEXTS["test"]))
+        fetch("tiny", progress=False)
+    assert left_in(folder) == WHOLE
+    assert (folder / "train.txt").read_text() == TEXTS["train"]
+
+
+def test_a_wrong_checksum_is_removed_and_the_next_mirror_asked(corpus_at):
+    with serving(garbage=True) as (bad, _), serving() as (good, _):
+        folder = corpus_at(bad, good)
+        fetch("tiny", progress=False)
+        assert left_in(folder) == WHOLE
+    with serving(garbage=True) as (bad, _):
+        corpus_at(bad)
+        (folder / "valid.txt").unlink()
+        with pytest.raises(CourseError, match="valid.txt arrived with SHA-256"):
+            fetch("tiny", progress=False)
+    assert left_in(folder) == ["test.txt", "train.txt"]
+
+
+def test_no_network_is_one_sentence_and_leaves_nothing(corpus_at):
+    with serving() as (address, _):
+        pass  # now nobody listens there
+    folder = corpus_at(address)
+    with pytest.raises(CourseError) as caught:
+        fetch("tiny", progress=False)
+    message = str(caught.value)
+    expected = hashlib.sha256(TEXTS["train"].encode()).hexdigest()
+    assert "\n" not in message and "python -m course_lib data fetch tiny" in message
+    assert f"train.txt (SHA-256 {expected})" in message and str(folder) in message
+    assert "COURSE_DATA" in message and "Connection refused" in message
+    assert not folder.exists()
+
+
+def test_missing_file_on_the_server(corpus_at):
+    with serving() as (address, _):
+        folder = corpus_at(f"{address}absent/")
+        with pytest.raises(CourseError, match="tiny is not complete .* HTTP 404"):
+            fetch("tiny", progress=False)
+    assert not folder.exists()
+
+
+def test_truncated_and_changed_files_are_named(corpus_at):
+    from course_lib.data.files import load_download
+
+    with serving() as (address, _):
+        folder = corpus_at(address)
+        fetch("tiny", progress=False)
+    whole = (folder / "train.txt").read_bytes()
+    (folder / "train.txt").write_bytes(whole[:-7])
+    with pytest.raises(
+        CourseError, match="train.txt is not the published file .truncated, 379,993"
+    ):
+        load_download("tiny")
+    (folder / "train.txt").write_bytes(b"z" + whole[1:])
+    with pytest.raises(CourseError, match="changed; SHA-256 .* expected .* data fetch tiny"):
+        load_download("tiny")
+    (folder / "train.txt").unlink()
+    with pytest.raises(CourseError, match="tiny/train.txt .SHA-256 .* is missing; run"):
+        load_download("tiny", download=False)
+
+
+def test_a_folder_that_cannot_be_written(corpus_at, tmp_path, monkeypatch):
+    corpus_at("http://127.0.0.1:9/")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "file"))
+    with pytest.raises(CourseError, match="tiny cannot be written to .*; set COURSE_DATA"):
+        fetch("tiny", progress=False)
+
+
+def test_unknown_name():
+    with pytest.raises(CourseError, match="unknown corpus to download 'pbt'; did you mean ptb"):
+        fetch("pbt")
+
+
+def test_command_verify_names_what_is_wrong(corpus_at):
+    with serving() as (address, _):
+        folder = corpus_at(address)
+        fetch("tiny", progress=False)
+    good = CliRunner().invoke(app, ["verify", "tiny"])
+    assert good.exit_code == 0 and good.stdout.count(" ok") == 3
+    (folder / "test.txt").write_text("cut")
+    bad = CliRunner().invoke(app, ["verify", "tiny"])
+    assert bad.exit_code == 1 and "WRONG" in bad.stdout and "data fetch tiny" in bad.stdout
+
+
+def test_course_data_is_found_by_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    from course_lib.data import folders
+
+    assert folders.corpora() == tmp_path
+    monkeypatch.delenv("COURSE_DATA")
+    assert folders.corpora().parts[-2:] == ("data", "corpora")
+    assert "tiny" not in data.names()
