@@ -157,14 +157,14 @@ def image(png: bytes, alt: str, folder: Path) -> str:
 
 
 def heading(cells: list[dict], name: str) -> tuple[str, str]:
-    """The title and the first paragraph below it, without Markdown marks."""
+    """The title and the first paragraph below it, as Markdown on one line."""
     text = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     found = re.search(r"^# +(.+?)\s*$(.*?)(?=^#|\Z)", text, re.M | re.S)
     if not found:
         raise CourseError(f"{name}: the lesson has no title (a Markdown cell with '# Title')")
     paragraphs = [p for p in re.split(r"\n\s*\n", found[2]) if p.strip()]
-    first = " ".join(paragraphs[0].split()) if paragraphs else ""
-    return found[1], re.sub(r"\*\*|[*_](?=\S)|(?<=\S)[*_]|^>\s*", "", first)
+    first = re.sub(r"^\s*>", "", paragraphs[0], flags=re.M) if paragraphs else ""
+    return found[1], " ".join(first.split())
 
 
 def keep_known_links(markdown: str, folder: Path) -> str:
@@ -202,8 +202,8 @@ def write_course_pages(lessons: list[Lesson], source: Path) -> None:
                   for lesson in members if lesson.thumbnail]
     (folder / "navigation.md").write_text("\n".join(navigation), "utf-8")
     (folder / "map.md").write_text("\n".join(course_map), "utf-8")
-    grid = f'<div class="course-gallery">\n{"".join(cards)}</div>'
-    (folder / "gallery.md").write_text(f"```{{raw}} html\n{grid}\n```\n", "utf-8")
+    grid = f":::::{{container}} course-gallery\n{''.join(cards)}:::::\n"
+    (folder / "gallery.md").write_text(grid, "utf-8")
 
 
 def cell(text: str) -> str:
@@ -218,11 +218,10 @@ def card(lesson: Lesson, folder: Path) -> str:
     picture = Image.open(io.BytesIO(lesson.thumbnail)).convert("RGB")
     picture.thumbnail((640, 640))
     picture.save(folder / f"{lesson.name}.png", optimize=True)
-    return (f'<a class="course-card" href="lessons/{lesson.name}.html">'
+    return (f"::::{{container}} course-card\n"
             f'<img src="_static/figures/{lesson.name}.png" alt="{html.escape(lesson.alt)}" '
-            f'width="{picture.width}" height="{picture.height}" loading="lazy">'
-            f"<strong>{html.escape(lesson.title)}</strong>"
-            f"<span>{html.escape(lesson.question)}</span></a>\n")
+            f'width="{picture.width}" height="{picture.height}" loading="lazy">\n\n'
+            f"[{lesson.title}](lessons/{lesson.name}.ipynb)\n\n{lesson.question}\n::::\n")
 
 
 def write_reference(folder: Path) -> None:

@@ -1,0 +1,243 @@
+"""The website without a browser: what is on the pages, and that nothing comes from elsewhere."""
+
+import json
+import re
+from html.parser import HTMLParser
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+import site_sample
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from course_lib import site
+from course_lib.errors import CourseError
+
+ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.I)
+HOSTS = re.compile(r"//[\w.-]*(?:cdn|unpkg|googleapis|gstatic|cloudflare|bootstrap)", re.I)
+CSS_LOAD = re.compile(r"(?:url\(|@import)\s*[\"']?\s*(?:https?:)?//", re.I)
+SCRIPT_LOAD = re.compile(r"(?:fetch|import|importScripts|open)\(?\s*[\"'`](?:https?:)?//", re.I)
+
+
+class Loads(HTMLParser):
+    """Collects what a page makes the browser load from another host (links to follow are fine)."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            follows = tag in {"a", "area"} or (tag == "link" and ("rel", "canonical") in attributes)
+            if name in {"src", "srcset", "data", "poster", "href", "action"} and not follows:
+                if ELSEWHERE.match(value or ""):
+                    self.found.append(f"<{tag} {name}={value}>")
+            if name == "style" and CSS_LOAD.search(value or ""):
+                self.found.append(f"<{tag} style={value}>")
+
+
+def loads(text: str, suffix: str) -> list[str]:
+    """What a file of the site would load from elsewhere."""
+    patterns = {".js": (HOSTS, SCRIPT_LOAD), ".css": (CSS_LOAD,), ".svg": (CSS_LOAD,),
+                ".html": (CSS_LOAD, SCRIPT_LOAD)}[suffix]
+    found = [match[0] for pattern in patterns for match in pattern.finditer(text)]
+    if suffix == ".html":
+        page = Loads()
+        page.feed(text)
+        found += page.found
+    return found
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    return site.build(site_sample.lessons(folder / "executed"), folder / "site").parent
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    """A Sphinx source folder as `build` prepares it before it reads the lessons."""
+    (tmp_path / "source" / "lessons").mkdir(parents=True)
+    (tmp_path / "source" / "_static" / "figures").mkdir(parents=True)
+    return tmp_path / "source"
+
+
+@pytest.mark.parametrize("text, suffix", [
+    ("<script src='https://cdn.jsdelivr.net/npm/mathjax@3'></script>", ".html"),
+    ("<link rel='stylesheet' href='//fonts.googleapis.com/css2?family=Inter'>", ".html"),
+    ("<img src='HTTPS://example.org/a.png'>", ".html"),
+    ("<div style=\"background: url('http://example.org/a.png')\"></div>", ".html"),
+    ("<script>fetch('https://example.org/data.json')</script>", ".html"),
+    ("@import 'https://example.org/a.css';", ".css"),
+    ("@font-face { src: url(https://example.org/a.woff2) }", ".css"),
+    ("script.src = 'https://unpkg.com/plotly.js'", ".js"),
+    ("import('https://example.org/module.js')", ".js"),
+])
+def test_what_comes_from_elsewhere_is_recognised(text, suffix):
+    assert loads(text, suffix)
+
+
+def test_links_to_papers_are_no_loads():
+    assert not loads("<a href='https://arxiv.org/abs/1611.01462'>paper</a>", ".html")
+
+
+def test_nothing_on_the_site_comes_from_elsewhere(built):
+    files = [f for f in built.rglob("*") if f.suffix in {".html", ".css", ".js", ".svg"}]
+    found = {str(f.relative_to(built)): loads(f.read_text("utf-8"), f.suffix) for f in files}
+    assert len(files) > 20
+    assert not {name: what for name, what in found.items() if what}
+
+
+def test_everything_a_page_loads_is_there(built):
+    for page in [*built.glob("*.html"), *built.glob("[!_]*/*.html")]:
+        text = page.read_text("utf-8")
+        local = re.findall(r'<(?:img|script|link)\b[^>]*?(?:src|href)="([^"#?:]+)', text)
+        assert [name for name in local if not (page.parent / name).exists()] == []
+
+
+def test_a_lesson_arrives_whole_without_what_readers_should_not_see(built):
+    page = (built / "lessons" / "01_small.html").read_text("utf-8")
+    assert 'alt="Arrows from one corner: a &quot;narrow cone&quot; &amp; more"' in page
+    assert 'width="900" height="600"' in page
+    assert page.count("<img class=\"course-plot\"") == 1 and '<canvas id="sample"' in page
+    assert "hide-input" in page or "above-input" in page
+    for hidden in ("injected", "secret", "not for readers", "widget-view", "jupyter-widgets"):
+        assert hidden not in page
+    assert "mathjax/startup.js" in page
+
+
+def test_links_lead_to_pages_or_are_text(built):
+    page = (built / "lessons" / "01_small.html").read_text("utf-8")
+    assert re.search(r'href="\.\./symbols\.html"[^>]*>(<span[^>]*>)?the symbols', page)
+    assert re.search(r'href="20_other\.html#setting"', page)
+    assert 'href="https://arxiv.org/abs/1611.01462"' in page
+    assert "a file of the repository and" in re.sub(r"\s+", " ", page)
+
+
+def test_navigation_names_the_parts_in_order(built):
+    page = (built / "index.html").read_text("utf-8")
+    captions = re.findall(r'class="caption-text">([^<]+)', page)
+    assert captions[:2] == ["The problem", "Full-scale training"]
+    assert "Does everything a lesson needs arrive on the page?" in page
+
+
+def test_gallery_shows_a_small_copy_of_the_main_figure(built):
+    page = (built / "gallery.html").read_text("utf-8")
+    assert page.count('src="_static/figures/01_small.png" alt="Arrows from one corner') == 1
+    assert 'href="lessons/01_small.html"' in page.partition("course-card")[2]
+    with Image.open(built / "_static" / "figures" / "01_small.png") as picture:
+        assert picture.size == (640, 427)
+
+
+def test_search_index_knows_the_words_of_lessons_and_library(built):
+    index = (built / "searchindex.js").read_text("utf-8")
+    index = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
+    pages = index["terms"]["softmax"]
+    names = {index["docnames"][page] for page in (pages if isinstance(pages, list) else [pages])}
+    assert {"lessons/01_small", "symbols"} <= names
+    assert "reference/output_layers" in index["docnames"]
+
+
+def test_the_site_has_no_sources_of_a_build_in_it(built):
+    assert not [f for f in built.rglob("*") if f.suffix in {".ipynb", ".doctree", ".md"}]
+    size = sum(f.stat().st_size for f in built.rglob("*") if f.is_file())
+    assert size < 20e6, f"{size / 1e6:.1f} MB"
+
+
+def test_a_lesson_that_sphinx_warns_about_is_named_and_the_old_site_stays(tmp_path):
+    executed = site_sample.lessons(tmp_path / "executed")
+    path = executed / "20_other.ipynb"
+    path.write_text(path.read_text().replace("Yes.", "{nosuchrole}`x`"))
+    output = tmp_path / "site"
+    output.mkdir()
+    (output / "index.html").write_text("old")
+    with pytest.raises(CourseError, match=r"lessons/20_other.ipynb.*nosuchrole"):
+        site.build(executed, output)
+    assert (output / "index.html").read_text() == "old"
+
+
+def test_without_an_executed_lesson_the_error_says_what_to_run(tmp_path):
+    with pytest.raises(CourseError, match=r"no executed lesson in .*nothing; run .* course"):
+        site.build(tmp_path / "nothing", tmp_path / "site")
+
+
+def test_without_the_package_that_carries_mathjax_the_error_says_so(tmp_path, monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(site, "distribution", missing)
+    with pytest.raises(CourseError, match="sphinx-mathjax-offline .* course_lib setup"):
+        site.copy_mathjax(tmp_path)
+
+
+@pytest.mark.parametrize("alt", [None, "  "])
+def test_a_figure_without_alternative_text_is_refused(source, tmp_path, alt):
+    executed = site_sample.lessons(tmp_path / "executed", alt=alt)
+    with pytest.raises(CourseError, match="01_small.ipynb: a figure without alternative text"):
+        site.lesson(executed / "01_small.ipynb", source)
+
+
+def test_a_cell_tagged_gallery_gives_the_thumbnail(source, tmp_path):
+    path = site_sample.lessons(tmp_path / "executed") / "01_small.ipynb"
+    assert site.lesson(path, source).alt == site_sample.ALT
+    notebook = json.loads(path.read_text())
+    for cell in notebook["cells"]:
+        if "animate" in "".join(cell["source"]):
+            cell["metadata"]["tags"].append("gallery")
+    path.write_text(json.dumps(notebook))
+    lesson = site.lesson(path, source)
+    assert lesson.alt == "The last position of the dot"
+    assert lesson.thumbnail == site_sample.png(640, 320)
+
+
+@pytest.mark.parametrize("name, part", [
+    ("01_output_layer", "The problem"), ("04_x", "The problem"), ("05_x", "The remedies"),
+    ("20_train_language_model", "Full-scale training"), ("36_x", "Analyses"), ("project", "More")])
+def test_the_number_of_a_lesson_gives_its_part(name, part):
+    assert site.Lesson(name, "", "", None, "").part == part
+
+
+def test_title_and_question_are_the_first_two_paragraphs():
+    markdown = "# A *title*\n\n> **Does** the `word_matrix` fall\n> apart?\n\nMore.\n\n## Next"
+    cells = [{"cell_type": "markdown", "source": [markdown]}]
+    title, question = site.heading(cells, "01_x")
+    assert title == "A *title*"
+    assert question == "**Does** the `word_matrix` fall apart?"
+
+
+def test_a_lesson_without_a_title_is_named():
+    with pytest.raises(CourseError, match="01_x: the lesson has no title"):
+        site.heading([{"cell_type": "markdown", "source": "no title"}], "01_x")
+
+
+@given(st.text(st.characters(exclude_characters="[")))
+def test_text_without_links_is_left_alone(text):
+    assert site.keep_known_links(text, Path("/nonexistent")) == text
+
+
+def test_reference_shows_signatures_and_docstrings_as_written(tmp_path, monkeypatch):
+    package = tmp_path / "course_lib"
+    package.mkdir()
+    (package / "toy.py").write_text(
+        '"""Toys."""\n\n'
+        'def shown(x: int, *, scale: float = 2.0) -> str:\n    """Scales `x` < 3.\n\n'
+        '    x   an integer\n    """\n\n'
+        'def _hidden():\n    """No."""\n\n'
+        'class Box:\n    """Holds."""\n    def __init__(self, size: int): ...\n'
+        '    def open(self) -> None:\n        """Opens."""\n\n'
+        'class Row(tuple):\n    """Fields."""\n    name: str\n    value: float = 0.0\n')
+    monkeypatch.setattr(site, "PACKAGE", package)
+    text = site.module_reference(package / "toy.py")
+    assert "{py:function} shown(x: int, *, scale: float=2.0) -> str" in text
+    assert "<p>Scales <code>x</code> &lt; 3.</p><pre>x   an integer</pre>" in text
+    assert "{py:class} Box(size: int)" in text and "{py:method} open() -> None" in text
+    assert "{py:class} Row(name: str, value: float = 0.0)" in text
+    assert "_hidden" not in text
+
+
+def test_reference_has_a_page_for_every_subpackage(built):
+    for package in site.PACKAGE.iterdir():
+        if (package / "__init__.py").exists() and package.name != "cli":
+            assert (built / "reference" / f"{package.name}.html").exists(), package.name

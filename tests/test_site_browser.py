@@ -1,0 +1,195 @@
+"""The website in a headless Chromium: every page, at phone and desktop width, light and dark."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import site_sample
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from course_lib import site
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+         "--disable-background-networking --disable-component-update").split()
+WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
+
+# Everything below the fold is loaded, mathematics typeset, before a page is judged.
+SETTLE = """async () => {
+  for (const image of document.images) image.loading = "eager";
+  await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
+  await window.MathJax?.startup?.promise;
+}"""
+FAULTS = """() => {
+  const wide = document.documentElement.clientWidth, faults = [];
+  const say = (what, element) => faults.push(what + ": " + element.outerHTML.slice(0, 160));
+  for (const element of [document.documentElement, document.body])
+    if (element.scrollWidth > wide) faults.push(`sideways: ${element.scrollWidth} > ${wide}`);
+  for (const image of document.images) {
+    if (!image.naturalWidth) say("image missing", image);
+    if (!image.alt && !image.closest("a.logo")) say("image without alt", image);
+  }
+  for (const canvas of document.querySelectorAll("canvas"))
+    if (!canvas.getAttribute("aria-label")) say("canvas without aria-label", canvas);
+  for (const formula of document.querySelectorAll("span.math, div.math"))
+    if (!formula.querySelector("mjx-container svg")?.getBoundingClientRect().width)
+      say("formula not rendered", formula);
+  for (const error of document.querySelectorAll("mjx-merror, [data-mjx-error]"))
+    say("formula with an error", error);
+  const scrolls = element => {
+    for (let box = element; box && box !== document.body; box = box.parentElement)
+      if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)
+          && box.getBoundingClientRect().right <= wide + 1) return true;
+    return false;
+  };
+  for (const element of document.querySelectorAll(
+      "article table, article pre, article img, article canvas, article mjx-container"))
+    if (element.getBoundingClientRect().right > wide + 1 && !scrolls(element))
+      say("cut off at the right", element);
+  return faults;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Browser:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        reason = f"no Chromium on this machine (looked for {', '.join(BROWSERS)})"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, browser) -> str:
+    """The site of the sample and the committed lessons, served on this machine only."""
+    folder = tmp_path_factory.mktemp("site")
+    executed = site_sample.lessons(folder / "executed")
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        shutil.copy(path, executed)
+    root = site.build(executed, folder / "site").parent
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    handler = functools.partial(Quiet, directory=root)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def open_page(browser: Browser, address: str, width: str, mode: str) -> tuple[Page, list[str]]:
+    """A new page and the list that collects what goes wrong while it is used."""
+    size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+    page = browser.new_page(viewport=size, color_scheme=mode)
+    wrong = []
+    loud = {"error", "warning"}
+    page.on("console", lambda said: said.type in loud and wrong.append(f"console: {said.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"script: {error}"))
+    page.on("requestfailed", lambda r: wrong.append(f"failed: {r.url} {r.failure}"))
+    page.on("response", lambda r: r.status >= 400 and wrong.append(f"{r.status}: {r.url}"))
+
+    def only_here(route):
+        if route.request.url.startswith((address, "data:", "blob:")):
+            return route.continue_()
+        wrong.append(f"leaves this machine: {route.request.url}")
+        return route.abort()
+
+    page.set_default_timeout(15_000)
+    page.route("**/*", only_here)
+    page.goto(address)
+    return page, wrong
+
+
+def navigation(page: Page) -> list[str]:
+    """Addresses of every page in the left navigation, those of closed parts too."""
+    links = page.locator("nav.bd-links a.reference.internal")
+    found = links.evaluate_all("links => links.map(link => link.href.split('#')[0])")
+    return list(dict.fromkeys(found))
+
+
+def follow(page: Page, target: str) -> None:
+    """Go to a page as a reader does: open the menu where it is closed, and click."""
+    menu = page.locator("button.primary-toggle:visible")
+    if page.viewport_size["width"] < 992:
+        menu.first.click()
+    for closed in page.locator("nav.bd-links details:not([open]) > summary").all():
+        closed.click()
+    links = page.locator("nav.bd-links a.reference.internal:visible")
+    addresses = links.evaluate_all("links => links.map(link => link.href.split('#')[0])")
+    links.nth(addresses.index(target)).click()
+    page.wait_for_url(f"{target}*")
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_of_the_navigation(browser, address, width, mode):
+    page, wrong = open_page(browser, address, width, mode)
+    targets = navigation(page)
+    assert len(targets) > 10
+    for target in targets:
+        follow(page, target)
+        page.evaluate(SETTLE)
+        wrong += [f"{page.url}: {fault}" for fault in page.evaluate(FAULTS)]
+        assert page.evaluate("document.documentElement.dataset.theme") == mode
+    page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_search_finds_softmax(browser, address, width):
+    page, wrong = open_page(browser, address, width, "light")
+    page.locator(".search-button__button:visible, .search-button-field:visible").first.click()
+    page.locator("input[name=q]:visible").first.fill("softmax")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results ul.search li a")
+    page.wait_for_function("document.querySelector('.search-summary').textContent.match(/\\d+/)")
+    hits = page.locator("#search-results ul.search li a").all_inner_texts()
+    page.wait_for_load_state("networkidle")
+    page.close()
+    assert "A small lesson" in hits
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_theme_button_turns_the_page_dark_and_figures_stay_on_white(browser, address):
+    page, wrong = open_page(browser, address, "desktop", "light")
+    page.goto(f"{address}/lessons/01_small.html")
+    page.locator(".theme-switch-button:visible").click()
+    page.locator("button[data-mode=dark]:visible, [data-mode=dark].dropdown-item:visible").click()
+    style = "([selector, key]) => getComputedStyle(document.querySelector(selector))[key]"
+    red = page.evaluate(style, ["body", "backgroundColor"]).strip("rgba()").split(",")[0]
+    assert int(red) < 60
+    for figure in (".course-plot", ".course-figure"):
+        assert page.evaluate(style, [figure, "backgroundColor"]) == "rgb(255, 255, 255)"
+        assert page.evaluate(style, [figure, "filter"]) == "none"
+    page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_canvas_with_a_slider_moves(browser, address):
+    page, wrong = open_page(browser, address, "phone", "light")
+    page.goto(f"{address}/lessons/01_small.html")
+    before = page.evaluate("document.getElementById('sample').toDataURL()")
+    page.locator(".course-figure input").press("ArrowRight")
+    assert page.evaluate("document.getElementById('sample').toDataURL()") != before
+    page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_mathematics_is_rendered_from_the_file_system_too(browser, tmp_path):
+    index = site.build(site_sample.lessons(tmp_path / "executed"), tmp_path / "site")
+    page = browser.new_page()
+    page.goto((index.parent / "symbols.html").as_uri())
+    page.evaluate(SETTLE)
+    faults = page.evaluate(FAULTS)
+    page.close()
+    assert faults == []
