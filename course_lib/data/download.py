@@ -5,6 +5,7 @@ right. An interrupted download keeps the `.part` and goes on from there, at any 
 """
 
 import os
+import ssl
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -22,6 +23,7 @@ from course_lib.errors import CourseError, unknown
 
 ATTEMPTS = 3  # at one mirror before the next is tried
 TIMEOUT = 20  # seconds without a byte
+NETWORK = (URLError, ConnectionError, TimeoutError, HTTPException, ssl.SSLError)
 
 
 def fetch(name: str, progress: bool = True) -> Path:
@@ -81,7 +83,7 @@ def download(file: File, folder: Path, title: str, progress: bool = True) -> Non
                     break
                 part.unlink(missing_ok=True)  # no beginning of this file: start anew
                 continue
-            except (URLError, ConnectionError, TimeoutError, HTTPException) as error:
+            except NETWORK as error:
                 reasons[f"{host(url)}: {say(error)}"] = None
                 if not part.exists():
                     break  # not a byte: no use in asking this address again
