@@ -284,7 +284,11 @@ def test_the_hooks_of_a_variant_reach_the_loss_and_the_probabilities():
     layer = Variant(FullWords(11, 4, init=1.0), bias=False)
     hidden, target = torch.randn(5, 4), torch.randint(11, (5,))
     contexts, log_weights = layer.contexts(hidden)
-    shared = {"log_weights": log_weights, "transform": bend, "parameters": layer.transform_parameters()}
+    shared = {
+        "log_weights": log_weights,
+        "transform": bend,
+        "parameters": layer.transform_parameters(),
+    }
     for training in (True, False):
         layer.train(training)
         offset = layer.target_offset(contexts, target) if training else None
@@ -304,7 +308,9 @@ def test_full_words_factors_and_matrix_agree():
     torch.testing.assert_close(left @ matrix.T, x @ words.matrix().T)
     ids = torch.tensor([[0, 8], [3, 3]])
     assert torch.equal(words(ids), words.matrix()[ids]) and words.shape == (9, 3)
-    assert FullWords(2000, 3, init=0.5, normal=True).weight.std().item() == pytest.approx(0.5, rel=0.1)
+    assert FullWords(2000, 3, init=0.5, normal=True).weight.std().item() == pytest.approx(
+        0.5, rel=0.1
+    )
 
 
 def test_objectives_add_in_any_grouping():

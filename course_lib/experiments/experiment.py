@@ -86,7 +86,9 @@ class Experiment:
         read = self.words.build("words", words, self.size)
         write = read if self.tied else self.words.build("words", words, encoder.output_size)
         objective = sum_of([p.build("objective") for p in self.objectives])
-        return LanguageModel(read, encoder, self.output_layer.build("output_layer", write), objective)
+        return LanguageModel(
+            read, encoder, self.output_layer.build("output_layer", write), objective
+        )
 
     def to_dict(self) -> dict:
         """Plain data, ready for JSON."""

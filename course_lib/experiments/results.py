@@ -3,8 +3,8 @@
 import hashlib
 import json
 import platform
-import resource
 import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -58,7 +58,6 @@ def read_result(folder: Path) -> dict:
 def provenance(corpus, device: torch.device, wall_seconds: float, tokens: int) -> dict:
     """Where a number comes from: packages, corpus, device, time, memory, tokens seen."""
     packages = {name: version(name) for name in PACKAGES}
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     cuda = device.type == "cuda"
     return {
         "python": platform.python_version(),
@@ -67,9 +66,23 @@ def provenance(corpus, device: torch.device, wall_seconds: float, tokens: int) -
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
         "threads": torch.get_num_threads(),
         "wall_seconds": round(wall_seconds, 1),
-        "peak_memory_mb": round(torch.cuda.max_memory_allocated(device) / 2**20 if cuda else memory),
+        "peak_memory_mb": round(peak_memory(device)),
         "tokens_seen": tokens,
     }
+
+
+def peak_memory(device: torch.device) -> float:
+    """The most MB this process has held: of the GPU's memory on a GPU, else resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    try:  # getrusage would count what the parent held when it started this process
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+    except (OSError, IndexError):
+        import resource
+
+        scale = 2**20 if sys.platform == "darwin" else 2**10
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
 
 
 def _digest(content: dict) -> str:
@@ -79,6 +92,7 @@ def _digest(content: dict) -> str:
 
 def commit() -> str:
     """The commit of the code, marked when the library differs from it."""
+
     def git(*arguments):
         done = subprocess.run(
             ["git", *arguments], cwd=folders.home(), capture_output=True, text=True, check=True
@@ -98,7 +112,9 @@ def commit() -> str:
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        model = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()
     return f"{model}, {torch.backends.cpu.get_cpu_capability()}"

@@ -35,7 +35,9 @@ class LanguageModel(nn.Module):
         self.objective = objective or CrossEntropy()
         sizes = encoder.output_size, output_layer.words.shape[1]
         if sizes[0] != sizes[1]:
-            raise ValueError(f"the encoder makes contexts of {sizes[0]} numbers, the words {sizes[1]}")
+            raise ValueError(
+                f"the encoder makes contexts of {sizes[0]} numbers, the words {sizes[1]}"
+            )
 
     @property
     def tied(self) -> bool:
@@ -43,7 +45,7 @@ class LanguageModel(nn.Module):
         return self.words is self.output_layer.words
 
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
-        """tokens, target (T, B); state None starts anew. Evaluation mode has plain cross-entropy."""
+        """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
         hidden, state = self.encoder(self.words(tokens), state)
         if target is None:
             return Step(None, None, hidden, state)

@@ -135,7 +135,9 @@ class VariationalLSTM(nn.Module):
         self.output_size, self.dropout = units, dropout
         sizes = [input_size] + [units] * layers
         self.input = nn.ParameterList(nn.Parameter(torch.empty(4 * units, s)) for s in sizes[:-1])
-        self.recurrent = nn.ParameterList(nn.Parameter(torch.empty(4 * units, units)) for _ in sizes[1:])
+        self.recurrent = nn.ParameterList(
+            nn.Parameter(torch.empty(4 * units, units)) for _ in sizes[1:]
+        )
         # Two biases that only act as a sum, as in cuDNN and in the published parameter counts.
         self.input_bias = nn.ParameterList(nn.Parameter(torch.empty(4 * units)) for _ in sizes[1:])
         self.recurrent_bias = nn.ParameterList(

@@ -21,7 +21,9 @@ def detach(state: Any) -> Any:
 def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
     """{"state.0.1": tensor, …}; `unflatten` is its inverse."""
     if isinstance(state, tuple | list):
-        return {k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()}
+        return {
+            k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()
+        }
     return {name: state} if isinstance(state, Tensor) else {}
 
 

@@ -60,9 +60,13 @@ def chunked_loss(
     Raises ValueError on shapes that do not fit or an unknown reduction.
     """
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
-        raise ValueError(f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)")
+        raise ValueError(
+            f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)"
+        )
     if target.shape != x.shape[:1]:
-        raise ValueError(f"target {tuple(target.shape)} must hold one word for each of {len(x)} positions")
+        raise ValueError(
+            f"target {tuple(target.shape)} must hold one word for each of {len(x)} positions"
+        )
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
     soft_x, soft_matrix = soft if soft is not None else (None, None)
@@ -191,10 +195,10 @@ class _Walk:
             if soft_x is not None:
                 soft_logits = (soft_x[here] @ soft_rows.T).to(real)
             view = Block(
-                logits=lambda l=l, b=b: l.to(real).view(b, components, words),
+                logits=lambda raw=l, b=b: raw.to(real).view(b, components, words),
                 log_z=log_z.view(b, components),
                 target_logit=l.gather(1, y_k[:, None]).to(real).view(b, components),
-                mean_logit=lambda l=l, b=b: l.mean(-1, dtype=real).view(b, components),
+                mean_logit=lambda raw=l, b=b: raw.mean(-1, dtype=real).view(b, components),
                 log_weights=None if log_weights is None else log_weights[here].to(real),
                 soft_logits=soft_logits,
                 target=y,

@@ -17,7 +17,9 @@ class FullWords(nn.Module):
         """`init`: half-width of the uniform distribution, or standard deviation if `normal`."""
         super().__init__()
         weight = torch.empty(words, size)
-        self.weight = nn.Parameter(weight.normal_(0, init) if normal else weight.uniform_(-init, init))
+        self.weight = nn.Parameter(
+            weight.normal_(0, init) if normal else weight.uniform_(-init, init)
+        )
 
     @property
     def shape(self) -> tuple[int, int]:

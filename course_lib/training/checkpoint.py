@@ -44,7 +44,9 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     """(tensors, progress) of a file written by `save_checkpoint`; CourseError says why not."""
     path = Path(path)
     if not path.is_file():
-        raise CourseError(f"there is no checkpoint {path}; train one with: python -m course_lib train")
+        raise CourseError(
+            f"there is no checkpoint {path}; train one with: python -m course_lib train"
+        )
     with open(path, "rb") as file:
         head = file.read(4)
     if head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
@@ -68,7 +70,9 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
-def restore(model: nn.Module, tensors: dict[str, Tensor], where: str, prefix: str = "model.") -> None:
+def restore(
+    model: nn.Module, tensors: dict[str, Tensor], where: str, prefix: str = "model."
+) -> None:
     """Copy the checkpoint's weights into the model; CourseError where they do not fit."""
     with torch.no_grad():
         for name, parameter in parameters_of(model).items():

@@ -73,7 +73,9 @@ class _Run:
         self.folder, self.identity, self.seed = folder, identity, seed
         workers = accelerator.num_processes
         if optimisation.batch % workers:
-            raise CourseError(f"a batch of {optimisation.batch} does not divide by {workers} processes")
+            raise CourseError(
+                f"a batch of {optimisation.batch} does not divide by {workers} processes"
+            )
         where = f"the train split of {corpus.name}"
         self.columns = data.columns(corpus.train, optimisation.batch, where)
         self.rows = len(self.columns) - 1
@@ -89,7 +91,11 @@ class _Run:
 
     def one_epoch(self, bar) -> None:
         """From wherever the epoch stands to its end, its validation and its checkpoint."""
-        o, index, workers = self.optimisation, self.accelerator.process_index, self.accelerator.num_processes
+        o, index, workers = (
+            self.optimisation,
+            self.accelerator.process_index,
+            self.accelerator.num_processes,
+        )
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         columns = self.columns
         if o.partial_shuffle:
@@ -148,7 +154,9 @@ class _Run:
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
             if not math.isfinite(loss):
                 last = self.folder / "last.safetensors"
-                kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
+                kept = (
+                    f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
+                )
                 raise CourseError(
                     f"the loss became {loss} at step {self.step - len(window) + 1 + i} (epoch "
                     f"{self.epoch + 1}); {kept}. Try a lower learning rate or clip, or fp32"
@@ -211,9 +219,9 @@ class _Run:
             return
         tensors, head = load_checkpoint(path)
         if head.get("identity") != self.identity:
+            where = difference(head.get("identity"), self.identity)
             raise CourseError(
-                f"{path} belongs to another experiment ({difference(head.get('identity'), self.identity)})"
-                "; choose another folder or remove this one"
+                f"{path} belongs to another experiment ({where}); choose another folder or remove it"
             )
         restore(self.bare, tensors, str(path))
         device = self.accelerator.device

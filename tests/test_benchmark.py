@@ -1,0 +1,45 @@
+"""The benchmark compares like with like and prints what it measured."""
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from course_lib.cli.benchmark import app
+from course_lib.experiments.benchmark import (
+    VARIANTS,
+    Course,
+    Plain,
+    language_model,
+    peak_memory,
+    stepper,
+)
+
+
+def test_both_models_have_the_same_parameters():
+    sizes = [sum(p.numel() for p in kind(50).parameters()) for kind in (Plain, Course)]
+    assert sizes[0] == sizes[1]
+
+
+def test_both_steps_train():
+    """A step changes the weights of either kind, from about the same loss."""
+    torch.manual_seed(0)
+    text = torch.randint(50, (7, 2))
+    losses = [kind(50).eval()(text[:-1], None, text[1:])[0].item() for kind in (Plain, Course)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    for variant in VARIANTS:
+        stepper(*variant, 50)()
+
+
+def test_table(monkeypatch):
+    rows = language_model(300, rounds=1, device="cpu")
+    assert [r["variant"] for r in rows] == [" ".join(v) for v in VARIANTS]
+    assert rows[0]["speed ratio"] == rows[0]["memory ratio"] == 1
+    assert all(r["tokens/s"] > 0 for r in rows)
+    monkeypatch.setattr("course_lib.experiments.benchmark.language_model", lambda *a: rows)
+    printed = CliRunner().invoke(app, ["--words", "300", "--rounds", "1"])
+    assert printed.exit_code == 0 and printed.stdout.count("course bf16") == 1
+
+
+def test_memory_counts_what_a_step_touches():
+    small, large = (peak_memory("plain", "fp32", n, "cpu", 1) for n in (200, 60_000))
+    assert large > small + 60_000 * 200 * 4 / 2**20  # at least the gradient of the word matrix

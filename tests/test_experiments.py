@@ -1,0 +1,124 @@
+"""Experiments as data, recipes, profiles."""
+
+import json
+
+import pytest
+
+from course_lib import experiments
+from course_lib.errors import CourseError
+from course_lib.experiments import PROFILES, Experiment, part, recipes
+from course_lib.experiments.recipes import add
+from course_lib.training import Cosine
+
+
+@pytest.mark.parametrize("name", recipes)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_recipes_round_trip_through_json_and_build(name, profile):
+    experiment = experiments.profile(recipes[name], profile, seed=3)
+    assert experiment.profile == profile and experiment.seed == 3 and experiment.source
+    assert Experiment.from_dict(json.loads(json.dumps(experiment.to_dict()))) == experiment
+    model = experiment.build(50)
+    assert model.tied == experiment.tied
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("ptb/vd-lstm-200/baseline", 4_653_200), ("ptb/vd-lstm-200/tied", 2_643_200)],
+)
+def test_parameter_counts_are_the_published_ones(name, parameters):
+    model = recipes[name].build(10_000)
+    assert sum(p.numel() for p in model.parameters()) == parameters
+
+
+def test_every_option_of_a_recipe_is_the_papers():
+    o = recipes["ptb/vd-lstm-200/tied"].optimisation
+    assert (o.learning_rate, o.clip, o.batch, o.length, o.sum_over_steps) == (
+        1.0,
+        5.0,
+        20,
+        35,
+        True,
+    )
+    assert (o.schedule.rate, o.schedule.start) == (0.9, 5)
+
+
+def test_initial_weights_depend_on_the_seed_alone():
+    one, two, other = (recipes["ptb/vd-lstm-200/tied"].change(seed=s).build(20) for s in (1, 1, 2))
+    weights = [m.words.weight for m in (one, two, other)]
+    assert (weights[0] == weights[1]).all() and not (weights[0] == weights[2]).all()
+
+
+def test_unknown_names_list_the_near_matches():
+    with pytest.raises(CourseError, match="unknown recipe 'ptb/vd-lstm-200/tide'; did you mean"):
+        recipes["ptb/vd-lstm-200/tide"]
+    experiment = recipes["ptb/vd-lstm-200/tied"]
+    with pytest.raises(CourseError, match="unknown profile 'quik'; did you mean quick"):
+        experiments.profile(experiment, "quik")
+    with pytest.raises(CourseError, match="unknown encoder 'VariationalLTSM'; did you mean Var"):
+        experiment.change(encoder=part("VariationalLTSM")).build(9)
+    with pytest.raises(
+        CourseError, match="unknown option of VariationalLSTM 'droput'; did you mean"
+    ):
+        experiment.change(encoder={"droput": 0.1}).build(9)
+    with pytest.raises(CourseError, match="unknown field of the optimisation 'lr'"):
+        experiment.change(optimisation={"lr": 0.1})
+    with pytest.raises(
+        CourseError, match="unknown field of an experiment 'sede'; did you mean seed"
+    ):
+        experiment.change(sede=1)
+    with pytest.raises(CourseError, match="unknown field of an experiment"):
+        Experiment.from_dict(experiment.to_dict() | {"colour": 1})
+    with pytest.raises(CourseError, match="at least one objective"):
+        experiment.change(objectives=()).build(9)
+
+
+def test_changes_leave_the_original_alone():
+    base = recipes["ptb/vd-lstm-200/tied"]
+    changed = base.change(
+        encoder={"dropout": 0.5}, optimisation={"schedule": Cosine(), "epochs": 3}
+    )
+    assert changed.encoder.options["dropout"] == 0.5 and changed.encoder.options["units"] == 200
+    assert base.encoder.options["dropout"] == 0.3 and base.optimisation.epochs == 40
+    assert changed.optimisation.schedule == Cosine() and changed.optimisation.clip == 5.0
+
+
+def test_a_second_session_needs_the_first():
+    second = recipes["ptb/vd-lstm-200/tied/second-session"].change(
+        corpus=part("ptb"), start_from="ptb/vd-lstm-200/baseline", seed=987_654
+    )
+    with pytest.raises(
+        CourseError, match="first run: python -m course_lib train ptb/vd-lstm-200/base"
+    ):
+        experiments.run(second.change(corpus=recipes_smoke_corpus()), progress=False)
+
+
+def recipes_smoke_corpus():
+    return experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke").corpus
+
+
+def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, monkeypatch):
+    from course_lib.data import folders
+
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    seed = 4
+    names = ("ptb/vd-lstm-200/tied", "ptb/vd-lstm-200/tied/second-session")
+    small = {"optimisation": {"epochs": 1}, "size": 8, "encoder": {"units": 8}}
+    try:
+        kept = {n: recipes[n] for n in names}
+        for n in names:
+            add(kept[n], **small)
+        first = experiments.run(
+            experiments.profile(recipes[names[0]], "smoke", seed), progress=False
+        )
+        begin = {}
+        second = experiments.profile(recipes[names[1]], "smoke", seed)
+
+        def keep(step, model):
+            if step == 0:
+                begin["weight"] = model.words.weight.detach().clone()
+
+        experiments.run(second, progress=False, callback=keep)
+        last = experiments.load_checkpoint(first.folder / "last.safetensors")[0]
+        assert (begin["weight"] == last.words.weight).all()
+    finally:
+        recipes.update(kept)

@@ -1,0 +1,95 @@
+"""The language model and its perplexity."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
+from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
+
+
+def tiny(tied=True, words=13, size=6, **options):
+    torch.manual_seed(0)
+    read = FullWords(words, size, init=0.5)
+    write = read if tied else FullWords(words, size, init=0.5)
+    return LanguageModel(read, VariationalLSTM(size, size, init=0.5), Softmax(write), **options)
+
+
+def test_loss_is_the_mean_negative_log_probability():
+    model = tiny()
+    tokens, target = torch.randint(13, (2, 5, 3))
+    step = model(tokens, target=target)
+    log_prob = model.output_layer.log_prob(step.hidden)
+    expected = F.nll_loss(log_prob.flatten(0, 1), target.flatten())
+    torch.testing.assert_close(step.loss, expected)
+    torch.testing.assert_close(step.nll, expected)
+    assert model(tokens).loss is None and not step.nll.requires_grad
+
+
+def test_tying_is_one_matrix_with_both_gradients():
+    model, loose = tiny(), tiny(tied=False)
+    assert model.tied and not loose.tied
+    with torch.no_grad():
+        loose.encoder.load_state_dict(model.encoder.state_dict())
+        loose.words.weight.copy_(model.words.weight)
+        loose.output_layer.words.weight.copy_(model.words.weight)
+    tokens, target = torch.randint(13, (2, 5, 3))
+    model(tokens, target=target).loss.backward()
+    loose(tokens, target=target).loss.backward()
+    both = loose.words.weight.grad + loose.output_layer.words.weight.grad
+    torch.testing.assert_close(model.words.weight.grad, both)
+
+
+def test_the_augmented_loss_takes_its_soft_target_from_the_input_embedding():
+    model = tiny(tied=False, objective=CrossEntropy() + AugmentedLoss(0.5, 2.0))
+    tokens, target = torch.randint(13, (2, 4, 2))
+    step = model(tokens, target=target)
+    embedding = model.words.weight.detach()
+    soft = F.softmax(embedding[target] @ embedding.T / 2.0, -1)
+    logits, _ = model.output_layer.logits(step.hidden)
+    kl = F.kl_div((logits.squeeze(-2) / 2.0).log_softmax(-1), soft, reduction="none").sum(-1).mean()
+    torch.testing.assert_close(step.loss, step.nll + 0.5 * kl)
+    model.eval()
+    evaluated = model(tokens, target=target)
+    torch.testing.assert_close(evaluated.loss, evaluated.nll)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="contexts of 7 numbers, the words 6"):
+        LanguageModel(FullWords(5, 6), VariationalLSTM(6, 7), Softmax(FullWords(5, 6)))
+
+
+@pytest.mark.parametrize("length", [1, 7, 50])
+def test_perplexity_does_not_depend_on_the_segment_length(length):
+    """exp of the mean over every token, the first predicted from <eos>, whatever the segments."""
+    model = tiny().double()
+    tokens = torch.randint(13, (41,), generator=torch.Generator().manual_seed(1))
+    text = torch.cat([torch.tensor([4]), tokens])
+    hidden = model.eval()(text[:-1, None]).hidden[:, 0]
+    log_prob = model.output_layer.log_prob(hidden).gather(1, text[1:, None])
+    model.train()
+    value = perplexity(model, tokens, eos=4, length=length)
+    assert value == pytest.approx(math.exp(-log_prob.mean().item()), rel=1e-10)
+    assert model.training  # left as it was
+
+
+def test_perplexity_of_a_uniform_model_is_the_vocabulary_size():
+    model = tiny()
+    with torch.no_grad():
+        model.words.weight.zero_()
+    assert perplexity(model, torch.arange(13), eos=0, batch=2) == pytest.approx(13)
+
+
+def test_a_transformer_with_memory_carries_its_state_through_the_evaluation():
+    torch.manual_seed(0)
+    words = FullWords(13, 8, init=0.5)
+    encoder = TransformerXL(
+        8, layers=1, heads=2, head_size=4, feedforward=16, dropout=0.0, memory=64
+    )
+    model = LanguageModel(words, encoder, Softmax(words)).double()
+    tokens = torch.randint(13, (30,))
+    values = [perplexity(model, tokens, eos=0, length=n) for n in (5, 30)]
+    assert values[0] == pytest.approx(values[1], rel=1e-10)

@@ -1,0 +1,313 @@
+"""Schedules, checkpoints, the loop: resume bit by bit, stop on NaN, refuse what is not ours."""
+
+import json
+import math
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file, save_file
+
+from course_lib import data, experiments
+from course_lib.errors import CourseError
+from course_lib.experiments import part
+from course_lib.training import (
+    Constant,
+    Cosine,
+    EpochDecay,
+    InverseSquareRoot,
+    OneCycle,
+    Optimisation,
+)
+from course_lib.training.checkpoint import (
+    load_checkpoint,
+    parameters_of,
+    restore,
+    save_checkpoint,
+    write_json,
+)
+from course_lib.training.loop import difference, fit
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A small corpus on disk: 40 words with a pattern that can be learned."""
+    folder, g = tmp_path / "corpus", random.Random(0)
+    folder.mkdir()
+    for split, lines in (("train", 250), ("valid", 30), ("test", 30)):
+        rows = []
+        for _ in range(lines):
+            start = g.randrange(40)
+            rows.append(" ".join(f"w{(start + i * (1 + start % 3)) % 40}" for i in range(9)))
+        (folder / f"{split}.txt").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture
+def experiment(text):
+    return experiments.Experiment(
+        name="test/tiny",
+        corpus=part(str(text)),
+        size=12,
+        encoder=part("VariationalLSTM", units=12, dropout=0.2),
+        optimisation=Optimisation(
+            optimizer="adamw", learning_rate=0.05, schedule=OneCycle(), epochs=2, batch=5,
+            length=10, random_length=True, partial_shuffle=True, clip=1.0, evaluation_batch=2,
+        ),
+    )  # fmt: skip
+
+
+def figures(epochs):
+    """What must not depend on interruptions: everything but the clock."""
+    return [{k: v for k, v in e.items() if "seconds" not in k} for e in epochs]
+
+
+def test_schedules_follow_their_formulas():
+    assert Constant()(0.7, 9, 100) == 1
+    decay = EpochDecay(0.9, 5)
+    assert [decay(0, e, 1) for e in (1, 4)] == [1, 1]
+    assert decay(0, 5, 1) == pytest.approx(0.9) and decay(0, 8, 1) == pytest.approx(0.9**4)
+    root = InverseSquareRoot(100)
+    assert root(0, 1, 50) == 0.5 and root(0, 1, 100) == 1 and root(0, 1, 400) == 0.5
+    cosine = Cosine(warmup=10, floor=0.1)
+    assert cosine(0, 1, 5) == 0.5 and cosine(1, 1, 99) == pytest.approx(0.1)
+    assert cosine(0.5, 1, 99) == pytest.approx(0.55)
+    cycle = OneCycle(rise=0.25, start=25)
+    assert cycle(0, 1, 1) == pytest.approx(0.04) and cycle(0.25, 1, 1) == 1
+    assert cycle(1, 1, 1) == pytest.approx(0)
+
+
+def test_the_rate_follows_the_drawn_length():
+    o = Optimisation(learning_rate=30, length=70, random_length=True)
+    assert o.rate(0, 1, 1, 35) == 15
+    assert Optimisation(learning_rate=30, length=70).rate(0, 1, 1, 35) == 30
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(CourseError, match="unknown optimizer 'adam'.*adamw"):
+        Optimisation(optimizer="adam")
+    with pytest.raises(CourseError, match="unknown precision"):
+        Optimisation(precision="bf61")
+    with pytest.raises(CourseError, match="batch must be above 0"):
+        Optimisation(batch=0)
+
+
+def test_one_sgd_step_is_the_formula(experiment, tmp_path):
+    """Loss summed over the steps, gradient clipped by its norm, then w − rate · g."""
+    o = Optimisation(
+        learning_rate=0.5, epochs=1, batch=5, length=2000, sum_over_steps=True, clip=0.3
+    )
+    experiment = experiment.change(optimisation=o, encoder={"dropout": 0.0})
+    corpus = experiment.load_corpus()
+    model, other = experiment.build(len(corpus)), experiment.build(len(corpus))
+    columns = data.columns(corpus.train, 5)
+    loss = other(columns[:-1], None, columns[1:]).loss * (len(columns) - 1)
+    loss.backward()
+    norm = torch.stack([p.grad.norm() for p in other.parameters()]).norm()
+    assert norm > 0.3
+    fit(model, corpus, o, Accelerator(cpu=True), folder=tmp_path, identity={}, progress=False)
+    for ours, before in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(ours, before - 0.5 * 0.3 / (norm + 1e-6) * before.grad)
+
+
+def test_training_learns_and_leaves_a_result(experiment, tmp_path):
+    seen = []
+    result = experiments.run(
+        experiment.change(optimisation={"epochs": 10}), tmp_path, progress=False,
+        callback=lambda step, model: seen.append(step),
+    )  # fmt: skip
+    assert seen == list(range(len(seen))) and len(seen) > 20
+    perplexities = [e["train_perplexity"] for e in result.epochs]
+    assert perplexities[-1] < 0.5 * perplexities[0] and result.metrics["test_perplexity"] < 12
+    best = min(result.epochs, key=lambda e: e["valid_perplexity"])
+    assert result.metrics["best_epoch"] == best["epoch"]
+    content = experiments.read_result(tmp_path)
+    assert content["metrics"] == result.metrics and content["epochs"] == result.epochs
+    for key in ("commit", "packages", "corpus_sha256", "device", "wall_seconds", "tokens_seen"):
+        assert content["provenance"][key]
+    assert experiments.Experiment.from_dict(content["experiment"]) == result.experiment
+    # a finished run is not repeated
+    again = experiments.run(result.experiment, tmp_path, progress=False)
+    assert again.epochs == result.epochs and again.provenance == result.provenance
+    # the checkpoint gives the same model back
+    model, corpus, loaded = experiments.load_checkpoint(tmp_path)
+    assert loaded == result.experiment and corpus.sha256 == result.corpus.sha256
+    for a, b in zip(model.parameters(), result.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_seeds_decide_everything(experiment, tmp_path):
+    one = experiments.run(experiment, tmp_path / "1", progress=False)
+    same = experiments.run(experiment, tmp_path / "2", progress=False)
+    other = experiments.run(experiment.change(seed=2), tmp_path / "3", progress=False)
+    assert figures(one.epochs) == figures(same.epochs) != figures(other.epochs)
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_resumed_run_ends_bit_identical(experiment, tmp_path, optimizer, precision):
+    """Interrupted within both epochs and between them, with dropout, shuffling, drawn lengths."""
+    experiment = experiment.change(optimisation={"optimizer": optimizer, "precision": precision})
+    whole = experiments.run(experiment, tmp_path / "whole", progress=False, checkpoint_seconds=0)
+    for stop in (7, 30, 61):
+
+        def interrupt(step, model, stop=stop):
+            if step == stop:
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            experiments.run(
+                experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0,
+                callback=interrupt,
+            )  # fmt: skip
+    cut = experiments.run(experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0)
+    assert figures(cut.epochs) == figures(whole.epochs) and cut.metrics == whole.metrics
+    for name in ("last", "best"):
+        a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
+        assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
+    """`kill -9` at random moments of the real command; nothing half-written, the same weights."""
+    experiment = experiment.change(optimisation={"epochs": 15})
+    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    write_json(tmp_path / "experiment.json", experiment.to_dict())
+    folder, g = tmp_path / "killed", random.Random(1)
+    command = [sys.executable, "-m", "course_lib", "train", str(tmp_path / "experiment.json")]
+    command += ["--folder", str(folder), "--device", "cpu", "--checkpoint-seconds", "0"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    kills, steps = 0, []
+    while kills < 5:
+        last = folder / "last.safetensors"
+        before = last.stat().st_mtime_ns if last.exists() else 0
+        process = subprocess.Popen(command, env=environment, **quiet)
+        while process.poll() is None and (
+            not last.exists() or last.stat().st_mtime_ns == before
+        ):  # let it make some progress
+            time.sleep(0.02)
+        time.sleep(g.uniform(0.05, 0.5))
+        process.send_signal(signal.SIGKILL)
+        error = process.communicate()[1]
+        if process.returncode != -signal.SIGKILL:
+            pytest.fail(f"ended before it was killed: {error.decode()[-500:]}")
+        kills += 1
+        steps.append(load_checkpoint(last)[1]["step"])  # readable whenever it was killed
+    assert steps == sorted(set(steps))  # each start went on from the last
+    subprocess.run(command, env=environment, check=True, **quiet)
+    for name in ("last", "best"):
+        a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "killed"))
+        assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+    assert figures(experiments.read_result(folder)["epochs"]) == figures(whole.epochs)
+    assert not list(folder.glob("*.part")), "a half-written file is left"
+
+
+def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path):
+    """torchrun on two CPU processes: the same loss curve to rounding."""
+    experiment = experiment.change(
+        encoder={"dropout": 0.0}, optimisation={"batch": 4, "random_length": False}
+    )
+    one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
+    two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
+    assert two.provenance["processes"] == 2
+    for a, b in zip(one.epochs, two.epochs, strict=True):
+        for key in ("train_perplexity", "valid_perplexity"):
+            assert b[key] == pytest.approx(a[key], rel=1e-3)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(experiment, tmp_path):
+    """The message names step and checkpoint; that checkpoint is good."""
+    experiments_folder = tmp_path / "run"
+
+    def poison(step, model):
+        if step == 40:
+            with torch.no_grad():
+                model.words.weight[0, 0] = math.nan
+
+    with pytest.raises(
+        CourseError, match=r"the loss became nan at step 41 \(epoch 1\).*last good"
+    ) as e:
+        experiments.run(
+            experiment, experiments_folder, progress=False, callback=poison, checkpoint_seconds=0
+        )
+    last = experiments_folder / "last.safetensors"
+    assert str(last) in str(e.value)
+    tensors, head = load_checkpoint(last)
+    assert head["step"] <= 40 and all(torch.isfinite(t.float()).all() for t in tensors.values())
+
+
+def test_a_checkpoint_of_another_experiment_is_refused(experiment, tmp_path):
+    experiments.run(experiment, tmp_path, progress=False)
+    other = experiment.change(optimisation={"learning_rate": 0.02})
+    with pytest.raises(CourseError, match="another experiment.*learning_rate is 0.05 there, 0.02"):
+        experiments.run(other, tmp_path, progress=False)
+    assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b is 1 there, 2 here"
+
+
+def test_weights_of_another_model_are_refused(experiment, tmp_path):
+    model = experiment.build(30)
+    save_checkpoint(tmp_path / "c", {f"model.{k}": v for k, v in parameters_of(model).items()}, {})
+    with pytest.raises(CourseError, match=r"words.weight should be \(31, 12\), is \(30, 12\)"):
+        restore(experiment.build(31), load_checkpoint(tmp_path / "c")[0], "c")
+    with pytest.raises(CourseError, match="missing"):
+        restore(experiment.build(30), {}, "c")
+
+
+def test_pickles_truncated_and_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(CourseError, match="there is no checkpoint"):
+        load_checkpoint(path)
+
+    class Bomb:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "exploded"),))
+
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        path.write_bytes(pickle.dumps(Bomb(), protocol))
+        with pytest.raises(CourseError, match="is a pickle"):
+            load_checkpoint(path)
+    torch.save({"w": torch.zeros(2)}, path)
+    with pytest.raises(CourseError, match="is a pickle"):
+        load_checkpoint(path)
+    assert not (tmp_path / "exploded").exists()
+    save_checkpoint(path, {"w": torch.zeros(100)}, {"epoch": 1})
+    assert load_checkpoint(path)[1] == {"epoch": 1}
+    whole = path.read_bytes()
+    for keep in (0, 3, 20, len(whole) - 1):
+        path.write_bytes(whole[:keep])
+        with pytest.raises(CourseError, match="truncated or not a safetensors"):
+            load_checkpoint(path)
+    save_file({"w": torch.zeros(2)}, path)
+    with pytest.raises(CourseError, match="no progress"):
+        load_checkpoint(path)
+
+
+def test_a_changed_result_is_refused(tmp_path, experiment):
+    experiments.run(experiment, tmp_path, progress=False)
+    path = tmp_path / "result.json"
+    content = json.loads(path.read_text())
+    content["metrics"]["test_perplexity"] = 1.0
+    path.write_text(json.dumps(content))
+    with pytest.raises(CourseError, match="checksum"):
+        experiments.read_result(tmp_path)
+    path.write_text("{")
+    with pytest.raises(CourseError, match="not readable JSON"):
+        experiments.read_result(tmp_path)
+    with pytest.raises(CourseError, match="no result"):
+        experiments.read_result(tmp_path / "nowhere")
+
+
+def test_a_batch_must_divide_among_processes_and_fit_the_corpus(experiment, tmp_path):
+    with pytest.raises(CourseError, match="the train split of .* too few for a batch of"):
+        experiments.run(experiment.change(optimisation={"batch": 5000}), tmp_path, progress=False)
