@@ -145,6 +145,19 @@ def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
     return ax.figure
 
 
+def arrows(vectors, names, ax) -> None:
+    """Vectors (n, 2) as lines from the origin with the styles that `lines` gives, named."""
+    for i, (vector, name) in enumerate(zip(np.asarray(vectors), names, strict=True)):
+        style = {"color": COLOURS[i % 6], "linestyle": LINES[i % 6]}
+        ax.plot(*np.stack([0 * vector, vector], axis=1), **style)
+        ax.plot(*vector, marker=MARKERS[i % 6], markersize=8, color=COLOURS[i % 6])
+        right, up = vector > 0
+        ax.annotate(
+            name, vector, xytext=(0, 9 if up else -9), textcoords="offset points",
+            ha="left" if right else "right", va="bottom" if up else "top",
+        )  # fmt: skip
+
+
 def origin(ax) -> None:
     """Mark the origin and give both axes the same scale."""
     ax.plot(0, 0, "+", color=INK, markersize=16, markeredgewidth=2, zorder=5)
