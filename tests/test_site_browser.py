@@ -68,13 +68,18 @@ def browser() -> Browser:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, browser) -> str:
-    """The site of the sample and the committed lessons, served on this machine only."""
+def root(tmp_path_factory, browser) -> Path:
+    """The site of the sample and the committed lessons."""
     folder = tmp_path_factory.mktemp("site")
     executed = site_sample.lessons(folder / "executed")
     for path in NOTEBOOKS.glob("*.ipynb"):
         shutil.copy(path, executed)
-    root = site.build(executed, folder / "site").parent
+    return site.build(executed, folder / "site").parent
+
+
+@pytest.fixture(scope="module")
+def address(root) -> str:
+    """The site served on this machine only."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *arguments):
@@ -87,10 +92,10 @@ def address(tmp_path_factory, browser) -> str:
         server.shutdown()
 
 
-def open_page(browser: Browser, address: str, width: str, mode: str) -> tuple[Page, list[str]]:
+def open_page(browser: Browser, address: str, width: str) -> tuple[Page, list[str]]:
     """A new page and the list that collects what goes wrong while it is used."""
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
-    page = browser.new_page(viewport=size, color_scheme=mode)
+    page = browser.new_page(viewport=size, color_scheme="light")
     wrong = []
     loud = {"error", "warning"}
     page.on("console", lambda said: said.type in loud and wrong.append(f"console: {said.text}"))
@@ -122,32 +127,60 @@ def follow(page: Page, target: str) -> None:
     menu = page.locator("button.primary-toggle:visible")
     if page.viewport_size["width"] < 992:
         menu.first.click()
-    for closed in page.locator("nav.bd-links details:not([open]) > summary").all():
-        closed.click()
+    page.locator("nav.bd-links details").evaluate_all("parts => parts.forEach(p => p.open = true)")
     links = page.locator("nav.bd-links a.reference.internal:visible")
     addresses = links.evaluate_all("links => links.map(link => link.href.split('#')[0])")
     links.nth(addresses.index(target)).click()
     page.wait_for_url(f"{target}*")
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_page_of_the_navigation(browser, address, width, mode):
-    page, wrong = open_page(browser, address, width, mode)
+def test_every_page_of_the_navigation_in_light_and_dark(browser, address, width):
+    page, wrong = open_page(browser, address, width)
     targets = navigation(page)
     assert len(targets) > 10
     for target in targets:
         follow(page, target)
         page.evaluate(SETTLE)
-        wrong += [f"{page.url}: {fault}" for fault in page.evaluate(FAULTS)]
-        assert page.evaluate("document.documentElement.dataset.theme") == mode
+        for mode in ("dark", "light"):
+            page.emulate_media(color_scheme=mode)
+            page.wait_for_selector(f"html[data-theme={mode}]", state="attached")
+            wrong += [f"{page.url} ({mode}): {fault}" for fault in page.evaluate(FAULTS)]
     page.close()
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("body, fault", [
+    ("<img src='missing.png' alt='a'>", "image missing"),
+    ("<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>", "image without alt"),
+    ("<canvas></canvas>", "canvas without aria-label"),
+    ("<span class='math'>\\(x\\)</span>", "formula not rendered"),
+    ("<mjx-merror>x</mjx-merror>", "formula with an error"),
+    ("<div style='width: 5000px'>x</div>", "sideways"),
+    ("<article style='overflow: hidden'><pre style='width: 5000px'>x</pre></article>", "cut off"),
+])
+def test_a_fault_is_noticed(browser, body, fault):
+    page = browser.new_page()
+    page.set_content(body)
+    page.evaluate(SETTLE)
+    found = page.evaluate(FAULTS)
+    page.close()
+    assert any(line.startswith(fault) for line in found), found
+
+
+def test_requests_to_elsewhere_and_script_errors_are_noticed(browser, address):
+    page, wrong = open_page(browser, address, "desktop")
+    page.set_content("<img src='https://example.org/a.png' alt='a'><img src='/no.png' alt='b'>"
+                     "<script>console.error('loud'); undefinedName()</script>")
+    page.wait_for_load_state("networkidle")
+    page.close()
+    for kind in ("leaves this machine", "404", "console: loud", "script: undefinedName"):
+        assert any(line.startswith(kind) for line in wrong), (kind, wrong)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_search_finds_softmax(browser, address, width):
-    page, wrong = open_page(browser, address, width, "light")
+    page, wrong = open_page(browser, address, width)
     page.locator(".search-button__button:visible, .search-button-field:visible").first.click()
     page.locator("input[name=q]:visible").first.fill("softmax")
     page.keyboard.press("Enter")
@@ -161,10 +194,10 @@ def test_search_finds_softmax(browser, address, width):
 
 
 def test_the_theme_button_turns_the_page_dark_and_figures_stay_on_white(browser, address):
-    page, wrong = open_page(browser, address, "desktop", "light")
+    page, wrong = open_page(browser, address, "desktop")
     page.goto(f"{address}/lessons/01_small.html")
     page.locator(".theme-switch-button:visible").click()
-    page.locator("button[data-mode=dark]:visible, [data-mode=dark].dropdown-item:visible").click()
+    page.locator(".theme-change-button[data-mode=dark]:visible").click()
     style = "([selector, key]) => getComputedStyle(document.querySelector(selector))[key]"
     red = page.evaluate(style, ["body", "backgroundColor"]).strip("rgba()").split(",")[0]
     assert int(red) < 60
@@ -176,7 +209,7 @@ def test_the_theme_button_turns_the_page_dark_and_figures_stay_on_white(browser,
 
 
 def test_a_canvas_with_a_slider_moves(browser, address):
-    page, wrong = open_page(browser, address, "phone", "light")
+    page, wrong = open_page(browser, address, "phone")
     page.goto(f"{address}/lessons/01_small.html")
     before = page.evaluate("document.getElementById('sample').toDataURL()")
     page.locator(".course-figure input").press("ArrowRight")
@@ -185,10 +218,9 @@ def test_a_canvas_with_a_slider_moves(browser, address):
     assert not wrong, "\n".join(wrong)
 
 
-def test_mathematics_is_rendered_from_the_file_system_too(browser, tmp_path):
-    index = site.build(site_sample.lessons(tmp_path / "executed"), tmp_path / "site")
+def test_mathematics_is_rendered_from_the_file_system_too(browser, root):
     page = browser.new_page()
-    page.goto((index.parent / "symbols.html").as_uri())
+    page.goto((root / "symbols.html").as_uri())
     page.evaluate(SETTLE)
     faults = page.evaluate(FAULTS)
     page.close()
