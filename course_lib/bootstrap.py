@@ -147,7 +147,8 @@ def setup(root=ROOT):
     if stamp.is_file() and stamp.read_text() == fingerprint(root) and works(python):
         return python
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "2"]
-    pip += ["--constraint", root / "constraints.txt"]
+    # Not compiled: that is half of the time, and Python compiles what is imported when it is.
+    pip += ["--no-compile", "--constraint", root / "constraints.txt"]
     torch = pinned("torch", root)
     steps = [
         # Torch first and by its exact version: then a local CPU wheel of it is taken where there
