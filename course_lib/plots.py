@@ -125,13 +125,15 @@ def singular_values(curves, ax=None, title: str = "") -> Figure:
 
 def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
     """Points (n, 2) with the origin marked, coloured by `share`, each word's share of the tokens
-    (n,), frequent words drawn last and larger; `words`: {row: name} to be written beside points."""
+    (n,), frequent words drawn last and larger, words never seen in the colour of half the smallest
+    share; `words`: {row: name} to be written beside points."""
     ax = ax or panels(height=4.4)[1]
     points = np.asarray(points)
     if share is None:
         ax.scatter(*points.T, s=9, color=COLOURS[0], alpha=0.6, linewidths=0)
     else:
-        level = np.log10(np.maximum(share, 1e-9))
+        share = np.asarray(share, dtype=float)
+        level = np.log10(np.where(share > 0, share, share[share > 0].min() / 2))
         order = np.argsort(level, kind="stable")
         size = np.interp(level[order], [-4, -2], [7, 30])
         drawn = ax.scatter(
@@ -141,6 +143,23 @@ def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
     origin(ax)
     for row, name in (words or {}).items():
         ax.annotate(name, points[row], xytext=(4, 3), textcoords="offset points", fontsize=11)
+    ax.set(xlabel="first singular direction", ylabel="second", title=title)
+    return ax.figure
+
+
+def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Figure:
+    """Hidden states (n, 2) as the numerals of their labels (n,), class vectors (C, 2) as numbered
+    arrows; the longest class vector is drawn as long as the longest state."""
+    ax = ax or panels(height=4.4)[1]
+    states, labels, classes = (np.asarray(part) for part in (states, labels, classes))
+    lengths = [np.linalg.norm(part, axis=1).max() for part in (states, classes)]
+    for number, tip in enumerate(classes * lengths[0] / max(lengths[1], 1e-12)):
+        colour = COLOURS[number % 5]
+        ax.plot(*states[labels == number].T, marker=f"${number}$", markersize=5.5, linestyle="",
+                color=colour, alpha=0.55, markeredgewidth=0)  # fmt: skip
+        ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})
+        ax.annotate(str(number), tip * 1.1, ha="center", va="center", fontweight="bold", zorder=5)
+    origin(ax)
     ax.set(xlabel="first singular direction", ylabel="second", title=title)
     return ax.figure
 
@@ -165,6 +184,7 @@ def origin(ax) -> None:
         "origin", (0, 0), (7, -14), textcoords="offset points", fontsize=10.5, color=INK, zorder=5
     )
     ax.set_aspect("equal", adjustable="datalim")
+    ax.locator_params(nbins=5)
 
 
 def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
@@ -275,7 +295,7 @@ def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
     ax = ax or panels(height=4.4)[1]
     points, group = np.asarray(points), np.asarray(group)
     for i, name in enumerate(names):
-        style = {"color": COLOURS[(1, 3, 0)[i % 3]], "marker": MARKERS[(0, 1, 4)[i % 3]]}
+        style = {"color": COLOURS[(1, 3, 0)[i % 3]], "marker": MARKERS[i % 3]}
         ax.scatter(*points[group == i].T, s=13, alpha=0.7, linewidths=0, label=name, **style)
     origin(ax)
     ax.set(xlabel="first singular direction", ylabel="second", title=title)
