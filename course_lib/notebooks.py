@@ -38,6 +38,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 LINES, WIDTH, ALT, SIZE = 15, 75, 20, 2**20
+CHECK = "# NBVAL_CHECK_OUTPUT"  # the first line of a cell whose output the tests compare
 RESULT = re.compile(r"\b(show|display|print|experiments\.run)\(")
 
 
@@ -84,7 +85,8 @@ def repository() -> str:
 def pair(source: Path, executed: Path | None = None) -> bool:
     """Bring the `.ipynb` beside `source` up to date; True when that changed the file.
 
-    Outputs of unchanged cells stay, or come from the notebook `executed`.
+    Outputs of unchanged cells stay, or come from the notebook `executed`. Of full-scale notebooks
+    only those of checked cells are kept.
     """
     target = source.with_suffix(".ipynb")
     notebook, before = read(source), target.read_text("utf-8") if target.is_file() else None
@@ -100,7 +102,7 @@ def pair(source: Path, executed: Path | None = None) -> bool:
         cell.metadata.pop("papermill", None)
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
-            if full_scale(source):
+            if full_scale(source) and not cell.source.startswith(CHECK):
                 cell.outputs, cell.execution_count = [], None
     notebook.metadata = nbformat.from_dict(METADATA)
     after = nbformat.writes(notebook) + "\n"
@@ -326,9 +328,9 @@ def takeaway(cells):
 
 
 def checked(cells):
-    if any(cell.source.startswith("# NBVAL_CHECK_OUTPUT") for _, cell in code(cells)):
+    if any(cell.source.startswith(CHECK) for _, cell in code(cells)):
         return []
-    return ["no checked cell (first line `# NBVAL_CHECK_OUTPUT`, true in every profile)"]
+    return [f"no checked cell (first line `{CHECK}`, true in every profile)"]
 
 
 def cell_size(cells):
@@ -395,6 +397,11 @@ def outputs(notebook: Path) -> list[str]:
     if notebook.stat().st_size > SIZE:
         found.append(f"{notebook.name} is over {SIZE // 2**20} MiB")
     for number, cell in code(nbformat.read(notebook, as_version=4).cells):
+        if cell.source.startswith(CHECK) and not cell.outputs:
+            found.append(
+                f"cell {number}: a checked cell has no output to compare with; run "
+                "`python -m course_lib course`, then `… notebooks outputs`"
+            )
         for output in cell.outputs:
             if output.output_type == "error":
                 found.append(f"cell {number}: the committed output is the error {output.ename}")

@@ -71,16 +71,22 @@ add(
     size=128,
     # A narrow start: Adam moves every row at the same speed, so that the common direction of the
     # rare words outgrows a cloud of this size within one epoch.
-    words=part("FullWords", init=0.01, normal=True),
+    words=part("FullWords", init=0.01, normal=True),  # small, so that what training does shows
     encoder=part(
-        "TransformerXL", layers=2, heads=4, head_size=32, feedforward=512, dropout=0.0, memory=0
+        "TransformerXL",
+        layers=2,
+        heads=4,
+        head_size=32,
+        feedforward=512,
+        dropout=0.0,
+        memory=0,
     ),
     output_layer=part("Softmax", bias=False),
     optimisation=Optimisation(
         optimizer="adamw",
-        learning_rate=1e-3,  # 2e-3 collapses the contexts too, and learns less
+        learning_rate=1e-3,
         schedule=Cosine(warmup=50, floor=0.1),
-        epochs=1,
+        epochs=20,
         batch=16,
         length=64,
         clip=1.0,
@@ -108,17 +114,18 @@ _CHANGES = {
 # Where one recipe wants another size than the common one.
 _OWN = {
     "docstrings/transformer-128/tied": {
-        "smoke": {  # enough words that some are rarer than one token in ten thousand
+        # words rarer than 1e-4 must exist
+        "smoke": {
             "corpus": {"small": {"train": 30_000, "valid": 2_000, "test": 2_000, "words": 3_000}},
-            "optimisation": {"batch": 8, "length": 32},
+            "optimisation": {"epochs": 1, "batch": 8, "length": 32},
         },
         "quick": {
             "corpus": {
                 "small": {"train": 600_000, "valid": 20_000, "test": 20_000, "words": 10_000}
             },
+            "optimisation": {"epochs": 1},
         },
         "standard": {"optimisation": {"epochs": 5}},
-        "full": {"optimisation": {"epochs": 20}},
     },
 }
 
@@ -128,6 +135,4 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
     changes = _OWN.get(experiment.name, {}).get(name, _CHANGES[name])
-    if experiment.start_from is not None and name in ("smoke", "quick"):
-        changes = changes | {"start_from": experiment.start_from}
     return experiment.change(**changes, profile=name, seed=seed)

@@ -221,7 +221,8 @@ class _Run:
         if head.get("identity") != self.identity:
             where = difference(head.get("identity"), self.identity)
             raise CourseError(
-                f"{path} belongs to another experiment ({where}); choose another folder or remove it"
+                f"{path} belongs to another experiment ({where}); "
+                "choose another folder or remove it"
             )
         restore(self.bare, tensors, str(path))
         device = self.accelerator.device
