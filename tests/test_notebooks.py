@@ -103,7 +103,16 @@ def write(folder, text=LESSON, name="02_cone"):
     source = folder / f"{name}.py"
     source.write_text(text, "utf-8")
     notebooks.pair(source)
+    fill(source.with_suffix(".ipynb"), {6: ("stream", {"text": "a cone: True"})})
     return source
+
+
+def fill(target, outputs):
+    """Give cells of a notebook, by index, an output of this kind and content."""
+    notebook = nbformat.read(target, as_version=4)
+    for number, (kind, content) in outputs.items():
+        notebook.cells[number].outputs = [nbformat.v4.new_output(kind, **content)]
+    nbformat.write(notebook, target)
 
 
 def without(heading):
@@ -173,26 +182,35 @@ def test_full_scale_notebooks_have_lighter_rules(tmp_path):
     assert "no heading `## References`" in notebooks.lint(write(tmp_path, text, "20_train"))[0]
 
 
-def test_outputs_are_linted(tmp_path):
+FIGURE = {"data": {"image/png": "iVBORw0KGgo="}}
+LINTED = {
+    "a figure in the output has no alternative text": {5: ("display_data", FIGURE)},
+    "the committed output is the error ValueError": {5: ("error", {"ename": "ValueError"})},
+    "02_cone.ipynb is over 1 MiB": {5: ("stream", {"text": "x" * notebooks.SIZE})},
+}
+
+
+@pytest.mark.parametrize("message", LINTED)
+def test_outputs_are_linted(tmp_path, message):
     source = write(tmp_path)
-    target = source.with_suffix(".ipynb")
-    notebook = nbformat.read(target, as_version=4)
-    cell = notebook.cells[5]
-    figure = nbformat.v4.new_output("display_data", {"image/png": "iVBORw0KGgo="})
-    cell.outputs = [figure]
-    nbformat.write(notebook, target)
-    assert notebooks.lint(source) == [
-        "02_cone.py: cell 6: a figure in the output has no alternative text"
-    ]
-    figure.metadata = {"image/png": {"alt": "the cone"}}
-    cell.outputs = [figure, nbformat.v4.new_output("error", ename="ValueError", evalue="bad")]
-    nbformat.write(notebook, target)
-    assert "the error ValueError" in notebooks.lint(source)[0]
-    cell.outputs = [nbformat.v4.new_output("stream", text="x" * notebooks.SIZE)]
-    nbformat.write(notebook, target)
-    assert "over 1 MiB" in notebooks.lint(source)[0]
-    target.unlink()
-    assert "is missing" in notebooks.lint(source)[0]
+    fill(source.with_suffix(".ipynb"), LINTED[message])
+    (problem,) = notebooks.lint(source)
+    assert message in problem
+
+
+def test_alternative_text_in_the_output_is_seen(tmp_path):
+    source = write(tmp_path)
+    described = FIGURE | {"metadata": {"image/png": {"alt": "a cone"}}}
+    fill(source.with_suffix(".ipynb"), {5: ("display_data", described)})
+    assert notebooks.lint(source) == []
+
+
+def test_a_checked_cell_needs_an_output_and_a_lesson_its_notebook(tmp_path):
+    source = write(tmp_path)
+    source.with_suffix(".ipynb").unlink()
+    assert "02_cone.ipynb is missing" in notebooks.lint(source)[0]
+    notebooks.pair(source)
+    assert "cell 7: a checked cell has no output" in notebooks.lint(source)[0]
 
 
 def test_minutes_are_read_from_the_table(tmp_path):
@@ -216,10 +234,7 @@ def test_drift_is_found(tmp_path):
 def test_pairing_keeps_outputs_of_unchanged_cells_and_is_stable(tmp_path):
     source = write(tmp_path)
     target = source.with_suffix(".ipynb")
-    notebook = nbformat.read(target, as_version=4)
-    for number in (3, 6):
-        notebook.cells[number].outputs = [nbformat.v4.new_output("stream", text=f"out {number}")]
-    nbformat.write(notebook, target)
+    fill(target, {number: ("stream", {"text": f"out {number}"}) for number in (3, 6)})
     source.write_text(LESSON.replace("SEED = 1", "SEED = 2"), "utf-8")
     assert notebooks.pair(source)
     assert not notebooks.pair(source)  # the second time there is nothing to do
@@ -250,17 +265,16 @@ def test_outputs_of_an_execution_come_over_clean(tmp_path):
     notebooks.pair(source, executed)
     cells = nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells
     assert len(cells) == len(notebooks.read(source).cells)
-    assert not any(cell.get("outputs") for cell in cells)
+    assert [len(cell.get("outputs", ())) for cell in cells] == [i == 6 for i in range(len(cells))]
 
 
-def test_full_scale_notebooks_are_kept_without_outputs(tmp_path):
+def test_full_scale_notebooks_keep_only_the_outputs_of_checked_cells(tmp_path):
     source = write(tmp_path, name="20_train")
     target = source.with_suffix(".ipynb")
-    notebook = nbformat.read(target, as_version=4)
-    notebook.cells[6].outputs = [nbformat.v4.new_output("stream", text="out")]
-    nbformat.write(notebook, target)
+    fill(target, {5: ("stream", {"text": "epoch 1"}), 6: ("stream", {"text": "a cone: True"})})
     notebooks.pair(source)
-    assert nbformat.read(target, as_version=4).cells[6].outputs == []
+    cells = nbformat.read(target, as_version=4).cells
+    assert (cells[5].outputs, cells[6].outputs[0].text) == ([], "a cone: True")
 
 
 def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
