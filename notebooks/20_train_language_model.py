@@ -54,7 +54,7 @@ PROCESSES = 0  # number of GPUs to use; 0: all there are
 import json
 
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import Markdown, clear_output, display
 
 from course_lib import experiments, plots
 
@@ -69,10 +69,11 @@ print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 # again: it goes on where it stopped. A finished run is not repeated; choose
 # another seed or folder for a new one.
 
-# %% tags=["nbval-skip"]
+# %%
 result = experiments.launch(
     experiment, PROCESSES or None, folder=FOLDER or None
 )
+clear_output()  # the progress bar has done its work
 
 # %% [markdown]
 # ## Learning curve
@@ -80,14 +81,19 @@ result = experiments.launch(
 # Each epoch ends with the perplexity of the validation split. The weights of
 # the best epoch are kept; those of the last one too, for a second session.
 
-# %% tags=["nbval-skip"]
+# %%
 epochs = pd.DataFrame(result.epochs).set_index("epoch")
-fig = plots.training_curve(result.epochs)
+curves = {
+    "training": (epochs.index, epochs.train_perplexity),
+    "validation": (epochs.index, epochs.valid_perplexity),
+}
+fig = plots.lines(curves, "epoch", "perplexity", log="y")
 best = epochs.valid_perplexity.min()
 plots.show(
     fig,
     alt="Training and validation perplexity by epoch; the best validation"
-    f" perplexity is {best:.1f} at epoch {epochs.valid_perplexity.idxmin()}.",
+    f" perplexity, {best:.1f}, is reached at epoch"
+    f" {epochs.valid_perplexity.idxmin()}.",
 )
 
 # %% [markdown]
@@ -97,7 +103,7 @@ plots.show(
 # one predicted from `<eos>`, with the state carried along. The result folder
 # also says where the numbers come from.
 
-# %% tags=["nbval-skip"]
+# %%
 metrics = result.metrics
 display(Markdown(
     f"**{experiment.name}**, profile `{PROFILE}`, seed {SEED}: validation"

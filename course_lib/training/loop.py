@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from torch import nn
-from tqdm.auto import tqdm
+from tqdm import tqdm  # not its widget, which a static page cannot show
 
 from course_lib import data
 from course_lib.errors import CourseError
