@@ -428,6 +428,8 @@ def smoke_copies(target: Path, folder: Path = FOLDER) -> list[Path]:
     target.mkdir(parents=True)
     copies = []
     for source in sources(folder):
+        if not source.with_suffix(".ipynb").is_file():
+            raise CourseError(check(source)[0])
         notebook = load_notebook_node(str(source.with_suffix(".ipynb")))
         parameters = {"PROFILE": "smoke"}
         if "FOLDER" in inspect_notebook(notebook):

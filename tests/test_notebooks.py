@@ -290,6 +290,9 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
     cells = nbformat.read(train, as_version=4).cells
     assert f'FOLDER = "{target / "runs" / "20_train"}"' in cells[4].source
     assert sorted(target.iterdir()) == [lesson, train]
+    (lessons / "20_train.ipynb").unlink()
+    with pytest.raises(CourseError, match="20_train.ipynb is missing; run"):
+        notebooks.smoke_copies(target, lessons)
 
 
 def test_names_select_notebooks(tmp_path):
