@@ -98,7 +98,7 @@ def panels(rows: int = 1, columns: int = 1, height: float = 3.6, **options):
 def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=None) -> Figure:
     """Curves with distinct styles and markers. series: {name: values, or (x, values)};
     `log`: "x", "y" or "xy" for logarithmic axes. Training curves, sweeps, spectra."""
-    ax = ax or panels()[1]
+    own, ax = ax is None, ax or panels(height=4.4 if len(series) > 3 else 3.9)[1]
     for i, (name, values) in enumerate(series.items()):
         x, y = values if isinstance(values, tuple) else (np.arange(1, len(values) + 1), values)
         style = {"marker": MARKERS[i % 6], "markevery": max(1, math.ceil(len(y) / 8))}
@@ -108,7 +108,9 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
         ax.set_xscale("log")
     if "y" in log:
         ax.set_yscale("log")
-    if len(series) > 1:
+    if own and len(series) > 3:
+        ax.figure.legend(loc="outside lower center", ncols=2)
+    elif len(series) > 1:
         ax.legend()
     return ax.figure
 
@@ -197,7 +199,7 @@ def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
         ax.stairs(heights, bins, color=COLOURS[i], linestyle=LINES[i], linewidth=2, label=name)
     ax.axvline(0, color=INK, linewidth=1)
     ax.set(xlabel="cosine of two word vectors", ylabel="density", title=title, xlim=(-1, 1))
-    ax.legend()
+    ax.legend(loc="upper left")
     return ax.figure
 
 

@@ -164,3 +164,34 @@ def test_an_animation_that_is_too_large_or_does_not_fit_says_so():
         animation(F=60, P=1500)
     with pytest.raises(CourseError, match="4 snapshots of 30 points .* got 3 and 30"):
         animation(captions=["a"] * 3)
+
+
+def test_many_curves_have_their_legend_outside_the_axes():
+    few, many = (plots.lines({str(i): [1, 2] for i in range(n)}, "x", "y") for n in (3, 4))
+    assert few.axes[0].get_legend() and not few.legends
+    assert not many.axes[0].get_legend() and len(many.legends) == 1
+
+
+def test_groups_of_points_gives_each_group_its_points_and_marker():
+    axes = plots.groups_of_points(cloud(6), np.array([0, 1, 1, 2, 2, 2]), "abc").axes[0]
+    assert [len(c.get_offsets()) for c in axes.collections] == [1, 2, 3]
+    assert len({c.get_paths()[0].vertices.tobytes() for c in axes.collections}) == 3
+
+
+def test_arrows_start_at_the_origin_and_look_like_the_curves():
+    _, axes = plots.panels(1, 2)
+    plots.arrows([[1, 2], [-1, 1]], ["up", "left"], ax=axes[0])
+    plots.lines({"up": [1, 2], "left": [1, 2]}, "x", "y", ax=axes[1])
+    stems, curves = axes[0].lines[::2], axes[1].lines
+    assert [stem.get_xydata().tolist() for stem in stems] == [[[0, 0], [1, 2]], [[0, 0], [-1, 1]]]
+    assert [s.get_color() for s in stems] == [c.get_color() for c in curves]
+    assert [t.get_text() for t in axes[0].texts] == ["up", "left"]
+
+
+def test_states_are_numerals_and_class_vectors_keep_their_directions():
+    states, classes = 3 * cloud(20), np.array([[1.0, 0.0], [0.0, 2.0]])
+    axes = plots.states_and_classes(states, np.arange(20) % 2, classes).axes[0]
+    assert [line.get_marker() for line in axes.lines[:2]] == ["$0$", "$1$"]
+    tips = np.array([t.xy for t in axes.texts if t.arrow_patch])
+    longest = np.linalg.norm(states, axis=1).max()
+    np.testing.assert_allclose(tips, classes / 2 * longest)
