@@ -74,7 +74,8 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
         write_course_pages(lessons, source)
         write_reference(source / "reference")
         contributing = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
-        text = keep_known_links(contributing, source / "how-to")
+        below = re.sub(r"\]\((?!\w+:|[#./])", "](../", contributing)  # the page lies a level deeper
+        text = keep_known_links(below, source / "how-to")
         (source / "generated" / "contributing.md").write_text(text, "utf-8")
         copy_mathjax(source / "_static" / "mathjax")
         sphinx(source, site, Path(folder, "doctrees"), quiet)
@@ -124,6 +125,8 @@ def lesson(path: Path, source: Path) -> Lesson:
     for cell in cells:
         if cell["cell_type"] == "markdown":
             cell["source"] = keep_known_links("".join(cell["source"]), source / "lessons")
+        else:  # marks for the test runner, not for readers
+            cell["source"] = re.sub(r"^# *NBVAL_\w+\n", "", "".join(cell["source"]), flags=re.M)
         for output in cell.get("outputs", ()):
             bundle = output.get("data", {})
             for kind in DROPPED & bundle.keys():
@@ -163,8 +166,8 @@ def heading(cells: list[dict], name: str) -> tuple[str, str]:
     if not found:
         raise CourseError(f"{name}: the lesson has no title (a Markdown cell with '# Title')")
     paragraphs = [p for p in re.split(r"\n\s*\n", found[2]) if p.strip()]
-    first = re.sub(r"^\s*>", "", paragraphs[0], flags=re.M) if paragraphs else ""
-    return found[1], " ".join(first.split())
+    first = paragraphs[0] if paragraphs else ""
+    return found[1], " ".join(re.sub(r"^\s*>|\*\*Question\.?\*\*", "", first, flags=re.M).split())
 
 
 def keep_known_links(markdown: str, folder: Path) -> str:

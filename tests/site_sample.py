@@ -40,6 +40,8 @@ $$
 ,\qquad \mathbf{u}_1, \dots, \mathbf{u}_d \in \mathbb{R}^N
 $$
 
+Long code in the text such as
+`https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main` wraps.
 See [the symbols](../docs/symbols.md), [the other lesson](20_other.ipynb#setting), [a file of the
 repository](../course_lib/errors.py) and [a paper](https://arxiv.org/abs/1611.01462).
 
@@ -91,7 +93,7 @@ def lessons(folder: Path, alt: str | None = ALT) -> Path:
         code("secret = 'removed'", tags=["remove-cell"]),
         code("print('folded')", printed, tags=["hide-input"]),
         code("long_line = " + " + ".join(f"term_{i}" for i in range(40)), printed, warned),
-        code("show(figure)", figure(alt, png())),
+        code("# NBVAL_CHECK_OUTPUT\nshow(figure)", figure(alt, png())),
         code("table", table),
         code("animate()", animation),
         code("slider", widget),

@@ -103,7 +103,7 @@ def test_a_lesson_arrives_whole_without_what_readers_should_not_see(built):
     assert 'width="900" height="600"' in page
     assert page.count("<img class=\"course-plot\"") == 1 and '<canvas id="sample"' in page
     assert "hide-input" in page or "above-input" in page
-    for hidden in ("injected", "secret", "not for readers", "widget-view", "jupyter-widgets"):
+    for hidden in ("injected", "secret", "not for readers", "widget-view", "NBVAL"):
         assert hidden not in page
     assert "mathjax/startup.js" in page
 
@@ -200,11 +200,11 @@ def test_the_number_of_a_lesson_gives_its_part(name, part):
 
 
 def test_title_and_question_are_the_first_two_paragraphs():
-    markdown = "# A *title*\n\n> **Does** the `word_matrix` fall\n> apart?\n\nMore.\n\n## Next"
+    markdown = "# A *title*\n\n> **Question.** *Does* the `word_matrix`\n> fall apart?\n\nMore."
     cells = [{"cell_type": "markdown", "source": [markdown]}]
     title, question = site.heading(cells, "01_x")
     assert title == "A *title*"
-    assert question == "**Does** the `word_matrix` fall apart?"
+    assert question == "*Does* the `word_matrix` fall apart?"
 
 
 def test_a_lesson_without_a_title_is_named():
