@@ -70,6 +70,37 @@ def test_parameters_are_passed_and_unknown_ones_refused_before_anything_runs(les
     assert run(lessons, SEED=4)[0].status == "done"  # other parameters, another execution
 
 
+RUN = """# %% tags=["parameters"]
+PROFILE = "quick"  # profile
+FOLDER = ""  # of the run
+
+# %%
+from pathlib import Path
+print("run found:", Path(FOLDER, "run").exists() if FOLDER else "in runs/")
+if FOLDER:
+    Path(FOLDER).mkdir(parents=True)
+    Path(FOLDER, "run").touch()
+"""
+
+
+def test_short_profiles_train_anew_and_long_ones_keep_their_folder(tmp_path, monkeypatch):
+    source = tmp_path / "20_train.py"
+    source.write_text(RUN)
+    for library, profile, found in [
+        ("old", "quick", "False"),
+        ("new", "quick", "False"),
+        ("new", "standard", "in runs/"),
+    ]:
+        monkeypatch.setattr(course, "library_hash", lambda library=library: library)
+        target = tmp_path / profile
+        (outcome,) = course.run_course([source], target, {"PROFILE": profile}, 1, False)
+        assert outcome.status == "done"
+        cells = nbformat.read(target / "20_train.ipynb", as_version=4).cells
+        assert cells[-1].outputs[0].text == f"run found: {found}\n"
+    own = {"PROFILE": "quick", "FOLDER": "mine"}
+    assert course.complete(source, own, tmp_path) == own
+
+
 def test_a_killed_worker_is_a_failure_of_its_notebook(lessons):
     for name in ("02_bad", "03_dead"):
         (lessons / f"{name}.py").unlink()

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +45,22 @@ class Outcome:
     error: str = ""
 
 
-def check_parameters(source: Path, parameters: dict) -> None:
-    """Raise CourseError unless the notebook's `parameters` cell declares every name."""
+def complete(source: Path, parameters: dict, target: Path) -> dict:
+    """The parameters for `source`; CourseError unless its `parameters` cell declares them all.
+
+    A notebook with a parameter FOLDER goes on with the run it finds there. In `smoke` and `quick`
+    it is given an empty one below `target`, so that it shows what the library does now; longer
+    runs stay where the notebook keeps them, to be resumed.
+    """
     from papermill import inspect_notebook
 
     known = inspect_notebook(notebooks.read(source))
     for name in parameters:
         if name not in known:
             raise unknown(f"parameter of {source.stem}", name, known)
+    if "FOLDER" in known and parameters.get("PROFILE") in ("smoke", "quick"):
+        return {"FOLDER": str(target / "runs" / source.stem)} | parameters
+    return parameters
 
 
 def library_hash(folder: Path = LIBRARY) -> str:
@@ -91,6 +100,7 @@ def execute(job: Job) -> Outcome:
     trial = job.target / "failed" / f"{name}.ipynb"
     for old in (marker, final):
         old.unlink(missing_ok=True)
+    shutil.rmtree(job.target / "runs" / name, ignore_errors=True)
     trial.parent.mkdir(parents=True, exist_ok=True)
     os.environ |= dict.fromkeys(THREADS, str(job.threads)) | {"PYTHONHASHSEED": "0"}
     cell, error = None, ""
@@ -163,13 +173,11 @@ def run_course(
 
     if workers < 1:
         raise CourseError(f"workers must be at least 1, not {workers}")
-    for source in sources:
-        check_parameters(source, parameters)
     threads, library = max(1, cpu_count() // workers), library_hash()
-    jobs = [
-        Job(source, target, parameters, threads, job_hash(source, parameters, threads, library))
-        for source in sources
-    ]
+    jobs = []
+    for source in sources:
+        given = complete(source, parameters, target)
+        jobs.append(Job(source, target, given, threads, job_hash(source, given, threads, library)))
     outcomes = {}
     for job in jobs:
         if done := is_done(job):
