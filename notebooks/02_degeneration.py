@@ -404,17 +404,17 @@ print("unseen digits recognised, more than 9 of 10:", accuracy > 0.9)
 # %%
 flat = (states @ geometry.project(states).axes).numpy()
 arrows = (weights @ geometry.project(states).axes).numpy()
-figure, grid = plots.panels(2, 2, height=3.5)
 clouds = {
     "language model, before": before[common],
     "language model, after": after[common],
     "Word2Vec": word2vec,
 }
+
+# %%
+figure, grid = plots.panels(2, 2, height=3.5)
 for ax, (title, W) in zip(grid.flat, clouds.items(), strict=False):
     plots.cloud(geometry.project(W).points, title=title, ax=ax)
 plots.states_and_classes(flat, labels, arrows, "classifier", grid[1, 1])
-
-# %%
 plots.show(
     figure,
     alt="Four clouds of vectors with the origin marked. Language model "
