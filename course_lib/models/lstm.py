@@ -79,11 +79,12 @@ class _Recurrence(torch.autograd.Function):
         # and for all steps at once; the mask rides along where the gradient enters through h.
         slopes = torch.empty_like(by_gate)
         to_o, to_i, to_f, to_g = slopes.unbind(2)
-        torch.mul(tanhs, o * (1 - o), out=to_o)
-        torch.mul(g, i * (1 - i), out=to_i)
-        torch.mul(cells[:-1], f * (1 - f), out=to_f)
-        torch.mul(i, 1 - g.square(), out=to_g)
-        to_cell = o * (1 - tanhs.square())
+        sigmoid, tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+        sigmoid(tanhs, o, grad_input=to_o)  # tanh(c) · o (1 − o)
+        sigmoid(g, i, grad_input=to_i)
+        sigmoid(cells[:-1], f, grad_input=to_f)
+        tanh(i, g, grad_input=to_g)  # i (1 − g²)
+        to_cell = tanh(o, tanhs)
         matrix = recurrent.to(ctx.dtype)
         grad_gates = gates.new_empty(steps, batch, 4, units, dtype=ctx.dtype)
         flat = grad_gates.view(steps, batch, 4 * units)
