@@ -90,9 +90,11 @@ def png(fig: Figure) -> bytes:
 
 
 def panels(rows: int = 1, columns: int = 1, height: float = 3.6, **options):
-    """Figure and axes, at most 7.4 inches wide; `height` inches a row; as `plt.subplots`."""
+    """Figure and axes, at most 7.4 inches wide, `height` inches a row; as `plt.subplots`, but
+    unknown to pyplot, so that a notebook shows it only through `show`."""
     width = 6.2 if columns == 1 else 7.4
-    return plt.subplots(rows, columns, figsize=(width, height * rows), **options)
+    figure = Figure(figsize=(width, height * rows))
+    return figure, figure.subplots(rows, columns, **options)
 
 
 def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=None) -> Figure:
@@ -158,7 +160,8 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
     for number, tip in enumerate(classes * lengths[0] / max(lengths[1], 1e-12)):
         colour = COLOURS[number % 5]
         ax.plot(*states[labels == number].T, marker=f"${number}$", markersize=5.5, linestyle="",
-                color=colour, alpha=0.55, markeredgewidth=0)  # fmt: skip
+                color=colour, alpha=0.4, markeredgewidth=0)  # fmt: skip
+        ax.plot(*tip, alpha=0)  # an annotation alone does not widen the view
         ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})
         ax.annotate(str(number), tip * 1.1, ha="center", va="center", fontweight="bold", zorder=5)
     origin(ax)

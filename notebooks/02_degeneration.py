@@ -436,15 +436,15 @@ plots.show(
 # %%
 table = {
     name: {
-        "vectors": len(W),
-        "σ₂/σ₁": values[name][1] / values[name][0],
-        "mean cosine": geometry.mean_cosine(W),
+        "vectors": f"{len(W):,}",
+        "σ₂/σ₁": f"{values[name][1] / values[name][0]:.2f}",
+        "mean cosine": f"{geometry.mean_cosine(W):.2f}",
         "positive pairs": f"{geometry.positive_share(W):.0%}",
-        "I₁": geometry.isotropy(W).I1,
+        "I₁": f"{geometry.isotropy(W).I1:.2f}",
     }
     for name, W in matrices.items()
 }
-pd.DataFrame(table).T.style.format(precision=2)
+pd.DataFrame(table).T
 
 # %% [markdown]
 # The classifier does what the paper describes: its ten classes surround the origin. Word2Vec does

@@ -53,11 +53,16 @@ def shown(figure, alt=ALT):
 
 
 def test_show_gives_one_png_that_carries_its_text_and_closes_the_figure():
-    figure = plots.lines({"a": [1, 2]}, "x", "y")
+    figure = plt.figure()
     data, metadata = shown(figure)
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert metadata["image/png"]["alt"] == data["text/plain"] == ALT
     assert picture.size[0] > 600 and not plt.fignum_exists(figure.number)
+
+
+def test_a_figure_that_is_not_shown_yet_is_unknown_to_the_notebook():
+    plots.lines({"a": [1, 2]}, "x", "y")
+    assert not plt.get_fignums()
 
 
 def test_show_refuses_a_figure_without_words():
@@ -191,7 +196,7 @@ def test_arrows_start_at_the_origin_and_look_like_the_curves():
 def test_states_are_numerals_and_class_vectors_keep_their_directions():
     states, classes = 3 * cloud(20), np.array([[1.0, 0.0], [0.0, 2.0]])
     axes = plots.states_and_classes(states, np.arange(20) % 2, classes).axes[0]
-    assert [line.get_marker() for line in axes.lines[:2]] == ["$0$", "$1$"]
+    assert [line.get_marker() for line in axes.lines[:4:2]] == ["$0$", "$1$"]
     tips = np.array([t.xy for t in axes.texts if t.arrow_patch])
     longest = np.linalg.norm(states, axis=1).max()
     np.testing.assert_allclose(tips, classes / 2 * longest)
