@@ -272,6 +272,8 @@ def test_readme_links_lead_somewhere():
         text = (ROOT / page).read_text("utf-8")
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
             assert (ROOT / target).exists(), f"{page}: {target}"
+        for source, alt in re.findall(r'<img src="([^"]+)"[^>]* alt="([^"]*)"', text):
+            assert (ROOT / source).is_file() and len(alt) > notebooks.ALT
         for name in re.findall(r"colab\.research\S+?/blob/main/([^)\s]+)", text):
             assert (ROOT / name).is_file(), f"{page}: {name}"
 
