@@ -134,8 +134,10 @@ def lesson(path: Path, source: Path) -> Lesson:
             if "image/png" in bundle:
                 alt = output["metadata"].get("image/png", {}).get("alt", "").strip()
                 if not alt:
-                    raise CourseError(f"{path.name}: a figure without alternative text; show it "
-                                      "with `course_lib.plots.show(figure, alt=...)`")
+                    last = "".join(cell["source"]).strip().splitlines()[-1:]
+                    raise CourseError(f"{path.name}: a figure without alternative text, in the "
+                                      f"cell that ends with `{''.join(last)}`; show it with "
+                                      "`course_lib.plots.show(figure, alt=...)`")
                 png = base64.b64decode("".join(bundle.pop("image/png")))
                 pictures.append(("gallery" in tags(cell), png, alt))
                 bundle.setdefault("text/html", image(png, alt, source / "_static" / "figures"))
@@ -156,7 +158,7 @@ def image(png: bytes, alt: str, folder: Path) -> str:
     (folder / name).write_bytes(png)
     width, height = (int.from_bytes(png[at:at + 4], "big") for at in (16, 20))
     return (f'<img class="course-plot" src="../_static/figures/{name}" alt="{html.escape(alt)}" '
-            f'width="{width}" height="{height}" loading="lazy">')
+            f'width="{width}" height="{height}">')
 
 
 def heading(cells: list[dict], name: str) -> tuple[str, str]:
@@ -223,7 +225,7 @@ def card(lesson: Lesson, folder: Path) -> str:
     picture.save(folder / f"{lesson.name}.png", optimize=True)
     return (f"::::{{container}} course-card\n"
             f'<img src="_static/figures/{lesson.name}.png" alt="{html.escape(lesson.alt)}" '
-            f'width="{picture.width}" height="{picture.height}" loading="lazy">\n\n'
+            f'width="{picture.width}" height="{picture.height}">\n\n'
             f"[{lesson.title}](lessons/{lesson.name}.ipynb)\n\n{lesson.question}\n::::\n")
 
 
