@@ -141,7 +141,7 @@ def watch(step, model):
         return
     W = snapshots[step] = model.words.matrix().detach().cpu().clone()
     if len(snapshots) % 6 == 1 or step == last:
-        line = "step {:>5}  σ₂/σ₁ {:.2f}  rare {:5.2f}  frequent {:5.2f}"
+        line = "step {:>5}  σ₂/σ₁ {:.2f}  rare {:z5.2f}  frequent {:z5.2f}"
         print(line.format(step, *shape(W)), flush=True)
 
 
@@ -196,7 +196,7 @@ axes = geometry.project(after).axes
 frames = [W[some].numpy() @ axes for W in snapshots.values()]
 
 # %% tags=["gallery"]
-line = "step {}: σ₂/σ₁ {:.2f}, mean cosine {:.2f} rare, {:.2f} frequent"
+line = "step {}: σ₂/σ₁ {:.2f}, mean cosine {:z.2f} rare, {:z.2f} frequent"
 measured = zip(snapshots, history.T, strict=True)
 captions = [line.format(step, *values) for step, values in measured]
 names = ["rare words", "words between", "500 most frequent"]
@@ -285,9 +285,8 @@ print("the cone points away from the mean context:", against < 0)
 
 # %% [markdown]
 # So a typical context gives *all* rare words a low score at once. Being far from every context is
-# what
-# the likelihood asks of a word that almost never comes next; and since the contexts lie on one side
-# of the origin, the far side is one direction. Lesson 3 makes this a theorem.
+# what the likelihood asks of a word that almost never comes next; and since the contexts lie on one
+# side of the origin, the far side is one direction. Lesson 3 makes this a theorem.
 #
 # Why so fast, if the pushes are tiny? The optimiser is Adam, as it is for nearly every Transformer.
 # Adam divides each step by the usual size of its gradient. A rare word's gradient is minute but
