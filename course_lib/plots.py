@@ -161,7 +161,7 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
         colour = COLOURS[number % 5]
         ax.plot(*states[labels == number].T, marker=f"${number}$", markersize=5.5, linestyle="",
                 color=colour, alpha=0.4, markeredgewidth=0)  # fmt: skip
-        ax.plot(*tip, alpha=0)  # an annotation alone does not widen the view
+        ax.plot(*(1.2 * tip), alpha=0)  # an annotation alone does not widen the view
         ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})
         ax.annotate(str(number), tip * 1.1, ha="center", va="center", fontweight="bold", zorder=5)
     origin(ax)
