@@ -90,16 +90,17 @@ def pair(source: Path, executed: Path | None = None) -> bool:
     """
     target = source.with_suffix(".ipynb")
     notebook, before = read(source), target.read_text("utf-8") if target.is_file() else None
-    identity = {index: cell["id"] for index, cell in enumerate(notebook.cells)}
+    identity = [(cell["id"], tags(cell)) for cell in notebook.cells]
     if executed:
         outputs = nbformat.read(executed, as_version=4)
         outputs.cells = [c for c in outputs.cells if "injected-parameters" not in tags(c)]
         notebook = combine_inputs_with_outputs(notebook, outputs)
     elif before:
         notebook = combine_inputs_with_outputs(notebook, nbformat.reads(before, as_version=4))
-    for index, cell in enumerate(notebook.cells):
-        cell["id"] = identity[index]
-        cell.metadata.pop("papermill", None)
+    for cell, (name, labels) in zip(notebook.cells, identity, strict=True):
+        cell["id"] = name
+        # jupytext would take the tags of the older notebook, but the .py decides
+        cell.metadata = nbformat.from_dict({"tags": list(labels)} if labels else {})
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
             if full_scale(source) and not cell.source.startswith(CHECK):

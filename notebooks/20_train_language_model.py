@@ -50,7 +50,7 @@ PROCESSES = 0  # number of GPUs to use; 0: all there are
 # The recipe fixes all of it; the profile may shrink the corpus and the number
 # of epochs, never the code.
 
-# %%
+# %% tags=["hide-output"]
 import json
 
 import pandas as pd

@@ -248,6 +248,13 @@ def test_pairing_keeps_outputs_of_unchanged_cells_and_is_stable(tmp_path):
     assert nbformat.read(target, as_version=4).cells[6].outputs[0].text == "out 6"
 
 
+def test_tags_come_from_the_source(tmp_path):
+    source = write(tmp_path)
+    notebooks.pair(source)
+    source.write_text(LESSON.replace('tags=["parameters"]', 'tags=["parameters", "x"]'), "utf-8")
+    assert notebooks.pair(source) and notebooks.check(source) == []
+
+
 def write_executed(folder, content):
     """What papermill makes of a notebook: an injected cell, warnings on stderr."""
     notebook = nbformat.reads(content.decode(), as_version=4)
