@@ -91,6 +91,12 @@ def address(root) -> str:
         server.shutdown()
 
 
+def note_failure(request, wrong):
+    """A request that the page itself gave up, because it was left or closed, is no fault of it."""
+    if request.failure != "net::ERR_ABORTED":
+        wrong.append(f"failed: {request.url} {request.failure}")
+
+
 def open_page(browser: Browser, address: str, width: str) -> tuple[Page, list[str]]:
     """A new page and the list that collects what goes wrong while it is used."""
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
@@ -99,7 +105,7 @@ def open_page(browser: Browser, address: str, width: str) -> tuple[Page, list[st
     loud = {"error", "warning"}
     page.on("console", lambda said: said.type in loud and wrong.append(f"console: {said.text}"))
     page.on("pageerror", lambda error: wrong.append(f"script: {error}"))
-    page.on("requestfailed", lambda r: wrong.append(f"failed: {r.url} {r.failure}"))
+    page.on("requestfailed", lambda r: note_failure(r, wrong))
     page.on("response", lambda r: r.status >= 400 and wrong.append(f"{r.status}: {r.url}"))
 
     def only_here(route):
