@@ -46,7 +46,8 @@ class _Recurrence(torch.autograd.Function):
         c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
         sigmoids, tangents = gates[..., : 3 * units].unbind(), gates[..., 3 * units :].unbind()
         o, i, f = (gates[..., k * units : (k + 1) * units].unbind() for k in range(3))
-        last = hidden
+        # Written into, then copied: an output of another type would cost a fresh tensor a step.
+        last, kept = torch.empty_like(cell), torch.empty_like(cell)
         for t, (gate, tanh) in enumerate(zip(gates.unbind(), tanhs.unbind(), strict=True)):
             if same:
                 gate.addmm_(before[t], matrix)
@@ -57,13 +58,9 @@ class _Recurrence(torch.autograd.Function):
             torch.mul(f[t], c_before[t], out=c_after[t])
             c_after[t].addcmul_(i[t], tangents[t])
             torch.tanh(c_after[t], out=tanh)
-            if mask is None:
-                torch.mul(o[t], tanh, out=after[t])
-            else:
-                last = o[t] * tanh
-                torch.mul(last, mask, out=after[t])
-        if mask is None:
-            last = outputs[steps].to(cell.dtype, copy=True)
+            torch.mul(o[t], tanh, out=last)
+            masked = last if mask is None else torch.mul(last, mask, out=kept)
+            after[t].copy_(masked)
         ctx.save_for_backward(gates, cells, tanhs, outputs, recurrent, mask)
         ctx.dtype, ctx.input_dtype = dtype, inputs.dtype
         return outputs[1:], last, cells[steps]
@@ -86,26 +83,27 @@ class _Recurrence(torch.autograd.Function):
         tanh(i, g, grad_input=to_g)  # i (1 − g²)
         to_cell = tanh(o, tanhs)
         matrix = recurrent.to(ctx.dtype)
-        grad_gates = gates.new_empty(steps, batch, 4, units, dtype=ctx.dtype)
-        flat = grad_gates.view(steps, batch, 4 * units)
+        wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
+        flat = wide if wide.dtype == ctx.dtype else torch.empty_like(wide, dtype=ctx.dtype)
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
         if mask is not None:
             d_outputs *= mask
         d_outputs[-1] += grad_last
         mask_matrix = None if mask is None else mask.to(ctx.dtype)
         d_cell = grad_cell[:, None].clone()
-        enters, leaves = grad_gates[:, :, 0].unbind(), grad_gates[:, :, 1:].unbind()
         through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
         cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
-        flats = flat.unbind()
+        wides, flats = wide.unbind(), flat.unbind()
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
             if t < steps - 1:
                 from_next = flats[t + 1] @ matrix
                 d.add_(from_next) if mask is None else d.addcmul_(from_next, mask_matrix)
             d_cell[:, 0].addcmul_(d, cell_slopes[t])
-            torch.mul(through_h[t], d, out=enters[t])
-            torch.mul(through_c[t], d_cell, out=leaves[t])
+            through_h[t].mul_(d)
+            through_c[t].mul_(d_cell)
+            if flat is not wide:
+                flats[t].copy_(wides[t])
             d_cell[:, 0].mul_(forget[t])
         d_first = (flats[0] @ matrix).to(gates.dtype)
         grad_recurrent = flat.flatten(0, 1).T @ outputs[:-1].flatten(0, 1)

@@ -7,6 +7,7 @@ cache holds its logits, turns them into their gradient, and adds the block's sha
 of the contexts and of the matrix before the next block overwrites it.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -124,6 +125,30 @@ def _accumulate(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+class _Memory(threading.local):
+    """One block's memory for each thread, by name and type."""
+
+    def __init__(self):
+        self.kept = {}
+
+
+_memory = _Memory()
+
+
+def _scratch(name: str, shape: tuple[int, int], dtype: torch.dtype, device) -> Tensor:
+    """Uninitialised memory of a block, the same at every call.
+
+    Fresh memory comes page by page from the operating system: filling a new block takes several
+    times as long as filling an old one. A GPU's allocator keeps its memory anyway.
+    """
+    if device.type != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
+    kept, size = _memory.kept, shape[0] * shape[1]
+    if (name, dtype) not in kept or kept[name, dtype].numel() < size:
+        kept[name, dtype] = torch.empty(size, dtype=dtype)
+    return kept[name, dtype][:size].view(shape)
+
+
 @dataclass
 class _Walk:
     """One pass over the positions, with what does not change from block to block."""
@@ -160,9 +185,10 @@ class _Walk:
         # the softmax, which accumulates in float32, they need not be widened: half the traffic.
         plain = bias is None and offset is None and self.transform is None
         work = self.dtype if plain else real
-        scores = x.new_empty(min(step, n) * components, words, dtype=self.dtype)
-        logits = scores if self.dtype == work else torch.empty_like(scores, dtype=work)
-        prob = torch.empty_like(logits)
+        shape = min(step, n) * components, words
+        scores = _scratch("scores", shape, self.dtype, x.device)
+        logits = scores if self.dtype == work else _scratch("logits", shape, work, x.device)
+        prob = _scratch("prob", shape, work, x.device)
         narrow = prob if self.dtype == work else scores
         losses, nlls = x.new_zeros(n, dtype=real), x.new_zeros(n, dtype=real)
         for start in range(0, n, step):
