@@ -122,3 +122,30 @@ def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, m
         assert (begin["weight"] == last.words.weight).all()
     finally:
         recipes.update(kept)
+
+
+def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from course_lib.cli import application
+    from course_lib.data import folders
+
+    experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke", 5)
+    experiment = experiment.change(size=8, encoder={"units": 8})
+    result = experiments.run(experiment, tmp_path / "run", progress=False)
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    shown = CliRunner().invoke(application(), ["results", "--keep", str(tmp_path / "run")])
+    assert shown.exit_code == 0
+    assert f"{result.metrics['test_perplexity']:.2f}" in shown.stdout
+    folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5"
+    assert experiments.kept_results() == [folder]
+    assert experiments.read_result(folder)["metrics"] == result.metrics
+
+
+def test_committed_results_are_whole_and_say_where_they_come_from():
+    for folder in experiments.kept_results():
+        content = experiments.read_result(folder)
+        experiment = Experiment.from_dict(content["experiment"])
+        assert folder.name == f"{experiment.profile}-seed{experiment.seed}"
+        assert len(content["epochs"]) == experiment.optimisation.epochs
+        assert content["provenance"]["corpus_sha256"]["train"]

@@ -1,4 +1,4 @@
-"""`python -m course_lib train RECIPE` and `recipes`."""
+"""`python -m course_lib train RECIPE`, `recipes` and `results`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +49,29 @@ def recipes():
         print(f"{name:<{width}}  {experiment.source}")
 
 
+def results(
+    keep: Annotated[
+        Path | None, typer.Option(help="A finished run's folder: add its result to data/results.")
+    ] = None,
+):
+    """List the results kept under data/results, each checked against its own checksum."""
+    from course_lib import experiments
+
+    if keep is not None:
+        print(f"kept {experiments.keep_result(keep)}")
+    rows = [experiments.read_result(folder) for folder in experiments.kept_results()]
+    print(f"{'recipe':<40} {'profile':<9} {'seed':>4} {'valid':>8} {'test':>8}  commit")
+    for row in rows:
+        experiment, metrics = row["experiment"], row["metrics"]
+        print(
+            f"{experiment['name']:<40} {experiment['profile']:<9} {experiment['seed']:>4}"
+            f" {metrics['valid_perplexity']:>8.2f} {metrics['test_perplexity']:>8.2f}"
+            f"  {row['provenance']['commit'][:10]}"
+        )
+
+
 def register(app: typer.Typer) -> None:
     """Mount the commands."""
     app.command()(train)
     app.command()(recipes)
+    app.command()(results)

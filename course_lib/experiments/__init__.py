@@ -2,7 +2,7 @@
 
 from course_lib.experiments.experiment import Experiment, Part, part
 from course_lib.experiments.recipes import PROFILES, profile, recipes
-from course_lib.experiments.results import committed_folder, read_result, run_folder
+from course_lib.experiments.results import keep_result, kept_results, read_result, run_folder
 from course_lib.experiments.run import Result, launch, load_checkpoint, run
 
 __all__ = [
@@ -10,7 +10,8 @@ __all__ = [
     "Experiment",
     "Part",
     "Result",
-    "committed_folder",
+    "keep_result",
+    "kept_results",
     "launch",
     "load_checkpoint",
     "part",

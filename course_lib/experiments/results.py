@@ -23,10 +23,23 @@ def run_folder(experiment: Experiment) -> Path:
     return folders.home() / "runs" / experiment.name / f"{experiment.profile}-seed{experiment.seed}"
 
 
-def committed_folder(experiment: Experiment) -> Path:
-    """Where a result that lessons read is committed."""
-    name = f"{experiment.profile}-seed{experiment.seed}"
-    return folders.home() / "data" / "results" / experiment.name / name
+def kept() -> Path:
+    """Where results that lessons read are committed, one folder a run."""
+    return folders.home() / "data" / "results"
+
+
+def kept_results() -> list[Path]:
+    """The folders of all kept results, in the order of their names."""
+    return sorted(path.parent for path in kept().rglob("result.json"))
+
+
+def keep_result(folder: Path) -> Path:
+    """Copy the checked result of a finished run to where it is committed; returns that folder."""
+    content = read_result(folder)
+    experiment = Experiment.from_dict(content["experiment"])
+    target = kept() / run_folder(experiment).relative_to(folders.home() / "runs")
+    write_json(target / "result.json", content)
+    return target
 
 
 def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenance) -> None:
