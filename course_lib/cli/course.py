@@ -94,12 +94,17 @@ def test(
 
     copies = build_folder("smoke")
     smoke_copies(copies)
-    command = [sys.executable, "-m", "pytest", "tests", str(copies), "--nbval-lax"]
-    command += ["--nbval-cell-timeout", "300", "-n", str(workers), "--dist", "loadfile", "-q"]
-    command += ["--durations", "10", *(arguments or ())]
     threads = str(max(1, cpu_count() // workers))
     environment = os.environ | {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": "0"}
-    raise typer.Exit(subprocess.call(command, env=environment, cwd=build_folder().parent))
+    # The notebooks after the tests and one by one: kernels that start at the same moment can
+    # take each other's port, and nbval would wait for ever.
+    parallel = ["tests", "-n", str(workers), "--dist", "loadfile", "--durations", "10"]
+    one_by_one = [str(copies), "--nbval-lax", "--nbval-cell-timeout", "300"]
+    code = 0
+    for command in (parallel + list(arguments or ()), one_by_one):
+        command = [sys.executable, "-m", "pytest", "-q", *command]
+        code = subprocess.call(command, env=environment, cwd=build_folder().parent) or code
+    raise typer.Exit(code)
 
 
 def lab():

@@ -10,7 +10,9 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +115,7 @@ def execute(job: Job) -> Outcome:
             progress_bar=False,
             record_timing=False,
             cwd=str(job.source.parent),
+            kernel_manager_class=kernel_manager(),
         )
     except PapermillExecutionError as failure:
         cell, error = lesson_cell(trial), f"{failure.ename}: {failure.evalue}"
@@ -124,6 +127,22 @@ def execute(job: Job) -> Outcome:
     settle(trial, final)
     marker.write_text(json.dumps({"hash": job.hash, "minutes": minutes}), "utf-8")
     return Outcome(name, "done", minutes)
+
+
+def kernel_manager() -> type:
+    """How kernels are reached: by socket files where there are any, else by TCP ports.
+
+    A kernel's free ports are looked up, let go, and opened again by the kernel. Of two that start
+    at the same moment one can lose its port in between, and its notebook then waits for ever.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from traitlets import default
+
+    if os.name == "nt":
+        return AsyncKernelManager
+    path = Path(tempfile.gettempdir()) / f"course-{uuid.uuid4().hex[:12]}"
+    names = {"transport": "ipc", "_ip_default": default("ip")(lambda self: str(path))}
+    return type("SocketKernelManager", (AsyncKernelManager,), names)
 
 
 def settle(trial: Path, final: Path) -> None:
