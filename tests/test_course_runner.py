@@ -227,8 +227,8 @@ def test_test_command_runs_smoke_copies_under_nbval(app, monkeypatch, tmp_path):
         command.subprocess, "call", lambda words, **rest: calls.append((words, rest)) or 5
     )
     result = CliRunner().invoke(app, ["test", "--workers", "1", "--", "-k", "one"])
-    target, (words, rest) = calls
+    target, (words, rest), (notebooks, _) = calls
     assert result.exit_code == 5
-    assert target == tmp_path / "smoke" and str(target) in words and "--nbval-lax" in words
-    assert words[-2:] == ["-k", "one"]
+    assert "tests" in words and words[-2:] == ["-k", "one"]
+    assert target == tmp_path / "smoke" and str(target) in notebooks and "--nbval-lax" in notebooks
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
