@@ -34,7 +34,7 @@ def reference(model, x, state, masks):
 @settings(max_examples=40, deadline=None)
 def test_equals_the_equations_gradients_included(steps, batch, size, units, layers, seed, dropout):
     torch.manual_seed(seed)
-    model = VariationalLSTM(size, units, layers, dropout, init=0.7).double()
+    model = VariationalLSTM(size, units, layers, dropout, dropout, init=0.7).double()
     x = torch.randn(steps, batch, size, dtype=torch.double, requires_grad=True)
     state = tuple(
         tuple(torch.randn(batch, units, dtype=torch.double, requires_grad=True) for _ in "hc")
@@ -44,7 +44,7 @@ def test_equals_the_equations_gradients_included(steps, batch, size, units, laye
     drawn = [torch.empty(batch, n, dtype=torch.double).bernoulli_(0.6) / 0.6 for n in sizes]
     masks = drawn if dropout else [torch.ones_like(m) for m in drawn]
     queue = iter(drawn)
-    model._mask = lambda like: next(queue) if dropout else None
+    model._mask = lambda like, share: next(queue) if share else None
     leaves = [x, *(t for pair in state for t in pair), *model.parameters()]
 
     def gradients(output, new):
@@ -98,6 +98,16 @@ def test_the_mask_is_one_a_sequence_and_shared_by_what_the_paper_ties():
     again, _ = model(torch.randn(5, 3, 64))
     assert not torch.equal(dropped, again == 0)  # drawn anew at the next call
     assert (model.eval()(torch.randn(5, 3, 64))[0] == 0).sum() == 0
+
+
+def test_word_vectors_have_a_mask_of_their_own_only_if_asked():
+    """With all but the input dropout off, training equals evaluation until some of it is asked."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 3, 8)
+    model = VariationalLSTM(8, 8, 1)
+    assert torch.equal(model(x)[0], model.eval()(x)[0])
+    model = VariationalLSTM(8, 8, 1, input_dropout=0.5)
+    assert not torch.equal(model(x)[0], model.eval()(x)[0])
 
 
 def test_bfloat16_autocast_stays_near_float32():

@@ -121,17 +121,23 @@ class VariationalLSTM(nn.Module):
     """A stack of LSTM layers with one dropout mask a sequence (inan2017, appendix A).
 
     The mask of a layer's hidden state serves the layer's own recurrence, the input of the next
-    layer, and at the top the output layer; the input of the first layer has one of its own. Rows
-    of the word matrix are not dropped. Masks are drawn anew at each call in training, the same
-    for all its time steps.
+    layer, and at the top the output layer. The word vectors, the input of the first layer, have
+    `input_dropout` of their own: none in the paper, which drops nothing "in the input embedding
+    layer". Masks are drawn anew at each call in training, the same for all its time steps.
     """
 
     def __init__(
-        self, input_size: int, units: int, layers: int = 2, dropout: float = 0.0, init: float = 0.1
+        self,
+        input_size: int,
+        units: int,
+        layers: int = 2,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        init: float = 0.1,
     ):
         """`dropout`: share of units dropped; `init`: half-width of the uniform distribution."""
         super().__init__()
-        self.output_size, self.dropout = units, dropout
+        self.output_size, self.dropout, self.input_dropout = units, dropout, input_dropout
         sizes = [input_size] + [units] * layers
         self.input = nn.ParameterList(nn.Parameter(torch.empty(4 * units, s)) for s in sizes[:-1])
         self.recurrent = nn.ParameterList(
@@ -156,20 +162,20 @@ class VariationalLSTM(nn.Module):
         if state is None:
             zero = x.new_zeros(x.shape[1], self.output_size, dtype=wide)
             state = ((zero, zero),) * len(self.input)
-        mask = self._mask(x[0])
+        mask = self._mask(x[0], self.input_dropout)
         x = x if mask is None else x * mask
         new_state = []
         layers = zip(self.input, self.recurrent, self.input_bias, self.recurrent_bias, strict=True)
         for (weight, recurrent, bias, other_bias), (h, c) in zip(layers, state, strict=True):
-            mask = self._mask(h)
+            mask = self._mask(h, self.dropout)
             inputs = nn.functional.linear(x, weight, bias + other_bias)
             x, h, c = _Recurrence.apply(inputs, recurrent, mask, h, c, dtype)
             new_state.append((h, c))
         return x, tuple(new_state)
 
-    def _mask(self, like: Tensor) -> Tensor | None:
+    def _mask(self, like: Tensor, dropout: float) -> Tensor | None:
         """(B, size) of 0 and 1/(1 − p), or None when nothing is dropped."""
-        if not self.training or not self.dropout:
+        if not self.training or not dropout:
             return None
-        keep = 1 - self.dropout
+        keep = 1 - dropout
         return torch.empty_like(like).bernoulli_(keep).div_(keep)
