@@ -9,7 +9,7 @@ from course_lib.output_layers.objectives import (
     ZLoss,
 )
 from course_lib.output_layers.softmax import OutputLayer, Softmax
-from course_lib.output_layers.words import FullWords
+from course_lib.output_layers.words import FullWords, SpectralWords
 
 __all__ = [
     "IGNORE",
@@ -20,6 +20,7 @@ __all__ = [
     "Objective",
     "OutputLayer",
     "Softmax",
+    "SpectralWords",
     "ZLoss",
     "chunked_loss",
 ]

@@ -1,4 +1,9 @@
-"""Word matrices: N rows, one vector a word, used to read words, to predict them, or both."""
+"""Word matrices: N rows, one vector a word, used to read words, to predict them, or both.
+
+Every word matrix answers three questions: `words(ids)` are rows, `words.factors(x)` is a pair
+(x', M) whose product x' Mᵀ equals x Wᵀ, `words.matrix()` is W itself, for analysis. Giving one
+object to both ends of a model ties them (inan2017, reused embeddings).
+"""
 
 import torch
 from torch import Tensor, nn
@@ -6,12 +11,7 @@ from torch.nn import functional as F
 
 
 class FullWords(nn.Module):
-    """A plain word matrix W (N, d).
-
-    Every word matrix answers three questions: `words(ids)` are rows, `words.factors(x)` is a pair
-    (x', M) whose product x' Mᵀ equals x Wᵀ, `words.matrix()` is W itself, for analysis. Giving one
-    object to both ends of a model ties them (inan2017, reused embeddings).
-    """
+    """A plain word matrix W (N, d)."""
 
     def __init__(self, words: int, size: int, init: float = 0.1, normal: bool = False):
         """`init`: half-width of the uniform distribution, or standard deviation if `normal`."""
@@ -37,3 +37,94 @@ class FullWords(nn.Module):
     def matrix(self) -> Tensor:
         """W (N, d)."""
         return self.weight
+
+
+class SpectralWords(nn.Module):
+    """W = U Σ Vᵀ with U (N, d), Σ = diag(σ), V (d, d) as parameters (wang2020, section 4).
+
+    Rows are (U[ids] ∘ σ) Vᵀ and logits ((x V) ∘ σ) Uᵀ, so that a training step never builds W.
+    Nothing here forces U and V to have orthonormal columns or σ to follow a prior: that is the
+    work of the penalties in `course_lib.regularizers`. As long as the columns are orthonormal, σ
+    are W's singular values, in no particular order: they may cross during training, and
+    `singular_values()` sorts them.
+
+    σ ≥ 0 holds by construction, as the absolute value of a free parameter: a negative one is the
+    same matrix with a column of U reversed.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        size: int,
+        init: float = 0.1,
+        normal: bool = False,
+        normalise: bool = False,
+    ):
+        """Begins at the singular value decomposition of a `FullWords(words, size, init, normal)`.
+
+        normalise: use σ / max σ, spectral normalisation (wang2020, Table 6). Raises ValueError for
+        fewer words than dimensions, which have no d orthonormal columns.
+        """
+        super().__init__()
+        if words < size:
+            raise ValueError(f"spectral words need N ≥ d, not {words} words of size {size}")
+        self.normalise = normalise
+        plain = FullWords(words, size, init, normal).weight.detach()
+        if plain.is_meta:  # no numbers to decompose, only shapes to count
+            U, sigma, Vh = plain, plain[0], plain[:size]
+        else:
+            U, sigma, Vh = torch.linalg.svd(plain, full_matrices=False)
+        self.U, self.free, self.V = (
+            nn.Parameter(t.contiguous().clone()) for t in (U, sigma, Vh.T)
+        )
+        # Where the power iterations of the spectral-norm penalties begin: where they last ended.
+        for name in ("warm_U", "warm_V"):
+            self.register_buffer(name, F.normalize(torch.randn(size), dim=0))
+
+    @classmethod
+    def from_matrix(cls, matrix: Tensor) -> "SpectralWords":
+        """The decomposition of an existing W (N, d); `matrix()` is the way back."""
+        with torch.device("meta"):
+            words = cls(*matrix.shape)
+        words = words.to_empty(device=matrix.device).to(matrix.dtype)
+        U, sigma, Vh = torch.linalg.svd(matrix.detach(), full_matrices=False)
+        with torch.no_grad():
+            for parameter, value in ((words.U, U), (words.free, sigma), (words.V, Vh.T)):
+                parameter.copy_(value)
+            for warm in (words.warm_U, words.warm_V):
+                warm.copy_(F.normalize(torch.randn_like(warm), dim=0))
+        return words
+
+    @torch.no_grad()
+    def start_at(self, sigma: Tensor) -> None:
+        """Replace the singular values, the largest by the largest of `sigma` (d,), and so on."""
+        self.free[self.sigma.argsort(descending=True)] = sigma.sort(descending=True).values.to(
+            self.free
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, d)."""
+        return tuple(self.U.shape)
+
+    @property
+    def sigma(self) -> Tensor:
+        """σ (d,), none below 0, paired with the columns of U and V."""
+        sigma = self.free.abs()
+        return sigma / sigma.max() if self.normalise else sigma
+
+    def singular_values(self) -> Tensor:
+        """σ (d,) in decreasing order."""
+        return self.sigma.sort(descending=True).values
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (…) → rows (…, d)."""
+        return (F.embedding(ids, self.U) * self.sigma) @ self.V.T
+
+    def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (…, d) → ((x V) ∘ σ, U)."""
+        return (x @ self.V) * self.sigma, self.U
+
+    def matrix(self) -> Tensor:
+        """W (N, d), for analysis."""
+        return (self.U * self.sigma) @ self.V.T
