@@ -14,6 +14,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from course_lib import data, experiments
 from course_lib.errors import CourseError
@@ -86,8 +87,10 @@ def test_schedules_follow_their_formulas():
 
 def test_the_rate_follows_the_drawn_length():
     o = Optimisation(learning_rate=30, length=70, random_length=True)
-    assert o.rate(0, 1, 1, 35) == 15
-    assert Optimisation(learning_rate=30, length=70).rate(0, 1, 1, 35) == 30
+    assert o.factor(0, 1, 1, 35) == 0.5
+    assert Optimisation(learning_rate=30, length=70).factor(0, 1, 1, 35) == 1
+    decayed = Optimisation(length=70, random_length=True, schedule=EpochDecay(0.9, 1))
+    assert decayed.factor(0, 1, 1, 35) == pytest.approx(0.45)
 
 
 def test_bad_settings_are_refused():
@@ -100,10 +103,12 @@ def test_bad_settings_are_refused():
 
 
 def test_one_sgd_step_is_the_formula(experiment, tmp_path):
-    """Loss summed over the steps, gradient clipped by its norm, then w − rate · g."""
+    """Loss summed over the steps, gradient clipped by its norm, then w − rate · g; the schedule
+    multiplies the learning rate of every group."""
     o = Optimisation(
-        learning_rate=0.5, epochs=1, batch=5, length=2000, sum_over_steps=True, clip=0.3
-    )
+        learning_rate=0.5, epochs=1, batch=5, length=2000, sum_over_steps=True, clip=0.3,
+        schedule=EpochDecay(0.8, 1), groups={"words.": {"learning_rate": 0.02}},
+    )  # fmt: skip
     experiment = experiment.change(optimisation=o, encoder={"dropout": 0.0})
     corpus = experiment.load_corpus()
     model, other = experiment.build(len(corpus)), experiment.build(len(corpus))
@@ -112,9 +117,13 @@ def test_one_sgd_step_is_the_formula(experiment, tmp_path):
     loss.backward()
     norm = torch.stack([p.grad.norm() for p in other.parameters()]).norm()
     assert norm > 0.3
-    fit(model, corpus, o, Accelerator(cpu=True), folder=tmp_path, identity={}, progress=False)
-    for ours, before in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(ours, before - 0.5 * 0.3 / (norm + 1e-6) * before.grad)
+    epochs = fit(
+        model, corpus, o, Accelerator(cpu=True), folder=tmp_path, identity={}, progress=False
+    )
+    for (name, ours), before in zip(model.named_parameters(), other.parameters(), strict=True):
+        rate = 0.8 * (0.02 if name.startswith("words.") else 0.5)
+        torch.testing.assert_close(ours, before - rate * 0.3 / (norm + 1e-6) * before.grad)
+    assert epochs[0]["learning_rate"] == 0.8 * 0.5
 
 
 def test_training_learns_and_leaves_a_result(experiment, tmp_path):
@@ -150,15 +159,25 @@ def test_seeds_decide_everything(experiment, tmp_path):
     assert figures(one.epochs) == figures(same.epochs) != figures(other.epochs)
 
 
+# A rival of spectrum control for the word matrix, its own rule or rate for other parts.
+GROUPS = {
+    "words.": {"optimizer": "muon", "learning_rate": 0.01},
+    "output_layer.": {"optimizer": "coupled-adam", "learning_rate": 0.02, "weight_decay": 0.1},
+    "encoder.": {"learning_rate": 2.0},
+}
+
+
 class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "sgd and groups"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_resumed_run_ends_bit_identical(experiment, tmp_path, optimizer, precision):
     """Interrupted within both epochs and between them, with dropout, shuffling, drawn lengths."""
-    experiment = experiment.change(optimisation={"optimizer": optimizer, "precision": precision})
+    optimizer, _, groups = optimizer.partition(" and ")
+    changes = {"optimizer": optimizer, "precision": precision, "groups": GROUPS if groups else {}}
+    experiment = experiment.change(optimisation=changes)
     whole = experiments.run(experiment, tmp_path / "whole", progress=False, checkpoint_seconds=0)
     for stop in (7, 30, 61):
 
@@ -176,6 +195,70 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, optimizer, precisi
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+class Restless(nn.Module):
+    """An encoder behind noise that fades out, and a count of its own; it notes every call."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.inner, self.output_size, self.seen = encoder, encoder.output_size, []
+        self.shift = nn.Parameter(torch.zeros(12))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def anneal(self, progress):
+        self.seen.append(progress)
+
+    def after_step(self):
+        self.shift -= self.shift.mean()  # in place on a leaf: only allowed without gradients
+        self.steps += 1
+
+    def forward(self, x, state):
+        scale = 0.2 * (1 - self.seen[-1]) if self.training else 0.0
+        return self.inner(x + self.shift + scale * torch.randn_like(x), state)
+
+
+def test_modules_are_called_around_each_step_and_after_a_restart(experiment, tmp_path):
+    """`anneal` with the share of the run done before a step, `after_step` behind it; a run that
+    was interrupted, with several optimisers, goes on to the same bits."""
+    experiment = experiment.change(optimisation={"groups": GROUPS})
+    corpus, o = experiment.load_corpus(), experiment.optimisation
+
+    def start(folder, callback=None):
+        model = experiment.build(len(corpus))
+        model.encoder = Restless(model.encoder)
+        arguments = {"identity": {}, "progress": False, "checkpoint_seconds": 0}
+        accelerator = Accelerator(cpu=True)
+        torch.manual_seed(1)
+        try:
+            fit(model, corpus, o, accelerator, folder=folder, callback=callback, **arguments)
+        except Interrupted:
+            pass
+        return model
+
+    steps = []
+
+    def called(step, model):
+        steps.append(step)
+        assert model.encoder.steps == len(model.encoder.seen) == step
+        assert model.encoder.shift.mean().abs() < 1e-6
+
+    whole = start(tmp_path / "whole", called)
+    seen = whole.encoder.seen
+    assert len(seen) == steps[-1] > 60 and whole.encoder.shift.abs().max() > 0.01
+    assert seen[0] == 0 and seen == sorted(set(seen)) and 0.5 in seen and 0.95 < seen[-1] < 1
+    again = []
+    for stop in (7, 61):
+
+        def interrupt(step, model, stop=stop):
+            if step == stop:
+                raise Interrupted
+
+        again += start(tmp_path / "cut", interrupt).encoder.seen
+    cut = start(tmp_path / "cut")
+    assert again + cut.encoder.seen == seen
+    a, b = (load_file(tmp_path / f / "last.safetensors") for f in ("whole", "cut"))
+    assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
 def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
@@ -214,9 +297,11 @@ def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
 
 
 def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path):
-    """torchrun on two CPU processes: the same loss curve to rounding."""
+    """torchrun on two CPU processes: the same loss curve to rounding, with two optimisers."""
+    groups = {"words.": {"optimizer": "coupled-adam", "learning_rate": 0.02}}
     experiment = experiment.change(
-        encoder={"dropout": 0.0}, optimisation={"batch": 4, "random_length": False}
+        encoder={"dropout": 0.0},
+        optimisation={"batch": 4, "random_length": False, "groups": groups},
     )
     one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
     two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")

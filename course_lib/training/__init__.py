@@ -8,5 +8,14 @@ from course_lib.training.optimisation import (
     OneCycle,
     Optimisation,
 )
+from course_lib.training.optimizers import CoupledAdam
 
-__all__ = ["Constant", "Cosine", "EpochDecay", "InverseSquareRoot", "OneCycle", "Optimisation"]
+__all__ = [
+    "Constant",
+    "Cosine",
+    "CoupledAdam",
+    "EpochDecay",
+    "InverseSquareRoot",
+    "OneCycle",
+    "Optimisation",
+]

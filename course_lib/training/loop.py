@@ -45,6 +45,10 @@ def fit(
     perplexity). `identity` is stored in both; a checkpoint of another identity is refused.
     `callback(step, model)` sees step 0 before training and every step after it.
     CourseError when the loss is no longer finite: the last good checkpoint stays.
+
+    A module of the model that has `anneal(progress)` is called with the share of the run done, in
+    [0, 1), before every step (noise that fades out), one that has `after_step()` after every step
+    (a word matrix that is centred again); both without gradients.
     """
     run = _Run(model, corpus, optimisation, accelerator, Path(folder), identity, seed)
     run.callback, run.checkpoint_seconds = callback, checkpoint_seconds
@@ -80,8 +84,11 @@ class _Run:
         self.columns = data.columns(corpus.train, optimisation.batch, where)
         self.rows = len(self.columns) - 1
         self.bare = model.to(accelerator.device)
-        self.bare_optimizer = optimisation.build(model.parameters())
+        self.bare_optimizer = optimisation.build(model.named_parameters())
         self.model, self.optimizer = accelerator.prepare(model, self.bare_optimizer)
+        modules = list(self.bare.modules())
+        self.before_step = [m.anneal for m in modules if hasattr(m, "anneal")]
+        self.after_step = [m.after_step for m in modules if hasattr(m, "after_step")]
         self.step = self.epoch = self.row = 0  # steps done, epochs done, rows done in this epoch
         self.carried, self.nll, self.tokens = None, 0.0, 0  # state and sums of this epoch
         self.seconds, self.epochs, self.best = 0.0, [], math.inf
@@ -131,10 +138,15 @@ class _Run:
         """One update; returns the cross-entropy in nats a token, still on the device."""
         o = self.optimisation
         self.step += 1
+        done = (self.epoch + self.row / self.rows) / o.epochs
         share = (self.epoch + (self.row + len(target)) / self.rows) / o.epochs
-        rate = o.rate(share, self.epoch + 1, self.step, len(target))
+        with torch.no_grad():
+            for anneal in self.before_step:
+                anneal(done)
+        factor = o.factor(share, self.epoch + 1, self.step, len(target))
         for group in self.bare_optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = group["initial_lr"] * factor
+        self.rate = o.learning_rate * factor
         device = self.accelerator.device.type
         with torch.autocast(device, torch.bfloat16, enabled=PRECISIONS[o.precision] == "bf16"):
             step = self.model(tokens, self.carried, target)
@@ -144,6 +156,9 @@ class _Run:
         if o.clip:
             self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
         self.optimizer.step()
+        with torch.no_grad():
+            for after_step in self.after_step:
+                after_step()
         self.optimizer.zero_grad()
         return step.nll
 
@@ -177,7 +192,7 @@ class _Run:
                 "epoch": self.epoch + 1,
                 "train_perplexity": math.exp(self.nll / self.tokens),
                 "valid_perplexity": valid,
-                "learning_rate": self.bare_optimizer.param_groups[0]["lr"],
+                "learning_rate": self.rate,
                 "tokens": self.tokens * self.accelerator.num_processes,
                 "seconds": round(self.seconds, 3),
                 "validation_seconds": round(time.perf_counter() - started, 3),
@@ -226,11 +241,11 @@ class _Run:
             )
         restore(self.bare, tensors, str(path))
         device = self.accelerator.device
-        parameters = dict(self.bare.named_parameters())
+        parameters, slots = dict(self.bare.named_parameters()), self.bare_optimizer.state
         for name, value in tensors.items():
             if name.startswith("optimizer."):
                 _, key, parameter = name.split(".", 2)
-                self.bare_optimizer.state[parameters[parameter]][key] = value.to(device)
+                slots[parameters[parameter]][key] = value.to(device)
         self.carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
         for name in ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs"):
             setattr(self, name, head[name])

@@ -1,11 +1,14 @@
 """How a model is trained, as data: optimiser, schedule, batches, clipping, precision."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import torch
+from torch import Tensor
+from torch.optim import SGD, AdamW, Muon, Optimizer
 
 from course_lib.errors import CourseError, unknown
+from course_lib.training.optimizers import CoupledAdam, Together
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,26 @@ class OneCycle:
 
 
 SCHEDULES = {s.__name__: s for s in (Constant, EpochDecay, InverseSquareRoot, Cosine, OneCycle)}
-OPTIMIZERS = ("sgd", "adamw")
+OPTIMIZERS = {"sgd": SGD, "adamw": AdamW, "coupled-adam": CoupledAdam, "muon": Muon}
+OPTIONS = {  # what a group of each may set beside its optimizer, learning rate and weight decay
+    "sgd": (),
+    "adamw": ("betas", "eps"),
+    "coupled-adam": ("betas", "eps"),
+    "muon": ("momentum", "nesterov", "ns_steps", "adjust_lr_fn"),
+}
 PRECISIONS = {"fp32": "no", "bf16": "bf16"}  # the course's names -> accelerate's
 
 
 @dataclass(frozen=True)
 class Optimisation:
-    """Every setting of a training run; CourseError when one is out of range."""
+    """Every setting of a training run; CourseError when one is out of range.
+
+    groups: other settings for the parameters whose names begin so, the longest prefix deciding:
+    {"words.": {"optimizer": "muon", "learning_rate": 0.02}, "output_layer.slopes": {…}}. A group
+    may set optimizer, learning_rate, weight_decay and the options of its optimiser, by default
+    those below or, for Muon, PyTorch's; the schedule multiplies every group's own learning rate.
+    A tied matrix has one name, that of the matrix which reads.
+    """
 
     optimizer: str = "sgd"
     learning_rate: float = 1.0
@@ -89,27 +105,88 @@ class Optimisation:
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
+    groups: dict[str, dict] = field(default_factory=dict)
     precision: str = "fp32"
     evaluation_batch: int = 10  # while training; final figures are at batch 1
     evaluation_length: int = 512
 
     def __post_init__(self):
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown("optimizer", self.optimizer, OPTIMIZERS)
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
-        for name in ("learning_rate", "epochs", "batch", "length", "evaluation_batch"):
-            if getattr(self, name) <= 0:
-                raise CourseError(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("epochs", "batch", "length", "evaluation_batch"):
+            _positive(name, getattr(self, name))
+        groups = {prefix: _tupled(group) for prefix, group in self.groups.items()}
+        object.__setattr__(self, "groups", groups)  # tuples where JSON has lists
+        for group in ({}, *groups.values()):
+            self._settings(group)
 
-    def build(self, parameters) -> torch.optim.Optimizer:
-        """The optimiser over `parameters`."""
-        settings = {"lr": self.learning_rate, "weight_decay": self.weight_decay, "fused": True}
-        if self.optimizer == "sgd":
-            return torch.optim.SGD(parameters, **settings)
-        return torch.optim.AdamW(parameters, betas=tuple(self.betas), eps=self.eps, **settings)
+    def _settings(self, group: dict) -> dict:
+        """Every setting of one group: its own, else those of the run. CourseError for a bad one."""
+        kind = group.get("optimizer", self.optimizer)
+        if kind not in OPTIMIZERS:
+            raise unknown("optimizer", kind, OPTIMIZERS)
+        known = ("optimizer", "learning_rate", "weight_decay", *OPTIONS[kind])
+        for name in group:
+            if name not in known:
+                raise unknown(f"setting of a group with {kind}", name, known)
+        shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
+        settings = _tupled(shared | group)
+        _positive("learning_rate", settings["learning_rate"])
+        return settings
 
-    def rate(self, progress: float, epoch: int, step: int, steps: int) -> float:
-        """The learning rate of one step whose segment has `steps` tokens a column."""
+    def build(self, parameters: Iterable[tuple[str, Tensor]]) -> Optimizer:
+        """The optimiser over named parameters: one, or with groups several `Together`.
+
+        Every param_group keeps its own learning rate as "initial_lr". CourseError for a prefix
+        that no name begins with, for Muon over something that is not a matrix, and for what the
+        optimiser itself refuses.
+        """
+        parameters = dict(parameters)
+        members = {prefix: {} for prefix in ("", *self.groups)}
+        for prefix in self.groups:
+            if not any(name.startswith(prefix) for name in parameters):
+                modules = {name[: name.rfind(".") + 1] for name in parameters} - {""}
+                raise unknown("group of parameters", prefix, modules | parameters.keys())
+        for name, parameter in parameters.items():
+            members[max(filter(name.startswith, members), key=len)][name] = parameter
+        optimizers = [
+            _optimizer(members[prefix], **self._settings(self.groups.get(prefix, {})))
+            for prefix in members
+            if members[prefix]
+        ]
+        return optimizers[0] if len(optimizers) == 1 else Together(optimizers)
+
+    def factor(self, progress: float, epoch: int, step: int, steps: int) -> float:
+        """What multiplies the learning rates at a step whose segment has `steps` tokens a column.
+
+        progress, epoch, step: as the schedules take them.
+        """
         scale = steps / self.length if self.random_length else 1.0
-        return self.learning_rate * scale * self.schedule(progress, epoch, step)
+        return scale * self.schedule(progress, epoch, step)
+
+
+def _optimizer(
+    named: dict[str, Tensor], optimizer: str, learning_rate: float, **settings
+) -> Optimizer:
+    for name, parameter in named.items():
+        if optimizer == "muon" and parameter.ndim != 2:
+            raise CourseError(f"muon is for matrices; {name} has shape {tuple(parameter.shape)}")
+    if optimizer in ("sgd", "adamw"):
+        settings["fused"] = True
+    try:
+        built = OPTIMIZERS[optimizer](named.values(), lr=learning_rate, **settings)
+    except ValueError as error:
+        raise CourseError(f"{optimizer} refuses its settings: {error}") from None
+    for group in built.param_groups:
+        group["initial_lr"] = learning_rate
+    return built
+
+
+def _positive(name: str, value: float) -> None:
+    if value <= 0:
+        raise CourseError(f"{name} must be above 0, not {value}")
+
+
+def _tupled(settings: dict) -> dict:
+    """Lists, as JSON returns them, as tuples."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}

@@ -1,0 +1,93 @@
+"""Optimisers beyond PyTorch's: Adam with one second moment for all words, and several at once."""
+
+import torch
+from torch.optim import Optimizer
+
+
+class CoupledAdam(Optimizer):
+    """AdamW whose second moment is the mean over the rows of a matrix W (N, d).
+
+    m ← β₁ m + (1−β₁) g,  v ← β₂ v + (1−β₂) mean_i g_i²,  both divided by 1 − βᵗ,
+    W ← (1 − η λ) W − η m̂ / (√v̂ + ε), with v (d,) shared by all rows.
+
+    An output layer's gradients of W sum to zero over the words. Adam divides those of each word
+    by its own √v̂_i, smaller the rarer the word, so that its updates do not, and the mean of W
+    drifts; with one v̂ for all words they do (Stollenwerk & Stollenwerk 2025, "Better Embeddings
+    with Coupled Adam": the mean of the words' v̂_i, which is the v̂ of their mean square). Meant for
+    word matrices; a vector's v is one number.
+
+    Naive: AdamW's formulas with `v_hat.mean(0, keepdim=True)` in place of v_hat.
+    """
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One update of every parameter that has a gradient."""
+        with torch.enable_grad():
+            loss = closure() if closure else None
+        for group in self.param_groups:
+            lr, (beta1, beta2) = group["lr"], group["betas"]
+            for W in group["params"]:
+                if W.grad is None:
+                    continue
+                state, square = self.state[W], W.grad.square().mean(0)
+                if not state:  # the count lies on the device, so that no step waits for it
+                    state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
+                    state["exp_avg"] = torch.zeros_like(W)
+                    state["exp_avg_sq"] = torch.zeros_like(square)
+                t = state["step"].add_(1)
+                m = state["exp_avg"].lerp_(W.grad, 1 - beta1)
+                v = state["exp_avg_sq"].lerp_(square, 1 - beta2)
+                deviation = (v / (1 - beta2**t)).sqrt() + group["eps"]
+                W.mul_(1 - lr * group["weight_decay"])
+                W.addcdiv_(m, deviation * (1 - beta1**t), value=-lr)
+        return loss
+
+
+class Together(Optimizer):
+    """Several optimisers of different parameters, stepped as one.
+
+    `param_groups` and `state` show those of all, so that schedules, checkpoints and accelerate see
+    a single optimiser.
+    """
+
+    def __init__(self, optimizers: list[Optimizer]):
+        self.optimizers, self.defaults = list(optimizers), {}  # nothing else of its own
+
+    @property
+    def param_groups(self) -> list[dict]:
+        """The groups of all, in order."""
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    @property
+    def state(self) -> dict:
+        """The slots by parameter, those of its optimiser themselves, so they can be filled."""
+        return {
+            parameter: optimizer.state[parameter]
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+
+    def state_dict(self) -> dict:
+        """Those of all, in order."""
+        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """The inverse of `state_dict`."""
+        for optimizer, state in zip(self.optimizers, state_dict["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none)
+
+    def step(self, closure=None):
+        """One step of each."""
+        loss = closure() if closure else None
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return loss
