@@ -1,0 +1,109 @@
+"""The papers' theorems as functions whose claims can be checked on numbers.
+
+wang2019, section 3: what a softmax means whose target row is moved against it by at most ε. Every
+function takes plain arrays or tensors, W (N, d) with one word a row and contexts h (…, d), and
+computes in float64.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_lib.errors import CourseError
+
+
+def worst_perturbation(h, epsilon) -> Tensor:
+    """δ* = −ε h/‖h‖, of all δ with ‖δ‖ ≤ ε the one with the least (w + δ)ᵀh: that is wᵀh − ε‖h‖.
+
+    h (…, d), epsilon a number or (…) → (…, d); 0 where h is 0 (wang2019, theorem 3.1, eq. 6).
+    """
+    h = _double(h)
+    return -_double(epsilon, h.device)[..., None] * F.normalize(h, dim=-1)
+
+
+def adversarial_probability(W, h, target, epsilon) -> Tensor:
+    """AdvSoft_ε(i, w, h): the least probability of word i when its row moves by at most ε.
+
+    W (N, d), h (…, d), target (…) integers, epsilon a number or (…) → (…) (wang2019, eq. 7):
+    exp(w_iᵀh − ε‖h‖) / (exp(w_iᵀh − ε‖h‖) + Σ_{j≠i} exp(w_jᵀh)). It is also the least when every
+    row moves by at most ε/2 (theorem 3.1).
+    Naive: `V = W.clone(); V[i] += worst_perturbation(h, ε); softmax(V @ h)[i]`.
+    """
+    W = _double(W)
+    h, epsilon = _double(h, W.device), _double(epsilon, W.device)
+    target = torch.as_tensor(target, device=W.device)[..., None]
+    offset = -(epsilon * h.norm(dim=-1))[..., None]
+    logits = (h @ W.T).scatter_add(-1, target, offset.expand_as(target))
+    return logits.log_softmax(-1).gather(-1, target).squeeze(-1).exp()
+
+
+def energy(W, target, norm, epsilon) -> Tensor:
+    """Φ = −log Σ_{j≠i} exp(−‖h‖ (‖w_i − w_j‖ − ε)): how far word i is from the others.
+
+    W (N, d), target (…) integers, norm (…) the contexts' ‖h‖, epsilon a number or (…) → (…).
+    Φ ≤ ‖h‖ (min_{j≠i} ‖w_i − w_j‖ − ε) (wang2019, theorem 3.4).
+    """
+    W = _double(W)
+    target = torch.as_tensor(target, device=W.device)
+    norm, epsilon = (_double(value, W.device)[..., None] for value in (norm, epsilon))
+    rows, exact = W[target].reshape(-1, W.shape[1]), "donot_use_mm_for_euclid_dist"
+    distances = torch.cdist(rows, W, compute_mode=exact).view(*target.shape, len(W))
+    terms = -norm * (distances - epsilon)
+    others = F.one_hot(target, len(W)) == 0
+    return -terms.where(others, -torch.inf).logsumexp(-1)
+
+
+def recognition_bound(W, target, norm, epsilon) -> Tensor:
+    """σ(Φ) ≥ AdvSoft_ε(i, w, h) for every h of that norm: only a word far from all others is sure.
+
+    Arguments and shape as `energy` (wang2019, theorem 3.4).
+    """
+    return energy(W, target, norm, epsilon).sigmoid()
+
+
+class Witness(NamedTuple):
+    """Word i is ε-recognisable if ε < margin, by the context h, and not if ε ≥ bound."""
+
+    margin: float  # min_j (w_i − w_j)ᵀ h, attained by h
+    bound: float  # ‖Σ_j weights_j (w_i − w_j)‖, which no unit vector exceeds
+    h: Tensor  # (d,), of norm 1; zeros when no context puts word i first
+    weights: Tensor  # (N,), a convex combination with 0 at i
+
+
+def margin_witness(W, i: int) -> Witness:
+    """The largest ε up to which word i is recognisable, with a certificate from both sides.
+
+    A word is ε-recognisable if some h has w_iᵀh − ε‖h‖ > w_jᵀh for all j ≠ i (wang2019,
+    definition 3.2), that is if ε < max_{‖h‖=1} min_{j≠i} (w_i − w_j)ᵀh. Where that is above 0 it
+    is the distance from 0 to the convex hull of the w_i − w_j, and h points to the nearest point.
+    The hull's vertices being farther, such a word is more than ε from every other row (theorem
+    3.3). The nearest point is found by non-negative least squares, Θ(N d) a pivot; margin and
+    bound are evaluated from h and the weights, so that they hold whatever its accuracy.
+
+    CourseError unless W has two rows or more, all finite.
+    """
+    W = _double(W).detach().cpu()
+    if W.ndim != 2 or len(W) < 2 or not W.isfinite().all():
+        raise CourseError(f"a margin needs two finite rows or more, got shape {tuple(W.shape)}")
+    others = torch.arange(len(W)) != torch.arange(len(W))[i]
+    D = W[i] - W[others]
+    nearest = float(D.norm(dim=1).min()) or 1.0  # no hull point nearer 0 is longer: scale by it
+    # λ = s μ, μ convex, minimises s² ‖Dᵀμ‖² + (s − 1)² only where ‖Dᵀμ‖ is least.
+    A = np.vstack([D.T.numpy() / nearest, np.ones(len(D))])
+    solution, _ = nnls(A, np.eye(len(A))[-1])
+    weights = torch.zeros(len(W), dtype=W.dtype)
+    weights[others] = torch.from_numpy(solution / solution.sum())
+    point = weights[others] @ D
+    h = F.normalize(point, dim=0)
+    margin = float((D @ h).min())
+    if margin <= 0:
+        margin, h = 0.0, torch.zeros_like(h)
+    return Witness(margin, float(point.norm()), h, weights)
+
+
+def _double(value, device=None) -> Tensor:
+    return torch.as_tensor(value, dtype=torch.float64, device=device)
