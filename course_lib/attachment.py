@@ -87,7 +87,8 @@ class Attached(nn.Module):
             return Output(None, None, hidden)
         before = hidden
         if not self.aligned:
-            before, labels = hidden[:, :-1], labels[:, 1:]
+            # time first, along which a mixture's dropout mask stays the same
+            before, labels = hidden[:, :-1].transpose(0, 1), labels[:, 1:].T
         soft = None
         if self.objective is not None and self.objective.needs_soft_targets:
             rows = _embedding(self.model).weight

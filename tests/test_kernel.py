@@ -19,13 +19,12 @@ from course_lib.output_layers import (
     ZLoss,
     chunked_loss,
 )
+from course_lib.output_layers.kernel import Group
 
 
 def naive(x, matrix, target, *, bias=None, log_weights=None, offset=None, transform=None,
-          parameters=(), objective=None, soft=None, columns=None):  # fmt: skip
+          parameters=(), objective=None, soft=None):  # fmt: skip
     """The contract in the kernel's docstring, with every tensor formed whole. Returns (n,)."""
-    matrix = matrix if columns is None else matrix[slice(*columns)]
-    bias = bias if bias is None or columns is None else bias[slice(*columns)]
     y = target.clamp(min=0)
     logits = x @ matrix.T if bias is None else x @ matrix.T + bias
     if offset is not None:
@@ -47,7 +46,7 @@ def naive(x, matrix, target, *, bias=None, log_weights=None, offset=None, transf
         elif isinstance(term, ZLoss):
             total = total + term.weight * logits.logsumexp(-1).square().sum(-1)
         elif isinstance(term, AugmentedLoss):
-            soft_logits = soft[0] @ (soft[1] if columns is None else soft[1][slice(*columns)]).T
+            soft_logits = soft[0] @ soft[1].T
             q = F.log_softmax(soft_logits / term.temperature, -1)
             q = q if term.gradient else q.detach()
             p = F.log_softmax(single / term.temperature, -1)
@@ -97,7 +96,7 @@ def gradients(loss, leaves):
     return found
 
 
-def compare(inputs, objective, block, reduction="mean", transform=None, columns=None):
+def compare(inputs, objective, block, reduction="mean", transform=None):
     """Largest difference of value and gradients, relative to the largest of each."""
     names = dict(inputs)
     x, matrix, target = (names.pop(k) for k in ("x", "matrix", "target"))
@@ -105,7 +104,7 @@ def compare(inputs, objective, block, reduction="mean", transform=None, columns=
         names.pop("soft", None)
     if transform is None:
         names.pop("parameters", None)
-    settings = names | {"objective": objective, "transform": transform, "columns": columns}
+    settings = names | {"objective": objective, "transform": transform}
     leaves = [x, matrix] + [v for v in names.values() if isinstance(v, torch.Tensor)]
     leaves += [t for v in names.values() if isinstance(v, tuple) for t in v]
     weight = torch.linspace(0.5, 2, len(target), dtype=x.dtype)
@@ -150,14 +149,35 @@ def test_without_any_option():
     torch.testing.assert_close(nll, expected)
 
 
-def test_columns_select_a_range_of_the_whole_matrix():
+def test_groups_of_positions_choose_among_ranges_of_words():
+    """Two overlapping groups equal two losses on slices of the matrix, gradients included."""
     inputs = problem(9, 2, 4, 20)
-    inputs["target"] = inputs["target"] % 7
-    assert compare(inputs, OBJECTIVES["all"], 3, columns=(5, 12)) < 1e-10
-    loss, _ = chunked_loss(inputs["x"], inputs["matrix"], inputs["target"], columns=(5, 12))
-    loss.backward()
-    outside = torch.cat([inputs["matrix"].grad[:5], inputs["matrix"].grad[12:]])
-    assert outside.abs().max() == 0 and inputs["matrix"].grad[5:12].abs().min() > 0
+    inputs["target"] = torch.randint(5, 12, (9,))
+    some = torch.tensor([7, 1, 4])
+    first, last = OBJECTIVES["z-loss"], CrossEntropy(0.5)
+    leaves = [inputs[k] for k in ("x", "matrix", "bias", "offset", "log_weights")]
+
+    def slices(given, objective, low, high, **changes):
+        given = given | {"matrix": given["matrix"][low:high], "bias": given["bias"][low:high]}
+        given |= {"target": given["target"] - low, "objective": objective} | changes
+        return naive(**{k: v for k, v in given.items() if k not in ("soft", "parameters")})
+
+    for reduction in ("sum", "none"):
+        rest = inputs | {k: inputs[k][some] for k in ("x", "target", "log_weights", "offset")}
+        whole = slices(inputs, first, 5, 12, log_weights=None)
+        expected = whole.index_add(0, some, slices(rest, last, 3, 20))
+        groups = [Group((5, 12), first, weighted=False), Group((3, 20), last, positions=some)]
+        found, _ = chunked_loss(
+            *(inputs[k] for k in ("x", "matrix", "target")), groups=groups, block=2,
+            **{k: inputs[k] for k in ("bias", "offset", "log_weights")}, reduction=reduction,
+        )  # fmt: skip
+        weight = torch.linspace(1, 2, 9).double() if reduction == "none" else torch.ones(9)
+        total = (found * weight).sum() if reduction == "none" else found
+        pairs = zip(
+            gradients(total, leaves), gradients((expected * weight).sum(), leaves), strict=True
+        )
+        for ours, theirs in pairs:
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
@@ -267,8 +287,8 @@ def test_the_hooks_of_a_variant_reach_the_loss_and_the_probabilities():
         gated = 0
 
         def contexts(self, hidden):
-            contexts = torch.stack([hidden, hidden.tanh()], 1)
-            return contexts, torch.log(torch.tensor([0.25, 0.75])).expand(len(hidden), 2)
+            contexts = torch.stack([hidden, hidden.tanh()], -2)
+            return contexts, torch.log(torch.tensor([0.25, 0.75])).expand(*hidden.shape[:-1], 2)
 
         def transform_parameters(self):
             return (torch.tensor([0.3, 0.7]),)

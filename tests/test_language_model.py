@@ -58,7 +58,7 @@ def test_the_augmented_loss_takes_its_soft_target_from_the_input_embedding():
 
 
 def test_sizes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="contexts of 7 numbers, the words 6"):
+    with pytest.raises(ValueError, match="contexts of 7 numbers, the output layer reads 6"):
         LanguageModel(FullWords(5, 6), VariationalLSTM(6, 7), Softmax(FullWords(5, 6)))
 
 

@@ -34,3 +34,56 @@ def benchmark(
                 f"{row['variant']:<14} {row['tokens/s']:>9,.0f} {row['speed ratio']:>7.2f}"
                 f" {row['memory MB']:>11,.0f} {row['memory ratio']:>7.2f}"
             )
+
+
+@app.command("output-layers")
+def output_layers(
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Methods; all without any.", show_default=False)
+    ] = None,
+    words: Annotated[list[int], typer.Option(help="10000 or 33278; repeat for both.")] = (
+        10_000,
+        33_278,
+    ),
+    precision: Annotated[list[str], typer.Option(help="fp32 or bf16; repeat for both.")] = (
+        "fp32",
+        "bf16",
+    ),
+    rounds: Annotated[int, typer.Option(help="Timed steps of each variant, alternating.")] = 5,
+    step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+):
+    """Every output layer against its naive form and our softmax; d = 400, batch 20 × 70."""
+    import torch
+
+    from course_lib.errors import unknown
+    from course_lib.experiments import benchmark_layers as measure
+
+    for kind, given, known in (
+        ("method", methods or (), measure.METHODS),
+        ("vocabulary", map(str, words), map(str, measure.SHAPES)),
+        ("precision", precision, ("fp32", "bf16")),
+    ):
+        known = list(known)
+        for name in given:
+            if name not in known:
+                raise unknown(kind, name, known)
+    if threads:
+        torch.set_num_threads(threads)
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds; MB beyond"
+    )
+    print("parameters and their gradients; step: a training step over that with our softmax")
+    columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")
+    for size in words:
+        for kind in precision:
+            print(f"\n{size:,} words, {kind:<6}" + "".join(f"{c:>11}" for c in columns), flush=True)
+            rows = measure.output_layers(
+                size, methods or list(measure.METHODS), kind, rounds, step and size == 10_000
+            )
+            for row in rows:
+                cells = "".join(
+                    f"{row[c]:>11,.0f}" if "M" in c or "ms" in c else f"{row[c]:>11.2f}"
+                    for c in columns
+                )
+                print(f"{row['method']:<20}{cells}", flush=True)

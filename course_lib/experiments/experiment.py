@@ -8,23 +8,27 @@ import torch
 
 from course_lib import data
 from course_lib.errors import CourseError, unknown
-from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
+from course_lib.models import LanguageModel, Reading, TransformerXL, VariationalLSTM
 from course_lib.output_layers import (
+    OUTPUT_LAYERS,
     AugmentedLoss,
     CrossEntropy,
     FullWords,
     LabelSmoothing,
-    Softmax,
+    SpectralWords,
     ZLoss,
 )
+from course_lib.regularizers import REGULARIZERS
 from course_lib.training.optimisation import SCHEDULES, Optimisation
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
     "encoder": (VariationalLSTM, TransformerXL),
-    "words": (FullWords,),
-    "output_layer": (Softmax,),
+    "words": (FullWords, SpectralWords),
+    "reading": (Reading,),
+    "output_layer": OUTPUT_LAYERS,
     "objective": (CrossEntropy, LabelSmoothing, ZLoss, AugmentedLoss),
+    "regularizer": tuple(REGULARIZERS.values()),
     "schedule": tuple(SCHEDULES.values()),
 }
 
@@ -42,11 +46,25 @@ class Part:
         if self.kind not in kinds:
             raise unknown(role.replace("_", " "), self.kind, kinds)
         make = kinds[self.kind]
-        known = list(inspect.signature(make).parameters)[len(args) :]
+        known = _options(make)[len(args) :]
         for option in self.options:
             if option not in known:
                 raise unknown(f"option of {self.kind}", option, known)
         return make(*args, **self.options)
+
+
+def _options(make: type) -> list[str]:
+    """Names of what `make` takes, those that it hands on to the classes it inherits from, too."""
+    names = []
+    for cls in inspect.getmro(make):
+        if "__init__" not in vars(cls):
+            continue
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        handed_on = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        names += [p.name for p in parameters if p not in handed_on and p.name not in names]
+        if not handed_on:
+            break
+    return names
 
 
 def part(kind: str, **options) -> Part:
@@ -66,6 +84,9 @@ class Experiment:
     tied: bool = True
     output_layer: Part = Part("Softmax")
     objectives: tuple[Part, ...] = (Part("CrossEntropy"),)
+    regularizers: tuple[Part, ...] = ()
+    reading: Part = Part("Reading")  # row dropout and noise of the input
+    output_dropout: float = 0.0  # of the encoder's output, one mask a sequence
     optimisation: Optimisation = field(default_factory=Optimisation)
     start_from: str | None = None  # the recipe whose final weights this one begins with
     source: str = ""  # paper, table and row it stands for
@@ -84,10 +105,19 @@ class Experiment:
         torch.manual_seed(self.seed)
         encoder = self.encoder.build("encoder", self.size)
         read = self.words.build("words", words, self.size)
-        write = read if self.tied else self.words.build("words", words, encoder.output_size)
-        objective = sum_of([p.build("objective") for p in self.objectives])
+        write = read if self.tied else self.words.build("words", words, self.size)
+        regularizers = [p.build("regularizer") for p in self.regularizers]
+        for prior in regularizers:
+            if getattr(prior, "start", False) and isinstance(write, SpectralWords):
+                write.start_at(prior.values(self.size))
         return LanguageModel(
-            read, encoder, self.output_layer.build("output_layer", write), objective
+            read,
+            encoder,
+            self.output_layer.build("output_layer", write, encoder.output_size),
+            objective=sum_of([p.build("objective") for p in self.objectives]),
+            regularizers=regularizers,
+            reading=self.reading.build("reading"),
+            output_dropout=self.output_dropout,
         )
 
     def to_dict(self) -> dict:
@@ -105,11 +135,11 @@ class Experiment:
         """The inverse of `to_dict`; CourseError for a field that does not exist."""
         plain = dict(plain)
         _known("field of an experiment", plain, cls)
-        for name in ("corpus", "encoder", "words", "output_layer"):
+        for name in ("corpus", "encoder", "words", "output_layer", "reading"):
             if name in plain:
                 plain[name] = Part(**plain[name])
-        if "objectives" in plain:
-            plain["objectives"] = tuple(Part(**p) for p in plain["objectives"])
+        for name in ("objectives", "regularizers"):
+            plain[name] = tuple(Part(**p) for p in plain.get(name, ())) or getattr(cls, name)
         settings = dict(plain.get("optimisation", {}))
         _known("field of the optimisation", settings, Optimisation)
         if "schedule" in settings:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -96,6 +97,29 @@ def peak_memory(device: torch.device) -> float:
 
         scale = 2**20 if sys.platform == "darwin" else 2**10
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+
+
+def reset_peak_memory(device: torch.device) -> float:
+    """Forget the peak; MB held now. Where the system cannot forget it, later peaks count from the
+    highest so far."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device) / 2**20
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass
+    return peak_memory(device)
+
+
+def total_memory(device: torch.device) -> int:
+    """Bytes of memory of the GPU, or of this machine."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30  # Windows does not say; what a small laptop has
 
 
 def _digest(content: dict) -> str:

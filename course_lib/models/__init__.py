@@ -2,7 +2,8 @@
 
 from course_lib.models.language_model import LanguageModel, Step
 from course_lib.models.lstm import VariationalLSTM
+from course_lib.models.reading import Reading
 from course_lib.models.state import detach
 from course_lib.models.transformer_xl import TransformerXL
 
-__all__ = ["LanguageModel", "Step", "TransformerXL", "VariationalLSTM", "detach"]
+__all__ = ["LanguageModel", "Reading", "Step", "TransformerXL", "VariationalLSTM", "detach"]

@@ -2,15 +2,18 @@
 
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from course_lib.models.reading import Reading
 from course_lib.output_layers.objectives import CrossEntropy, Objective
+from course_lib.regularizers import Activations
 
 
 class Step(NamedTuple):
     """What one call of a language model gives."""
 
-    loss: Tensor | None  # what to differentiate: the objective, a mean over target tokens
+    loss: Tensor | None  # to be differentiated: the objective, a mean over targets, and penalties
     nll: Tensor | None  # its cross-entropy part in nats a token, without gradient
     hidden: Tensor  # (T, B, d), the contexts
     state: Any  # hand it to the next call
@@ -29,14 +32,20 @@ class LanguageModel(nn.Module):
         encoder: nn.Module,
         output_layer: nn.Module,
         objective: Objective | None = None,
+        regularizers: tuple = (),
+        reading: Reading | None = None,
+        output_dropout: float = 0.0,
     ):
+        """regularizers: called with the output layer's words and the step's `Activations`;
+        output_dropout: share of the encoder's output dropped, one mask a sequence."""
         super().__init__()
         self.words, self.encoder, self.output_layer = words, encoder, output_layer
-        self.objective = objective or CrossEntropy()
-        sizes = encoder.output_size, output_layer.words.shape[1]
-        if sizes[0] != sizes[1]:
+        self.objective, self.regularizers = objective or CrossEntropy(), tuple(regularizers)
+        self.reading, self.output_dropout = reading or Reading(), output_dropout
+        if encoder.output_size != output_layer.hidden_size:
             raise ValueError(
-                f"the encoder makes contexts of {sizes[0]} numbers, the words {sizes[1]}"
+                f"the encoder makes contexts of {encoder.output_size} numbers, the output layer "
+                f"reads {output_layer.hidden_size}"
             )
 
     @property
@@ -46,7 +55,11 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
         """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
-        hidden, state = self.encoder(self.words(tokens), state)
+        raw, state = self.encoder(self.reading(self.words, tokens), state)
+        hidden = raw
+        if self.training and self.output_dropout:
+            keep = 1 - self.output_dropout
+            hidden = raw * torch.empty_like(raw[0]).bernoulli_(keep).div_(keep)
         if target is None:
             return Step(None, None, hidden, state)
         objective = self.objective if self.training else CrossEntropy()
@@ -54,4 +67,8 @@ class LanguageModel(nn.Module):
         if objective.needs_soft_targets:  # ỹ ∝ exp(E E_y / τ), E the input embedding
             soft = self.words.factors(self.words(target.flatten().clamp(min=0)))
         loss, nll = self.output_layer(hidden, target, objective, soft)
+        if self.training:
+            activations = Activations(hidden, raw)
+            for regularizer in self.regularizers:
+                loss = loss + regularizer(self.output_layer.words, activations)
         return Step(loss, nll, hidden, state)

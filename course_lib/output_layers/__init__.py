@@ -1,6 +1,20 @@
 """Word matrices and the output layers on them."""
 
-from course_lib.output_layers.kernel import IGNORE, chunked_loss
+from course_lib.output_layers.adaptive import AdaptiveSoftmax
+from course_lib.output_layers.adversarial import (
+    Adversarial,
+    AdversarialMixtureOfSoftmaxes,
+    AdversarialSoftmax,
+)
+from course_lib.output_layers.gating import GatedSoftmax, GradientGating
+from course_lib.output_layers.kernel import IGNORE, block_memory, chunked_loss
+from course_lib.output_layers.mixtures import MixtureOfContexts, MixtureOfSoftmaxes
+from course_lib.output_layers.monotone import (
+    GeneralizedSigSoftmax,
+    PiecewiseLinearSoftmax,
+    SigSoftmax,
+    SoftCappedSoftmax,
+)
 from course_lib.output_layers.objectives import (
     AugmentedLoss,
     CrossEntropy,
@@ -11,16 +25,44 @@ from course_lib.output_layers.objectives import (
 from course_lib.output_layers.softmax import OutputLayer, Softmax
 from course_lib.output_layers.words import FullWords, SpectralWords
 
+OUTPUT_LAYERS = (
+    Softmax,
+    AdversarialSoftmax,
+    GeneralizedSigSoftmax,
+    SigSoftmax,
+    PiecewiseLinearSoftmax,
+    SoftCappedSoftmax,
+    MixtureOfSoftmaxes,
+    MixtureOfContexts,
+    AdversarialMixtureOfSoftmaxes,
+    AdaptiveSoftmax,
+    GatedSoftmax,
+)
+
 __all__ = [
     "IGNORE",
+    "OUTPUT_LAYERS",
+    "AdaptiveSoftmax",
+    "Adversarial",
+    "AdversarialMixtureOfSoftmaxes",
+    "AdversarialSoftmax",
     "AugmentedLoss",
     "CrossEntropy",
     "FullWords",
+    "GatedSoftmax",
+    "GeneralizedSigSoftmax",
+    "GradientGating",
     "LabelSmoothing",
+    "MixtureOfContexts",
+    "MixtureOfSoftmaxes",
     "Objective",
     "OutputLayer",
+    "PiecewiseLinearSoftmax",
+    "SigSoftmax",
+    "SoftCappedSoftmax",
     "Softmax",
     "SpectralWords",
     "ZLoss",
+    "block_memory",
     "chunked_loss",
 ]

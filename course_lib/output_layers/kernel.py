@@ -7,6 +7,7 @@ cache holds its logits, turns them into their gradient, and adds the block's sha
 of the contexts and of the matrix before the next block overwrites it.
 """
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,21 @@ IGNORE = -100  # targets with this value do not count, as in torch's cross_entro
 BLOCK = {"cpu": 1 << 22, "cuda": 1 << 27}
 
 
+@dataclass
+class Group:
+    """Positions that choose among the same range of words, by the same objective.
+
+    One group is a softmax; a hierarchy of clusters has several, whose losses add where they share
+    positions.
+    """
+
+    columns: tuple[int, int]  # the words' range in the matrix: first, last + 1
+    objective: Objective
+    nll: Objective = CrossEntropy()  # the plain cross-entropy's share
+    positions: Tensor | None = None  # their numbers; None: all
+    weighted: bool = True  # whether log_weights are theirs
+
+
 def chunked_loss(
     x: Tensor,
     matrix: Tensor,
@@ -35,7 +51,7 @@ def chunked_loss(
     objective: Objective | None = None,
     soft: tuple[Tensor, Tensor] | None = None,
     gate: Callable[[Tensor, Tensor], Tensor] | None = None,
-    columns: tuple[int, int] | None = None,
+    groups: list[Group] | None = None,
     reduction: str = "mean",
     block: int | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -50,12 +66,13 @@ def chunked_loss(
         logits (n, K, N) = transform(x @ matrix.T + bias + offset[..., None] * onehot, *parameters)
         log P (n, N)     = logsumexp_k(log_weights + log_softmax(logits))
 
-    x: (n, K, d); matrix: (N, d), of which `columns` = (first, last + 1) selects a range of words
-    (targets count from its start); target: (n,), `IGNORE` allowed; bias: (N,);
+    x: (n, K, d); matrix: (N, d); target: (n,), `IGNORE` allowed; bias: (N,);
     log_weights, offset: (n, K); soft: ((n, e), (N, e)), whose product are the soft targets' logits;
     transform: an elementwise function of logits and `parameters`;
     gate(gradient (b·K, N), target (b·K,)): the logits' gradient as the rows of `matrix` receive it
-    (the contexts receive the true one); reduction: "mean" over counted targets, "sum", or "none".
+    (the contexts receive the true one);
+    groups: in the place of `objective`, several over ranges of words, see `Group`;
+    reduction: "mean" over counted targets, "sum", or "none".
     Under autocast the products are computed in its type, everything else in float32.
     Returns (loss, nll): scalars, or (n,) with reduction "none", where backward recomputes.
     Raises ValueError on shapes that do not fit or an unknown reduction.
@@ -71,8 +88,11 @@ def chunked_loss(
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
     soft_x, soft_matrix = soft if soft is not None else (None, None)
-    first, last = columns or (0, len(matrix))
-    walk = _Walk(objective or CrossEntropy(), transform, gate, slice(first, last), reduction, block)
+    if groups is None:
+        objective = objective or CrossEntropy()
+        nll = objective if objective == CrossEntropy() else CrossEntropy()
+        groups = [Group((0, len(matrix)), objective, nll)]
+    walk = _Walk(groups, transform, gate, reduction, block)
     walk.dtype = _product_type(x)
     walk.differentiate = torch.is_grad_enabled() and reduction != "none"
     return _ChunkedLoss.apply(
@@ -129,34 +149,40 @@ class _Memory(threading.local):
     """One block's memory for each thread, by name and type."""
 
     def __init__(self):
-        self.kept = {}
+        self.kept, self.walking = {}, False
 
 
 _memory = _Memory()
 
 
-def _scratch(name: str, shape: tuple[int, int], dtype: torch.dtype, device) -> Tensor:
-    """Uninitialised memory of a block, the same at every call.
+def block_memory(name: str, shape: tuple[int, ...], dtype: torch.dtype, device) -> Tensor:
+    """Uninitialised memory; during a walk over blocks the same at every call.
 
     Fresh memory comes page by page from the operating system: filling a new block takes several
-    times as long as filling an old one. A GPU's allocator keeps its memory anyway.
+    times as long as filling an old one. A GPU's allocator keeps its memory anyway. A transform
+    may ask for memory here too: outside the kernel, where nothing says that one result is used
+    up before the next is made, it receives fresh memory.
     """
-    if device.type != "cpu":
+    if device.type != "cpu" or not _memory.walking:
         return torch.empty(shape, dtype=dtype, device=device)
-    kept, size = _memory.kept, shape[0] * shape[1]
+    kept, size = _memory.kept, math.prod(shape)
     if (name, dtype) not in kept or kept[name, dtype].numel() < size:
         kept[name, dtype] = torch.empty(size, dtype=dtype)
     return kept[name, dtype][:size].view(shape)
+
+
+def _named(name: str, dtype: torch.dtype, memory) -> Tensor:
+    shape, device = memory
+    return block_memory(name, shape, dtype, device)
 
 
 @dataclass
 class _Walk:
     """One pass over the positions, with what does not change from block to block."""
 
-    objective: Objective
+    groups: list[Group]
     transform: Callable[..., Tensor] | None
     gate: Callable[[Tensor, Tensor], Tensor] | None
-    columns: slice
     reduction: str
     block: int | None
     dtype: torch.dtype = torch.float32
@@ -168,84 +194,89 @@ class _Walk:
 
     def run(self, tensors, target, weight, grads) -> tuple[Tensor, Tensor]:
         """Losses and cross-entropies (n,); fills `grads` with Σ weight · gradient."""
-        with torch.autocast(target.device.type, enabled=False), torch.no_grad():
-            return self._run(tensors, target, weight, grads)
+        x, matrix = tensors[0], tensors[1].detach().to(self.dtype)
+        losses = x.new_zeros(2, len(x), dtype=_accumulate(x))
+        outer, _memory.walking = _memory.walking, True
+        try:
+            with torch.autocast(target.device.type, enabled=False), torch.no_grad():
+                for group in self.groups:
+                    for here in self._blocks(group, x):
+                        self._one_block(group, here, tensors, matrix, target, weight, grads, losses)
+        finally:
+            _memory.walking = outer
+        return losses.unbind()
 
-    def _run(self, tensors, target, weight, grads):
-        x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters = tensors
-        n, components, size = x.shape
-        rows, real = matrix[self.columns], _accumulate(x)
-        words = len(rows)
-        product_rows = rows.to(self.dtype)
-        soft_rows = None if soft_matrix is None else soft_matrix[self.columns]
+    def _blocks(self, group, x):
+        """Slices of positions, or their numbers, a block each."""
+        components, words = x.shape[1], group.columns[1] - group.columns[0]
+        n = len(x) if group.positions is None else len(group.positions)
         step = self.block or max(1, BLOCK.get(x.device.type, BLOCK["cpu"]) // (words * components))
         # equal blocks: a small rest would cost a whole pass over M's gradient
         step = max(1, -(-n // max(1, -(-n // step))))
+        for start in range(0, n, step):
+            here = slice(start, min(start + step, n))
+            yield here if group.positions is None else group.positions[here]
+
+    def _one_block(self, group, here, tensors, matrix, target, weight, grads, losses):
+        x, _, bias, log_weights, offset, soft_x, soft_matrix, *parameters = tensors
+        columns, real = slice(*group.columns), _accumulate(x)
+        rows = matrix[columns]
+        words, xb = len(rows), x[here]
+        (b, components, _), m = xb.shape, xb.shape[0] * xb.shape[1]
+        y = (target[here] - columns.start).clamp(0, words - 1)
+        y_k = y.repeat_interleave(components) if components > 1 else y
+        product_x = xb.reshape(m, -1).to(self.dtype)
         # In half precision the logits leave the product rounded. If nothing is done to them before
         # the softmax, which accumulates in float32, they need not be widened: half the traffic.
         plain = bias is None and offset is None and self.transform is None
-        work = self.dtype if plain else real
-        shape = min(step, n) * components, words
-        scores = _scratch("scores", shape, self.dtype, x.device)
-        logits = scores if self.dtype == work else _scratch("logits", shape, work, x.device)
-        prob = _scratch("prob", shape, work, x.device)
-        narrow = prob if self.dtype == work else scores
-        losses, nlls = x.new_zeros(n, dtype=real), x.new_zeros(n, dtype=real)
-        for start in range(0, n, step):
-            here = slice(start, min(start + step, n))
-            b = here.stop - here.start
-            m = b * components
-            y = target[here].clamp(min=0)
-            y_k = y.repeat_interleave(components) if components > 1 else y
-            xb = x[here].reshape(m, size)
-            product_x = xb.to(self.dtype)
-            torch.mm(product_x, product_rows.T, out=scores[:m])
-            if logits is not scores:
-                logits[:m].copy_(scores[:m])
-            l = logits[:m]  # noqa: E741 — the papers' letter
-            if bias is not None:
-                l.add_(bias[self.columns])
-            if offset is not None:
-                l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(work))
-            raw = l
-            if self.transform is not None:
-                with torch.enable_grad():
-                    raw = l.detach().requires_grad_()
-                    leaves = [p.detach().requires_grad_() for p in parameters]
-                    bent = self.transform(raw, *leaves)
-                l = bent.detach()  # noqa: E741
-            p = torch.softmax(l, -1, out=prob[:m])
-            # log Z from the likeliest word, whose probability cannot underflow
-            log_z = l.amax(-1).to(real) - p.amax(-1).to(real).log()
-            soft_logits = None
-            if soft_x is not None:
-                soft_logits = (soft_x[here] @ soft_rows.T).to(real)
-            view = Block(
-                logits=lambda raw=l, b=b: raw.to(real).view(b, components, words),
-                log_z=log_z.view(b, components),
-                target_logit=l.gather(1, y_k[:, None]).to(real).view(b, components),
-                mean_logit=lambda raw=l, b=b: raw.mean(-1, dtype=real).view(b, components),
-                log_weights=None if log_weights is None else log_weights[here].to(real),
-                soft_logits=soft_logits,
-                target=y,
-            )
+        work, memory = self.dtype if plain else real, ((m, words), x.device)
+        scores = _named("scores", self.dtype, memory)
+        l = torch.mm(product_x, rows.T, out=scores)  # noqa: E741 — the papers' letter
+        if work != self.dtype:
+            l = _named("logits", work, memory).copy_(scores)  # noqa: E741
+        if bias is not None:
+            l.add_(bias[columns])
+        if offset is not None:
+            l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(work))
+        raw, bent = l, None
+        if self.transform is not None:
             with torch.enable_grad():
-                loss = self.objective(view)
-            losses[here] = loss.detach()
-            with torch.no_grad():
-                nlls[here] = CrossEntropy()(view)
-            if grads is None:
-                continue
+                raw = l.detach().requires_grad_()
+                leaves = [p.detach().requires_grad_(p.requires_grad) for p in parameters]
+                bent = self.transform(raw, *leaves)
+            l = bent.detach()  # noqa: E741
+        p = torch.softmax(l, -1, out=_named("prob", work, memory))
+        # log Z from the likeliest word, whose probability cannot underflow
+        log_z = l.amax(-1).to(real) - p.amax(-1).to(real).log()
+        soft_logits = soft_rows = None
+        if soft_x is not None:
+            soft_rows = soft_matrix[columns]
+            soft_logits = (soft_x[here] @ soft_rows.T).to(real)
+        weighted = log_weights is not None and group.weighted
+        view = Block(
+            logits=lambda: l.to(real).view(b, components, words),
+            log_z=log_z.view(b, components),
+            target_logit=l.gather(1, y_k[:, None]).to(real).view(b, components),
+            mean_logit=lambda: l.mean(-1, dtype=real).view(b, components),
+            log_weights=log_weights[here].to(real) if weighted else None,
+            soft_logits=soft_logits,
+            target=y,
+        )
+        with torch.enable_grad():
+            loss = group.objective(view)
+        nll = loss if group.nll is group.objective else group.nll(view)
+        losses[0, here] += loss.detach()
+        losses[1, here] += nll.detach()
+        if grads is not None:
             self._backward(
-                view, loss, weight[here], grads, here, p, y_k,
-                (raw, bent, leaves) if self.transform is not None else None,
-                product_x, product_rows, narrow[:m], soft_x, soft_rows,
+                view, loss, weight[here], grads, here, columns, weighted, p, y_k,
+                (raw, bent, leaves) if bent is not None else None, product_x, rows,
+                p if work == self.dtype else scores, soft_x, soft_rows,
             )  # fmt: skip
-        return losses, nlls
 
     def _backward(
-        self, view, loss, weight, grads, here, p, y_k, bent, product_x, product_rows, narrow,
-        soft_x, soft_rows,
+        self, view, loss, weight, grads, here, columns, weighted, p, y_k, bent, product_x,
+        product_rows, narrow, soft_x, soft_rows,
     ):  # fmt: skip
         """Turn the probabilities `p` (m, N) into the logits' gradient and pass it on."""
         g_x, g_matrix, g_bias, g_log_weights, g_offset, g_soft_x, g_soft, *g_parameters = grads
@@ -273,35 +304,37 @@ class _Walk:
         w = weight.repeat_interleave(components)[:, None] if components > 1 else weight[:, None]
         if bent is not None:
             raw, value, leaves = bent
-            gradient, *g_leaves = torch.autograd.grad(value, [raw, *leaves], gradient.mul_(w))
-            w = torch.ones_like(w)
-            for total, g in zip(g_parameters, g_leaves, strict=True):
-                if total is not None:
-                    total.add_(g)
-        if g_log_weights is not None:
-            g_log_weights[here] = s_w * weight[:, None]
+            # A parameter's gradient is a sum over positions, which must be weighted before it.
+            free = [leaf for leaf in leaves if leaf.requires_grad]
+            scaled = gradient.mul_(w) if free else gradient
+            gradient, *g_leaves = torch.autograd.grad(value, [raw, *free], scaled)
+            w = torch.ones_like(w) if free else w
+            for total, g in zip([g for g in g_parameters if g is not None], g_leaves, strict=True):
+                total.add_(g)
+        if g_log_weights is not None and weighted:
+            g_log_weights[here] += s_w * weight[:, None]
         if g_offset is not None:
-            g_offset[here] = (gradient.gather(1, y_k[:, None]) * w).view(b, components)
+            g_offset[here] += (gradient.gather(1, y_k[:, None]) * w).view(b, components)
         # The positions' weights go to the small side of each product: the gradient of the logits
         # stays in [-1, 1], where half precision has most of its numbers.
         small = gradient if gradient.dtype == product_rows.dtype else narrow.copy_(gradient)
         if g_x is not None:
-            g_x[here] = ((small @ product_rows).to(w.dtype) * w).view(b, components, -1)
+            g_x[here] += ((small @ product_rows).to(w.dtype) * w).view(b, components, -1)
+        if g_bias is not None:
+            g_bias[columns].addmv_(gradient.T, w[:, 0].to(gradient.dtype))
         if self.gate is not None:
             gradient = self.gate(gradient, y_k)
             small = gradient.to(product_rows.dtype)
         if g_matrix is not None:
             weighted = (product_x * w).to(small.dtype)
-            rows = g_matrix[self.columns]
+            rows = g_matrix[columns]
             if rows.dtype == small.dtype:
                 rows.addmm_(small.T, weighted)
             else:
                 rows.add_(small.T @ weighted)
-        if g_bias is not None:
-            g_bias[self.columns].addmv_(gradient.T, w[:, 0].to(gradient.dtype))
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:
-                g_soft_x[here] = g @ soft_rows
+                g_soft_x[here] += g @ soft_rows
             if g_soft is not None:
-                g_soft[self.columns].addmm_(g.T, soft_x[here])
+                g_soft[columns].addmm_(g.T, soft_x[here])

@@ -52,6 +52,21 @@ class Block:
         return self.__dict__.get(name)
 
 
+class TableBlock(Block):
+    """A block whose whole log P is given and differentiated through, whatever it was made of.
+
+    log_prob (b, N), log_z (b,) a normaliser for those who regularise it, target (b,),
+    soft_logits (b, N) or None.
+    """
+
+    def __init__(self, log_prob, log_z, target, soft_logits):
+        logits = (log_prob + log_z[:, None]).unsqueeze(1)
+        self.target, self.log_z = target, log_z[:, None]
+        self.target_logit = logits[:, 0].gather(1, target[:, None])
+        self.log_weights = torch.zeros_like(self.log_z)
+        self.logits, self.mean_logit, self.soft_logits = logits, logits.mean(-1), soft_logits
+
+
 class Objective:
     """A loss (b,) of a `Block`; objectives add: `CrossEntropy() + ZLoss(1e-4)`."""
 

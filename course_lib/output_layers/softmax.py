@@ -12,28 +12,38 @@ class OutputLayer(nn.Module):
 
     A variant overrides what it changes:
 
-    * `contexts(hidden)` → contexts (n, K, d) and log-weights (n, K) or None: one context for a
+    * `contexts(hidden)` → contexts (…, K, d) and log-weights (…, K) or None: one context for a
       softmax, K for a mixture;
     * `transform(logits, *parameters)`, with `transform_parameters()`: an elementwise monotone
       function of the logits, or None;
     * `target_offset(contexts, target)` → (n, K) added to the target's logit in training, or None;
     * `gate(gradient, target)`: the logits' gradient as the word matrix's rows receive it, or None.
 
-    Loss (`forward`) and probabilities (`log_prob`) follow from them.
+    Loss (`forward`) and probabilities (`log_prob`) follow from them. Variants combine by
+    inheritance, left before right: `class Mine(Adversarial, MixtureOfSoftmaxes)`.
     """
 
     transform = None
     gate = None
 
-    def __init__(self, words: nn.Module, bias: bool = True):
-        """`words`: a word matrix of N rows of size d; `bias`: one number a word."""
+    def __init__(self, words: nn.Module, hidden_size: int | None = None, bias: bool = True):
+        """`words`: a word matrix of N rows of size d; `bias`: one number a word.
+
+        `hidden_size`: what the encoder hands over, d if None. Only a layer that maps hidden
+        states to contexts takes another size; ValueError if this one does not.
+        """
         super().__init__()
         self.words = words
+        self.hidden_size = hidden_size or words.shape[1]
+        if type(self).contexts is OutputLayer.contexts and self.hidden_size != words.shape[1]:
+            raise ValueError(
+                f"the encoder makes contexts of {hidden_size} numbers, the words {words.shape[1]}"
+            )
         self.bias = nn.Parameter(torch.zeros(words.shape[0])) if bias else None
 
     def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        """hidden (n, d) → contexts (n, K, d), log-weights (n, K) or None."""
-        return hidden[:, None], None
+        """hidden (…, d) → contexts (…, K, d), log-weights (…, K) or None."""
+        return hidden.unsqueeze(-2), None
 
     def target_offset(self, contexts: Tensor, target: Tensor) -> Tensor | None:
         """contexts (n, K, d), target (n,) → (n, K) or None."""
@@ -51,39 +61,42 @@ class OutputLayer(nn.Module):
         soft: tuple[Tensor, Tensor] | None = None,
         reduction: str = "mean",
     ) -> tuple[Tensor, Tensor]:
-        """hidden (…, d), target (…) → loss and its cross-entropy part in nats (see the kernel)."""
-        shape = target.shape
-        target = target.flatten()
-        contexts, log_weights = self.contexts(hidden.flatten(0, -2))
+        """hidden (T, B, h), target (T, B) → loss and its cross-entropy part in nats.
+
+        Any leading shape will do; the first of two is taken for time, along which a mixture's
+        dropout mask stays the same. See the kernel for objectives and reductions.
+        """
+        shape, target = target.shape, target.flatten()
+        contexts, log_weights = self.contexts(hidden)
+        contexts = contexts.flatten(0, -3)
         x, matrix = self.words.factors(contexts)
         loss, nll = chunked_loss(
             x,
             matrix,
             target,
             bias=self.bias,
-            log_weights=log_weights,
-            offset=self.target_offset(contexts, target) if self.training else None,
+            log_weights=None if log_weights is None else log_weights.flatten(0, -2),
+            offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
             transform=self.transform,
             parameters=self.transform_parameters(),
             objective=objective,
             soft=soft,
-            gate=self.gate,
+            gate=self.gate if self.training else None,
             reduction=reduction,
         )
         return (loss.view(shape), nll.view(shape)) if reduction == "none" else (loss, nll)
 
     def logits(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        """hidden (…, d) → logits (…, K, N), log-weights (…, K) or None."""
-        contexts, log_weights = self.contexts(hidden.reshape(-1, hidden.shape[-1]))
+        """hidden (…, h) → logits (…, K, N), log-weights (…, K) or None."""
+        contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)
         logits = x @ matrix.T if self.bias is None else x @ matrix.T + self.bias
         if self.transform is not None:
             logits = self.transform(logits, *self.transform_parameters())
-        logits = logits.view(*hidden.shape[:-1], *logits.shape[-2:])
-        return logits, None if log_weights is None else log_weights.view(logits.shape[:-1])
+        return logits, log_weights
 
     def log_prob(self, hidden: Tensor) -> Tensor:
-        """hidden (…, d) → log P (…, N), in nats; forms the whole table."""
+        """hidden (…, h) → log P (…, N), in nats; forms the whole table."""
         logits, log_weights = self.logits(hidden)
         log_prob = logits.log_softmax(-1)
         if log_weights is None:

@@ -9,17 +9,45 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.errors import unknown
+
+CONSTRAINTS = ("centred", "unit")
+
 
 class FullWords(nn.Module):
     """A plain word matrix W (N, d)."""
 
-    def __init__(self, words: int, size: int, init: float = 0.1, normal: bool = False):
-        """`init`: half-width of the uniform distribution, or standard deviation if `normal`."""
+    def __init__(
+        self,
+        words: int,
+        size: int,
+        init: float = 0.1,
+        normal: bool = False,
+        constraint: str | None = None,
+    ):
+        """`init`: half-width of the uniform distribution, or standard deviation if `normal`.
+
+        constraint: what holds after every step of training. "centred": the rows' mean is 0, which
+        shifts all logits of a position alike and so changes no probability (Stollenwerk 2025);
+        "unit": every row has norm 1 (inan2017, section 6.2). CourseError for another.
+        """
         super().__init__()
+        if constraint not in (None, *CONSTRAINTS):
+            raise unknown("constraint of a word matrix", constraint, CONSTRAINTS)
+        self.constraint = constraint
         weight = torch.empty(words, size)
         self.weight = nn.Parameter(
             weight.normal_(0, init) if normal else weight.uniform_(-init, init)
         )
+        self.after_step()
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Bring the matrix back to its constraint; called after every update."""
+        if self.constraint == "centred":
+            self.weight.sub_(self.weight.mean(0))
+        elif self.constraint == "unit":
+            self.weight.div_(self.weight.norm(dim=1, keepdim=True).clamp(min=1e-12))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,9 +102,7 @@ class SpectralWords(nn.Module):
             U, sigma, Vh = plain, plain[0], plain[:size]
         else:
             U, sigma, Vh = torch.linalg.svd(plain, full_matrices=False)
-        self.U, self.free, self.V = (
-            nn.Parameter(t.contiguous().clone()) for t in (U, sigma, Vh.T)
-        )
+        self.U, self.free, self.V = (nn.Parameter(t.contiguous().clone()) for t in (U, sigma, Vh.T))
         # Where the power iterations of the spectral-norm penalties begin: where they last ended.
         for name in ("warm_U", "warm_V"):
             self.register_buffer(name, F.normalize(torch.randn(size), dim=0))

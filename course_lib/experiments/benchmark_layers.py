@@ -1,0 +1,253 @@
+"""Time and memory of every output layer: against its naive PyTorch form, and against our softmax.
+
+Each method is measured twice: alone, forward and backward from given contexts, and inside a whole
+training step of an AWD-LSTM's size, plain nn.LSTMs around it.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.experiments import results
+from course_lib.models.language_model import Activations
+from course_lib.output_layers import (
+    AdversarialSoftmax,
+    FullWords,
+    GeneralizedSigSoftmax,
+    MixtureOfContexts,
+    MixtureOfSoftmaxes,
+    PiecewiseLinearSoftmax,
+    Softmax,
+    SpectralWords,
+)
+from course_lib.regularizers import CosineRegularizer, ExponentialPrior, Orthogonality
+
+SIZE = 400  # d, and the hidden size that the output layer reads
+SHAPES = {10_000: 1400, 33_278: 5600}  # vocabulary -> positions of an AWD-LSTM's batch on it
+SIZES, BATCH, LENGTH = (400, 1150, 1150, 400), 20, 70
+_PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
+_PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An output layer with its word matrix and penalties, and the naive form of the same loss."""
+
+    layer: Callable[[nn.Module], nn.Module]
+    naive: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+    words: Callable[[int, int], nn.Module] = FullWords
+    regularizers: tuple = ()
+    copies: int = 4  # tensors of n K N numbers the naive form holds at once, about
+    components: int = 1
+
+
+def _logits(layer, hidden):
+    return F.linear(hidden, layer.words.matrix(), layer.bias)
+
+
+def _softmax(layer, hidden, target):
+    return F.cross_entropy(_logits(layer, hidden), target)
+
+
+def _adversarial(layer, hidden, target):
+    with torch.no_grad():
+        norms = layer.words.matrix()[target].norm(dim=-1) * hidden.norm(dim=-1)
+    margin = layer.alpha * norms[:, None] * F.one_hot(target, layer.words.shape[0])
+    return F.cross_entropy(_logits(layer, hidden) - margin, target)
+
+
+def _cosine(layer, hidden, target):
+    rows = F.normalize(layer.words.matrix())
+    cosine = (rows.sum(0).square().sum() - len(rows)) / len(rows) ** 2
+    return _softmax(layer, hidden, target) + cosine
+
+
+def _spectrum(layer, hidden, target):
+    words = layer.words
+    loss = _softmax(layer, hidden, target)  # forms U Σ Vᵀ
+    for factor in (words.U, words.V):
+        gram = factor.T @ factor - torch.eye(SIZE, device=hidden.device)
+        loss = loss + 0.1 * gram.square().sum()
+        loss = loss + 0.1 * torch.linalg.matrix_norm(gram.float(), 2).square()
+    prior = _PRIOR.values(SIZE).to(words.sigma)
+    return loss + (words.singular_values() - prior).square().sum()
+
+
+def _gss(layer, hidden, target):
+    x = _logits(layer, hidden)
+    c, k = layer.c, layer.k
+    return F.cross_entropy(k * (x - c) + c - (k - 1) * F.softplus(x - c), target)
+
+
+def _plif(layer, hidden, target):
+    x, slopes = _logits(layer, hidden).float(), F.softplus(layer.free_slopes)
+    width = (layer.high - layer.low) / len(slopes)
+    i = ((x - layer.low) / width).long().clamp(0, len(slopes) - 1)
+    before = width * (slopes.cumsum(0) - slopes)
+    return F.cross_entropy((x - layer.low - i * width) * slopes[i] + before[i], target)
+
+
+def _mos(layer, hidden, target):
+    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
+    weights = layer.prior(hidden).softmax(-1)
+    prob = (_logits(layer, latent).softmax(-1) * weights[..., None]).sum(1)
+    return F.nll_loss(torch.log(prob.float() + 1e-8), target)
+
+
+def _moc(layer, hidden, target):
+    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
+    weights = layer.prior(hidden).softmax(-1)
+    return _softmax(layer, (latent * weights[..., None]).sum(1), target)
+
+
+METHODS = {
+    "softmax": Method(Softmax, _softmax),
+    "adversarial": Method(AdversarialSoftmax, _adversarial),
+    "cosine": Method(Softmax, _cosine, regularizers=(CosineRegularizer(),)),
+    "spectrum": Method(Softmax, _spectrum, SpectralWords, _PENALTIES),
+    "gss": Method(GeneralizedSigSoftmax, _gss, copies=8),
+    "plif": Method(PiecewiseLinearSoftmax, _plif, copies=12),
+    "moc": Method(MixtureOfContexts, _moc),
+    "mos": Method(MixtureOfSoftmaxes, _mos, copies=6, components=15),
+}
+
+
+class _Alone(nn.Module):
+    """The output layer and its penalties on given contexts."""
+
+    def __init__(self, method: Method, words: int, naive: bool):
+        super().__init__()
+        self.layer, self.method, self.naive = method.layer(method.words(words, SIZE)), method, naive
+
+    def forward(self, hidden, target):
+        if self.naive:
+            return self.method.naive(self.layer, hidden.flatten(0, -2), target.flatten())
+        loss, _ = self.layer(hidden, target)
+        for regularizer in self.method.regularizers:
+            loss = loss + regularizer(self.layer.words, Activations(hidden, hidden))
+        return loss
+
+
+class _Whole(nn.Module):
+    """The same behind an embedding and three plain LSTMs of AWD-LSTM's sizes, tied."""
+
+    def __init__(self, method: Method, words: int, naive: bool):
+        super().__init__()
+        self.output = _Alone(method, words, naive)
+        pairs = zip(SIZES, SIZES[1:], strict=False)
+        self.lstms = nn.ModuleList(nn.LSTM(*pair) for pair in pairs)
+
+    def forward(self, tokens, target):
+        hidden = self.output.layer.words(tokens)
+        for lstm in self.lstms:
+            hidden = lstm(hidden)[0]
+        return self.output(hidden, target)
+
+
+def _stepper(name, naive, precision, words, whole, device="cpu"):
+    """(step, model, what one step may hold anyway in bytes); step: forward, backward, update."""
+    torch.manual_seed(1)
+    n = SHAPES[words]
+    model = (_Whole if whole else _Alone)(METHODS[name], words, naive).to(device)
+    frequencies = 1 / torch.arange(1, words + 1)
+    text = torch.multinomial(frequencies, n + BATCH, replacement=True).view(-1, BATCH).to(device)
+    target = text[1:]
+    given = text[:-1] if whole else torch.randn(*target.shape, SIZE, device=device)
+    if not whole:
+        given.requires_grad_()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True) if whole else None
+
+    def step():
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            loss = model(given, target)
+        loss.backward()
+        if optimizer:
+            nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+            optimizer.step()
+        model.zero_grad()
+        given.grad = None
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    held = sum(p.numel() * p.element_size() for p in model.parameters())
+    if not whole:
+        held += given.numel() * given.element_size()
+    return step, held
+
+
+def _alternating(steps: dict, rounds: int) -> dict[str, float]:
+    """Median seconds of each step, taken in turn."""
+    seconds = {name: [] for name in steps}
+    for number in range(rounds + 1):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            if number:  # one to warm up
+                seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(s) for name, s in seconds.items()}
+
+
+def _memory(name, naive, precision, words, device, threads) -> float:
+    """MB at the peak of two steps beyond the parameters and one gradient for each of them."""
+    torch.set_num_threads(threads)
+    where = torch.device(device)
+    SHAPES[500] = 100  # a small step first: what the libraries keep for themselves is not counted
+    _stepper(name, naive, precision, 500, False, device)[0]()
+    step, gradients = _stepper(name, naive, precision, words, False, device)
+    before = results.reset_peak_memory(where)
+    step()
+    step()
+    return results.peak_memory(where) - before - gradients / 2**20
+
+
+def output_layers(
+    words: int,
+    names: list[str],
+    precision: str,
+    rounds: int = 5,
+    whole: bool = True,
+    device: str | None = None,
+):
+    """Yields one row a method, the softmax first: times, ratios, memory.
+
+    "ms", "naive ms": forward and backward alone; "of naive", "of softmax": ratios of times;
+    "MB", "naive MB": beyond parameters and their gradients; "step": a whole training step's time
+    over that with our softmax. NaN where a naive form would need more than half of the memory.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
+    for name in dict.fromkeys(["softmax", *names]):
+        method, nan = METHODS[name], float("nan")
+        table = SHAPES[words] * method.components * words * 4 * method.copies
+        kinds = [False, True] if table < results.total_memory(torch.device(device)) / 2 else [False]
+        steps = {
+            naive: _stepper(name, naive, precision, words, False, device)[0] for naive in kinds
+        }
+        steps["softmax"] = _stepper("softmax", False, precision, words, False, device)[0]
+        time_of = _alternating(steps, rounds)
+        del steps
+        row = {"method": name, "ms": 1e3 * time_of[False], "naive ms": nan, "MB": nan}
+        row |= {"naive MB": nan, "step": nan}
+        if True in kinds:
+            row["naive ms"] = 1e3 * time_of[True]
+        row["of naive"] = row["ms"] / row["naive ms"]
+        row["of softmax"] = time_of[False] / time_of["softmax"]
+        for naive, key in ((False, "MB"), (True, "naive MB")):
+            if naive in kinds:  # a peak is a process's, so each gets one
+                with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                    work = pool.submit(_memory, name, naive, precision, words, device, threads)
+                    row[key] = work.result()
+        if whole:
+            kept = {n: _stepper(n, False, precision, words, True, device)[0]
+                    for n in ("softmax", name)}  # fmt: skip
+            time_of = _alternating(kept, rounds)
+            row["step"] = time_of[name] / time_of["softmax"]
+            row["step ms"] = 1e3 * time_of[name]
+        yield row

@@ -1,0 +1,37 @@
+"""How words are read in training: rows dropped, noise added."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Reading(nn.Module):
+    """Rows of a word matrix with the regularisation of the input (no parameters).
+
+    row_dropout: share of the vocabulary's words whose row is zero throughout a call (Gal and
+    Ghahramani 2016; AWD-LSTM), the others divided by what is kept. noise: standard deviation of
+    Gaussian noise on every entry at the start of a run, from where it falls linearly to 0 at the
+    end (wang2019, section 4; its text calls 0.2 a variance, its code's 0.15–0.175 are standard
+    deviations). Neither touches the matrix as the output layer sees it, nor evaluation.
+    """
+
+    def __init__(self, row_dropout: float = 0.0, noise: float = 0.0):
+        super().__init__()
+        self.row_dropout, self.noise = row_dropout, noise
+        self.share_left = 1.0
+
+    def anneal(self, progress: float) -> None:
+        """`progress`: share of the run that is done, in [0, 1]."""
+        self.share_left = 1.0 - progress
+
+    def forward(self, words: nn.Module, ids: Tensor) -> Tensor:
+        """ids (T, B) → rows (T, B, d)."""
+        rows = words(ids)
+        if not self.training:
+            return rows
+        if self.row_dropout:
+            keep = 1 - self.row_dropout
+            kept = rows.new_empty(words.shape[0]).bernoulli_(keep).div_(keep)
+            rows = rows * kept[ids].unsqueeze(-1)
+        if self.noise:
+            rows = rows + torch.randn_like(rows) * (self.noise * self.share_left)
+        return rows

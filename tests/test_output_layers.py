@@ -1,0 +1,584 @@
+"""Every output layer: its loss equals the naive formula, its probabilities sum to one, its limits.
+
+The naive formulas below are written from the papers on whole tables, without the layers' code.
+"""
+
+import functools
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.errors import CourseError
+from course_lib.output_layers import (
+    IGNORE,
+    OUTPUT_LAYERS,
+    AdaptiveSoftmax,
+    Adversarial,
+    AdversarialMixtureOfSoftmaxes,
+    AdversarialSoftmax,
+    AugmentedLoss,
+    CrossEntropy,
+    FullWords,
+    GatedSoftmax,
+    GeneralizedSigSoftmax,
+    LabelSmoothing,
+    MixtureOfContexts,
+    MixtureOfSoftmaxes,
+    OutputLayer,
+    PiecewiseLinearSoftmax,
+    SigSoftmax,
+    SoftCappedSoftmax,
+    Softmax,
+    SpectralWords,
+    ZLoss,
+)
+
+OPTIONS = {
+    AdaptiveSoftmax: {"cutoffs": (5, 9)},
+    PiecewiseLinearSoftmax: {"pieces": 37, "low": -3.0, "high": 3.0},
+    MixtureOfSoftmaxes: {"components": 3},
+    MixtureOfContexts: {"components": 3},
+    AdversarialMixtureOfSoftmaxes: {"components": 3, "alpha": 0.1, "gradient": "full"},
+    AdversarialSoftmax: {"alpha": 0.1, "gradient": "full"},
+    SoftCappedSoftmax: {"cap": 2.0},
+}
+N, D, T, B = 23, 4, 5, 2
+OBJECTIVES = {
+    "cross-entropy": CrossEntropy(),
+    "smoothing": LabelSmoothing(0.1),
+    "z-loss": CrossEntropy() + ZLoss(0.1),
+    "augmented": CrossEntropy() + AugmentedLoss(0.5, 2.0),
+    "all": LabelSmoothing(0.2, 0.7) + ZLoss(0.05) + AugmentedLoss(0.3, 3.0, gradient=True),
+}
+
+
+def build(kind, words=FullWords, bias=True, dtype=torch.float64, seed=0, **options):
+    """A layer with weights large enough for every nonlinearity to act."""
+    torch.manual_seed(seed)
+    layer = kind(words(N, D, init=1.0), bias=bias, **OPTIONS.get(kind, {}) | options).to(dtype)
+    for name, parameter in layer.named_parameters():
+        if not name.startswith("words.") and "slopes" not in name:
+            nn.init.normal_(parameter, std=0.7)
+    return layer
+
+
+def naive_log_prob(layer, hidden, target=None):
+    """log P (n, N) and the components' log Z (n, K), from the definitions; with `target`, as in
+    training. hidden (n, D)."""
+    W, b = layer.words.matrix(), layer.bias if layer.bias is not None else 0.0
+    log_weights = None
+    if isinstance(layer, MixtureOfSoftmaxes):
+        u = F.linear(hidden, layer.latent.weight, layer.latent.bias)
+        h = torch.tanh(u).view(len(hidden), -1, D)
+        log_weights = F.linear(hidden, layer.prior.weight).log_softmax(-1)
+        if isinstance(layer, MixtureOfContexts):
+            h, log_weights = (log_weights.exp()[..., None] * h).sum(1, keepdim=True), None
+    else:
+        h = hidden[:, None]
+    logits = h @ W.T + b
+    if isinstance(layer, Adversarial) and target is not None:
+        epsilon = layer.alpha * W[target].norm(dim=-1)
+        worst = epsilon[:, None] * h.norm(dim=-1)
+        logits = logits - worst[..., None] * F.one_hot(target, N)[:, None]
+    if isinstance(layer, GeneralizedSigSoftmax):
+        k, c = layer.k, layer.c
+        logits = k * (logits - c) + c - (k - 1) * torch.logaddexp(logits - c, logits.new_zeros(()))
+    if isinstance(layer, SoftCappedSoftmax):
+        logits = layer.cap * torch.tanh(logits / layer.cap)
+    if isinstance(layer, PiecewiseLinearSoftmax):
+        s = F.softplus(layer.free_slopes)
+        width = (layer.high - layer.low) / len(s)
+        i = ((logits - layer.low) / width).floor().long().clamp(0, len(s) - 1)
+        before = torch.stack([s[:j].sum() for j in range(len(s))])
+        logits = (logits - layer.low - i.to(logits) * width) * s[i] + width * before[i]
+    if isinstance(layer, AdaptiveSoftmax):
+        first, *rest = layer.edges[1:]
+        entries = F.linear(hidden, layer.clusters.weight, layer.clusters.bias)
+        head = torch.cat([logits[:, 0, :first], entries], -1)
+        pieces, low = [head.log_softmax(-1)[:, :first]], first
+        for c, high in enumerate(rest):
+            within = logits[:, 0, low:high].log_softmax(-1)
+            pieces.append(head.log_softmax(-1)[:, first + c, None] + within)
+            low = high
+        return torch.cat(pieces, -1), head.logsumexp(-1, keepdim=True), None
+    log_z = logits.logsumexp(-1)
+    log_prob = logits - log_z[..., None]
+    if log_weights is None:
+        return log_prob[:, 0], log_z, logits[:, 0]
+    return (log_weights[..., None] + log_prob).logsumexp(1), log_z, None
+
+
+def naive_loss(layer, hidden, target, objective, soft):
+    """Mean over counted targets of the objective, from log P."""
+    y = target.clamp(min=0)
+    log_prob, log_z, single = naive_log_prob(layer, hidden, y)
+    total = 0
+    for term in getattr(objective, "terms", (objective,)):
+        at = log_prob.gather(1, y[:, None])[:, 0]
+        if isinstance(term, CrossEntropy):
+            total = total - term.weight * at
+        elif isinstance(term, LabelSmoothing):
+            e = term.epsilon
+            total = total - term.weight * ((1 - e) * at + e * log_prob.mean(-1))
+        elif isinstance(term, ZLoss):
+            total = total + term.weight * log_z.square().sum(-1)
+        else:
+            q = F.log_softmax(soft[0] @ soft[1].T / term.temperature, -1)
+            q = q if term.gradient else q.detach()
+            l = log_prob if single is None else single  # noqa: E741
+            p = F.log_softmax(l / term.temperature, -1)
+            total = total + term.weight * F.kl_div(p, q, log_target=True, reduction="none").sum(-1)
+    counted = (target != IGNORE).to(total)
+    return (total * counted).sum() / counted.sum()
+
+
+def gradients(loss, leaves):
+    found = torch.autograd.grad(loss, leaves, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(t) if g is None else g for g, t in zip(found, leaves, strict=True)]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("words", [FullWords, SpectralWords])
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_every_layer_on_every_words_with_every_loss_is_the_naive_formula(kind, words, objective):
+    """In value and in the gradients of all parameters and of the hidden states, to 1e-10."""
+    layer, objective = build(kind, words), OBJECTIVES[objective]
+    hidden = torch.randn(T, B, D, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(N, (T, B))
+    target[1, 0] = IGNORE
+    soft = None
+    if objective.needs_soft_targets:
+        soft = layer.words.factors(layer.words(target.flatten().clamp(min=0)))
+    loss, nll = layer(hidden, target, objective, soft)
+    expected = naive_loss(layer, hidden.flatten(0, 1), target.flatten(), objective, soft)
+    leaves = [hidden, *layer.parameters()]
+    if kind is GatedSoftmax:  # its word matrix is meant to receive another gradient
+        leaves = [hidden, layer.bias] if words is FullWords else [hidden]
+    torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
+    pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
+    for ours, theirs in pairs:
+        scale = theirs.abs().max().clamp(min=1e-3)
+        assert (ours - theirs).abs().max() <= 1e-10 * scale
+    plain = naive_loss(layer, hidden.flatten(0, 1), target.flatten(), CrossEntropy(), None)
+    torch.testing.assert_close(nll, plain.detach(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_probabilities_sum_to_one_and_are_those_of_the_loss(kind, bias):
+    layer = build(kind, bias=bias).eval()
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    log_prob = layer.log_prob(hidden)
+    torch.testing.assert_close(log_prob.exp().sum(-1), torch.ones(T, B, dtype=torch.float64))
+    expected = naive_log_prob(layer, hidden.flatten(0, 1))[0].view(T, B, N)
+    torch.testing.assert_close(log_prob, expected, rtol=1e-10, atol=1e-12)
+    loss, nll = layer(hidden, target, reduction="none")
+    torch.testing.assert_close(loss, -log_prob.gather(-1, target[..., None])[..., 0])
+    assert torch.equal(loss, nll)
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_gradcheck(kind):
+    layer = build(kind)
+    hidden, target = torch.randn(3, 2, D, dtype=torch.float64), torch.randint(N, (3, 2))
+    names, values = zip(*layer.named_parameters(), strict=True)
+    if kind is GatedSoftmax:
+        names, values = names[:1], values[:1]  # the bias; the matrix' gradient is gated
+        assert names == ("bias",)
+
+    def loss(h, *parameters):
+        changed = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(layer, changed, (h, target))[0]
+
+    leaves = [v.detach().requires_grad_() for v in values]
+    assert torch.autograd.gradcheck(loss, (hidden.requires_grad_(), *leaves))
+
+
+@given(
+    kind=st.sampled_from(OUTPUT_LAYERS), time=st.integers(0, 4), batch=st.integers(1, 3),
+    seed=st.integers(0, 50), reduction=st.sampled_from(["sum", "none"]), missing=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=80, deadline=None)
+def test_any_batch_even_an_empty_one(kind, time, batch, seed, reduction, missing):
+    """The sum over positions is the sum of the positions' losses, each computed alone."""
+    layer = build(kind, seed=seed).eval()
+    hidden, target = (
+        torch.randn(time, batch, D, dtype=torch.float64),
+        torch.randint(N, (time, batch)),
+    )
+    if missing and target.numel():
+        target[0, 0] = IGNORE
+    loss, _ = layer(hidden, target, reduction=reduction)
+    total = loss.sum()
+    alone = [
+        layer(hidden[t : t + 1, b : b + 1], target[t : t + 1, b : b + 1], reduction="sum")[0]
+        for t in range(time)
+        for b in range(batch)
+    ]
+    torch.testing.assert_close(total, sum(alone, torch.zeros((), dtype=torch.float64)))
+    if reduction == "none":
+        assert loss.shape == target.shape
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_finite_and_near_float64_under_autocast_at_logits_of_ten_thousand(kind, dtype):
+    """Word vectors and hidden states that half precision holds exactly, with logits up to 1e4."""
+    layer = build(kind, dtype=torch.float32)
+    with torch.no_grad():
+        g = torch.Generator().manual_seed(0)
+        layer.words.weight.copy_(torch.randint(-4, 5, (N, D), generator=g) * 625.0)
+        layer.bias.zero_()
+    hidden = (torch.randint(-4, 5, (T, B, D), generator=g) / 4).requires_grad_()
+    target = torch.randint(N, (T, B), generator=g)
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        loss, nll = layer(hidden, target)
+    loss.backward()
+    exact = build(kind)
+    exact.load_state_dict(layer.state_dict())
+    expected, _ = exact(hidden.detach().double(), target)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.02
+    assert abs(loss.item() - expected.item()) <= tolerance * max(1, abs(expected.item()))
+    tensors = [loss, nll, hidden.grad, *(p.grad for p in layer.parameters() if p.grad is not None)]
+    assert all(torch.isfinite(t).all() for t in tensors)
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_float32_is_as_exact_as_the_naive_form(kind):
+    layer = build(kind, dtype=torch.float32)
+    hidden, target = torch.randn(40, 5, D), torch.randint(N, (40, 5))
+    flat = hidden.flatten(0, 1), target.flatten(), CrossEntropy(), None
+    exact = build(kind)
+    truth = naive_loss(exact, flat[0].double(), *flat[1:])
+    plain = naive_loss(layer, *flat)
+    ours, _ = layer(hidden, target)
+    assert abs(ours - truth) <= abs(plain - truth) + 1e-6
+
+
+# Limits, where one method becomes another ---------------------------------------------------
+
+
+def same(layer, other, **shared):
+    """Both layers give equal probabilities with the same words and bias."""
+    other.load_state_dict(layer.state_dict(), strict=False)
+    hidden = torch.randn(7, D, dtype=torch.float64)
+    torch.testing.assert_close(layer.eval().log_prob(hidden), other.eval().log_prob(hidden))
+
+
+def test_gss_with_slope_one_is_the_softmax_and_sigsoftmax_is_gss():
+    same(build(Softmax), build(GeneralizedSigSoftmax, c=0.3, k=1.0))
+    layer = build(SigSoftmax)
+    same(layer, build(GeneralizedSigSoftmax, c=0.0, k=2.0))
+    hidden = torch.randn(7, D, dtype=torch.float64)
+    logits = layer.logits(hidden)[0].squeeze(1)
+    raw = hidden @ layer.words.matrix().T + layer.bias
+    weights = raw.exp() * torch.sigmoid(raw)  # Kanai et al., as they write it
+    torch.testing.assert_close(logits.softmax(-1), weights / weights.sum(-1, keepdim=True))
+
+
+def test_piecewise_linear_function_of_unit_slopes_is_the_softmax():
+    same(build(Softmax), build(PiecewiseLinearSoftmax, pieces=1000, spread=0.0))
+
+
+def test_piecewise_linear_function_increases_and_is_continuous():
+    layer = build(PiecewiseLinearSoftmax)
+    x = torch.linspace(-5, 5, 4001, dtype=torch.float64)
+    y = layer.transform(x, *layer.transform_parameters())
+    rises = y.diff() / x.diff()
+    slopes = F.softplus(layer.free_slopes)
+    assert rises.min() >= slopes.min() - 1e-6 and rises.max() <= slopes.max() + 1e-6
+
+
+def test_a_large_cap_is_the_softmax_and_a_small_one_bounds_the_logits():
+    same(build(Softmax), build(SoftCappedSoftmax, cap=1e9))
+    layer = build(SoftCappedSoftmax, cap=0.5)
+    assert layer.logits(100 * torch.randn(9, D, dtype=torch.float64))[0].abs().max() <= 0.5
+
+
+def test_one_component_is_the_softmax_of_its_context():
+    for kind in (MixtureOfSoftmaxes, MixtureOfContexts):
+        layer = build(kind, components=1)
+        with torch.no_grad():  # tanh of a small identity: the identity, nearly
+            layer.latent.weight.copy_(1e-6 * torch.eye(D))
+            layer.latent.bias.zero_()
+            layer.words.weight.mul_(1e6)
+        plain = build(Softmax)
+        with torch.no_grad():
+            plain.words.weight.copy_(layer.words.weight / 1e6)
+            plain.bias.copy_(layer.bias)
+        hidden = torch.randn(7, D, dtype=torch.float64)
+        torch.testing.assert_close(
+            layer.log_prob(hidden), plain.log_prob(hidden), atol=1e-7, rtol=0
+        )
+
+
+def test_equal_components_are_one():
+    layer = build(MixtureOfSoftmaxes)
+    with torch.no_grad():
+        layer.latent.weight.copy_(layer.latent.weight[:D].repeat(3, 1))
+        layer.latent.bias.copy_(layer.latent.bias[:D].repeat(3))
+    contexts = build(MixtureOfContexts)
+    same(layer, contexts)
+
+
+def test_alpha_zero_is_the_softmax_and_evaluation_is_unperturbed():
+    layer, plain = build(AdversarialSoftmax, alpha=0.0), build(Softmax)
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    torch.testing.assert_close(layer(hidden, target)[0], plain(hidden, target)[0])
+    layer = build(AdversarialSoftmax, alpha=0.3)
+    assert layer(hidden, target)[0] > plain(hidden, target)[0] + 0.01
+    torch.testing.assert_close(layer.eval()(hidden, target)[0], plain(hidden, target)[0])
+
+
+def test_adaptive_softmax_with_equal_tails_is_a_softmax():
+    """Cluster entries worth log Z of their words make the hierarchy a plain softmax."""
+    layer, plain = build(AdaptiveSoftmax), build(Softmax)
+    hidden = torch.randn(1, D, dtype=torch.float64)
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    logits = plain.logits(hidden)[0][0, 0]
+    with torch.no_grad():
+        layer.clusters.weight.zero_()
+        layer.clusters.bias.copy_(torch.stack([logits[5:9].logsumexp(0), logits[9:].logsumexp(0)]))
+    torch.testing.assert_close(layer.log_prob(hidden), plain.log_prob(hidden))
+
+
+# The adversarial softmax ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gradient", ["none", "hidden", "full"])
+@pytest.mark.parametrize("epsilon", [None, 0.4])
+def test_three_gradients_of_the_perturbation(gradient, epsilon):
+    """Against the offset written out with what each variant holds constant."""
+    layer = build(AdversarialSoftmax, alpha=0.2, gradient=gradient, epsilon=epsilon)
+    hidden = torch.randn(6, D, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([3, 3, 0, 5, 3, 1])  # a word that is the target several times
+    W = layer.words.weight
+    h, w = hidden, W[target]
+    if gradient != "full":
+        w = w.detach()
+    if gradient == "none":
+        h = h.detach()
+    worst = (0.2 * w.norm(dim=-1) if epsilon is None else epsilon) * h.norm(dim=-1)
+    logits = hidden @ W.T + layer.bias - worst[:, None] * F.one_hot(target, N)
+    expected = F.cross_entropy(logits, target)
+    leaves = [hidden, *layer.parameters()]
+    found = gradients(layer(hidden, target)[0], leaves)
+    for ours, theirs in zip(found, gradients(expected, leaves), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_the_released_code_s_gradient_is_that_of_a_constant_delta():
+    """ "hidden" equals differentiating (w + δ)ᵀh with δ = −ε h/‖h‖ held constant."""
+    layer = build(AdversarialSoftmax, alpha=0.2, gradient="hidden")
+    hidden = torch.randn(6, D, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(N, (6,))
+    W = layer.words.weight
+    epsilon = 0.2 * W[target].norm(dim=-1, keepdim=True)
+    delta = (-epsilon * F.normalize(hidden, dim=-1)).detach()
+    logits = hidden @ W.T + layer.bias
+    logits = logits + (delta * hidden).sum(-1, keepdim=True) * F.one_hot(target, N)
+    leaves = [hidden, *layer.parameters()]
+    found = gradients(layer(hidden, target)[0], leaves)
+    for ours, theirs in zip(found, gradients(F.cross_entropy(logits, target), leaves), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_the_gate_spares_targets_that_point_away():
+    layer = build(AdversarialSoftmax, alpha=0.5, gated=True)
+    hidden, target = torch.randn(8, 1, D, dtype=torch.float64), torch.randint(N, (8,))
+    offset = layer.target_offset(hidden, target)
+    aligned = (hidden[:, 0] * layer.words.weight[target]).sum(-1) > 0
+    assert 0 < aligned.sum() < 8
+    assert torch.equal(offset[:, 0] < 0, aligned)
+
+
+def test_zero_contexts_have_finite_gradients():
+    layer = build(AdversarialSoftmax, gradient="full")
+    hidden = torch.zeros(3, D, dtype=torch.float64, requires_grad=True)
+    layer(hidden, torch.tensor([0, 1, 2]))[0].backward()
+    assert torch.isfinite(hidden.grad).all()
+
+
+# Mixtures, gating, parameters ----------------------------------------------------------------
+
+
+def test_latent_dropout_is_one_mask_a_sequence():
+    layer = build(MixtureOfSoftmaxes, dropout=0.5)
+    contexts, _ = layer.contexts(torch.randn(6, B, D, dtype=torch.float64))
+    dropped = contexts == 0
+    assert torch.equal(dropped[0], dropped[-1]) and 0.1 < dropped.double().mean() < 0.9
+    assert not torch.equal(dropped[:, 0], dropped[:, 1])
+    assert (layer.eval().contexts(torch.randn(6, B, D, dtype=torch.float64))[0] == 0).sum() == 0
+
+
+def test_gradient_gating_is_the_detached_form_of_the_paper():
+    """g · logits + (1 − g) · logits without gradient, on hidden states without gradient."""
+    layer = build(GatedSoftmax, alpha=0.5, horizon=20)
+    torch.manual_seed(1)
+    for _ in range(6):  # some history: words below 4 often, the others now and then
+        layer._count(torch.cat([torch.arange(4), torch.randint(N, (3,))]))
+    hidden = torch.randn(9, D, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([0, 1, 2, 3, 11, 12, 20, 0, 11])
+    loss, _ = layer(hidden, target)
+    a = layer.appearances / (1 - (1 - 1 / 20) ** 7)
+    rare = a < 0.5
+    assert 3 < rare.sum() < N - 2
+    g = torch.ones(9, N, dtype=torch.float64)
+    for i, y in enumerate(target):
+        for v in range(N):
+            if rare[v] and v != y:
+                g[i, v] = min(a[v] / a[rare].mean(), 1) if rare[y] else a[v]
+    logits = hidden.detach() @ layer.words.weight.T + layer.bias.detach()
+    gated = g * logits + (1 - g) * logits.detach()
+    expected = torch.autograd.grad(F.cross_entropy(gated, target), layer.words.weight)[0]
+    found = torch.autograd.grad(loss, [layer.words.weight, hidden])
+    torch.testing.assert_close(found[0], expected, rtol=1e-6, atol=1e-9)  # counts are float32
+    whole = F.cross_entropy(hidden @ layer.words.weight.T + layer.bias, target)
+    torch.testing.assert_close(found[1], torch.autograd.grad(whole, hidden)[0])
+
+
+def test_the_moving_average_of_appearances_is_unbiased_from_the_first_step():
+    layer = build(GatedSoftmax, horizon=50)
+    for _ in range(3):
+        layer._count(torch.tensor([2, 2, 7, IGNORE]))
+    a = layer.appearances / (1 - (1 - 1 / 50) ** 3)
+    torch.testing.assert_close(a[torch.tensor([2, 7, 0])], a.new_tensor([2.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "layer", "words", "expected"),
+    [
+        # parthiban2021: AWD-LSTM with mixtures on Penn Treebank, by components
+        *(
+            ((280, 960, 960, 620), functools.partial(MixtureOfSoftmaxes, components=k), 10_000, n)
+            for k, n in {1: 19_057_620, 3: 19_406_620, 5: 19_755_620, 10: 20_628_120,
+                         15: 21_500_620, 20: 22_373_120}.items()
+        ),
+        ((300, 1150, 1150, 650), MixtureOfSoftmaxes, 33_278, 34_909_528),
+        ((280, 960, 960, 960), MixtureOfSoftmaxes, 10_000, None),
+        ((400, 1150, 1150, 400), Softmax, 10_000, 24_221_600),
+        ((400, 1150, 1150, 400), Softmax, 33_278, 33_556_078),
+        ((400, 1150, 1150, 400), PiecewiseLinearSoftmax, 10_000, 24_321_600),
+    ],
+)  # fmt: skip
+def test_published_parameter_counts(sizes, layer, words, expected):
+    """With torch's own LSTMs around the output layer; on the meta device."""
+    with torch.device("meta"):
+        lstm = nn.ModuleList(nn.LSTM(*pair) for pair in zip(sizes, sizes[1:], strict=False))
+        output = layer(FullWords(words, sizes[0]), sizes[-1])
+    count = sum(p.numel() for m in (lstm, output) for p in m.parameters())
+    if expected is None:
+        return
+    assert count == expected
+
+
+@pytest.mark.parametrize("words", [FullWords, SpectralWords])
+def test_rank_of_log_prob(words):
+    """At most d + 2 for one softmax and for a mixture of contexts; above it for the others.
+
+    With unit-scale float64 numbers the rank is unmistakable: the next singular value is 1e-14.
+    """
+    hidden = torch.randn(200, D, dtype=torch.float64)
+    for kind in OUTPUT_LAYERS:
+        if kind is AdaptiveSoftmax:
+            continue
+        with torch.no_grad():
+            log_prob = build(kind, words).eval().log_prob(hidden)
+        sigma = torch.linalg.svdvals(log_prob)
+        rank = int((sigma > 1e-9 * sigma[0]).sum())
+        linear = (Softmax, AdversarialSoftmax, MixtureOfContexts, GatedSoftmax)
+        assert rank <= D + 2 if kind in linear else rank > D + 2, kind.__name__
+
+
+def test_a_shift_of_all_rows_changes_no_probability():
+    for kind in (Softmax, MixtureOfSoftmaxes, MixtureOfContexts, AdversarialSoftmax):
+        layer = build(kind).eval()
+        hidden = torch.randn(5, D, dtype=torch.float64)
+        before = layer.log_prob(hidden)
+        with torch.no_grad():
+            layer.words.weight.add_(torch.randn(D, dtype=torch.float64))
+        torch.testing.assert_close(layer.log_prob(hidden), before)
+
+
+# Spectral words, constraints, errors ----------------------------------------------------------
+
+
+def test_spectral_words_are_a_matrix_and_its_decomposition():
+    W = torch.randn(N, D, dtype=torch.float64)
+    words = SpectralWords.from_matrix(W)
+    torch.testing.assert_close(words.matrix(), W)
+    torch.testing.assert_close(words.singular_values(), torch.linalg.svdvals(W))
+    x, ids = torch.randn(3, D, dtype=torch.float64), torch.tensor([[0, 5], [5, 22]])
+    left, right = words.factors(x)
+    torch.testing.assert_close(left @ right.T, x @ W.T)
+    torch.testing.assert_close(words(ids), W[ids])
+    assert words.shape == (N, D)
+
+
+def test_singular_values_may_cross_and_stay_above_zero():
+    words = SpectralWords(N, D).double()
+    before = words.matrix().detach()
+    with torch.no_grad():
+        words.free.copy_(torch.tensor([1.0, -3.0, 2.0, 0.0]))
+    assert words.singular_values().tolist() == [3.0, 2.0, 1.0, 0.0]
+    torch.testing.assert_close(words.singular_values(), torch.linalg.svdvals(words.matrix()),
+                               atol=1e-6, rtol=1e-6)  # fmt: skip
+    words.start_at(torch.tensor([0.5, 4.0, 0.25, 1.0]))
+    assert words.sigma.tolist() == [1.0, 4.0, 0.5, 0.25] or words.sigma[1] == 4.0
+    assert not torch.equal(words.matrix(), before)
+
+
+def test_spectral_normalisation_has_largest_singular_value_one():
+    words = SpectralWords(N, D, normalise=True)
+    assert words.singular_values()[0] == 1
+    torch.testing.assert_close(torch.linalg.svdvals(words.matrix())[0], torch.tensor(1.0))
+
+
+def test_constraints_hold_from_the_start_and_after_every_step():
+    for constraint, holds in {
+        "centred": lambda w: w.mean(0).abs().max() < 1e-6,
+        "unit": lambda w: (w.norm(dim=1) - 1).abs().max() < 1e-6,
+    }.items():
+        words = FullWords(N, D, constraint=constraint)
+        assert holds(words.weight)
+        with torch.no_grad():
+            words.weight.add_(torch.randn(N, D))
+        assert not holds(words.weight)
+        words.after_step()
+        assert holds(words.weight)
+
+
+def test_errors_name_what_is_wrong():
+    with pytest.raises(CourseError, match="gradient of the adversarial softmax 'ful'.*full"):
+        AdversarialSoftmax(FullWords(5, 3), gradient="ful")
+    with pytest.raises(CourseError, match="constraint of a word matrix 'centered'.*centred"):
+        FullWords(5, 3, constraint="centered")
+    with pytest.raises(ValueError, match="cutoffs"):
+        AdaptiveSoftmax(FullWords(5, 3), cutoffs=(3, 7))
+    with pytest.raises(ValueError, match="contexts of 4 numbers, the words 3"):
+        Softmax(FullWords(5, 3), hidden_size=4)
+    with pytest.raises(ValueError, match="N ≥ d"):
+        SpectralWords(3, 5)
+
+
+def test_a_new_output_layer_takes_a_few_lines():
+    """Soft-capping inside the softmax, on a mixture with adversarial targets: a whole layer."""
+
+    class Capped(Adversarial, MixtureOfSoftmaxes):
+        cap = 3.0
+
+        def transform(self, logits):
+            return self.cap * torch.tanh(logits / self.cap)
+
+    torch.manual_seed(0)
+    layer = Capped(FullWords(N, D, init=5.0), components=2).double()
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    log_prob = layer.eval().log_prob(hidden)
+    torch.testing.assert_close(log_prob.exp().sum(-1), torch.ones(T, B, dtype=torch.float64))
+    expected = -log_prob.gather(-1, target[..., None]).mean()
+    torch.testing.assert_close(layer(hidden, target)[0], expected)
+    assert isinstance(layer, OutputLayer) and log_prob.max() < 0
