@@ -1,0 +1,335 @@
+"""Regularizers: what is added to the training loss to shape the word matrix or the activations.
+
+Each is a frozen dataclass with its weights as fields, called as `regularizer(words, activations)`
+with a word matrix (`FullWords`, `SpectralWords`) and, where they matter, the step's activations;
+it returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
+Everything is computed in the parameters' precision, at least float32, also under autocast.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from course_lib.errors import CourseError
+
+
+class Activations(NamedTuple):
+    """What one step of an encoder produced, both (T, B, d)."""
+
+    hidden: Tensor  # what the output layer read: after dropout
+    raw: Tensor  # the encoder's last output before that dropout
+
+
+@dataclass(frozen=True)
+class CosineRegularizer:
+    """Mean cosine over all pairs of different words, times (N−1)/N (gao2019, equation 6).
+
+    R = (1/N²) Σ_i Σ_{j≠i} ŵ_iᵀŵ_j = (‖Σ ŵ_i‖² − N) / N², in [−1/N, 1 − 1/N] and Θ(Nd)
+    (proposition 1): the N × N cosines are never formed. A row of zeros has cosine 0 with every
+    row, and no gradient. `SpectralWords` need two products of N d² more, and no W.
+    Naive: `C = F.normalize(W) @ F.normalize(W).T; weight * (C.sum() - C.trace()) / N**2`.
+    """
+
+    weight: float = 1.0
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        """words (N, d) → scalar."""
+        spectral = _is_spectral(words)
+        rows = _wide(words.U if spectral else words.matrix())
+        with _full_precision(rows):
+            axes = _wide(words.V) * _wide(words.sigma) if spectral else None
+            total, alive = _UnitSum.apply(rows, axes)
+            return self.weight * (total.square().sum() - alive) / len(rows) ** 2
+
+
+class _UnitSum(torch.autograd.Function):
+    """Σ ŵ_i (d,) over the rows of W = U Aᵀ (A = I if None), and the number of rows that are not 0.
+
+    With H = AᵀA the norms are r_i⁻¹ = (u_iᵀ H u_i)^½ and the sum is A Σ r_i u_i. Written out
+    because the gradient, with g the one of Σ r_i u_i,
+
+        du_i = r_i g − c_i H u_i,   c_i = r_i³ u_iᵀg,   dA = (dΣ ŵ_i)(Σ r_i u_i)ᵀ − A Σ c_i u_i u_iᵀ
+
+    is one N × d tensor, where autograd forms one for the sum, one for the norms, and adds them.
+    """
+
+    @staticmethod
+    def forward(ctx, U, A):
+        if A is None:
+            product, square = None, torch.linalg.vector_norm(U, dim=1).square()
+        else:
+            product = U @ (A.T @ A)
+            square = (product * U).sum(1)
+        # A norm of ∞ has the reciprocal 0, which takes a row out of the value and the gradient.
+        r = square.where(square > torch.finfo(square.dtype).tiny, torch.inf).rsqrt()
+        total, alive = r @ U, (r > 0).sum()
+        ctx.save_for_backward(U, A, product, r, total)
+        ctx.mark_non_differentiable(alive)
+        return total if A is None else A @ total, alive
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        U, A, product, r, total = ctx.saved_tensors
+        with _full_precision(U):
+            g = grad if A is None else A.T @ grad
+            c = r * (r * (r * (U @ g)))  # in this order nothing overflows for small rows
+            d_U = torch.outer(r, g).addcmul_(U if A is None else product, c[:, None], value=-1)
+            d_A = None if A is None else torch.outer(grad, total) - A @ ((U * c[:, None]).T @ U)
+        return d_U, d_A
+
+
+@dataclass(frozen=True)
+class Orthogonality:
+    """How far U and V are from orthonormal columns (wang2020, section 4.1).
+
+    λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂ with λ₁ … λ₄ the fields in this order;
+    the paper searches each in {0.01, 0.1, 1, 10}. A term of weight 0 is not computed.
+
+    All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
+    The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
+    G that begin where those of the last training step ended (`warm_U`, `warm_V`). The gradient
+    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 λ v vᵀ.
+
+    Always in float32 or better: where U is nearly orthonormal, G is the small difference of
+    numbers near 1, whose rounding to bfloat16, ±0.004, would be all that is left of it.
+    Naive: `G = U.T @ U - I; λ₁ * G.square().sum() + λ₃ * torch.linalg.matrix_norm(G, 2)**2 + …`.
+    Raises CourseError when called with words that are not spectral.
+    """
+
+    frobenius_U: float = 1.0
+    frobenius_V: float = 1.0
+    spectral_U: float = 1.0
+    spectral_V: float = 1.0
+    iterations: int = 3  # of the power method, each step
+
+    def __post_init__(self):
+        if self.iterations < 1:
+            raise CourseError(f"iterations must be at least 1, not {self.iterations}")
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        """Spectral words → scalar."""
+        _require_spectral(words, self)
+        with _full_precision(words.U):
+            return self._penalty(
+                words.U, words.warm_U, words.training, self.frobenius_U, self.spectral_U
+            ) + self._penalty(
+                words.V, words.warm_V, words.training, self.frobenius_V, self.spectral_V
+            )
+
+    def _penalty(self, M, warm, training, frobenius, spectral) -> Tensor:
+        """frobenius ‖MᵀM−I‖²_F + spectral ‖MᵀM−I‖²₂."""
+        M = _wide(M)
+        total = M.new_zeros(())
+        if frobenius or spectral:
+            G = _Gram.apply(M)
+        if frobenius:
+            total = total + frobenius * G.square().sum()
+        if spectral:
+            v = _leading_vector(G, warm, self.iterations)
+            if training:
+                warm.copy_(v)
+            total = total + spectral * (G @ v).square().sum()
+        return total
+
+
+class _Gram(torch.autograd.Function):
+    """MᵀM − I, with a backward of one product, M (dG + dGᵀ), instead of autograd's two."""
+
+    @staticmethod
+    def forward(ctx, M):
+        ctx.save_for_backward(M)
+        G = M.T @ M
+        G.diagonal().sub_(1)
+        return G
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_G):
+        (M,) = ctx.saved_tensors
+        with _full_precision(M):
+            return M @ (d_G + d_G.T)
+
+
+@torch.no_grad()
+def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
+    """Power method for the eigenvector (d,) of the symmetric G whose eigenvalue is largest in size.
+
+    Where G v is zero or not finite, v stays: a vector of zeros would never recover.
+    """
+    v = start.to(G.dtype)
+    for _ in range(iterations):
+        w = G @ v
+        length = w.norm()
+        v = torch.where((length > 0) & length.isfinite(), w / length, v)
+    return v
+
+
+class _SpectrumPrior:
+    """weight · Σ_k (σ_(k) − c_k)², σ_(1) ≥ σ_(2) ≥ … against c_1 ≥ c_2 ≥ … (wang2020, section 4.2).
+
+    Singular values are paired with the prior by rank, at each step anew, because they may cross
+    during training; of all pairings this one has the smallest sum.
+    Naive: `weight * (words.singular_values() - prior.values(d)).square().sum()`.
+    """
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            if name not in ("weight", "start") and value <= 0:
+                raise CourseError(f"{name} of a decreasing prior must be above 0, not {value}")
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        """Spectral words → scalar; CourseError for words that are not spectral."""
+        _require_spectral(words, self)
+        sigma = _wide(words.sigma).sort(descending=True).values
+        prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
+        return self.weight * (sigma - prior).square().sum()
+
+
+@dataclass(frozen=True)
+class ExponentialPrior(_SpectrumPrior):
+    """weight · Σ_k (σ_(k) − c₁ exp(−c₂ k^γ))², k by decreasing σ (wang2020, section 4.2).
+
+    The paper searches the weight in {0.1, 1, 10, 100}, names no c₁, c₂, γ, and prefers this prior
+    on small corpora. `start`: training begins with the singular values at the prior (the builder
+    of a model calls `words.start_at(prior.values(d))`). CourseError unless c₁, c₂, γ > 0.
+    """
+
+    weight: float
+    c1: float
+    c2: float
+    gamma: float
+    start: bool = True
+
+    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
+        """c₁ exp(−c₂ k^γ) for k = 1 … d: (d,), float64, decreasing."""
+        k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+        return self.c1 * torch.exp(-self.c2 * k**self.gamma)
+
+
+@dataclass(frozen=True)
+class PolynomialPrior(_SpectrumPrior):
+    """weight · Σ_k (σ_(k) − c₁ k^−γ)², k by decreasing σ (wang2020, section 4.2).
+
+    The paper prefers this prior on large corpora; weight, `start` and errors as in
+    `ExponentialPrior`.
+    """
+
+    weight: float
+    c1: float
+    gamma: float
+    start: bool = True
+
+    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
+        """c₁ k^−γ for k = 1 … d: (d,), float64, decreasing."""
+        k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+        return self.c1 * k**-self.gamma
+
+
+@dataclass(frozen=True)
+class DOptimal:
+    """−weight · Σ_k log σ_k, in nats: pushes all singular values up (wang2020, Table 6).
+
+    Made for generative adversarial networks (Jiang et al. 2019), with spectral normalisation,
+    `SpectralWords(normalise=True)`; for language models it fails, which is why it is here.
+    A σ of 0 counts as the smallest normal number and has no gradient.
+    Naive: `-weight * words.sigma.log().sum()`. CourseError for words that are not spectral.
+    """
+
+    weight: float
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        """Spectral words → scalar."""
+        _require_spectral(words, self)
+        sigma = _wide(words.sigma)
+        return -self.weight * sigma.clamp(min=torch.finfo(sigma.dtype).tiny).log().sum()
+
+
+@dataclass(frozen=True)
+class MuLoss:
+    """weight · ‖μ‖² with μ the mean row of W: the centre stays near 0 (Stollenwerk et al. 2026).
+
+    Output embedding centring as a loss, Θ(Nd); the logits' common shift μᵀh, which no probability
+    depends on, cannot grow. Naive: `weight * W.mean(0).square().sum()`.
+    """
+
+    weight: float = 1e-4
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        """words (N, d) → scalar."""
+        spectral = _is_spectral(words)
+        mean = _wide(words.U if spectral else words.matrix()).mean(0)
+        if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
+            mean = (_wide(words.V) * (_wide(words.sigma) * mean)).sum(1)
+        return self.weight * mean.square().sum()
+
+
+@dataclass(frozen=True)
+class ActivationRegularizer:
+    """AR: weight · mean of the squared entries of what the output layer reads (Merity et al. 2018).
+
+    Naive: `weight * hidden.square().mean()`.
+    """
+
+    weight: float = 2.0
+
+    def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
+        """activations (T, B, d) → scalar."""
+        return self.weight * _wide(activations.hidden).square().mean()
+
+
+@dataclass(frozen=True)
+class TemporalActivationRegularizer:
+    """TAR: weight · mean of the squared changes of the raw output from step to step.
+
+    Merity et al. 2018, on the output before dropout; 0 for a single time step.
+    Naive: `weight * (raw[1:] - raw[:-1]).square().mean()`.
+    """
+
+    weight: float = 1.0
+
+    def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
+        """activations (T, B, d) → scalar."""
+        raw = _wide(activations.raw)  # before the difference, which cancels
+        change = raw[1:] - raw[:-1]
+        return self.weight * change.square().sum() / max(1, change.numel())
+
+
+REGULARIZERS = {
+    r.__name__: r
+    for r in (
+        CosineRegularizer,
+        Orthogonality,
+        ExponentialPrior,
+        PolynomialPrior,
+        DOptimal,
+        MuLoss,
+        ActivationRegularizer,
+        TemporalActivationRegularizer,
+    )
+}
+
+
+def _is_spectral(words: nn.Module) -> bool:
+    return all(hasattr(words, name) for name in ("U", "sigma", "V"))
+
+
+def _require_spectral(words: nn.Module, regularizer) -> None:
+    if not _is_spectral(words):
+        raise CourseError(
+            f"{type(regularizer).__name__} is about the factors U, σ and V of the word matrix, "
+            f"which {type(words).__name__} does not have; give the model SpectralWords"
+        )
+
+
+def _wide(x: Tensor) -> Tensor:
+    """x itself in float32 or float64, half precision as float32."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def _full_precision(x: Tensor) -> AbstractContextManager:
+    return torch.autocast(x.device.type, enabled=False)
