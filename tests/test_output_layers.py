@@ -35,6 +35,7 @@ from course_lib.output_layers import (
     Softmax,
     SpectralWords,
     ZLoss,
+    mixtures,
 )
 
 OPTIONS = {
@@ -404,6 +405,31 @@ def test_zero_contexts_have_finite_gradients():
 
 
 # Mixtures, gating, parameters ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [MixtureOfSoftmaxes, AdversarialMixtureOfSoftmaxes])
+@pytest.mark.parametrize("words", [FullWords, SpectralWords])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_mixture_in_segments_equals_the_whole(kind, words, reduction, monkeypatch):
+    layer = build(kind, words)
+    layer.bias.requires_grad_(False)
+    hidden = torch.randn(T, 5, D, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(N, (T, 5))
+    target[2, 3] = IGNORE
+    leaves = [hidden, *(p for p in layer.parameters() if p.requires_grad)]
+    whole, whole_nll = layer(hidden, target, LabelSmoothing(0.1), reduction=reduction)
+    expected = torch.autograd.grad(3 * whole, leaves)
+    monkeypatch.setitem(mixtures.SEGMENT, "cpu", 2 * T * 3 * D)  # two columns at a time
+    loss, nll = layer(hidden, target, LabelSmoothing(0.1), reduction=reduction)
+    torch.testing.assert_close((loss, nll), (whole, whole_nll))
+    total = 3 * loss
+    found = torch.autograd.grad(total, leaves, retain_graph=True)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+    with pytest.raises(RuntimeError, match="one backward pass"):
+        total.backward()
+    with torch.no_grad():
+        torch.testing.assert_close(layer(hidden, target, reduction=reduction)[0], nll)
 
 
 def test_latent_dropout_is_one_mask_a_sequence():

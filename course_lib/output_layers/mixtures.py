@@ -3,7 +3,12 @@
 import torch
 from torch import Tensor, nn
 
+from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.softmax import OutputLayer
+
+# Numbers in the contexts of one segment, 32 MB in float32. K contexts for each position are K
+# times what the encoder holds; all at once they would outgrow the blocks of logits.
+SEGMENT = {"cpu": 1 << 23, "cuda": 1 << 27}
 
 
 class MixtureOfSoftmaxes(OutputLayer):
@@ -39,6 +44,57 @@ class MixtureOfSoftmaxes(OutputLayer):
             latent = latent * torch.empty_like(latent[:1]).bernoulli_(keep).div_(keep)
         log_weights = self.prior(hidden).log_softmax(-1, torch.promote_types(hidden.dtype, _WIDE))
         return latent.unflatten(-1, (self.components, -1)), log_weights
+
+    def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
+        """As `OutputLayer.forward`, a few columns of the batch at a time where there are many."""
+        numbers = target.numel() * self.latent.out_features
+        limit = SEGMENT.get(hidden.device.type, SEGMENT["cpu"])
+        if numbers <= limit or target.dim() < 2 or soft is not None or reduction == "none":
+            return super().forward(hidden, target, objective, soft, reduction)
+        width = max(1, target.shape[1] * limit // numbers)
+
+        def segment(h, y):
+            return OutputLayer.forward(self, h, y, objective, None, "sum")
+
+        loss, nll = _Segments.apply(segment, width, hidden, target, *self.parameters())
+        counted = (target != IGNORE).sum().clamp(min=1) if reduction == "mean" else 1
+        return loss / counted, nll / counted
+
+
+class _Segments(torch.autograd.Function):
+    """Σ segment(hidden[:, columns], target[:, columns]), with the gradients made on the way."""
+
+    @staticmethod
+    def forward(ctx, segment, width, hidden, target, *parameters):
+        wanted = [p for p in (hidden, *parameters) if p.requires_grad]
+        loss, nll, to_hidden = 0, 0, []
+        sums = [None] * (len(wanted) - hidden.requires_grad)
+        for h, y in zip(hidden.split(width, 1), target.split(width, 1), strict=True):
+            with torch.set_grad_enabled(bool(wanted)):
+                h = h.detach().requires_grad_(hidden.requires_grad)
+                part, part_nll = segment(h, y)
+            loss, nll = loss + part.detach(), nll + part_nll
+            if not wanted:
+                continue
+            inputs = [h if p is hidden else p for p in wanted]
+            found = torch.autograd.grad(part, inputs, allow_unused=True, materialize_grads=True)
+            if hidden.requires_grad:
+                to_hidden.append(found[0])
+                found = found[1:]
+            sums = [f if s is None else s.add_(f) for s, f in zip(sums, found, strict=True)]
+        rest = iter([torch.cat(to_hidden, 1), *sums] if to_hidden else sums)
+        ctx.grads = [next(rest) if p.requires_grad else None for p in (hidden, *parameters)]
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_loss, _):
+        grads, ctx.grads = ctx.grads, None
+        if grads is None:
+            raise RuntimeError("a mixture's loss over many positions has one backward pass only")
+        to_hidden, *rest = [g if g is None else g.mul_(grad_loss) for g in grads]
+        return None, None, to_hidden, None, *rest
 
 
 _WIDE = torch.float32
