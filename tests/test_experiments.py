@@ -48,6 +48,36 @@ def test_initial_weights_depend_on_the_seed_alone():
     assert (weights[0] == weights[1]).all() and not (weights[0] == weights[2]).all()
 
 
+def test_every_kind_of_part_builds_from_json():
+    """Options of mixins and of their bases, a list for a tuple, a prior that training begins at."""
+    experiment = recipes["ptb/vd-lstm-200/tied"].change(
+        size=6,
+        encoder={"units": 8},
+        words=part("SpectralWords", init=0.5),
+        reading=part("Reading", row_dropout=0.1, noise=0.2),
+        output_dropout=0.4,
+        output_layer=part("AdversarialMixtureOfSoftmaxes", alpha=0.01, components=3, dropout=0.2),
+        regularizers=(
+            part("PolynomialPrior", weight=1.0, c1=4.0, gamma=1.0),
+            part("Orthogonality", spectral_V=0.0),
+        ),
+    )
+    again = Experiment.from_dict(json.loads(json.dumps(experiment.to_dict())))
+    assert again == experiment
+    model = again.build(20)
+    layer = model.output_layer
+    assert (layer.components, layer.dropout, layer.alpha, layer.hidden_size) == (3, 0.2, 0.01, 8)
+    assert model.reading.row_dropout == 0.1 and model.output_dropout == 0.4
+    assert model.words.singular_values().tolist() == pytest.approx([4 / k for k in range(1, 7)])
+    adaptive = part("AdaptiveSoftmax", cutoffs=[3, 7])
+    model = experiment.change(encoder={"units": 6}, output_layer=adaptive, regularizers=()).build(9)
+    assert model.output_layer.edges == [0, 3, 7, 9]
+    with pytest.raises(CourseError, match="unknown option of AdversarialMixture.*'componets'"):
+        experiment.change(output_layer={"componets": 3}).build(20)
+    with pytest.raises(CourseError, match="unknown option of SigSoftmax 'k'"):  # it fixes k
+        experiment.change(encoder={"units": 6}, output_layer=part("SigSoftmax", k=2)).build(20)
+
+
 def test_unknown_names_list_the_near_matches():
     with pytest.raises(CourseError, match="unknown recipe 'ptb/vd-lstm-200/tide'; did you mean"):
         recipes["ptb/vd-lstm-200/tide"]

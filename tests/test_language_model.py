@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
+from course_lib.models import LanguageModel, Reading, TransformerXL, VariationalLSTM
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
 
 
@@ -93,3 +93,43 @@ def test_a_transformer_with_memory_carries_its_state_through_the_evaluation():
     tokens = torch.randint(13, (30,))
     values = [perplexity(model, tokens, eos=0, length=n) for n in (5, 30)]
     assert values[0] == pytest.approx(values[1], rel=1e-10)
+
+
+def test_regularizers_see_the_step_in_training_only():
+    """The loss is the objective plus the penalties; `hidden` is what the output layer read."""
+    seen = []
+
+    def penalty(words, activations):
+        seen.append((words, activations))
+        return 0.25 * words.weight.square().mean()
+
+    torch.manual_seed(0)
+    model = tiny(regularizers=(penalty,), output_dropout=0.5)
+    tokens, target = torch.randint(9, (4, 3)), torch.randint(9, (4, 3))
+    step = model(tokens, None, target)
+    (words, activations), penalised = seen[0], 0.25 * model.words.weight.square().mean()
+    torch.testing.assert_close(step.loss - step.nll, penalised)
+    assert words is model.output_layer.words and activations.hidden is step.hidden
+    dropped = activations.hidden == 0
+    assert dropped.any() and torch.equal(dropped[0], dropped[-1])  # one mask a sequence
+    kept = ~dropped
+    torch.testing.assert_close(activations.hidden[kept], 2 * activations.raw[kept])
+    step = model.eval()(tokens, None, target)
+    assert step.loss == step.nll and len(seen) == 1 and not (step.hidden == 0).any()
+
+
+def test_reading_drops_whole_words_and_anneals_its_noise():
+    torch.manual_seed(0)
+    words, ids = FullWords(200, 6), torch.arange(200).repeat(2, 1)
+    reading = Reading(row_dropout=0.25)
+    rows = reading(words, ids)
+    dropped = (rows == 0).all(-1)
+    assert torch.equal(dropped[0], dropped[1]) and 0.1 < dropped.float().mean() < 0.4
+    torch.testing.assert_close(rows[~dropped], words(ids)[~dropped] / 0.75)
+    reading = Reading(noise=0.2)
+    for progress in (0.0, 0.5, 1.0):
+        reading.anneal(progress)
+        spread = (reading(words, ids) - words(ids)).std().item()
+        assert spread == pytest.approx(0.2 * (1 - progress), rel=0.1)
+    reading.anneal(0.0)
+    assert torch.equal(reading.eval()(words, ids), words(ids))

@@ -296,13 +296,34 @@ def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
     assert not list(folder.glob("*.part")), "a half-written file is left"
 
 
-def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path):
+METHODS = {
+    "plain": {},
+    "all": {
+        "words": part("SpectralWords", init=0.5),
+        "output_layer": part("AdversarialMixtureOfSoftmaxes", components=2, gradient="hidden"),
+        "objectives": (part("LabelSmoothing"), part("ZLoss"), part("AugmentedLoss", weight=0.1)),
+        "regularizers": (
+            part("Orthogonality"),
+            part("PolynomialPrior", weight=0.1, c1=2.0, gamma=0.5),
+            part("CosineRegularizer"),
+            part("ActivationRegularizer"),
+            part("TemporalActivationRegularizer"),
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("methods", METHODS)
+def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, methods):
     """torchrun on two CPU processes: the same loss curve to rounding, with two optimisers."""
     groups = {"words.": {"optimizer": "coupled-adam", "learning_rate": 0.02}}
     experiment = experiment.change(
         encoder={"dropout": 0.0},
-        optimisation={"batch": 4, "random_length": False, "groups": groups},
-    )
+        optimisation={
+            "batch": 4, "random_length": False, "groups": groups if methods == "plain" else {},
+        },
+        **METHODS[methods],
+    )  # fmt: skip
     one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
     two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
     assert two.provenance["processes"] == 2

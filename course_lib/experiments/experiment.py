@@ -54,17 +54,16 @@ class Part:
 
 
 def _options(make: type) -> list[str]:
-    """Names of what `make` takes, those that it hands on to the classes it inherits from, too."""
-    names = []
+    """Names of what `make` takes, those that it hands on to the classes behind it first."""
+    chain = []
     for cls in inspect.getmro(make):
-        if "__init__" not in vars(cls):
-            continue
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        handed_on = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        names += [p.name for p in parameters if p not in handed_on and p.name not in names]
-        if not handed_on:
-            break
-    return names
+        if "__init__" in vars(cls):
+            chain.append(list(inspect.signature(cls.__init__).parameters.values())[1:])
+            if not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in chain[-1]):
+                break
+    named = [p for parameters in reversed(chain) for p in parameters]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return list(dict.fromkeys(p.name for p in named if p.kind not in variable))
 
 
 def part(kind: str, **options) -> Part:
