@@ -201,8 +201,9 @@ def test_a_model_whose_output_cannot_be_told_is_refused_with_the_way_out():
         course_lib.attach(nn.Sequential(nn.Embedding(N, D)))
 
 
-def test_the_page_runs_as_written():
-    page = Path(__file__).parents[1] / "docs" / "how-to" / "attach.md"
+@pytest.mark.parametrize("name", ["attach", "methods"])
+def test_the_page_runs_as_written(name):
+    page = Path(__file__).parents[1] / "docs" / "how-to" / f"{name}.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 3
     exec("\n".join(blocks), {})

@@ -5,6 +5,8 @@ import torch
 from typer.testing import CliRunner
 
 from course_lib.cli.benchmark import app
+from course_lib.errors import CourseError
+from course_lib.experiments import benchmark_layers
 from course_lib.experiments.benchmark import (
     VARIANTS,
     Course,
@@ -43,3 +45,36 @@ def test_table(monkeypatch):
 def test_memory_counts_what_a_step_touches():
     small, large = (peak_memory("plain", "fp32", n, "cpu", 1) for n in (200, 60_000))
     assert large > small + 60_000 * 200 * 4 / 2**20  # at least the gradient of the word matrix
+
+
+@pytest.mark.parametrize("name", benchmark_layers.METHODS)
+def test_naive_and_fast_form_of_a_method_are_the_same_loss(name):
+    """The same weights, the same loss; what differs between the columns is only how."""
+    torch.manual_seed(0)
+    method = benchmark_layers.METHODS[name]
+    model = benchmark_layers._Alone(method, 450, naive=False).double()
+    hidden = torch.randn(6, 5, 400, dtype=torch.float64)
+    target = torch.randint(450, (6, 5))
+    for _ in range(60):  # the power iterations converge over the calls
+        loss = model(hidden, target)
+    model.naive = True
+    assert loss.item() == pytest.approx(model(hidden, target).item(), rel=1e-5)
+
+
+def test_table_of_output_layers(monkeypatch):
+    monkeypatch.setattr(benchmark_layers, "SHAPES", {400: 40})
+    monkeypatch.setattr(benchmark_layers, "SIZES", (400, 20, 400))
+    rows = list(benchmark_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
+    assert [r["method"] for r in rows] == ["softmax", "mos", "gss"]
+    assert all(r[key] > 0 for r in rows for key in ("ms", "naive ms", "of naive", "step"))
+    monkeypatch.setattr(benchmark_layers.results, "total_memory", lambda device: 0)
+    (row,) = benchmark_layers.output_layers(400, [], "bf16", 1, whole=False, device="cpu")
+    assert row["naive ms"] != row["naive ms"]  # NaN: it would not fit
+    printed = CliRunner().invoke(app, ["output-layers", "sofmax"])
+    assert isinstance(printed.exception, CourseError) and "did you mean softmax" in str(
+        printed.exception
+    )
+    monkeypatch.setattr(benchmark_layers, "output_layers", lambda *a: rows)
+    command = ["output-layers", "mos", "--words", "400", "--precision", "fp32"]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0 and "mos" in printed.stdout and "of softmax" in printed.stdout

@@ -485,7 +485,6 @@ def test_the_moving_average_of_appearances_is_unbiased_from_the_first_step():
                          15: 21_500_620, 20: 22_373_120}.items()
         ),
         ((300, 1150, 1150, 650), MixtureOfSoftmaxes, 33_278, 34_909_528),
-        ((280, 960, 960, 960), MixtureOfSoftmaxes, 10_000, None),
         ((400, 1150, 1150, 400), Softmax, 10_000, 24_221_600),
         ((400, 1150, 1150, 400), Softmax, 33_278, 33_556_078),
         ((400, 1150, 1150, 400), PiecewiseLinearSoftmax, 10_000, 24_321_600),
@@ -497,27 +496,26 @@ def test_published_parameter_counts(sizes, layer, words, expected):
         lstm = nn.ModuleList(nn.LSTM(*pair) for pair in zip(sizes, sizes[1:], strict=False))
         output = layer(FullWords(words, sizes[0]), sizes[-1])
     count = sum(p.numel() for m in (lstm, output) for p in m.parameters())
-    if expected is None:
-        return
     assert count == expected
 
 
 @pytest.mark.parametrize("words", [FullWords, SpectralWords])
 def test_rank_of_log_prob(words):
-    """At most d + 2 for one softmax and for a mixture of contexts; above it for the others.
+    """At most d + 2 for one softmax and for a mixture of contexts; far above it for the others.
 
     With unit-scale float64 numbers the rank is unmistakable: the next singular value is 1e-14.
     """
     hidden = torch.randn(200, D, dtype=torch.float64)
     for kind in OUTPUT_LAYERS:
-        if kind is AdaptiveSoftmax:
-            continue
         with torch.no_grad():
             log_prob = build(kind, words).eval().log_prob(hidden)
         sigma = torch.linalg.svdvals(log_prob)
         rank = int((sigma > 1e-9 * sigma[0]).sum())
         linear = (Softmax, AdversarialSoftmax, MixtureOfContexts, GatedSoftmax)
-        assert rank <= D + 2 if kind in linear else rank > D + 2, kind.__name__
+        if kind is AdaptiveSoftmax:  # one more for each of its two clusters' normalisers
+            assert rank <= D + 4
+        else:
+            assert rank <= D + 2 if kind in linear else rank > D + 4, kind.__name__
 
 
 def test_a_shift_of_all_rows_changes_no_probability():

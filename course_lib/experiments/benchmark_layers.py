@@ -151,10 +151,10 @@ class _Whole(nn.Module):
         return self.output(hidden, target)
 
 
-def _stepper(name, naive, precision, words, whole, device="cpu"):
-    """(step, model, what one step may hold anyway in bytes); step: forward, backward, update."""
+def _stepper(name, naive, precision, shape, whole, device="cpu"):
+    """(forward, backward and update as a function; bytes that its gradients need anyway)."""
     torch.manual_seed(1)
-    n = SHAPES[words]
+    words, n = shape
     model = (_Whole if whole else _Alone)(METHODS[name], words, naive).to(device)
     frequencies = 1 / torch.arange(1, words + 1)
     text = torch.multinomial(frequencies, n + BATCH, replacement=True).view(-1, BATCH).to(device)
@@ -194,13 +194,13 @@ def _alternating(steps: dict, rounds: int) -> dict[str, float]:
     return {name: statistics.median(s) for name, s in seconds.items()}
 
 
-def _memory(name, naive, precision, words, device, threads) -> float:
+def _memory(name, naive, precision, shape, device, threads) -> float:
     """MB at the peak of two steps beyond the parameters and one gradient for each of them."""
     torch.set_num_threads(threads)
     where = torch.device(device)
-    SHAPES[500] = 100  # a small step first: what the libraries keep for themselves is not counted
-    _stepper(name, naive, precision, 500, False, device)[0]()
-    step, gradients = _stepper(name, naive, precision, words, False, device)
+    # a small step first: what the libraries keep for themselves is not counted
+    _stepper(name, naive, precision, (500, BATCH), False, device)[0]()
+    step, gradients = _stepper(name, naive, precision, shape, False, device)
     before = results.reset_peak_memory(where)
     step()
     step()
@@ -222,15 +222,15 @@ def output_layers(
     over that with our softmax. NaN where a naive form would need more than half of the memory.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    threads = torch.get_num_threads()
+    threads, shape = torch.get_num_threads(), (words, SHAPES[words])
     for name in dict.fromkeys(["softmax", *names]):
         method, nan = METHODS[name], float("nan")
         table = SHAPES[words] * method.components * words * 4 * method.copies
         kinds = [False, True] if table < results.total_memory(torch.device(device)) / 2 else [False]
         steps = {
-            naive: _stepper(name, naive, precision, words, False, device)[0] for naive in kinds
+            naive: _stepper(name, naive, precision, shape, False, device)[0] for naive in kinds
         }
-        steps["softmax"] = _stepper("softmax", False, precision, words, False, device)[0]
+        steps["softmax"] = _stepper("softmax", False, precision, shape, False, device)[0]
         time_of = _alternating(steps, rounds)
         del steps
         row = {"method": name, "ms": 1e3 * time_of[False], "naive ms": nan, "MB": nan}
@@ -242,10 +242,10 @@ def output_layers(
         for naive, key in ((False, "MB"), (True, "naive MB")):
             if naive in kinds:  # a peak is a process's, so each gets one
                 with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                    work = pool.submit(_memory, name, naive, precision, words, device, threads)
+                    work = pool.submit(_memory, name, naive, precision, shape, device, threads)
                     row[key] = work.result()
         if whole:
-            kept = {n: _stepper(n, False, precision, words, True, device)[0]
+            kept = {n: _stepper(n, False, precision, shape, True, device)[0]
                     for n in ("softmax", name)}  # fmt: skip
             time_of = _alternating(kept, rounds)
             row["step"] = time_of[name] / time_of["softmax"]

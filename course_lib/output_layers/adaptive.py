@@ -31,6 +31,9 @@ class AdaptiveSoftmax(OutputLayer):
         P(y | h) = P_head(y | h)                                y < cutoffs[0]
         P(y | h) = P_head(cluster c | h) P_c(y | h)             cutoffs[c] ≤ y < cutoffs[c + 1]
 
+    Naive: `torch.cat([head[:, :c0], *(head[:, c0 + c, None] + tail.log_softmax(-1) for …)], 1)`
+    with `head = torch.cat([logits[:, :c0], clusters(h)], 1).log_softmax(-1)`.
+
     Words are sorted by falling frequency. Only the clusters that a batch's targets are in are
     computed, over the rows of one word matrix, which may therefore be tied: the variant of
     Transformer-XL, whose div_val is 1. (torch's `nn.AdaptiveLogSoftmaxWithLoss` has matrices of

@@ -20,6 +20,7 @@ class MixtureOfSoftmaxes(OutputLayer):
 
     where the released codes take log(Σ …), one of them with 1e-8 added, which changes the
     perplexity. K = `components`.
+    Naive: `torch.log((π[..., None] * (h_k @ W.T + b).softmax(-1)).sum(-2))`.
     """
 
     def __init__(
@@ -101,7 +102,10 @@ _WIDE = torch.float32
 
 
 class MixtureOfContexts(MixtureOfSoftmaxes):
-    """One softmax of the mixed context Σ_k π_k h_k: a mixture's parameters with a softmax' rank."""
+    """P(y | h) = softmax(W Σ_k π_k h_k + b)_y: a mixture's parameters with a softmax's rank.
+
+    Naive: `((π[..., None] * h_k).sum(-2) @ W.T + b).log_softmax(-1)` (parthiban2021, section 2).
+    """
 
     def contexts(self, hidden):
         """hidden (T, …, h) → Σ_k π_k h_k (T, …, 1, d), None."""

@@ -67,7 +67,10 @@ class SigSoftmax(GeneralizedSigSoftmax):
 
 
 class SoftCappedSoftmax(OutputLayer):
-    """softmax(s · tanh(l / s)): no logit leaves [−s, s] (Gemma 2, 2024)."""
+    """softmax(s · tanh(l / s)): no logit leaves [−s, s] (Gemma 2, 2024); s = `cap`.
+
+    Naive: `(cap * torch.tanh(logits / cap)).log_softmax(-1)`.
+    """
 
     def __init__(self, words, hidden_size: int | None = None, bias: bool = True, cap: float = 30.0):
         super().__init__(words, hidden_size, bias)
@@ -121,6 +124,7 @@ class PiecewiseLinearSoftmax(OutputLayer):
     with i the piece of x. v ~ N(log(e − 1), 1), so that slopes begin around 1; `frozen` leaves
     them there. The paper trains v with a learning rate of its own, 0.02: give
     `output_layer.free_slopes` a group in the optimisation.
+    Naive: `((x - x_i[i]) * s[i] + Δ * (s.cumsum(0) - s)[i]).log_softmax(-1)`.
     """
 
     def __init__(

@@ -95,7 +95,10 @@ class Sum(Objective):
 
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """−log P(y), with P the mixture Σ_k π_k softmax(l_k): nats a token."""
+    """−log P(y), with P the mixture Σ_k π_k softmax(l_k): nats a token.
+
+    Naive: `F.cross_entropy(logits, target)`; of a mixture `F.nll_loss(log_prob, target)`.
+    """
 
     weight: float = 1.0
 
@@ -106,7 +109,10 @@ class CrossEntropy(Objective):
 
 @dataclass(frozen=True)
 class LabelSmoothing(Objective):
-    """(1 − ε) · (−log P(y)) + ε · mean over words of −log P: the target mixed with the uniform."""
+    """(1 − ε) · (−log P(y)) + ε · mean over words of −log P: the target mixed with the uniform.
+
+    Naive: `F.cross_entropy(logits, target, label_smoothing=epsilon)` (Szegedy et al. 2016).
+    """
 
     epsilon: float = 0.1
     weight: float = 1.0
@@ -122,7 +128,10 @@ class LabelSmoothing(Objective):
 
 @dataclass(frozen=True)
 class ZLoss(Objective):
-    """weight · Σ_k (log Z_k)²: holds the softmax's free constant near zero."""
+    """weight · Σ_k (log Z_k)²: holds the softmax's free constant near zero (PaLM, 2022).
+
+    Naive: `weight * logits.logsumexp(-1).square()`.
+    """
 
     weight: float = 1e-4
 
@@ -136,6 +145,7 @@ class AugmentedLoss(Objective):
 
     E is the input embedding. `gradient` lets the gradient flow through ỹ into E. For a mixture,
     l is the mixture's log-probability, which gives the same ŷ when there is one component.
+    Naive: `F.kl_div((l / τ).log_softmax(-1), (E_y @ E.T / τ).softmax(-1)).sum(-1)`.
     """
 
     weight: float = 1.0

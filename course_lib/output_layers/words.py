@@ -28,7 +28,7 @@ class FullWords(nn.Module):
         """`init`: half-width of the uniform distribution, or standard deviation if `normal`.
 
         constraint: what holds after every step of training. "centred": the rows' mean is 0, which
-        shifts all logits of a position alike and so changes no probability (Stollenwerk 2025);
+        shifts all logits of a position alike and so changes no probability (Stollenwerk 2026);
         "unit": every row has norm 1 (inan2017, section 6.2). CourseError for another.
         """
         super().__init__()
