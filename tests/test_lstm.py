@@ -1,12 +1,21 @@
 """The variational LSTM against its equations written out step by step."""
 
+from functools import partial
+
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import given, settings
 
-from course_lib.models import VariationalLSTM, detach
-from course_lib.models.lstm import lstm_step
+from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm
+from course_lib.models.lstm import fused_layer, lstm_step
 from course_lib.models.state import flatten, map_state, unflatten
+from course_lib.output_layers import (
+    FullWords,
+    MixtureOfSoftmaxes,
+    PiecewiseLinearSoftmax,
+    Softmax,
+)
 
 
 def reference(model, x, state, masks):
@@ -33,6 +42,11 @@ def reference(model, x, state, masks):
 )  # fmt: skip
 @settings(max_examples=40, deadline=None)
 def test_equals_the_equations_gradients_included(steps, batch, size, units, layers, seed, dropout):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        equals_the_equations(monkeypatch, steps, batch, size, units, layers, seed, dropout)
+
+
+def equals_the_equations(monkeypatch, steps, batch, size, units, layers, seed, dropout):
     torch.manual_seed(seed)
     model = VariationalLSTM(size, units, layers, dropout, dropout, init=0.7).double()
     x = torch.randn(steps, batch, size, dtype=torch.double, requires_grad=True)
@@ -44,7 +58,9 @@ def test_equals_the_equations_gradients_included(steps, batch, size, units, laye
     drawn = [torch.empty(batch, n, dtype=torch.double).bernoulli_(0.6) / 0.6 for n in sizes]
     masks = drawn if dropout else [torch.ones_like(m) for m in drawn]
     queue = iter(drawn)
-    model._mask = lambda like, share: next(queue) if share else None
+    if dropout:
+        monkeypatch.setattr(lstm, "keep_mask", lambda like, share: next(queue))
+        model.read = lambda layer, x: x if layer else x * next(queue)
     leaves = [x, *(t for pair in state for t in pair), *model.parameters()]
 
     def gradients(output, new):
@@ -59,23 +75,110 @@ def test_equals_the_equations_gradients_included(steps, batch, size, units, laye
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
-def test_equals_torch_lstm_without_dropout():
-    torch.manual_seed(0)
-    ours, plain = VariationalLSTM(4, 6, 2, dropout=0.5).eval(), torch.nn.LSTM(4, 6, 2)
+def copied(ours, plain):
+    """Our weights in nn.LSTMs, whose gates come in the order i f g o."""
     with torch.no_grad():
-        for layer in range(2):
+        for layer, theirs in enumerate(plain):
             names = {"ih": ours.input, "hh": ours.recurrent}
             biases = {"ih": ours.input_bias, "hh": ours.recurrent_bias}
-            for kind in ("ih", "hh"):  # torch orders the gates i f g o
+            for kind in ("ih", "hh"):
                 for source, prefix in ((names[kind], "weight"), (biases[kind], "bias")):
                     o, i, f, g = source[layer].chunk(4)
-                    getattr(plain, f"{prefix}_{kind}_l{layer}").copy_(torch.cat([i, f, g, o]))
-    x = torch.randn(7, 3, 4)
-    expected, (h, c) = plain(x)
-    output, state = ours(x)
+                    getattr(theirs, f"{prefix}_{kind}_l0").copy_(torch.cat([i, f, g, o]))
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [VariationalLSTM(4, 6, 2, dropout=0.5), AWDLSTM(4, (6, 5, 3), weight_drop=0.5)],
+    ids=lambda model: type(model).__name__,
+)
+def test_evaluation_equals_torch_lstms(ours):
+    """Whole weights and no masks, whatever was dropped in training before."""
+    ours.train()(torch.randn(3, 2, 4))
+    plain = [torch.nn.LSTM(*pair) for pair in zip(ours.sizes, ours.sizes[1:], strict=False)]
+    copied(ours, plain)
+    x = expected = torch.randn(7, 3, 4)
+    output, state = ours.eval()(x)
+    for lstm_layer, (h, c) in zip(plain, state, strict=True):
+        expected, (last, cell) = lstm_layer(expected)
+        torch.testing.assert_close((h, c), (last[0], cell[0]))
     torch.testing.assert_close(output, expected)
-    torch.testing.assert_close(torch.stack([s[0] for s in state]), h)
-    torch.testing.assert_close(torch.stack([s[1] for s in state]), c)
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_the_fused_layer_is_the_written_out_one(bf16):
+    """What runs on a GPU where nothing is masked, here on the CPU: values and gradients."""
+    torch.manual_seed(0)
+    model = AWDLSTM(4, (6,), weight_drop=0.0, input_dropout=0.0)
+    x, h, c = torch.randn(7, 3, 4), torch.randn(3, 6), torch.randn(3, 6)
+    leaves = [t.requires_grad_() for t in (x, h, c)] + list(model.parameters())
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        output, ((last, cell),) = model(x, ((h, c),))
+        weights = model.input[0], model.recurrent[0], (model.input_bias[0], model.recurrent_bias[0])
+        fused = fused_layer(x, *weights, h, c)
+    tolerance = {"rtol": 0.1, "atol": 0.02} if bf16 else {"rtol": 1e-4, "atol": 1e-5}
+    assert fused[1].dtype == fused[2].dtype == torch.float32 and fused[0].dtype == output.dtype
+    torch.testing.assert_close(fused, (output, last, cell), **tolerance)
+    gradients = [
+        torch.autograd.grad(y.float().sum() + a.sum() + b.square().sum(), leaves)
+        for y, a, b in (fused, (output, last, cell))
+    ]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, **tolerance)
+
+
+def test_dropconnect_drops_entries_of_the_recurrence_and_leaves_the_parameter_whole():
+    torch.manual_seed(0)
+    model = AWDLSTM(4, (8, 6), weight_drop=0.5, input_dropout=0.0, hidden_dropout=0.0)
+    before = [w.clone() for w in model.recurrent]
+    output, _ = model(torch.randn(9, 3, 4))
+    output.square().sum().backward()
+    for weight, whole in zip(model.recurrent, before, strict=True):
+        assert torch.equal(weight, whole)
+        dropped = (weight.grad == 0).float().mean()
+        assert 0.4 < dropped < 0.6
+    again = model(torch.randn(9, 3, 4))[0]
+    assert not torch.equal(output, again)
+    dropped_twice = [model.recurrent_weight(0) for _ in range(2)]
+    assert not torch.equal(*dropped_twice)
+    kept = dropped_twice[0] != 0
+    torch.testing.assert_close(dropped_twice[0][kept], 2 * model.recurrent[0][kept])
+
+
+def test_locked_dropout_of_awd_lstm_is_one_mask_a_sequence():
+    torch.manual_seed(0)
+    model = AWDLSTM(64, (32, 8), weight_drop=0.0, input_dropout=0.5, hidden_dropout=0.25)
+    for layer, share in ((0, 0.5), (1, 0.25)):
+        dropped = model.read(layer, torch.ones(6, 5, 64)) == 0
+        assert torch.equal(dropped[0], dropped[-1]) and not torch.equal(
+            dropped[:, 0], dropped[:, 1]
+        )
+        assert abs(dropped.float().mean() - share) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "units", "output_layer", "expected"),
+    [
+        (10_000, 400, (1150, 1150, 400), Softmax, 24_221_600),
+        (33_278, 400, (1150, 1150, 400), Softmax, 33_556_078),
+        (10_000, 400, (1150, 1150, 400), PiecewiseLinearSoftmax, 24_321_600),
+        *(
+            (10_000, 280, (960, 960, 620), partial(MixtureOfSoftmaxes, components=k), n)
+            for k, n in {1: 19_057_620, 3: 19_406_620, 5: 19_755_620, 10: 20_628_120,
+                         15: 21_500_620, 20: 22_373_120}.items()
+        ),
+        (33_278, 300, (1150, 1150, 650), MixtureOfSoftmaxes, 34_909_528),
+        (10_000, 280, (960, 960, 280), Softmax, 16_350_800),
+        (10_000, 340, (960, 960, 340), Softmax, 17_560_880),
+        (10_000, 280, (960, 960, 280), MixtureOfSoftmaxes, 17_535_200),
+    ],
+)  # fmt: skip
+def test_published_parameter_counts(words, size, units, output_layer, expected):
+    """On the meta device, tied."""
+    with torch.device("meta"):
+        matrix, encoder = FullWords(words, size), AWDLSTM(size, units)
+        model = LanguageModel(matrix, encoder, output_layer(matrix, units[-1]))
+    assert sum(p.numel() for p in model.parameters()) == expected
 
 
 def test_one_sequence_in_two_calls_equals_one_call():

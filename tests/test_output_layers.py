@@ -3,8 +3,6 @@
 The naive formulas below are written from the papers on whole tables, without the layers' code.
 """
 
-import functools
-
 import hypothesis.strategies as st
 import pytest
 import torch
@@ -473,30 +471,6 @@ def test_the_moving_average_of_appearances_is_unbiased_from_the_first_step():
         layer._count(torch.tensor([2, 2, 7, IGNORE]))
     a = layer.appearances / (1 - (1 - 1 / 50) ** 3)
     torch.testing.assert_close(a[torch.tensor([2, 7, 0])], a.new_tensor([2.0, 1.0, 0.0]))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "layer", "words", "expected"),
-    [
-        # parthiban2021: AWD-LSTM with mixtures on Penn Treebank, by components
-        *(
-            ((280, 960, 960, 620), functools.partial(MixtureOfSoftmaxes, components=k), 10_000, n)
-            for k, n in {1: 19_057_620, 3: 19_406_620, 5: 19_755_620, 10: 20_628_120,
-                         15: 21_500_620, 20: 22_373_120}.items()
-        ),
-        ((300, 1150, 1150, 650), MixtureOfSoftmaxes, 33_278, 34_909_528),
-        ((400, 1150, 1150, 400), Softmax, 10_000, 24_221_600),
-        ((400, 1150, 1150, 400), Softmax, 33_278, 33_556_078),
-        ((400, 1150, 1150, 400), PiecewiseLinearSoftmax, 10_000, 24_321_600),
-    ],
-)  # fmt: skip
-def test_published_parameter_counts(sizes, layer, words, expected):
-    """With torch's own LSTMs around the output layer; on the meta device."""
-    with torch.device("meta"):
-        lstm = nn.ModuleList(nn.LSTM(*pair) for pair in zip(sizes, sizes[1:], strict=False))
-        output = layer(FullWords(words, sizes[0]), sizes[-1])
-    count = sum(p.numel() for m in (lstm, output) for p in m.parameters())
-    assert count == expected
 
 
 @pytest.mark.parametrize("words", [FullWords, SpectralWords])

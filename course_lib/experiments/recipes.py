@@ -64,6 +64,21 @@ add(
     optimisation={"epochs": 18, "schedule": EpochDecay(rate=0.8, start=3)},
 )
 
+# α = γτ; the paper gives τ = 20 and, for Penn Treebank, γ between 0.5 and 0.8: the middle of it.
+_augmented = (part("CrossEntropy"), part("AugmentedLoss", weight=0.65 * 20, temperature=20.0))
+add(
+    _small,
+    name="ptb/vd-lstm-200/augmented",
+    source="inan2017, Table 1, VD-LSTM+AL small, PTB (first session)",
+    objectives=_augmented,
+)
+add(
+    _tied,
+    name="ptb/vd-lstm-200/tied-augmented",
+    source="inan2017, Table 1, VD-LSTM+REAL small, PTB (first session)",
+    objectives=_augmented,
+)
+
 # The course's own model: small enough to degenerate before the reader's eyes.
 add(
     name="docstrings/transformer-128/tied",

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
+from course_lib.dropout import locked_dropout
 from course_lib.models.reading import Reading
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.regularizers import Activations
@@ -57,9 +57,8 @@ class LanguageModel(nn.Module):
         """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
         raw, state = self.encoder(self.reading(self.words, tokens), state)
         hidden = raw
-        if self.training and self.output_dropout:
-            keep = 1 - self.output_dropout
-            hidden = raw * torch.empty_like(raw[0]).bernoulli_(keep).div_(keep)
+        if self.training:
+            hidden = locked_dropout(raw, self.output_dropout)
         if target is None:
             return Step(None, None, hidden, state)
         objective = self.objective if self.training else CrossEntropy()

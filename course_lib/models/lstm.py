@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from course_lib.dropout import keep_mask, locked_dropout
+
 
 def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """gates (B, 4u) before their nonlinearities, in the order o i f g; cell (B, u).
@@ -117,7 +119,85 @@ class _Recurrence(torch.autograd.Function):
         )
 
 
-class VariationalLSTM(nn.Module):
+class LSTMStack(nn.Module):
+    """Layers of LSTM; a variant says what is dropped, by overriding one of three methods."""
+
+    def __init__(self, sizes: list[int], init: float | None = None):
+        """`sizes`: of the input and of each layer. `init`: half-width of the uniform distribution,
+        1/√units of each layer if None, as PyTorch has it."""
+        super().__init__()
+        self.sizes, self.output_size = list(sizes), sizes[-1]
+        pairs = list(zip(sizes, sizes[1:], strict=False))
+        self.input = nn.ParameterList(torch.empty(4 * units, size) for size, units in pairs)
+        self.recurrent = nn.ParameterList(torch.empty(4 * units, units) for _, units in pairs)
+        # Two biases that only act as a sum, as in cuDNN and in the published parameter counts.
+        self.input_bias = nn.ParameterList(torch.empty(4 * units) for _, units in pairs)
+        self.recurrent_bias = nn.ParameterList(torch.empty(4 * units) for _, units in pairs)
+        for kind in (self.input, self.recurrent, self.input_bias, self.recurrent_bias):
+            for parameter, (_, units) in zip(kind, pairs, strict=True):
+                width = units**-0.5 if init is None else init
+                nn.init.uniform_(parameter, -width, width)
+
+    def read(self, layer: int, x: Tensor) -> Tensor:
+        """What the layer reads, of x (T, B, size) in training."""
+        return x
+
+    def recurrent_weight(self, layer: int) -> Tensor:
+        """The layer's recurrent matrix (4u, u) in training."""
+        return self.recurrent[layer]
+
+    def recurrent_mask(self, layer: int, hidden: Tensor) -> Tensor | None:
+        """What multiplies the layer's hidden state (B, u) wherever it goes, in training."""
+        return None
+
+    def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
+        """x (T, B, input_size), state → hidden (T, B, units), state: ((h, c), …), one a layer.
+
+        The states are unmasked, so that a new sequence may draw new masks; None starts at zero.
+        """
+        autocast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+        dtype = torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        if state is None:
+            zeros = [x.new_zeros(x.shape[1], units, dtype=wide) for units in self.sizes[1:]]
+            state = tuple((zero, zero) for zero in zeros)
+        new_state = []
+        for layer, (h, c) in enumerate(state):
+            recurrent, mask = self.recurrent[layer], None
+            if self.training:
+                x, recurrent = self.read(layer, x), self.recurrent_weight(layer)
+                mask = self.recurrent_mask(layer, h)
+            biases = self.input_bias[layer], self.recurrent_bias[layer]
+            if x.is_cuda and mask is None:
+                x, h, c = fused_layer(x, self.input[layer], recurrent, biases, h, c)
+            else:
+                inputs = nn.functional.linear(x, self.input[layer], sum(biases))
+                x, h, c = _Recurrence.apply(inputs, recurrent, mask, h, c, dtype)
+            new_state.append((h, c))
+        return x, tuple(new_state)
+
+
+def fused_layer(x, weight, recurrent, biases, h, c) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer by PyTorch's own LSTM, cuDNN on a GPU: the fastest there where nothing is masked.
+
+    Its gates come in the order i f g o. h and c return in float32 whatever the products' type.
+    """
+
+    def reorder(gates):
+        o, i, f, g = gates.chunk(4)
+        return torch.cat([i, f, g, o])
+
+    weights = [reorder(w) for w in (weight, recurrent, *biases)]
+    if torch.is_autocast_enabled(x.device.type):
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weights = x.to(dtype), [w.to(dtype) for w in weights]
+    start = (h[None].to(x.dtype), c[None].to(x.dtype))
+    with torch.autocast(x.device.type, enabled=False):
+        y, new_h, new_c = torch.lstm(x, start, weights, True, 1, 0.0, True, False, False)
+    return y, new_h[0].to(h.dtype), new_c[0].to(c.dtype)
+
+
+class VariationalLSTM(LSTMStack):
     """A stack of LSTM layers with one dropout mask a sequence (inan2017, appendix A).
 
     The mask of a layer's hidden state serves the layer's own recurrence, the input of the next
@@ -136,46 +216,13 @@ class VariationalLSTM(nn.Module):
         init: float = 0.1,
     ):
         """`dropout`: share of units dropped; `init`: half-width of the uniform distribution."""
-        super().__init__()
-        self.output_size, self.dropout, self.input_dropout = units, dropout, input_dropout
-        sizes = [input_size] + [units] * layers
-        self.input = nn.ParameterList(nn.Parameter(torch.empty(4 * units, s)) for s in sizes[:-1])
-        self.recurrent = nn.ParameterList(
-            nn.Parameter(torch.empty(4 * units, units)) for _ in sizes[1:]
-        )
-        # Two biases that only act as a sum, as in cuDNN and in the published parameter counts.
-        self.input_bias = nn.ParameterList(nn.Parameter(torch.empty(4 * units)) for _ in sizes[1:])
-        self.recurrent_bias = nn.ParameterList(
-            nn.Parameter(torch.empty(4 * units)) for _ in sizes[1:]
-        )
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -init, init)
+        super().__init__([input_size] + [units] * layers, init)
+        self.dropout, self.input_dropout = dropout, input_dropout
 
-    def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x (T, B, input_size), state → hidden (T, B, units), state: ((h, c), …), one a layer.
+    def read(self, layer, x):
+        """Word vectors with a mask of their own; other layers read what is masked already."""
+        return x if layer else locked_dropout(x, self.input_dropout)
 
-        The states are unmasked, so that a new sequence may draw new masks; None starts at zero.
-        """
-        autocast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
-        dtype = torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
-        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-        if state is None:
-            zero = x.new_zeros(x.shape[1], self.output_size, dtype=wide)
-            state = ((zero, zero),) * len(self.input)
-        mask = self._mask(x[0], self.input_dropout)
-        x = x if mask is None else x * mask
-        new_state = []
-        layers = zip(self.input, self.recurrent, self.input_bias, self.recurrent_bias, strict=True)
-        for (weight, recurrent, bias, other_bias), (h, c) in zip(layers, state, strict=True):
-            mask = self._mask(h, self.dropout)
-            inputs = nn.functional.linear(x, weight, bias + other_bias)
-            x, h, c = _Recurrence.apply(inputs, recurrent, mask, h, c, dtype)
-            new_state.append((h, c))
-        return x, tuple(new_state)
-
-    def _mask(self, like: Tensor, dropout: float) -> Tensor | None:
-        """(B, size) of 0 and 1/(1 − p), or None when nothing is dropped."""
-        if not self.training or not dropout:
-            return None
-        keep = 1 - dropout
-        return torch.empty_like(like).bernoulli_(keep).div_(keep)
+    def recurrent_mask(self, layer, hidden):
+        """One mask for the recurrence, the next layer and the output."""
+        return keep_mask(hidden, self.dropout) if self.dropout else None

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from course_lib.dropout import keep_mask
+
 
 class Reading(nn.Module):
     """Rows of a word matrix with the regularisation of the input (no parameters).
@@ -29,8 +31,7 @@ class Reading(nn.Module):
         if not self.training:
             return rows
         if self.row_dropout:
-            keep = 1 - self.row_dropout
-            kept = rows.new_empty(words.shape[0]).bernoulli_(keep).div_(keep)
+            kept = keep_mask(rows.new_empty(words.shape[0]), self.row_dropout)
             rows = rows * kept[ids].unsqueeze(-1)
         if self.noise:
             rows = rows + torch.randn_like(rows) * (self.noise * self.share_left)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from course_lib.dropout import locked_dropout
 from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.softmax import OutputLayer
 
@@ -40,9 +41,8 @@ class MixtureOfSoftmaxes(OutputLayer):
     def contexts(self, hidden):
         """hidden (T, …, h) → h_k (T, …, K, d), log π (T, …, K)."""
         latent = self.latent(hidden).tanh_()
-        if self.training and self.dropout:
-            keep = 1 - self.dropout
-            latent = latent * torch.empty_like(latent[:1]).bernoulli_(keep).div_(keep)
+        if self.training:
+            latent = locked_dropout(latent, self.dropout)
         log_weights = self.prior(hidden).log_softmax(-1, torch.promote_types(hidden.dtype, _WIDE))
         return latent.unflatten(-1, (self.components, -1)), log_weights
 

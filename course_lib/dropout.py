@@ -1,0 +1,15 @@
+"""Dropout whose mask is drawn once for a whole sequence (Gal and Ghahramani 2016)."""
+
+import torch
+from torch import Tensor
+
+
+def keep_mask(like: Tensor, dropout: float) -> Tensor:
+    """Shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""
+    keep = 1 - dropout
+    return torch.empty_like(like).bernoulli_(keep).div_(keep)
+
+
+def locked_dropout(x: Tensor, dropout: float) -> Tensor:
+    """x (T, …) times one mask for all time steps; x itself where nothing is to be dropped."""
+    return x * keep_mask(x[:1], dropout) if dropout else x
