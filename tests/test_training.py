@@ -18,6 +18,7 @@ from torch import nn
 
 from course_lib import data, experiments
 from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
 from course_lib.experiments import part
 from course_lib.training import (
     Constant,
@@ -27,6 +28,7 @@ from course_lib.training import (
     OneCycle,
     Optimisation,
 )
+from course_lib.training.averaging import stalled
 from course_lib.training.checkpoint import (
     load_checkpoint,
     parameters_of,
@@ -171,12 +173,19 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "sgd and groups"])
+OPTIMISATIONS = {
+    "sgd": {"optimizer": "sgd"},
+    "adamw": {"optimizer": "adamw"},
+    "groups": {"optimizer": "sgd", "groups": GROUPS},
+    "averaged": {"optimizer": "sgd", "average_from": 2},
+}
+
+
+@pytest.mark.parametrize("changes", OPTIMISATIONS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_resumed_run_ends_bit_identical(experiment, tmp_path, optimizer, precision):
+def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision):
     """Interrupted within both epochs and between them, with dropout, shuffling, drawn lengths."""
-    optimizer, _, groups = optimizer.partition(" and ")
-    changes = {"optimizer": optimizer, "precision": precision, "groups": GROUPS if groups else {}}
+    changes = OPTIMISATIONS[changes] | {"precision": precision}
     experiment = experiment.change(optimisation=changes)
     whole = experiments.run(experiment, tmp_path / "whole", progress=False, checkpoint_seconds=0)
     for stop in (7, 30, 61):
@@ -195,6 +204,55 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, optimizer, precisi
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.parametrize("start", [{"average_from": 2}, {"average_after": 1}])
+def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
+    """From the epoch named, or the first without a new best, validation and the best checkpoint
+    are of the mean of the weights after every step, which torch's ASGD calls ax."""
+    settings = {"optimizer": "sgd", "learning_rate": 4.0, "epochs": 6, "schedule": Constant()}
+    experiment = experiment.change(optimisation=settings | start | {"random_length": False})
+    corpus, seen, reference = experiment.load_corpus(), [], []
+
+    def callback(step, model):
+        seen.append([p.detach().clone() for p in model.parameters()])
+
+    model = experiment.build(len(corpus))
+    epochs = fit(
+        model, corpus, experiment.optimisation, Accelerator(cpu=True), folder=tmp_path,
+        identity={}, callback=callback, progress=False,
+    )  # fmt: skip
+    averaged = [e["averaged"] for e in epochs]
+    begun = averaged.index(True)
+    assert begun >= 1 and all(averaged[begun:]) and not any(averaged[:begun])
+    if "average_after" in start:
+        history = [e["valid_perplexity"] for e in epochs[:begun]]
+        assert history[-1] > min(history[:-2]) and begun >= 3
+    per_epoch = (len(seen) - 1) // 6
+    for first, *iterates in zip(*seen[begun * per_epoch :], strict=True):
+        weight = nn.Parameter(first.clone())
+        optimizer = torch.optim.ASGD([weight], lr=1.0, lambd=0.0, t0=0)
+        # ASGD's first step does not count: a step that goes nowhere
+        for before, after in zip([first, first, *iterates], [first, *iterates], strict=False):
+            weight.grad = before - after  # with this gradient SGD goes where the run went
+            optimizer.step()
+        reference.append(optimizer.state[weight]["ax"])
+    last, _ = load_checkpoint(tmp_path / "last.safetensors")
+    names = [name for name, _ in model.named_parameters()]
+    for name, expected in zip(names, reference, strict=True):
+        torch.testing.assert_close(last[f"average.{name}"], expected, rtol=1e-4, atol=1e-5)
+    restore(model, last, "last", prefix="average.")
+    o = experiment.optimisation
+    found = perplexity(model, corpus.valid, corpus.eos, o.evaluation_batch, o.evaluation_length)
+    assert found == pytest.approx(epochs[-1]["valid_perplexity"])
+    best, head = load_checkpoint(tmp_path / "best.safetensors")
+    if head["epoch"] == 6:
+        assert torch.equal(best["model.words.weight"], last["average.words.weight"])
+
+
+def test_the_non_monotone_trigger():
+    assert not stalled([9, 8, 7, 6, 5], 2) and not stalled([9, 8, 10], 2)
+    assert stalled([9, 8, 8.5, 8.4, 9.5], 2) and not stalled([9, 8, 8.5, 8.4, 7.9], 2)
 
 
 class Restless(nn.Module):

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.models import state as states
+from course_lib.training.averaging import WeightAverage, stalled
 from course_lib.training.checkpoint import (
     load_checkpoint,
     parameters_of,
@@ -92,6 +94,7 @@ class _Run:
         self.step = self.epoch = self.row = 0  # steps done, epochs done, rows done in this epoch
         self.carried, self.nll, self.tokens = None, 0.0, 0  # state and sums of this epoch
         self.seconds, self.epochs, self.best = 0.0, [], math.inf
+        self.average = None  # the mean of the weights, once it has begun
         torch.manual_seed(seed + accelerator.process_index)
 
     # One epoch ------------------------------------------------------------------------------
@@ -111,6 +114,8 @@ class _Run:
         columns = columns[:, index * share : (index + 1) * share].to(self.accelerator.device)
         bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
         self.model.train()
+        if self.average is None and self.epoch + 1 == o.average_from:
+            self.average = WeightAverage(self.bare)
         window, started, saved, skipped = [], time.perf_counter(), time.perf_counter(), 0
         for tokens, target in data.batches(columns, o.length, generator, o.random_length):
             if skipped < self.row:  # done before the run was interrupted
@@ -159,6 +164,8 @@ class _Run:
         with torch.no_grad():
             for after_step in self.after_step:
                 after_step()
+        if self.average:
+            self.average.update()
         self.optimizer.zero_grad()
         return step.nll
 
@@ -184,7 +191,8 @@ class _Run:
         """Validate, note the figures, keep the best weights."""
         o, started = self.optimisation, time.perf_counter()
         args = self.corpus.valid, self.corpus.eos, o.evaluation_batch, o.evaluation_length
-        valid = perplexity(self.bare, *args)
+        with self.average.in_place() if self.average else nullcontext():
+            valid = perplexity(self.bare, *args)
         if not math.isfinite(valid):
             raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
         self.epochs.append(
@@ -193,6 +201,7 @@ class _Run:
                 "train_perplexity": math.exp(self.nll / self.tokens),
                 "valid_perplexity": valid,
                 "learning_rate": self.rate,
+                "averaged": self.average is not None,
                 "tokens": self.tokens * self.accelerator.num_processes,
                 "seconds": round(self.seconds, 3),
                 "validation_seconds": round(time.perf_counter() - started, 3),
@@ -203,9 +212,14 @@ class _Run:
         if valid < self.best:
             self.best = valid
             if self.accelerator.is_main_process:
-                weights = {f"model.{k}": v for k, v in parameters_of(self.bare).items()}
+                average = self.average.mean if self.average else {}
+                weights = parameters_of(self.bare) | average
+                weights = {f"model.{k}": v for k, v in weights.items()}
                 head = {"identity": self.identity, "epoch": self.epoch, "valid_perplexity": valid}
                 save_checkpoint(self.folder / "best.safetensors", weights, head)
+        history = [e["valid_perplexity"] for e in self.epochs]
+        if not self.average and o.average_after is not None and stalled(history, o.average_after):
+            self.average = WeightAverage(self.bare)
         self.save()
 
     # Checkpoints ----------------------------------------------------------------------------
@@ -219,12 +233,15 @@ class _Run:
         for parameter, slots in self.bare_optimizer.state.items():
             for key, value in slots.items():
                 tensors[f"optimizer.{key}.{named[id(parameter)]}"] = torch.as_tensor(value)
+        if self.average:
+            tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
         tensors |= states.flatten(self.carried)
         tensors["random.cpu"] = torch.get_rng_state()
         if self.accelerator.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.accelerator.device)
         names = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs")
         head = {"identity": self.identity} | {name: getattr(self, name) for name in names}
+        head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
     def resume(self) -> None:
@@ -246,6 +263,11 @@ class _Run:
             if name.startswith("optimizer."):
                 _, key, parameter = name.split(".", 2)
                 slots[parameters[parameter]][key] = value.to(device)
+        if head.get("averaged_steps") is not None:
+            prefix = "average."
+            mean = {k.removeprefix(prefix): v.to(device) for k, v in tensors.items()
+                    if k.startswith(prefix)}  # fmt: skip
+            self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
         self.carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
         for name in ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs"):
             setattr(self, name, head[name])

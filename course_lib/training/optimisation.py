@@ -102,6 +102,8 @@ class Optimisation:
     partial_shuffle: bool = False
     sum_over_steps: bool = False  # loss summed over the unrolled steps (Zaremba et al. 2014)
     clip: float | None = None  # global norm of the gradient
+    average_from: int | None = None  # epoch from whose start weights are averaged (ET-ASGD)
+    average_after: int | None = None  # or epochs without a new best before it begins (NT-ASGD)
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8

@@ -1,0 +1,51 @@
+"""Averaged SGD: the mean of the weights after every step from some point on (Polyak 1992)."""
+
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class WeightAverage:
+    """x̄_t = x̄_{t−1} + (x_t − x̄_{t−1}) / t over the parameters of a model, t from 1.
+
+    What torch.optim.ASGD(t0=0, lambd=0) keeps beside SGD's own weights, for any optimiser, except
+    that it leaves its first step out of the mean.
+    """
+
+    def __init__(self, model: nn.Module, steps: int = 0, mean: dict[str, Tensor] | None = None):
+        """`steps`, `mean` by name: to go on with an average already begun."""
+        self.parameters = dict(model.named_parameters())
+        self.steps = steps
+        begun = mean or {k: p.detach().clone() for k, p in self.parameters.items()}
+        self.mean = {name: begun[name] for name in self.parameters}  # in one order
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the weights of the step just done."""
+        self.steps += 1
+        mean, now = list(self.mean.values()), list(self.parameters.values())
+        torch._foreach_lerp_(mean, now, 1 / self.steps)
+
+    @contextmanager
+    @torch.no_grad()
+    def in_place(self):
+        """The model with its average weights, within the `with` block."""
+        kept = {name: p.clone() for name, p in self.parameters.items()}
+        for name, parameter in self.parameters.items():
+            parameter.copy_(self.mean[name])
+        try:
+            yield
+        finally:
+            for name, parameter in self.parameters.items():
+                parameter.copy_(kept[name])
+
+
+def stalled(perplexities: list[float], checks: int) -> bool:
+    """Whether the last is above the best of those before the `checks` preceding it.
+
+    The non-monotone trigger of AWD-LSTM (Merity et al. 2018, algorithm 1, as its code has it):
+    no new best for `checks` epochs, while single rises are forgiven.
+    """
+    *before, last = perplexities
+    return len(before) > checks and last > min(before[:-checks])
