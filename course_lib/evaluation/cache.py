@@ -1,0 +1,81 @@
+"""The continuous cache: words of the recent past become likelier (Grave et al. 2017)."""
+
+import math
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from course_lib.models.state import detach
+
+
+class Predictions(NamedTuple):
+    """What a model makes of every token of a split (L,), in order."""
+
+    log_prob: Tensor  # (L,), of the token that came
+    hidden: Tensor  # (L, d), the context that it was predicted from
+    target: Tensor  # (L,), the token
+
+
+@torch.no_grad()
+def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictions:
+    """One pass over a split (L,) at batch 1, state carried, the first token predicted from eos."""
+    device = next(model.parameters()).device
+    text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
+    was_training, state, parts = model.training, None, []
+    model.eval()
+    try:
+        for start in range(0, len(tokens), length):
+            target = text[start + 1 : start + 1 + length]
+            step = model(text[start : start + len(target)], state)
+            state = detach(step.state)
+            nll, _ = model.output_layer(step.hidden, target, reduction="none")
+            parts.append((-nll[:, 0], step.hidden[:, 0], target[:, 0]))
+    finally:
+        model.train(was_training)
+    return Predictions(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+
+@torch.no_grad()
+def cache_probability(found: Predictions, window: int, theta: float, block: int = 512) -> Tensor:
+    """p_cache(y_t) (L,): of the `window` contexts before h_t, those that the same word followed.
+
+        p_cache(y_t) = Σ_i [y_i = y_t] exp(θ h_tᵀh_i) / Σ_i exp(θ h_tᵀh_i),  t − window ≤ i < t
+
+    0 at t = 0, where nothing has been seen. A block of positions is one product with the contexts
+    before it; the cost is 2 L (window + block) d.
+    """
+    hidden, target = found.hidden.float(), found.target
+    if found.hidden.dtype == torch.float64:
+        hidden = found.hidden
+    probability = hidden.new_zeros(len(target))
+    for start in range(0, len(target), block):
+        first, stop = max(0, start - window), min(start + block, len(target))
+        t = torch.arange(start, stop, device=hidden.device)[:, None]
+        i = torch.arange(first, stop, device=hidden.device)
+        scores = theta * hidden[start:stop] @ hidden[first:stop].T
+        scores = scores.masked_fill_((i >= t) | (i < t - window), -torch.inf)
+        same = target[start:stop, None] == target[first:stop]
+        probability[start:stop] = (scores.softmax(-1) * same).sum(-1)
+    probability[:1] = 0
+    return probability
+
+
+def mixed_perplexity(found: Predictions, cached: Tensor, weight: float) -> float:
+    """exp(mean −log((1−λ) p_model + λ p_cache)), λ = `weight`; p_model alone at the first token."""
+    shares = torch.full_like(cached, weight).double()
+    shares[:1] = 0
+    model = torch.log1p(-shares) + found.log_prob.double()
+    return math.exp(-torch.logaddexp(model, (shares * cached.double()).log()).mean().item())
+
+
+def search(found: Predictions, windows, thetas, weights) -> list[dict]:
+    """Perplexity of every combination, best first: for a validation split. All λ share one pass."""
+    rows = []
+    for window, theta in product(windows, thetas):
+        cached = cache_probability(found, window, theta)
+        for weight in weights:
+            value = mixed_perplexity(found, cached, weight)
+            rows.append({"window": window, "theta": theta, "weight": weight, "perplexity": value})
+    return sorted(rows, key=lambda row: row["perplexity"])

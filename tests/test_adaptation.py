@@ -1,0 +1,138 @@
+"""Continuous cache and dynamic evaluation against their definitions written as loops."""
+
+import math
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+
+from course_lib.evaluation import cache, dynamic
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.models import AWDLSTM, LanguageModel
+from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
+
+N, EOS = 13, 4
+
+
+def build(kind=Softmax):
+    torch.manual_seed(0)
+    words = FullWords(N, 6, init=1.0)
+    layer = kind(words)
+    model = LanguageModel(words, AWDLSTM(6, (7, 6)), layer)
+    return model.double()
+
+
+def tokens(count=43):
+    return torch.randint(N, (count,), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("kind", [Softmax, MixtureOfSoftmaxes])
+@pytest.mark.parametrize("length", [1, 7, 100])
+def test_predictions_are_those_of_the_perplexity(kind, length):
+    model = build(kind).train()
+    found = cache.predictions(model, tokens(), EOS, length)
+    assert model.training and torch.equal(found.target, tokens())
+    expected = perplexity(model, tokens(), EOS)
+    assert math.exp(-found.log_prob.mean()) == pytest.approx(expected, rel=1e-10)
+    assert cache.mixed_perplexity(found, torch.rand(43), 0.0) == pytest.approx(expected, rel=1e-10)
+
+
+@given(
+    count=st.integers(1, 40), window=st.integers(1, 50), block=st.integers(1, 50),
+    theta=st.floats(0, 3), weight=st.floats(0.01, 0.9), seed=st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_the_cache_is_its_definition_in_a_double_loop(count, window, block, theta, weight, seed):
+    g = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(count, 3, generator=g, dtype=torch.float64)
+    target = torch.randint(5, (count,), generator=g)
+    log_prob = -torch.rand(count, generator=g, dtype=torch.float64)
+    found = cache.Predictions(log_prob, hidden, target)
+    cached, total = [], 0.0
+    for t in range(count):
+        mass = {}
+        for i in range(max(0, t - window), t):
+            score = math.exp(theta * float(hidden[t] @ hidden[i]))
+            mass[int(target[i])] = mass.get(int(target[i]), 0.0) + score
+        p = mass.get(int(target[t]), 0.0) / sum(mass.values()) if mass else 0.0
+        cached.append(p)
+        model = math.exp(log_prob[t])
+        total -= math.log((1 - weight) * model + weight * p if t else model)
+    ours = cache.cache_probability(found, window, theta, block)
+    torch.testing.assert_close(ours, torch.tensor(cached, dtype=torch.float64))
+    value = cache.mixed_perplexity(found, ours, weight)
+    assert value == pytest.approx(math.exp(total / count), rel=1e-9)
+
+
+def test_a_cache_helps_where_words_come_back_and_the_search_finds_it():
+    """Each word of the text comes three times in a row; the model knows nothing."""
+    text = torch.randperm(N).repeat_interleave(3)
+    hidden = torch.nn.functional.one_hot(text, N).double()
+    found = cache.Predictions(torch.full((len(text),), -math.log(N)).double(), hidden, text)
+    rows = cache.search(found, windows=(2, 10), thetas=(0.0, 5.0), weights=(0.0, 0.3, 0.6))
+    assert len(rows) == 12 and rows[0]["weight"] > 0 and rows[0]["theta"] == 5.0
+    plain = next(row for row in rows if row["weight"] == 0)
+    assert plain["perplexity"] == pytest.approx(N) and rows[0]["perplexity"] < 0.6 * N
+    assert rows == sorted(rows, key=lambda row: row["perplexity"])
+
+
+def written_out(model, text, squares, rate, decay, epsilon):
+    """Krause's algorithm, parameter by parameter, segment by segment."""
+    home = [p.detach().clone() for p in model.parameters()]
+    roots = [squares[name].sqrt() for name, _ in model.named_parameters()]
+    mean = torch.cat([r.flatten() for r in roots]).mean()
+    state, total, text = None, 0.0, torch.cat([torch.tensor([EOS]), text])
+    model.eval()
+    for start in range(0, len(text) - 1, 5):
+        target = text[start + 1 : start + 6, None]
+        step = model(text[start : start + len(target), None], state)
+        state = tuple((h.detach(), c.detach()) for h, c in step.state)
+        log_prob = model.output_layer.log_prob(step.hidden).gather(-1, target[..., None])
+        total -= log_prob.sum().item()
+        grads = torch.autograd.grad(-log_prob.mean(), list(model.parameters()))
+        with torch.no_grad():
+            for p, g, start_p, root in zip(model.parameters(), grads, home, roots, strict=True):
+                pull = torch.minimum(decay * root / mean, torch.ones(()))
+                p += -rate * g / (root + epsilon) + pull * (start_p - p)
+    with torch.no_grad():
+        for p, start_p in zip(model.parameters(), home, strict=True):
+            p.copy_(start_p)
+    return math.exp(total / (len(text) - 1))
+
+
+@pytest.mark.parametrize(("rate", "decay"), [(1e-2, 0.0), (1e-2, 0.05), (3e-3, 5.0)])
+def test_dynamic_evaluation_is_the_written_out_loop(rate, decay):
+    model = build().train()
+    before = [p.clone() for p in model.parameters()]
+    squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
+    expected = written_out(model, tokens(), squares, rate, decay, 1e-3)
+    model.train()
+    value = dynamic.dynamic_perplexity(model, tokens(), EOS, squares, rate, decay, progress=False)
+    assert value == pytest.approx(expected, rel=1e-9)
+    assert model.training and all(map(torch.equal, model.parameters(), before))
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_mean_squares_are_means_over_segments():
+    model, text = build().eval(), tokens(101)
+    squares = dynamic.mean_squares(model, text, batch=2, length=20, progress=False)
+    columns, state, sums = text[:100].view(2, 50).T, None, 0
+    for start in (0, 20, 40):
+        target = columns[start + 1 : start + 21]
+        step = model(columns[start : start + len(target)], state, target)
+        state = tuple((h.detach(), c.detach()) for h, c in step.state)
+        sums = sums + torch.autograd.grad(step.loss, model.words.weight)[0].square() / 3
+    torch.testing.assert_close(squares["words.weight"], sums)
+
+
+def test_learning_from_the_test_text_helps_where_it_repeats():
+    model, text = build(), torch.tensor([1, 5, 9, 2]).repeat(40)
+    squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
+    rows = dynamic.search(
+        model, text, EOS, squares, rates=(0.0, 1e-2), decays=(0.0, 1e-3), progress=False
+    )
+    assert len(rows) == 4 and rows[0]["rate"] == 1e-2
+    still = [row["perplexity"] for row in rows if row["rate"] == 0]
+    assert still[0] == pytest.approx(perplexity(model, text, EOS))
+    assert rows[0]["perplexity"] < 0.5 * still[0]
