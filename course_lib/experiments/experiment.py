@@ -8,7 +8,15 @@ import torch
 
 from course_lib import data
 from course_lib.errors import CourseError, unknown
-from course_lib.models import AWDLSTM, LanguageModel, Reading, TransformerXL, VariationalLSTM
+from course_lib.models import (
+    AWDLSTM,
+    QRNN,
+    RHN,
+    LanguageModel,
+    Reading,
+    TransformerXL,
+    VariationalLSTM,
+)
 from course_lib.output_layers import (
     OUTPUT_LAYERS,
     AugmentedLoss,
@@ -23,7 +31,7 @@ from course_lib.training.optimisation import SCHEDULES, Optimisation
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
-    "encoder": (VariationalLSTM, AWDLSTM, TransformerXL),
+    "encoder": (VariationalLSTM, AWDLSTM, QRNN, RHN, TransformerXL),
     "words": (FullWords, SpectralWords),
     "reading": (Reading,),
     "output_layer": OUTPUT_LAYERS,

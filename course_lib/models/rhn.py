@@ -1,0 +1,62 @@
+"""Recurrent highway networks (Zilly et al. 2017): many layers within one time step."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.dropout import keep_mask, locked_dropout
+
+
+class RHN(nn.Module):
+    """For each word, s ← t ∘ tanh(a) + (1 − t) ∘ s, `depth` times, with t = σ(b) and
+
+        (a, b) = W x + R_1 s   at first,   (a, b) = R_l s   then,   each with a bias.
+
+    VD-RHN: one mask a sequence for the word vectors, one for the state wherever R reads it, one
+    for what leaves. Published: depth 10, 830 units, the transform gates' biases begin at −2.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        units: int = 830,
+        depth: int = 10,
+        input_dropout: float = 0.25,
+        dropout: float = 0.25,
+        output_dropout: float = 0.75,
+        init: float = 0.04,
+        transform_bias: float = -2.0,
+    ):
+        """`init`: half-width of the uniform distribution of all matrices."""
+        super().__init__()
+        self.output_size, self.dropout = units, dropout
+        self.input_dropout, self.output_dropout = input_dropout, output_dropout
+        self.input = nn.Parameter(torch.empty(2 * units, input_size).uniform_(-init, init))
+        self.recurrent = nn.Parameter(torch.empty(depth, 2 * units, units).uniform_(-init, init))
+        self.bias = nn.Parameter(torch.zeros(depth, 2 * units))
+        with torch.no_grad():
+            self.bias[:, units:] = transform_bias
+
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x (T, B, input_size), state (B, u) or None → hidden (T, B, u), state after the last."""
+        if self.training:
+            x = locked_dropout(x, self.input_dropout)
+        inputs = F.linear(x, self.input, self.bias[0])
+        s = x.new_zeros(x.shape[1], self.output_size) if state is None else state
+        mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
+        first, *rest = self.recurrent.mT.unbind()
+        hidden = []
+        for step in inputs.unbind():
+            s = _highway(s, mask, first, step)
+            for matrix, bias in zip(rest, self.bias[1:], strict=True):
+                s = _highway(s, mask, matrix, bias)
+            hidden.append(s)
+        hidden = torch.stack(hidden)
+        return locked_dropout(hidden, self.output_dropout if self.training else 0.0), s
+
+
+def _highway(s: Tensor, mask: Tensor | None, matrix: Tensor, rest: Tensor) -> Tensor:
+    """One layer of one time step: s (B, u), matrix (u, 2u), rest (…, 2u) → s (B, u)."""
+    read = s if mask is None else s * mask
+    a, b = (read @ matrix + rest).chunk(2, dim=-1)
+    return torch.lerp(s, a.tanh().to(s.dtype), b.sigmoid().to(s.dtype))

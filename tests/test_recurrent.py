@@ -1,0 +1,129 @@
+"""QRNN and RHN against their equations step by step, gradients included."""
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+
+from course_lib.models import QRNN, RHN, LanguageModel
+from course_lib.output_layers import FullWords, Softmax
+
+SHAPES = {
+    "steps": st.integers(1, 6), "batch": st.integers(1, 3), "size": st.integers(1, 4),
+    "units": st.integers(1, 4), "depth": st.integers(1, 3), "seed": st.integers(0, 99),
+}  # fmt: skip
+
+
+def qrnn_by_steps(model, x, state):
+    """Every unit of every step written out; the state after the last step."""
+    before, cells = state
+    rows, last = [], x[-1]
+    for x_t in x:
+        rows.append(torch.cat([before, x_t], -1))
+        before = x_t
+    new = []
+    for layer, c in zip(model.layers, cells, strict=True):
+        outputs = []
+        for row in rows:
+            z, f, o = (row @ layer.weight.T + layer.bias).chunk(3, -1)
+            f = f.sigmoid()
+            c = f * z.tanh() + (1 - f) * c
+            outputs.append(o.sigmoid() * c)
+        rows = outputs
+        new.append(c)
+    return torch.stack(rows), (last, tuple(new))
+
+
+def rhn_by_steps(model, x, s):
+    outputs, units = [], model.output_size
+    for x_t in x:
+        for layer in range(len(model.recurrent)):
+            total = s @ model.recurrent[layer].T + model.bias[layer]
+            if layer == 0:
+                total = total + x_t @ model.input.T
+            h, t = total[:, :units].tanh(), total[:, units:].sigmoid()
+            s = h * t + s * (1 - t)
+        outputs.append(s)
+    return torch.stack(outputs), s
+
+
+def leaves_of(state):
+    return [state] if isinstance(state, torch.Tensor) else [t for s in state for t in leaves_of(s)]
+
+
+def compare(model, x, state, reference):
+    """Values and all gradients to 1e-9, of outputs and of the state handed on."""
+    leaves = [x, *leaves_of(state), *model.parameters()]
+    results = []
+    for output, new in (model(x, state), reference(model, x, state)):
+        total = output.square().sum() + sum(s.sin().sum() for s in leaves_of(new))
+        grads = torch.autograd.grad(total, leaves)
+        results.append([output, *leaves_of(new), *grads])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+@given(**SHAPES)
+@settings(max_examples=40, deadline=None)
+def test_qrnn_equals_its_equations(steps, batch, size, units, depth, seed):
+    torch.manual_seed(seed)
+    model = QRNN(size, (units,) * depth).double().eval()
+    draw = {"dtype": torch.float64, "requires_grad": True}
+    cells = tuple(torch.randn(batch, units, **draw) for _ in range(depth))
+    state = torch.randn(batch, size, **draw), cells
+    compare(model, torch.randn(steps, batch, size, **draw), state, qrnn_by_steps)
+
+
+@given(**SHAPES)
+@settings(max_examples=40, deadline=None)
+def test_rhn_equals_its_equations(steps, batch, size, units, depth, seed):
+    torch.manual_seed(seed)
+    model = RHN(size, units, depth, init=0.8).double().eval()
+    draw = {"dtype": torch.float64, "requires_grad": True}
+    state = torch.randn(batch, units, **draw)
+    compare(model, torch.randn(steps, batch, size, **draw), state, rhn_by_steps)
+
+
+@pytest.mark.parametrize("build", [lambda: QRNN(3, (5, 4)), lambda: RHN(3, 4, 3)])
+def test_one_sequence_in_two_calls_equals_one_call(build):
+    model, x = build().eval(), torch.randn(9, 2, 3)
+    whole, last = model(x)
+    first, state = model(x[:4])
+    second, state = model(x[4:], state)
+    torch.testing.assert_close(torch.cat([first, second]), whole)
+    torch.testing.assert_close(leaves_of(state), leaves_of(last))
+
+
+def test_what_is_dropped_in_training():
+    torch.manual_seed(0)
+    off = {"input_dropout": 0.0, "hidden_dropout": 0.0, "weight_drop": 0.0}
+    x = torch.randn(6, 3, 8)
+    plain = QRNN(8, (16, 8), **off)
+    torch.testing.assert_close(plain(x)[0], plain.eval()(x)[0])
+    for name, share in (*((key, 0.5) for key in off), ("zoneout", 0.5)):
+        model = QRNN(8, (16, 8), **off | {name: share})
+        model.load_state_dict(plain.state_dict())
+        assert not torch.allclose(model(x)[0], plain(x)[0])
+        torch.testing.assert_close(model.eval()(x)[0], plain(x)[0])
+    kept = QRNN(8, (4,), **off, zoneout=1.0)
+    state = torch.zeros(3, 8), (torch.randn(3, 4),)
+    torch.testing.assert_close(kept(x, state)[1][1][0], state[1][0])  # every unit keeps its c
+    off = {"input_dropout": 0.0, "dropout": 0.0, "output_dropout": 0.0}
+    plain = RHN(8, 6, 3, **off)
+    torch.testing.assert_close(plain(x)[0], plain.eval()(x)[0])
+    for name in off:
+        model = RHN(8, 6, 3, **off | {name: 0.5})
+        model.load_state_dict(plain.state_dict())
+        assert not torch.allclose(model(x)[0], plain(x)[0])
+    dropped = RHN(8, 6, 3, **off | {"output_dropout": 0.5})(x)[0] == 0
+    assert dropped.any() and torch.equal(dropped[0], dropped[-1])
+
+
+@pytest.mark.parametrize(("tied", "millions"), [(True, 24), (False, 32)])
+def test_parameters_of_the_published_rhn(tied, millions):
+    with torch.device("meta"):
+        read = FullWords(10_000, 830)
+        write = read if tied else FullWords(10_000, 830)
+        model = LanguageModel(read, RHN(830), Softmax(write, bias=not tied))
+    count = sum(p.numel() for p in model.parameters())
+    assert abs(count / 1e6 - millions) < 0.6  # 23.5 and 31.8, which the table rounds
