@@ -77,6 +77,17 @@ def test_a_capped_vocabulary_keeps_the_most_frequent(rows, cap):
         assert capped.words[after] == expected
 
 
+def test_halves_are_the_train_split_cut_in_two():
+    corpus = data.load("zipf")
+    first, second = corpus.half("first"), corpus.half("second")
+    assert torch.equal(torch.cat([first.train, second.train]), corpus.train)
+    assert abs(len(first.train) - len(second.train)) <= 1 and first.words == corpus.words
+    assert torch.equal(first.test, corpus.test) and first.sha256["test"] == corpus.sha256["test"]
+    assert len({c.sha256["train"] for c in (corpus, first, second)}) == 3
+    with pytest.raises(CourseError, match="unknown half of a train split 'frist'.*first"):
+        corpus.half("frist")
+
+
 def test_small_is_deterministic_and_small():
     corpus = data.load("zipf", tokens=5000)
     small, again = corpus.small(2000, 300, 200, words=50), corpus.small(2000, 300, 200, words=50)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, unknown
 
 SPLITS = ("train", "valid", "test")
 EOS, UNK = "<eos>", "<unk>"
@@ -103,6 +103,21 @@ class Corpus:
             "source": self.source,
             "sha256": dict(self.sha256),
         }
+
+    def half(self, which: str) -> "Corpus":
+        """The "first" or "second" half of the train split; vocabulary and other splits stay.
+
+        CourseError for another name.
+        """
+        middle = len(self.train) // 2
+        halves = {"first": self.train[:middle], "second": self.train[middle:]}
+        if which not in halves:
+            raise unknown("half of a train split", which, halves)
+        ids = {"train": halves[which], "valid": self.valid, "test": self.test}
+        half = Corpus(f"{self.name} ({which} half)", self.words, **ids, licence=self.licence)
+        half.source = f"the {which} half of the train split of {self.name}"
+        half.sha256 = dict(self.sha256) | {"train": digest(self.decode(half.train))}
+        return half
 
     def small(
         self, train: int = 20_000, valid: int = 2_000, test: int = 2_000, words: int = 500

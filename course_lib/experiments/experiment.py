@@ -101,10 +101,12 @@ class Experiment:
     seed: int = 1
 
     def load_corpus(self) -> data.Corpus:
-        """The corpus, cropped if the options hold `small`."""
+        """The corpus; options `half` and `small` take a part of it."""
         options = dict(self.corpus.options)
-        small = options.pop("small", None)
+        half, small = options.pop("half", None), options.pop("small", None)
         corpus = data.load(self.corpus.kind, **options)
+        if half is not None:
+            corpus = corpus.half(half)
         return corpus if small is None else corpus.small(**small)
 
     def build(self, words: int) -> LanguageModel:
