@@ -70,10 +70,8 @@ def output_layers(
                 raise unknown(kind, name, known)
     if threads:
         torch.set_num_threads(threads)
-    print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds; MB beyond"
-    )
-    print("parameters and their gradients; step: a training step over that with our softmax")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")
+    print("MB: beyond parameters and gradients; step: a training step over that with our softmax")
     columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")
     for size in words:
         for kind in precision:

@@ -210,7 +210,10 @@ class _Walk:
         """Slices of positions, or their numbers, a block each."""
         components, words = x.shape[1], group.columns[1] - group.columns[0]
         n = len(x) if group.positions is None else len(group.positions)
-        step = self.block or max(1, BLOCK.get(x.device.type, BLOCK["cpu"]) // (words * components))
+        logits = BLOCK.get(x.device.type, BLOCK["cpu"])
+        if self.transform is not None:  # which needs about as much memory again
+            logits //= 2
+        step = self.block or max(1, logits // (words * components))
         # equal blocks: a small rest would cost a whole pass over M's gradient
         step = max(1, -(-n // max(1, -(-n // step))))
         for start in range(0, n, step):

@@ -88,7 +88,7 @@ class _Pieces(torch.autograd.Function):
     def forward(ctx, x, slopes, intercepts, low, high):
         pieces, value = len(slopes), _like("value", x)
         torch.sub(x, low, out=value).mul_(pieces / (high - low)).clamp_(0, pieces - 1)
-        at = _like("piece", x, torch.int32).copy_(value).flatten()
+        at = _like("piece", x, torch.int64).copy_(value).flatten()
         slope = _like("slope", x)
         torch.index_select(slopes, 0, at, out=slope.view(-1))
         torch.index_select(intercepts, 0, at, out=value.view(-1))
@@ -104,14 +104,14 @@ class _Pieces(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             # One histogram a lane, which threads can share: a sum into one is sequential.
             lanes = next(n for n in (8, 4, 2, 1) if x.numel() % n == 0)
-            where = _like("long", x, torch.int64).copy_(at.view_as(x)).view(lanes, -1)
+            where = at.view(lanes, -1)
 
             def histogram(values):
                 bins = values.new_zeros(lanes, ctx.pieces)
                 return bins.scatter_add_(1, where, values.reshape(lanes, -1)).sum(0)
 
             to_intercepts = histogram(gradient)
-            to_slopes = histogram(torch.mul(gradient, x, out=_like("moment", x)))
+            to_slopes = histogram(torch.mul(gradient, x, out=_like("value", x)))  # its memory is free by now
         return torch.mul(gradient, slope, out=slope), to_slopes, to_intercepts, None, None
 
 
