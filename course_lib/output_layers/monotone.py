@@ -103,7 +103,7 @@ class _Pieces(torch.autograd.Function):
         to_slopes = to_intercepts = None
         if ctx.needs_input_grad[1]:
             # One histogram a lane, which threads can share: a sum into one is sequential.
-            lanes = next(n for n in (8, 4, 2, 1) if x.numel() % n == 0)
+            lanes = next(n for n in (4, 2, 1) if x.numel() % n == 0)
             where = at.view(lanes, -1)
 
             def histogram(values):
@@ -111,7 +111,8 @@ class _Pieces(torch.autograd.Function):
                 return bins.scatter_add_(1, where, values.reshape(lanes, -1)).sum(0)
 
             to_intercepts = histogram(gradient)
-            to_slopes = histogram(torch.mul(gradient, x, out=_like("value", x)))  # its memory is free by now
+            moment = torch.mul(gradient, x, out=_like("value", x))  # which nobody needs by now
+            to_slopes = histogram(moment)
         return torch.mul(gradient, slope, out=slope), to_slopes, to_intercepts, None, None
 
 
