@@ -1,6 +1,7 @@
 """`course_lib.attach` on models that know nothing of the course: same loss, same gradients."""
 
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from torch import nn
 
 import course_lib
 from course_lib.errors import CourseError
-from course_lib.output_layers import AugmentedLoss, Softmax, ZLoss
+from course_lib.output_layers import AugmentedLoss, MixtureOfSoftmaxes, Softmax, ZLoss
 
 N, D = 31, 12
 
@@ -199,6 +200,24 @@ def test_a_model_whose_output_cannot_be_told_is_refused_with_the_way_out():
         course_lib.attach(nn.Linear(3, 4))
     with pytest.raises(CourseError, match="neither a linear layer onto its vocabulary"):
         course_lib.attach(nn.Sequential(nn.Embedding(N, D)))
+
+
+def test_a_mixture_s_mask_is_one_a_sequence_in_the_batch_first_layout():
+    """Hugging Face's (B, T): time is the second dimension of the input, the first of the layer."""
+    model, seen = HuggingFace(), []
+
+    class Watching(MixtureOfSoftmaxes):
+        def contexts(self, hidden):
+            contexts, weights = super().contexts(hidden)
+            seen.append(contexts == 0)
+            return contexts, weights
+
+    attached = course_lib.attach(model, partial(Watching, components=2, dropout=0.5))
+    tokens = torch.randint(N, (3, 7))
+    attached(tokens, labels=tokens)
+    (dropped,) = seen
+    assert dropped.shape[:2] == (6, 3) and dropped.any()
+    assert (dropped == dropped[:1]).all() and not torch.equal(dropped[:, 0], dropped[:, 1])
 
 
 @pytest.mark.parametrize("name", ["attach", "methods"])

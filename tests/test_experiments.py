@@ -104,6 +104,12 @@ def test_every_kind_of_part_builds_from_json():
     adaptive = part("AdaptiveSoftmax", cutoffs=[3, 7])
     model = experiment.change(encoder={"units": 6}, output_layer=adaptive, regularizers=()).build(9)
     assert model.output_layer.edges == [0, 3, 7, 9]
+    untied = experiment.change(
+        encoder={"units": 8}, output_layer=part("Softmax"), tied=False, regularizers=()
+    ).build(20)
+    assert untied.words.shape == (20, 6) and untied.output_layer.words.shape == (20, 8)
+    nothing = experiment.change(objectives=())
+    assert Experiment.from_dict(json.loads(json.dumps(nothing.to_dict()))) == nothing
     with pytest.raises(CourseError, match="unknown option of AdversarialMixture.*'componets'"):
         experiment.change(output_layer={"componets": 3}).build(20)
     with pytest.raises(CourseError, match="unknown option of SigSoftmax 'k'"):  # it fixes k

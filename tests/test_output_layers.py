@@ -23,6 +23,7 @@ from course_lib.output_layers import (
     FullWords,
     GatedSoftmax,
     GeneralizedSigSoftmax,
+    GradientGating,
     LabelSmoothing,
     MixtureOfContexts,
     MixtureOfSoftmaxes,
@@ -343,6 +344,50 @@ def test_adaptive_softmax_with_equal_tails_is_a_softmax():
         layer.clusters.weight.zero_()
         layer.clusters.bias.copy_(torch.stack([logits[5:9].logsumexp(0), logits[9:].logsumexp(0)]))
     torch.testing.assert_close(layer.log_prob(hidden), plain.log_prob(hidden))
+
+
+class AdversarialAdaptive(Adversarial, AdaptiveSoftmax):
+    """Clusters whose targets are perturbed."""
+
+
+class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
+    """Clusters whose words' logits are capped."""
+
+    def __init__(self, words, hidden_size=None, bias=True):
+        AdaptiveSoftmax.__init__(self, words, hidden_size, bias, cutoffs=(5, 9))
+        self.cap = 2.0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("words", [FullWords, SpectralWords])
+def test_offset_and_transform_act_within_clusters(words, objective):
+    """The target's logit alone is lowered, wherever its cluster; transforms before the softmax."""
+    objective = OBJECTIVES[objective]
+    target = torch.tensor([[0, 4, 5, 8, 9, 22], [22, 9, IGNORE, 5, 4, 0]])
+    options = {"alpha": 0.4, "gradient": "full", "cutoffs": (5, 9)}
+    for layer in (build(AdversarialAdaptive, words, **options), build(CappedAdaptive, words)):
+        hidden = torch.randn(*target.shape, D, dtype=torch.float64, requires_grad=True)
+        soft = None
+        if objective.needs_soft_targets:
+            soft = layer.words.factors(layer.words(target.flatten().clamp(min=0)))
+        loss, _ = layer(hidden, target, objective, soft)
+        expected = naive_loss(layer, hidden.flatten(0, 1), target.flatten(), objective, soft)
+        leaves = [hidden, *layer.parameters()]
+        torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
+        pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
+        for ours, theirs in pairs:
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+def test_a_gate_on_clusters_is_refused_rather_than_wrong():
+    class Gated(GradientGating, AdaptiveSoftmax):
+        pass
+
+    layer = build(Gated, cutoffs=(5, 9))
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    with pytest.raises(ValueError, match="a gate looks at all words"):
+        layer(hidden, target)
+    layer.eval()(hidden, target)
 
 
 # The adversarial softmax ---------------------------------------------------------------------

@@ -100,6 +100,8 @@ def test_bad_settings_are_refused():
         Optimisation(optimizer="adam")
     with pytest.raises(CourseError, match="unknown precision"):
         Optimisation(precision="bf61")
+    with pytest.raises(CourseError, match="average_from must be above 0"):
+        Optimisation(average_from=0)
     with pytest.raises(CourseError, match="batch must be above 0"):
         Optimisation(batch=0)
 

@@ -61,6 +61,10 @@ def dynamic_perplexity(
         Δθ = −η g / (√MS_g + ε) + λ (θ₀ − θ) √MS_g / mean √MS_g,   λ √MS_g / mean ≤ 1
 
     η = `rate`, λ = `decay`, the mean over all parameters. The weights return to θ₀ at the end.
+
+    The released code divides by the sum of the parameters' means instead, and takes the root of
+    the sum over the segments unless told otherwise: constants, which its λ, η and ε absorb. Search
+    them anew rather than copy its values.
     """
     parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
     roots = {name: squares[name].sqrt() for name in parameters}

@@ -73,6 +73,24 @@ def stepper(kind: str, precision: str, words: int, device: str = "cpu") -> Calla
     return step
 
 
+def alternating(steps: dict, rounds: int) -> dict:
+    """Median seconds of each step, taken in turn after two rounds to warm up."""
+    seconds = {name: [] for name in steps}
+    for number in range(rounds + 2):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            if number >= 2:
+                seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def in_a_process(function: Callable, *arguments):
+    """The function's result from a fresh process: a peak of memory is a process's."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
 def peak_memory(kind: str, precision: str, words: int, device: str, threads: int) -> float:
     """MB that a model and three training steps add to the peak of a fresh process."""
     torch.set_num_threads(threads)
@@ -87,21 +105,10 @@ def peak_memory(kind: str, precision: str, words: int, device: str, threads: int
 def language_model(words: int, rounds: int = 9, device: str | None = None) -> list[dict]:
     """One row a variant: median tokens/s of alternating steps, peak memory, ratios to the first."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    steps = {variant: stepper(*variant, words, device) for variant in VARIANTS}
-    seconds = {variant: [] for variant in VARIANTS}
-    for number in range(rounds + 2):
-        for variant, step in steps.items():
-            started = time.perf_counter()
-            step()
-            if number >= 2:  # two to warm up
-                seconds[variant].append(time.perf_counter() - started)
-    del steps
-    speed = {v: BATCH * LENGTH / statistics.median(s) for v, s in seconds.items()}
-    memory = {}
-    for variant in VARIANTS:  # a peak is a process's, so each variant gets a process
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            work = pool.submit(peak_memory, *variant, words, device, torch.get_num_threads())
-            memory[variant] = work.result()
+    seconds = alternating({v: stepper(*v, words, device) for v in VARIANTS}, rounds)
+    speed = {v: BATCH * LENGTH / s for v, s in seconds.items()}
+    threads = torch.get_num_threads()
+    memory = {v: in_a_process(peak_memory, *v, words, device, threads) for v in VARIANTS}
     base = VARIANTS[0]
     return [
         {

@@ -4,19 +4,16 @@ Each method is measured twice: alone, forward and backward from given contexts, 
 training step of an AWD-LSTM's size, plain nn.LSTMs around it.
 """
 
-import statistics
-import time
+import math
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from course_lib.experiments import results
-from course_lib.models.language_model import Activations
+from course_lib.experiments.benchmark import alternating, in_a_process
 from course_lib.output_layers import (
     AdversarialSoftmax,
     FullWords,
@@ -27,11 +24,16 @@ from course_lib.output_layers import (
     Softmax,
     SpectralWords,
 )
-from course_lib.regularizers import CosineRegularizer, ExponentialPrior, Orthogonality
+from course_lib.regularizers import (
+    Activations,
+    CosineRegularizer,
+    ExponentialPrior,
+    Orthogonality,
+)
 
 SIZE = 400  # d, and the hidden size that the output layer reads
 SHAPES = {10_000: 1400, 33_278: 5600}  # vocabulary -> positions of an AWD-LSTM's batch on it
-SIZES, BATCH, LENGTH = (400, 1150, 1150, 400), 20, 70
+SIZES, BATCH = (400, 1150, 1150, 400), 20
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
 _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
 
@@ -182,18 +184,6 @@ def _stepper(name, naive, precision, shape, whole, device="cpu"):
     return step, held
 
 
-def _alternating(steps: dict, rounds: int) -> dict[str, float]:
-    """Median seconds of each step, taken in turn."""
-    seconds = {name: [] for name in steps}
-    for number in range(rounds + 1):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            step()
-            if number:  # one to warm up
-                seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(s) for name, s in seconds.items()}
-
-
 def _memory(name, naive, precision, shape, device, threads) -> float:
     """MB at the peak of two steps beyond the parameters and one gradient for each of them."""
     torch.set_num_threads(threads)
@@ -223,31 +213,29 @@ def output_layers(
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     threads, shape = torch.get_num_threads(), (words, SHAPES[words])
+    total, nan = results.total_memory(torch.device(device)), float("nan")
     for name in dict.fromkeys(["softmax", *names]):
-        method, nan = METHODS[name], float("nan")
-        table = SHAPES[words] * method.components * words * 4 * method.copies
-        kinds = [False, True] if table < results.total_memory(torch.device(device)) / 2 else [False]
-        steps = {
-            naive: _stepper(name, naive, precision, shape, False, device)[0] for naive in kinds
-        }
-        steps["softmax"] = _stepper("softmax", False, precision, shape, False, device)[0]
-        time_of = _alternating(steps, rounds)
-        del steps
-        row = {"method": name, "ms": 1e3 * time_of[False], "naive ms": nan, "MB": nan}
-        row |= {"naive MB": nan, "step": nan}
-        if True in kinds:
-            row["naive ms"] = 1e3 * time_of[True]
+        method = METHODS[name]
+        fits = 4 * math.prod(shape) * method.components * method.copies < total / 2
+        variants = {"": (name, False)} | ({"naive ": (name, True)} if fits else {})
+        alone = alternating(
+            {
+                key: _stepper(*variant, precision, shape, False, device)[0]
+                for key, variant in (variants | {"softmax": ("softmax", False)}).items()
+            },
+            rounds,
+        )
+        row = {"method": name, "naive ms": nan, "naive MB": nan, "step": nan}
+        for key, variant in variants.items():
+            row[f"{key}ms"] = 1e3 * alone[key]
+            row[f"{key}MB"] = in_a_process(_memory, *variant, precision, shape, device, threads)
         row["of naive"] = row["ms"] / row["naive ms"]
-        row["of softmax"] = time_of[False] / time_of["softmax"]
-        for naive, key in ((False, "MB"), (True, "naive MB")):
-            if naive in kinds:  # a peak is a process's, so each gets one
-                with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                    work = pool.submit(_memory, name, naive, precision, shape, device, threads)
-                    row[key] = work.result()
+        row["of softmax"] = alone[""] / alone["softmax"]
         if whole:
-            kept = {n: _stepper(n, False, precision, shape, True, device)[0]
-                    for n in ("softmax", name)}  # fmt: skip
-            time_of = _alternating(kept, rounds)
-            row["step"] = time_of[name] / time_of["softmax"]
-            row["step ms"] = 1e3 * time_of[name]
+            steps = {
+                key: _stepper(key, False, precision, shape, True, device)[0]
+                for key in {"softmax": None, name: None}
+            }
+            seconds = alternating(steps, rounds)
+            row["step"] = seconds[name] / seconds["softmax"]
         yield row

@@ -114,11 +114,11 @@ class Experiment:
         torch.manual_seed(self.seed)
         encoder = self.encoder.build("encoder", self.size)
         read = self.words.build("words", words, self.size)
-        write = read if self.tied else self.words.build("words", words, self.size)
+        write = read if self.tied else self.words.build("words", words, encoder.output_size)
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
             if getattr(prior, "start", False) and isinstance(write, SpectralWords):
-                write.start_at(prior.values(self.size))
+                write.start_at(prior.values(write.shape[1]))
         return LanguageModel(
             read,
             encoder,
@@ -148,7 +148,8 @@ class Experiment:
             if name in plain:
                 plain[name] = Part(**plain[name])
         for name in ("objectives", "regularizers"):
-            plain[name] = tuple(Part(**p) for p in plain.get(name, ())) or getattr(cls, name)
+            if name in plain:
+                plain[name] = tuple(Part(**p) for p in plain[name])
         settings = dict(plain.get("optimisation", {}))
         _known("field of the optimisation", settings, Optimisation)
         if "schedule" in settings:

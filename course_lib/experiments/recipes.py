@@ -120,7 +120,7 @@ _rhn = add(
     optimisation=Optimisation(
         learning_rate=0.2,
         schedule=EpochDecay(rate=1 / 1.02, start=21),
-        epochs=300,
+        epochs=500,
         batch=20,
         length=35,
         sum_over_steps=True,

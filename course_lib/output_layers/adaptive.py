@@ -40,7 +40,8 @@ class AdaptiveSoftmax(OutputLayer):
     its own for each cluster, which cannot be the input embedding.)
 
     Losses other than the cross-entropy look at the whole vocabulary: their blocks of log P are
-    formed and recomputed in the backward pass, at the cost of a softmax.
+    formed and recomputed in the backward pass, at the cost of a softmax. A transform acts on the
+    words' logits, not on the clusters' entries. ValueError in training with a `gate`.
     """
 
     def __init__(
@@ -73,7 +74,8 @@ class AdaptiveSoftmax(OutputLayer):
         for c, columns in enumerate(zip(self.edges, self.edges[1:], strict=False)):
             here = ((cluster == c) & (target != IGNORE)).nonzero()[:, 0]
             objective = _Shortlist(inside=c == 0)
-            groups.append(Group((0, self.edges[1]), objective, objective, here))
+            head = (0, self.edges[1])
+            groups.append(Group(head, objective, objective, here, holds_target=c == 0))
             if c:
                 objective = CrossEntropy()
                 groups.append(Group(columns, objective, objective, here, weighted=False))
@@ -86,6 +88,9 @@ class AdaptiveSoftmax(OutputLayer):
             bias=self.bias,
             log_weights=cluster_logits.logsumexp(-1, keepdim=True),
             offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
+            transform=self.transform,
+            parameters=self.transform_parameters(),
+            gate=self.gate if self.training else None,
             groups=groups,
             reduction=reduction,
         )
@@ -100,9 +105,9 @@ class AdaptiveSoftmax(OutputLayer):
         """hidden (…, d) → log P (…, N), in nats; forms the whole table."""
         return self._table(hidden)[0]
 
-    def _table(self, hidden):
-        """log P (…, N) and the head's log Z (…)."""
-        logits, first = self.logits(hidden)[0].squeeze(-2), self.edges[1]
+    def _table(self, hidden, target=None):
+        """log P (…, N) and the head's log Z (…); with targets (n,), as in training."""
+        logits, first = self.logits(hidden, target)[0].squeeze(-2), self.edges[1]
         head = torch.cat([logits[..., :first], self.clusters(hidden).to(logits)], -1)
         log_z = head.logsumexp(-1)
         head = head - log_z.unsqueeze(-1)
@@ -116,7 +121,8 @@ class AdaptiveSoftmax(OutputLayer):
         shape, target, hidden = target.shape, target.flatten(), hidden.flatten(0, -2)
 
         def one_block(h, y, *soft):
-            view = TableBlock(*self._table(h), y, soft[0] @ soft[1].T if soft else None)
+            table = self._table(h, y if self.training else None)
+            view = TableBlock(*table, y, soft[0] @ soft[1].T if soft else None)
             return objective(view), CrossEntropy()(view).detach()
 
         losses, nlls = [], []

@@ -36,6 +36,7 @@ class Group:
     nll: Objective = CrossEntropy()  # the plain cross-entropy's share
     positions: Tensor | None = None  # their numbers; None: all
     weighted: bool = True  # whether log_weights are theirs
+    holds_target: bool = True  # or the targets lie outside: no offset belongs to these words
 
 
 def chunked_loss(
@@ -92,6 +93,8 @@ def chunked_loss(
         objective = objective or CrossEntropy()
         nll = objective if objective == CrossEntropy() else CrossEntropy()
         groups = [Group((0, len(matrix)), objective, nll)]
+    elif gate is not None:
+        raise ValueError("a gate looks at all words and cannot act on groups of them")
     walk = _Walk(groups, transform, gate, reduction, block)
     walk.dtype = _product_type(x)
     walk.differentiate = torch.is_grad_enabled() and reduction != "none"
@@ -171,11 +174,6 @@ def block_memory(name: str, shape: tuple[int, ...], dtype: torch.dtype, device) 
     return kept[name, dtype][:size].view(shape)
 
 
-def _named(name: str, dtype: torch.dtype, memory) -> Tensor:
-    shape, device = memory
-    return block_memory(name, shape, dtype, device)
-
-
 @dataclass
 class _Walk:
     """One pass over the positions, with what does not change from block to block."""
@@ -231,12 +229,14 @@ class _Walk:
         product_x = xb.reshape(m, -1).to(self.dtype)
         # In half precision the logits leave the product rounded. If nothing is done to them before
         # the softmax, which accumulates in float32, they need not be widened: half the traffic.
+        if not group.holds_target:
+            offset = None
         plain = bias is None and offset is None and self.transform is None
-        work, memory = self.dtype if plain else real, ((m, words), x.device)
-        scores = _named("scores", self.dtype, memory)
+        work = self.dtype if plain else real
+        scores = block_memory("scores", (m, words), self.dtype, x.device)
         l = torch.mm(product_x, rows.T, out=scores)  # noqa: E741 — the papers' letter
         if work != self.dtype:
-            l = _named("logits", work, memory).copy_(scores)  # noqa: E741
+            l = block_memory("logits", (m, words), work, x.device).copy_(scores)  # noqa: E741
         if bias is not None:
             l.add_(bias[columns])
         if offset is not None:
@@ -248,7 +248,7 @@ class _Walk:
                 leaves = [p.detach().requires_grad_(p.requires_grad) for p in parameters]
                 bent = self.transform(raw, *leaves)
             l = bent.detach()  # noqa: E741
-        p = torch.softmax(l, -1, out=_named("prob", work, memory))
+        p = torch.softmax(l, -1, out=block_memory("prob", (m, words), work, x.device))
         # log Z from the likeliest word, whose probability cannot underflow
         log_z = l.amax(-1).to(real) - p.amax(-1).to(real).log()
         soft_logits = soft_rows = None
@@ -272,19 +272,19 @@ class _Walk:
         losses[1, here] += nll.detach()
         if grads is not None:
             self._backward(
-                view, loss, weight[here], grads, here, columns, weighted, p, y_k,
+                group, view, loss, weight[here], grads, here, p, y_k,
                 (raw, bent, leaves) if bent is not None else None, product_x, rows,
                 p if work == self.dtype else scores, soft_x, soft_rows,
             )  # fmt: skip
 
     def _backward(
-        self, view, loss, weight, grads, here, columns, weighted, p, y_k, bent, product_x,
-        product_rows, narrow, soft_x, soft_rows,
+        self, group, view, loss, weight, grads, here, p, y_k, bent, product_x, product_rows,
+        narrow, soft_x, soft_rows,
     ):  # fmt: skip
         """Turn the probabilities `p` (m, N) into the logits' gradient and pass it on."""
         g_x, g_matrix, g_bias, g_log_weights, g_offset, g_soft_x, g_soft, *g_parameters = grads
         b, components = view.log_z.shape
-        m, words = p.shape
+        (m, words), columns = p.shape, slice(*group.columns)
         leaves = [view.log_z, view.target_logit, view.log_weights]
         wanted = ("mean_logit", "logits", "soft_logits")
         asked = {name: view.used(name) for name in wanted if view.used(name) is not None}
@@ -314,9 +314,9 @@ class _Walk:
             w = torch.ones_like(w) if free else w
             for total, g in zip([g for g in g_parameters if g is not None], g_leaves, strict=True):
                 total.add_(g)
-        if g_log_weights is not None and weighted:
+        if g_log_weights is not None and group.weighted:
             g_log_weights[here] += s_w * weight[:, None]
-        if g_offset is not None:
+        if g_offset is not None and group.holds_target:
             g_offset[here] += (gradient.gather(1, y_k[:, None]) * w).view(b, components)
         # The positions' weights go to the small side of each product: the gradient of the logits
         # stays in [-1, 1], where half precision has most of its numbers.
@@ -329,12 +329,11 @@ class _Walk:
             gradient = self.gate(gradient, y_k)
             small = gradient.to(product_rows.dtype)
         if g_matrix is not None:
-            weighted = (product_x * w).to(small.dtype)
-            rows = g_matrix[columns]
+            small_x, rows = (product_x * w).to(small.dtype), g_matrix[columns]
             if rows.dtype == small.dtype:
-                rows.addmm_(small.T, weighted)
+                rows.addmm_(small.T, small_x)
             else:
-                rows.add_(small.T @ weighted)
+                rows.add_(small.T @ small_x)
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:

@@ -86,11 +86,18 @@ class OutputLayer(nn.Module):
         )
         return (loss.view(shape), nll.view(shape)) if reduction == "none" else (loss, nll)
 
-    def logits(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        """hidden (…, h) → logits (…, K, N), log-weights (…, K) or None."""
+    def logits(self, hidden: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """hidden (…, h) → logits (…, K, N), log-weights (…, K) or None.
+
+        Given the targets (…) of hidden (n, h), with what training adds to their logits.
+        """
         contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)
         logits = x @ matrix.T if self.bias is None else x @ matrix.T + self.bias
+        offset = None if target is None else self.target_offset(contexts, target)
+        if offset is not None:
+            at = target[:, None, None].expand(*offset.shape, 1)
+            logits = logits.scatter_add(-1, at, offset.unsqueeze(-1).to(logits))
         if self.transform is not None:
             logits = self.transform(logits, *self.transform_parameters())
         return logits, log_weights

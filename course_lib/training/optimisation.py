@@ -86,10 +86,10 @@ class Optimisation:
     """Every setting of a training run; CourseError when one is out of range.
 
     groups: other settings for the parameters whose names begin so, the longest prefix deciding:
-    {"words.": {"optimizer": "muon", "learning_rate": 0.02}, "output_layer.slopes": {…}}. A group
-    may set optimizer, learning_rate, weight_decay and the options of its optimiser, by default
-    those below or, for Muon, PyTorch's; the schedule multiplies every group's own learning rate.
-    A tied matrix has one name, that of the matrix which reads.
+    {"words.": {"optimizer": "muon", "learning_rate": 0.02}, "output_layer.free_slopes": {…}}. A
+    group may set optimizer, learning_rate, weight_decay and the options of its optimiser, by
+    default those below or, for Muon, PyTorch's; the schedule multiplies every group's own learning
+    rate. A tied matrix has one name, that of the matrix which reads.
     """
 
     optimizer: str = "sgd"
@@ -117,6 +117,9 @@ class Optimisation:
             raise unknown("precision", self.precision, PRECISIONS)
         for name in ("epochs", "batch", "length", "evaluation_batch"):
             _positive(name, getattr(self, name))
+        for name in ("average_from", "average_after"):
+            if getattr(self, name) is not None:
+                _positive(name, getattr(self, name))
         groups = {prefix: _tupled(group) for prefix, group in self.groups.items()}
         object.__setattr__(self, "groups", groups)  # tuples where JSON has lists
         for group in ({}, *groups.values()):
