@@ -8,6 +8,10 @@ class CourseError(Exception):
     """Something the reader can mend. The command line prints it without a traceback (exit 2)."""
 
 
+class Paused(CourseError):
+    """A run that stopped at its deadline, with a checkpoint from which it goes on."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> CourseError:
     """The error for a name that does not exist, listing near matches, else what exists."""
     known = sorted(known)

@@ -21,6 +21,7 @@ from cycler import cycler
 from IPython.display import display
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 from PIL import Image
 
 from course_lib.errors import CourseError
@@ -108,8 +109,15 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if "x" in log:
         ax.set_xscale("log")
+    elif all(float(x).is_integer() for line in ax.lines for x in line.get_xdata()):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # no half epochs
     if "y" in log:
         ax.set_yscale("log")
+        low, high = ax.get_ylim()
+        if high < 10 * low:  # no power of ten to label: plain numbers between
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            ax.yaxis.set_minor_formatter(NullFormatter())
     if own and len(series) > 3:
         ax.figure.legend(loc="outside lower center", ncols=2)
     elif len(series) > 1:

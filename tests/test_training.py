@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from course_lib import data, experiments
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.experiments import part
 from course_lib.training import (
@@ -37,6 +37,7 @@ from course_lib.training.checkpoint import (
     write_json,
 )
 from course_lib.training.loop import difference, fit
+from course_lib.training.tasks import Columns
 
 
 @pytest.fixture
@@ -122,7 +123,13 @@ def test_one_sgd_step_is_the_formula(experiment, tmp_path):
     norm = torch.stack([p.grad.norm() for p in other.parameters()]).norm()
     assert norm > 0.3
     epochs = fit(
-        model, corpus, o, Accelerator(cpu=True), folder=tmp_path, identity={}, progress=False
+        model,
+        Columns(corpus, o),
+        o,
+        Accelerator(cpu=True),
+        folder=tmp_path,
+        identity={},
+        progress=False,
     )
     for (name, ours), before in zip(model.named_parameters(), other.parameters(), strict=True):
         rate = 0.8 * (0.02 if name.startswith("words.") else 0.5)
@@ -221,8 +228,8 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
 
     model = experiment.build(len(corpus))
     epochs = fit(
-        model, corpus, experiment.optimisation, Accelerator(cpu=True), folder=tmp_path,
-        identity={}, callback=callback, progress=False,
+        model, Columns(corpus, experiment.optimisation), experiment.optimisation,
+        Accelerator(cpu=True), folder=tmp_path, identity={}, callback=callback, progress=False,
     )  # fmt: skip
     averaged = [e["averaged"] for e in epochs]
     begun = averaged.index(True)
@@ -255,6 +262,115 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
 def test_the_non_monotone_trigger():
     assert not stalled([9, 8, 7, 6, 5], 2) and not stalled([9, 8, 10], 2)
     assert stalled([9, 8, 8.5, 8.4, 9.5], 2) and not stalled([9, 8, 8.5, 8.4, 7.9], 2)
+
+
+def trained(experiment, folder, **options):
+    """(model, figures) of a run by `fit` alone."""
+    corpus, o = experiment.load_corpus(), experiment.optimisation
+    model = experiment.build(len(corpus))
+    epochs = fit(
+        model, Columns(corpus, o), o, Accelerator(cpu=True), folder=folder, identity={},
+        progress=False, **options,
+    )  # fmt: skip
+    return model, epochs
+
+
+def test_a_batch_in_parts_is_the_same_update(experiment, tmp_path):
+    """Columns read one part after the other, each with its own state: the gradients add up."""
+    experiment = experiment.change(
+        encoder={"dropout": 0.0},
+        optimisation={"batch": 6, "optimizer": "sgd", "learning_rate": 3.0, "sum_over_steps": True},
+    )
+    whole, figures = trained(experiment, tmp_path / "1")
+    parts = experiment.change(optimisation={"accumulate": 3})
+    model, other = trained(parts, tmp_path / "3")
+    for a, b in zip(whole.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    for key in ("train_perplexity", "valid_perplexity"):
+        assert figures[-1][key] == pytest.approx(other[-1][key], rel=1e-4)
+    assert figures[-1]["tokens"] == other[-1]["tokens"]
+    with pytest.raises(CourseError, match="batch of 6 does not divide by 1 processes × 4 parts"):
+        trained(experiment.change(optimisation={"accumulate": 4}), tmp_path / "4")
+
+
+def test_a_run_of_so_many_steps(experiment, tmp_path):
+    """It ends within an epoch, validated, and its schedule runs over the steps."""
+    experiment = experiment.change(optimisation={"epochs": 9, "max_steps": 75})
+    seen = []
+    _, epochs = trained(experiment, tmp_path, callback=lambda step, model: seen.append(step))
+    assert seen[-1] == 75 and len(epochs) == 2
+    assert epochs[-1]["learning_rate"] < 0.05 * 0.01  # OneCycle is at its end
+    assert epochs[-1]["tokens"] < epochs[0]["tokens"]
+    _, again = trained(experiment, tmp_path)  # finished: nothing is done
+    assert again == epochs
+
+
+def test_patience_ends_a_run(experiment, tmp_path):
+    """At the first epoch worse than the best of those before the last `patience`."""
+    settings = {"optimizer": "sgd", "learning_rate": 9.0, "schedule": Constant(), "epochs": 40}
+    experiment = experiment.change(optimisation=settings | {"patience": 2, "clip": None})
+    _, epochs = trained(experiment, tmp_path)
+    history = [e["valid_perplexity"] for e in epochs]
+    assert 3 <= len(epochs) < 40 and stalled(history, 2)
+    assert not any(stalled(history[:n], 2) for n in range(1, len(history)))
+    assert trained(experiment, tmp_path)[1] == epochs
+
+
+def test_the_mean_of_the_last_epochs(experiment, tmp_path):
+    ends, rows = [], 0
+
+    def callback(step, model):
+        ends.append([p.detach().clone() for p in model.parameters()])
+
+    experiment = experiment.change(optimisation={"epochs": 5, "average_last": 2})
+    _, epochs = trained(experiment, tmp_path, callback=callback)
+    assert [e["averaged"] for e in epochs] == [False] * 3 + [True] * 2
+    last, _ = load_checkpoint(tmp_path / "last.safetensors")
+    model = experiment.build(len(experiment.load_corpus()))
+    progress = load_checkpoint(tmp_path / "last.safetensors")[1]
+    assert progress["averaged_steps"] == 2
+    final = ends[-1]
+    names = [name for name, _ in model.named_parameters()]
+    fourth = [2 * last[f"average.{n}"] - w for n, w in zip(names, final, strict=True)]
+    # some step of the run has the weights of the fourth epoch's end
+    distances = [sum((a - b).abs().max() for a, b in zip(fourth, e, strict=True)) for e in ends]
+    rows = min(range(len(ends)), key=distances.__getitem__)
+    assert distances[rows] < 1e-5 and 0.7 * len(ends) < rows < 0.9 * len(ends)
+    with pytest.raises(CourseError, match="one rule, not by average_from and average_last"):
+        Optimisation(average_last=2, average_from=1)
+    with pytest.raises(CourseError, match="end the run by epochs"):
+        Optimisation(average_last=2, max_steps=10)
+
+
+def test_no_epochs_keep_the_weights(experiment, tmp_path):
+    """For a recipe that only evaluates what another has trained."""
+    result = experiments.run(
+        experiment.change(optimisation={"epochs": 0}), tmp_path, progress=False
+    )
+    fresh = experiment.build(len(result.corpus))
+    for a, b in zip(fresh.parameters(), result.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert result.epochs == [] and result.metrics["best_epoch"] == 0
+    assert result.metrics["test_perplexity"] == pytest.approx(40, rel=0.3)
+
+
+@pytest.mark.parametrize("changes", ["groups", "averaged"])
+def test_a_run_paused_at_its_deadline_goes_on_to_the_same_bits(experiment, tmp_path, changes):
+    experiment = experiment.change(optimisation=OPTIMISATIONS[changes])
+    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    pauses = 0
+    while True:
+        try:
+            result = experiments.run(
+                experiment, tmp_path / "cut", progress=False, deadline=time.time() + 0.1
+            )
+            break
+        except Paused as pause:
+            assert "deadline" in str(pause) and not (tmp_path / "cut" / "result.json").exists()
+            pauses += 1
+    assert pauses >= 2 and figures(result.epochs) == figures(whole.epochs)
+    a, b = (load_file(tmp_path / f / "last.safetensors") for f in ("whole", "cut"))
+    assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
 class Restless(nn.Module):
@@ -291,7 +407,8 @@ def test_modules_are_called_around_each_step_and_after_a_restart(experiment, tmp
         accelerator = Accelerator(cpu=True)
         torch.manual_seed(1)
         try:
-            fit(model, corpus, o, accelerator, folder=folder, callback=callback, **arguments)
+            task = Columns(corpus, o)
+            fit(model, task, o, accelerator, folder=folder, callback=callback, **arguments)
         except Interrupted:
             pass
         return model

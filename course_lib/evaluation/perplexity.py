@@ -1,34 +1,61 @@
 """Perplexity exactly as published figures mean it."""
 
 import math
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from course_lib.data.batches import columns
+from course_lib.errors import CourseError
 from course_lib.models.state import detach
 
 
+@contextmanager
+def evaluating(model, memory: int | None = None, clamp: int | None = None):
+    """The model in evaluation mode, within the `with` block.
+
+    memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was
+    trained with (Dai et al. 2019, section 4.1); None keeps its own. CourseError for other encoders.
+    """
+    was_training, encoder = model.training, model.encoder
+    if memory is not None or clamp is not None:
+        if not hasattr(encoder, "with_memory"):
+            raise CourseError(f"{type(encoder).__name__} has no memory to lengthen or to clamp")
+        model.encoder = encoder.with_memory(encoder.memory if memory is None else memory, clamp)
+    model.eval()
+    try:
+        yield model
+    finally:
+        model.encoder = encoder
+        model.train(was_training)
+
+
 @torch.no_grad()
-def perplexity(model, tokens: Tensor, eos: int, batch: int = 1, length: int = 512) -> float:
+def perplexity(
+    model,
+    tokens: Tensor,
+    eos: int,
+    batch: int = 1,
+    length: int = 512,
+    memory: int | None = None,
+    clamp: int | None = None,
+) -> float:
     """exp(mean −log P) over every token of a split (L,), in float32, state carried.
 
     The first token is predicted from `<eos>`. At batch 1 all L tokens count, and for an LSTM the
     value does not depend on `length`, the segment processed at once. Larger batches cut the split
-    into contiguous columns: quicker, for monitoring. The model is left in the mode it was in.
+    into contiguous columns: quicker, for monitoring. memory, clamp: as `evaluating` takes them.
+    The model is left in the mode it was in.
     """
     device = next(model.parameters()).device
     text = columns(torch.cat([tokens.new_tensor([eos]), tokens]), batch).to(device)
-    was_training, state = model.training, None
-    model.eval()
-    total, count = torch.zeros((), dtype=torch.float64, device=device), 0
-    try:
+    state, total, count = None, torch.zeros((), dtype=torch.float64, device=device), 0
+    with evaluating(model, memory, clamp):
         for start in range(0, len(text) - 1, length):
             target = text[start + 1 : start + 1 + length]
             step = model(text[start : start + len(target)], state, target)
             state = detach(step.state)
             total += step.nll.double() * target.numel()
             count += target.numel()
-    finally:
-        model.train(was_training)
     return math.exp(total.item() / count)

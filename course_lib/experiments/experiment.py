@@ -8,6 +8,7 @@ import torch
 
 from course_lib import data
 from course_lib.errors import CourseError, unknown
+from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.models import (
     AWDLSTM,
     QRNN,
@@ -38,7 +39,11 @@ KINDS = {
     "objective": (CrossEntropy, LabelSmoothing, ZLoss, AugmentedLoss),
     "regularizer": tuple(REGULARIZERS.values()),
     "schedule": tuple(SCHEDULES.values()),
+    "adaptation": (ContinuousCache, DynamicEvaluation),
 }
+
+
+STARTS = ("last", "best")
 
 
 @dataclass(frozen=True)
@@ -95,10 +100,18 @@ class Experiment:
     reading: Part = Part("Reading")  # row dropout and noise of the input
     output_dropout: float = 0.0  # of the encoder's output, one mask a sequence
     optimisation: Optimisation = field(default_factory=Optimisation)
-    start_from: str | None = None  # the recipe whose final weights this one begins with
+    start_from: str | None = None  # the recipe whose weights this one begins with
+    start_weights: str = "last"  # or those of its "best" epoch
+    adaptation: Part | None = None  # at test time, in place of the plain evaluation
+    decoding: Part | None = None  # of a translator, for BLEU
     source: str = ""  # paper, table and row it stands for
     profile: str = "full"
     seed: int = 1
+    variant: str = ""  # in what it differs from its recipe; names its folder
+
+    def __post_init__(self):
+        if self.start_weights not in STARTS:
+            raise unknown("start_weights", self.start_weights, STARTS)
 
     def load_corpus(self) -> data.Corpus:
         """The corpus; options `half` and `small` take a part of it."""
@@ -144,8 +157,8 @@ class Experiment:
         """The inverse of `to_dict`; CourseError for a field that does not exist."""
         plain = dict(plain)
         _known("field of an experiment", plain, cls)
-        for name in ("corpus", "encoder", "words", "output_layer", "reading"):
-            if name in plain:
+        for name in ("corpus", "encoder", "words", "output_layer", "reading", *_OPTIONAL):
+            if plain.get(name) is not None:
                 plain[name] = Part(**plain[name])
         for name in ("objectives", "regularizers"):
             if name in plain:
@@ -173,6 +186,9 @@ class Experiment:
                     _known(f"field of the {name}", value, type(current))
                     changes[name] = replace(current, **value)
         return replace(self, **changes)
+
+
+_OPTIONAL = ("adaptation", "decoding")
 
 
 def _known(kind: str, names: dict, cls: type) -> None:

@@ -21,7 +21,9 @@ PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
 
 def run_folder(experiment: Experiment) -> Path:
     """Where a run keeps its checkpoints and its result; ignored by git."""
-    return folders.home() / "runs" / experiment.name / f"{experiment.profile}-seed{experiment.seed}"
+    e = experiment
+    last = f"{e.profile}-seed{e.seed}" + f"-{e.variant}" * bool(e.variant)
+    return folders.home() / "runs" / e.name / last
 
 
 def kept() -> Path:

@@ -19,6 +19,7 @@ from course_lib.experiments.recipes import profile, recipes
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
 from course_lib.training.loop import fit
+from course_lib.training.tasks import Columns
 
 
 @dataclass
@@ -42,13 +43,14 @@ def run(
     progress: bool = True,
     device: str = "auto",
     checkpoint_seconds: float = 60.0,
+    deadline: float | None = None,
 ) -> Result:
     """Train an experiment, or go on with one that was interrupted, and evaluate its best epoch.
 
     Device, number of processes and their ranks come from accelerate (`accelerate launch`,
     `torchrun`, or none); `device="cpu"` keeps a GPU out of it. Final figures: validation and test
     perplexity at batch 1. The folder (default: runs/<recipe>/<profile>-seed<n>) then holds
-    result.json, best.safetensors and last.safetensors.
+    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()).
     """
     started = time.perf_counter()
     accelerator = Accelerator(cpu=device == "cpu")
@@ -60,10 +62,11 @@ def run(
         _start_from(model, experiment)
     identity = {"experiment": experiment.to_dict(), "corpus": corpus.sha256}
     optimisation = experiment.optimisation
+    task = Columns(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     epochs = fit(
-        model, corpus, optimisation, accelerator, folder=folder, identity=identity,
+        model, task, optimisation, accelerator, folder=folder, identity=identity,
         seed=experiment.seed, callback=callback, progress=progress,
-        checkpoint_seconds=checkpoint_seconds,
+        checkpoint_seconds=checkpoint_seconds, deadline=deadline,
     )  # fmt: skip
     accelerator.wait_for_everyone()
     tensors, head = read_checkpoint(folder / "best.safetensors")
@@ -74,12 +77,10 @@ def run(
         return Result(
             model, corpus, experiment, folder, epochs, done["metrics"], done["provenance"]
         )
-    settings = {"eos": corpus.eos, "length": optimisation.evaluation_length}
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
-        "valid_perplexity": perplexity(model, corpus.valid, **settings),
-        "test_perplexity": perplexity(model, corpus.test, **settings),
+        **final_figures(model, corpus, experiment, progress),
     }
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
@@ -89,6 +90,24 @@ def run(
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source)
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
+
+
+def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:
+    """Perplexity at batch 1 of the validation and test split; with an `adaptation`, as it gives."""
+    o = experiment.optimisation
+    if experiment.adaptation is not None:
+        adapt = experiment.adaptation.build("adaptation")
+        return adapt(model, corpus, length=o.evaluation_length, progress=progress)
+    settings = {
+        "eos": corpus.eos,
+        "length": o.evaluation_length,
+        "memory": o.evaluation_memory,
+        "clamp": o.evaluation_clamp,
+    }
+    return {
+        "valid_perplexity": perplexity(model, corpus.valid, **settings),
+        "test_perplexity": perplexity(model, corpus.test, **settings),
+    }
 
 
 def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
@@ -117,19 +136,18 @@ def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
 
 
 def _start_from(model: nn.Module, experiment: Experiment) -> None:
-    """Begin with the final weights of an earlier recipe at the same profile and seed."""
+    """Begin with the last or best weights of an earlier recipe at the same profile and seed."""
     earlier = profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
-    path = results.run_folder(earlier) / "last.safetensors"
-    if not path.exists():
+    folder = results.run_folder(earlier)
+    if not (folder / "result.json").exists():
+        begun = (folder / "last.safetensors").exists()
         raise CourseError(
-            f"{experiment.name} starts from the final weights of {earlier.name}; first run: "
-            f"python -m course_lib train {earlier.name} --profile {experiment.profile} "
-            f"--seed {experiment.seed}"
+            f"{experiment.name} starts from the weights of {earlier.name}, which "
+            f"{'has not finished' if begun else 'is not trained'}; first run: python -m course_lib "
+            f"train {earlier.name} --profile {experiment.profile} --seed {experiment.seed}"
         )
-    tensors, head = read_checkpoint(path)
-    if head["epoch"] < earlier.optimisation.epochs:
-        raise CourseError(f"{earlier.name} is only at epoch {head['epoch']}; let it finish first")
-    restore(model, tensors, str(path))
+    path = folder / f"{experiment.start_weights}.safetensors"
+    restore(model, read_checkpoint(path)[0], str(path))
 
 
 def launch(experiment: Experiment, processes: int | None = None, **options) -> Result:

@@ -1,4 +1,4 @@
-"""The training loop: epochs of truncated backpropagation, validated, checkpointed, resumable."""
+"""The training loop: epochs of updates, validated, checkpointed, resumable."""
 
 import math
 import time
@@ -11,9 +11,7 @@ from accelerate import Accelerator
 from torch import nn
 from tqdm import tqdm  # not its widget, which a static page cannot show
 
-from course_lib import data
-from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import perplexity
+from course_lib.errors import CourseError, Paused
 from course_lib.models import state as states
 from course_lib.training.averaging import WeightAverage, stalled
 from course_lib.training.checkpoint import (
@@ -23,13 +21,14 @@ from course_lib.training.checkpoint import (
     save_checkpoint,
 )
 from course_lib.training.optimisation import PRECISIONS, Optimisation
+from course_lib.training.tasks import Task, Update
 
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
 
 
 def fit(
     model: nn.Module,
-    corpus,
+    task: Task,
     optimisation: Optimisation,
     accelerator: Accelerator,
     *,
@@ -39,6 +38,7 @@ def fit(
     callback: Callable[[int, nn.Module], None] | None = None,
     progress: bool = True,
     checkpoint_seconds: float = 60.0,
+    deadline: float | None = None,
 ) -> list[dict]:
     """Train `model` in place and return one row of figures an epoch.
 
@@ -46,27 +46,31 @@ def fit(
     bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
     perplexity). `identity` is stored in both; a checkpoint of another identity is refused.
     `callback(step, model)` sees step 0 before training and every step after it.
-    CourseError when the loss is no longer finite: the last good checkpoint stays.
+    CourseError when the loss is no longer finite: the last good checkpoint stays. After
+    `deadline`, in seconds as time.time() counts, it saves and raises `Paused`: within the epoch
+    where it is alone, at its end with several processes.
 
     A module of the model that has `anneal(progress)` is called with the share of the run done, in
     [0, 1), before every step (noise that fades out), one that has `after_step()` after every step
     (a word matrix that is centred again); both without gradients.
     """
-    run = _Run(model, corpus, optimisation, accelerator, Path(folder), identity, seed)
+    run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
     run.callback, run.checkpoint_seconds = callback, checkpoint_seconds
+    run.deadline = math.inf if deadline is None else deadline
     run.resume()
+    if optimisation.epochs == 0:
+        run.keep_best(epoch=0)
     with tqdm(
-        total=optimisation.epochs * run.rows,
-        initial=run.epoch * run.rows + run.row,
+        total=optimisation.max_steps or optimisation.epochs * run.rows,
+        initial=run.step if optimisation.max_steps else run.epoch * run.rows + run.row,
         disable=not (progress and accelerator.is_main_process),
-        unit="row",
         desc=f"epoch {run.epoch + 1}/{optimisation.epochs}",
         bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining} {postfix}",
         mininterval=1.0,
     ) as bar:
         if callback and run.step == 0:
             callback(0, run.bare)
-        while run.epoch < optimisation.epochs:
+        while not run.finished():
             run.one_epoch(bar)
     return run.epochs
 
@@ -74,17 +78,10 @@ def fit(
 class _Run:
     """The mutable middle of a training run; all of it goes into a checkpoint."""
 
-    def __init__(self, model, corpus, optimisation, accelerator, folder, identity, seed):
-        self.corpus, self.optimisation, self.accelerator = corpus, optimisation, accelerator
+    def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
+        self.task, self.optimisation, self.accelerator = task, optimisation, accelerator
         self.folder, self.identity, self.seed = folder, identity, seed
-        workers = accelerator.num_processes
-        if optimisation.batch % workers:
-            raise CourseError(
-                f"a batch of {optimisation.batch} does not divide by {workers} processes"
-            )
-        where = f"the train split of {corpus.name}"
-        self.columns = data.columns(corpus.train, optimisation.batch, where)
-        self.rows = len(self.columns) - 1
+        self.rows = task.rows
         self.bare = model.to(accelerator.device)
         self.bare_optimizer = optimisation.build(model.named_parameters())
         self.model, self.optimizer = accelerator.prepare(model, self.bare_optimizer)
@@ -92,82 +89,105 @@ class _Run:
         self.before_step = [m.anneal for m in modules if hasattr(m, "anneal")]
         self.after_step = [m.after_step for m in modules if hasattr(m, "after_step")]
         self.step = self.epoch = self.row = 0  # steps done, epochs done, rows done in this epoch
-        self.carried, self.nll, self.tokens = None, 0.0, 0  # state and sums of this epoch
+        self.carried = (None,) * optimisation.accumulate  # the state of each part of a batch
+        self.nll, self.tokens = 0.0, 0  # sums of this epoch, over all processes
         self.seconds, self.epochs, self.best = 0.0, [], math.inf
         self.average = None  # the mean of the weights, once it has begun
         torch.manual_seed(seed + accelerator.process_index)
 
     # One epoch ------------------------------------------------------------------------------
 
+    def finished(self) -> bool:
+        """Whether every epoch or step is done, or `patience` is at its end."""
+        o = self.optimisation
+        history = [e["valid_perplexity"] for e in self.epochs]
+        return (
+            self.epoch >= o.epochs
+            or (o.max_steps is not None and self.step >= o.max_steps)
+            or (o.patience is not None and stalled(history, o.patience))
+        )
+
     def one_epoch(self, bar) -> None:
         """From wherever the epoch stands to its end, its validation and its checkpoint."""
-        o, index, workers = (
-            self.optimisation,
-            self.accelerator.process_index,
-            self.accelerator.num_processes,
-        )
+        o, workers = self.optimisation, self.accelerator.num_processes
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        columns = self.columns
-        if o.partial_shuffle:
-            columns = data.partial_shuffle(columns, generator)
-        share = o.batch // workers
-        columns = columns[:, index * share : (index + 1) * share].to(self.accelerator.device)
         bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
         self.model.train()
         if self.average is None and self.epoch + 1 == o.average_from:
             self.average = WeightAverage(self.bare)
         window, started, saved, skipped = [], time.perf_counter(), time.perf_counter(), 0
-        for tokens, target in data.batches(columns, o.length, generator, o.random_length):
+        for update in self.task.updates(generator):
             if skipped < self.row:  # done before the run was interrupted
-                skipped += len(target)
+                skipped += update.rows
                 continue
-            window.append((self.one_step(tokens, target), target.numel()))
-            skipped = self.row = self.row + len(target)
-            due = time.perf_counter() - saved > self.checkpoint_seconds
-            if len(window) == WINDOW or due or self.row == self.rows:
+            window.append((self.one_step(update), update.tokens))
+            skipped = self.row = self.row + update.rows
+            last = self.row == self.rows or self.step == o.max_steps
+            late = time.time() > self.deadline and workers == 1
+            due = late or time.perf_counter() - saved > self.checkpoint_seconds
+            if len(window) == WINDOW or due or last:
                 self.look(window)
                 passed = time.perf_counter() - started
                 self.seconds, started = self.seconds + passed, time.perf_counter()
-                speed = workers * self.tokens / max(self.seconds, 1e-9)
+                speed = self.tokens / max(self.seconds, 1e-9)
                 perplexity_now = math.exp(min(self.nll / self.tokens, 700))
                 bar.set_postfix_str(f"perplexity {perplexity_now:.1f}, {speed:,.0f} tokens/s")
-            if due and workers == 1 and self.row < self.rows:
+            if due and workers == 1 and not last:
                 self.save()
                 saved = time.perf_counter()
-            bar.update(len(target))
+            bar.update(1 if o.max_steps else update.rows)
             if self.callback:
                 self.callback(self.step, self.bare)
+            if late and not last:
+                raise Paused(f"paused at its deadline in epoch {self.epoch + 1}; run it again")
+            if last:
+                break
         self.finish_epoch()
+        late = torch.tensor(float(time.time() > self.deadline), device=self.accelerator.device)
+        if self.accelerator.reduce(late, "sum") and not self.finished():
+            raise Paused(f"paused at its deadline after epoch {self.epoch}; run it again")
 
-    def one_step(self, tokens, target) -> torch.Tensor:
+    def one_step(self, update: Update) -> torch.Tensor:
         """One update; returns the cross-entropy in nats a token, still on the device."""
-        o = self.optimisation
+        o, accelerator = self.optimisation, self.accelerator
+        done, share = self.progress(0), self.progress(update.rows)
         self.step += 1
-        done = (self.epoch + self.row / self.rows) / o.epochs
-        share = (self.epoch + (self.row + len(target)) / self.rows) / o.epochs
         with torch.no_grad():
             for anneal in self.before_step:
                 anneal(done)
-        factor = o.factor(share, self.epoch + 1, self.step, len(target))
+        factor = o.factor(share, self.epoch + 1, self.step, update.steps)
         for group in self.bare_optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
         self.rate = o.learning_rate * factor
-        device = self.accelerator.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=PRECISIONS[o.precision] == "bf16"):
-            step = self.model(tokens, self.carried, target)
-        self.carried = states.detach(step.state)
-        loss = step.loss * len(target) if o.sum_over_steps else step.loss
-        self.accelerator.backward(loss)
+        device, bf16 = accelerator.device, PRECISIONS[o.precision] == "bf16"
+        total, carried, last = 0.0, [], len(update.parts) - 1
+        for i, (part, state) in enumerate(zip(update.parts, self.carried, strict=False)):
+            inputs, target = (x.to(device) for x in part.inputs), part.target.to(device)
+            apart = accelerator.no_sync(self.model) if i < last else nullcontext()
+            with apart:
+                with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                    step = self.model(*inputs, state=state, target=target)
+                carried.append(states.detach(step.state))
+                scale = part.weight * (update.steps if o.sum_over_steps else 1)
+                accelerator.backward(step.loss * scale)
+            total = total + step.nll * part.weight
+        self.carried = tuple(carried)
         if o.clip:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
+            accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
         self.optimizer.step()
         with torch.no_grad():
             for after_step in self.after_step:
                 after_step()
-        if self.average:
+        if self.average and o.average_last is None:
             self.average.update()
         self.optimizer.zero_grad()
-        return step.nll
+        return total
+
+    def progress(self, rows: int) -> float:
+        """The share of the run that is done `rows` further on: of its steps, else of its rows."""
+        if self.optimisation.max_steps is not None:
+            return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
+        return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
 
     def look(self, window) -> None:
         """Add a window of losses to the epoch's sum; stop at the first that is not finite."""
@@ -190,9 +210,11 @@ class _Run:
     def finish_epoch(self) -> None:
         """Validate, note the figures, keep the best weights."""
         o, started = self.optimisation, time.perf_counter()
-        args = self.corpus.valid, self.corpus.eos, o.evaluation_batch, o.evaluation_length
+        if o.average_last is not None and self.epoch >= o.epochs - o.average_last:
+            self.average = self.average or WeightAverage(self.bare)
+            self.average.update()
         with self.average.in_place() if self.average else nullcontext():
-            valid = perplexity(self.bare, *args)
+            valid = self.task.validate(self.bare)
         if not math.isfinite(valid):
             raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
         self.epochs.append(
@@ -202,25 +224,30 @@ class _Run:
                 "valid_perplexity": valid,
                 "learning_rate": self.rate,
                 "averaged": self.average is not None,
-                "tokens": self.tokens * self.accelerator.num_processes,
+                "tokens": self.tokens,
                 "seconds": round(self.seconds, 3),
                 "validation_seconds": round(time.perf_counter() - started, 3),
             }
         )
-        self.epoch, self.row, self.carried = self.epoch + 1, 0, None
+        self.epoch, self.row = self.epoch + 1, 0
+        self.carried = (None,) * o.accumulate
         self.nll, self.tokens, self.seconds = 0.0, 0, 0.0
         if valid < self.best:
             self.best = valid
-            if self.accelerator.is_main_process:
-                average = self.average.mean if self.average else {}
-                weights = parameters_of(self.bare) | average
-                weights = {f"model.{k}": v for k, v in weights.items()}
-                head = {"identity": self.identity, "epoch": self.epoch, "valid_perplexity": valid}
-                save_checkpoint(self.folder / "best.safetensors", weights, head)
+            self.keep_best(self.epoch)
         history = [e["valid_perplexity"] for e in self.epochs]
         if not self.average and o.average_after is not None and stalled(history, o.average_after):
             self.average = WeightAverage(self.bare)
         self.save()
+
+    def keep_best(self, epoch: int) -> None:
+        """The weights as validated, as best.safetensors."""
+        if self.accelerator.is_main_process:
+            average = self.average.mean if self.average else {}
+            weights = parameters_of(self.bare) | average
+            weights = {f"model.{k}": v for k, v in weights.items()}
+            head = {"identity": self.identity, "epoch": epoch}
+            save_checkpoint(self.folder / "best.safetensors", weights, head)
 
     # Checkpoints ----------------------------------------------------------------------------
 
@@ -268,7 +295,8 @@ class _Run:
             mean = {k.removeprefix(prefix): v.to(device) for k, v in tensors.items()
                     if k.startswith(prefix)}  # fmt: skip
             self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
-        self.carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
+        carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
+        self.carried = carried or self.carried
         for name in ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs"):
             setattr(self, name, head[name])
         self.best = min((e["valid_perplexity"] for e in self.epochs), default=math.inf)

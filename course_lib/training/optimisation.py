@@ -78,6 +78,9 @@ OPTIONS = {  # what a group of each may set beside its optimizer, learning rate 
     "coupled-adam": ("betas", "eps"),
     "muon": ("momentum", "nesterov", "ns_steps", "adjust_lr_fn"),
 }
+_AVERAGES = ("average_from", "average_after", "average_last")
+_COUNTS = (*_AVERAGES, "max_steps", "patience", "batch", "max_tokens", "accumulate", "length")
+_COUNTS += ("evaluation_batch", "evaluation_length")
 PRECISIONS = {"fp32": "no", "bf16": "bf16"}  # the course's names -> accelerate's
 
 
@@ -95,8 +98,12 @@ class Optimisation:
     optimizer: str = "sgd"
     learning_rate: float = 1.0
     schedule: object = field(default_factory=Constant)
-    epochs: int = 40
+    epochs: int = 40  # 0 takes the weights it starts from as they are
+    max_steps: int | None = None  # ends within an epoch; schedules then run over these steps
+    patience: int | None = None  # or ends at an epoch above the best of those before so many last
     batch: int = 20  # columns, over all processes
+    max_tokens: int = 4096  # of a batch of sentence pairs, over all processes and parts
+    accumulate: int = 1  # parts of a batch whose gradients are added before the step
     length: int = 35  # steps of truncated backpropagation
     random_length: bool = False  # the rule of AWD-LSTM; the learning rate follows the drawn length
     partial_shuffle: bool = False
@@ -104,6 +111,7 @@ class Optimisation:
     clip: float | None = None  # global norm of the gradient
     average_from: int | None = None  # epoch from whose start weights are averaged (ET-ASGD)
     average_after: int | None = None  # or epochs without a new best before it begins (NT-ASGD)
+    average_last: int | None = None  # or the weights at the end of so many last epochs
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
@@ -111,15 +119,22 @@ class Optimisation:
     precision: str = "fp32"
     evaluation_batch: int = 10  # while training; final figures are at batch 1
     evaluation_length: int = 512
+    evaluation_memory: int | None = None  # of a Transformer-XL, longer than in training
+    evaluation_clamp: int | None = None
 
     def __post_init__(self):
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
-        for name in ("epochs", "batch", "length", "evaluation_batch"):
-            _positive(name, getattr(self, name))
-        for name in ("average_from", "average_after"):
+        for name in _COUNTS:
             if getattr(self, name) is not None:
                 _positive(name, getattr(self, name))
+        if self.epochs < 0:
+            raise CourseError(f"epochs must not be below 0, as {self.epochs} is")
+        starts = [n for n in _AVERAGES if getattr(self, n) is not None]
+        if len(starts) > 1:
+            raise CourseError(f"weights are averaged by one rule, not by {' and '.join(starts)}")
+        if self.average_last is not None and self.max_steps is not None:
+            raise CourseError("average_last counts epochs: end the run by epochs, not by max_steps")
         groups = {prefix: _tupled(group) for prefix, group in self.groups.items()}
         object.__setattr__(self, "groups", groups)  # tuples where JSON has lists
         for group in ({}, *groups.values()):

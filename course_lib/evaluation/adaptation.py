@@ -1,0 +1,68 @@
+"""Test-time adaptation as data: a model is evaluated while it remembers or learns the text.
+
+Settings given as a list are searched: all combinations on the validation split, the best of them
+then on both splits. The perplexities are those at batch 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from course_lib.evaluation import cache, dynamic
+
+
+@dataclass(frozen=True)
+class ContinuousCache:
+    """p = (1−λ) p_model + λ p_cache (Grave et al. 2017): `course_lib.evaluation.cache`."""
+
+    window: int | Sequence[int] = 500
+    theta: float | Sequence[float] = 1.0
+    weight: float | Sequence[float] = 0.1  # λ
+
+    def __call__(self, model, corpus, length: int = 512, progress: bool = True) -> dict:
+        """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
+        found = cache.predictions(model, corpus.valid, corpus.eos, length)
+        grid = map(_tuple, (self.window, self.theta, self.weight))
+        best = cache.search(found, *grid)[0]
+        valid = best.pop("perplexity")
+        found = cache.predictions(model, corpus.test, corpus.eos, length)
+        cached = cache.cache_probability(found, best["window"], best["theta"])
+        test = cache.mixed_perplexity(found, cached, best["weight"])
+        return {"valid_perplexity": valid, "test_perplexity": test, "adaptation": best}
+
+
+@dataclass(frozen=True)
+class DynamicEvaluation:
+    """A gradient step after every segment (Krause et al. 2018): `course_lib.evaluation.dynamic`.
+
+    search_tokens: how much of the validation split a search reads; None all of it.
+    """
+
+    rate: float | Sequence[float] = (3e-5, 4e-5, 6e-5, 7e-5, 1e-4)  # η, of the released search
+    decay: float | Sequence[float] = (1e-3, 2e-3, 3e-3, 4e-3, 5e-3)  # λ
+    epsilon: float | Sequence[float] = 1e-3
+    segment: int = dynamic.SEGMENT
+    batch: int = 100  # of the pass over the train split that collects MS_g
+    search_tokens: int | None = None
+
+    def __call__(self, model, corpus, length: int = 512, progress: bool = True) -> dict:
+        """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
+        options = {"length": self.segment, "progress": progress}
+        squares = dynamic.mean_squares(model, corpus.train, self.batch, self.segment, progress)
+        grid = [_tuple(x) for x in (self.rate, self.decay, self.epsilon)]
+        known = (model, corpus.valid[: self.search_tokens], corpus.eos, squares)
+        best = {name: values[0] for name, values in zip(_NAMES, grid, strict=True)}
+        if any(len(values) > 1 for values in grid):
+            best = dynamic.search(*known, *grid, **options)[0]
+            del best["perplexity"]
+        valid, test = (
+            dynamic.dynamic_perplexity(model, split, corpus.eos, squares, **best, **options)
+            for split in (corpus.valid, corpus.test)
+        )
+        return {"valid_perplexity": valid, "test_perplexity": test, "adaptation": best}
+
+
+_NAMES = ("rate", "decay", "epsilon")
+
+
+def _tuple(values) -> tuple:
+    return tuple(values) if isinstance(values, Sequence) else (values,)

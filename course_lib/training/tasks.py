@@ -1,0 +1,77 @@
+"""What a run trains on and is judged by: its updates, epoch by epoch, and its validation figure."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from course_lib import data
+from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.training.optimisation import Optimisation
+
+
+class Part(NamedTuple):
+    """A micro-batch: model(*inputs, state=…, target=target) gives the mean loss of its targets."""
+
+    inputs: tuple[Tensor, ...]
+    target: Tensor
+    weight: float  # of its loss in the update's; over all parts and processes they average to 1
+
+
+class Update(NamedTuple):
+    """What one step of the optimiser sees in this process."""
+
+    parts: list[Part]
+    rows: int  # how far it brings the epoch
+    steps: int  # time steps unrolled
+    tokens: int  # targets of all processes
+
+
+class Task(Protocol):
+    """The batches of one process."""
+
+    rows: int  # in an epoch
+
+    def updates(self, generator: torch.Generator) -> Iterator[Update]:
+        """One epoch; all order and chance from the generator, equal in all processes."""
+
+    def validate(self, model: nn.Module) -> float:
+        """The perplexity of the validation split, for monitoring."""
+
+
+class Columns:
+    """Language modelling: contiguous columns, the state carried from one segment to the next.
+
+    With `accumulate` above 1 the columns of a batch are read in so many parts, one after the
+    other, and their gradients added: the same update in less memory.
+    """
+
+    def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
+        o = self.optimisation = optimisation
+        self.corpus, self.workers, parts = corpus, workers, workers * o.accumulate
+        if o.batch % parts:
+            split = f"{workers} processes" + f" × {o.accumulate} parts" * (o.accumulate > 1)
+            raise CourseError(f"a batch of {o.batch} does not divide by {split}")
+        self.columns = data.columns(corpus.train, o.batch, f"the train split of {corpus.name}")
+        self.rows = len(self.columns) - 1
+        share = o.batch // workers
+        self.mine = slice(index * share, (index + 1) * share)
+
+    def updates(self, generator):
+        o, columns = self.optimisation, self.columns
+        if o.partial_shuffle:
+            columns = data.partial_shuffle(columns, generator)
+        columns = columns[:, self.mine]
+        for tokens, target in data.batches(columns, o.length, generator, o.random_length):
+            pairs = zip(tokens.chunk(o.accumulate, 1), target.chunk(o.accumulate, 1), strict=True)
+            parts = [Part((x,), y, 1 / o.accumulate) for x, y in pairs]
+            yield Update(parts, len(target), len(target), target.numel() * self.workers)
+
+    def validate(self, model):
+        o, corpus = self.optimisation, self.corpus
+        return perplexity(
+            model, corpus.valid, corpus.eos, o.evaluation_batch, o.evaluation_length,
+            o.evaluation_memory, o.evaluation_clamp,
+        )  # fmt: skip
