@@ -47,5 +47,5 @@ def stalled(perplexities: list[float], checks: int) -> bool:
     The non-monotone trigger of AWD-LSTM (Merity et al. 2018, algorithm 1, as its code has it):
     no new best for `checks` epochs, while single rises are forgiven.
     """
-    *before, last = perplexities
-    return len(before) > checks and last > min(before[:-checks])
+    before = perplexities[:-1]
+    return len(before) > checks and perplexities[-1] > min(before[:-checks])
