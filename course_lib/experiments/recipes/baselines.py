@@ -1,0 +1,152 @@
+"""What the papers start from: AWD-LSTM, its mixture of softmaxes, the Transformer for translation.
+
+Settings are those of the released codes' own instructions. Nothing is entered here: a paper enters
+what its tables quote.
+"""
+
+from course_lib.experiments.experiment import Experiment, part
+from course_lib.experiments.recipes.registry import continued
+from course_lib.training import InverseSquareRoot, Optimisation
+
+# AWD-LSTM (Merity, Keskar and Socher 2018), its PyTorch 0.4 code. NT-ASGD: SGD until validation has
+# not improved for n = 5 epochs, then the mean of all weights from there on.
+AWD_LSTM_PTB = Experiment(
+    name="",
+    corpus=part("ptb"),
+    size=400,
+    words=part("FullWords", init=0.1),
+    reading=part("Reading", row_dropout=0.1),
+    encoder=part(
+        "AWDLSTM",
+        units=[1150, 1150, 400],
+        weight_drop=0.5,
+        input_dropout=0.4,
+        hidden_dropout=0.25,
+    ),
+    output_layer=part("Softmax", bias=True),
+    output_dropout=0.4,
+    regularizers=(
+        part("ActivationRegularizer", weight=2.0),
+        part("TemporalActivationRegularizer", weight=1.0),
+    ),
+    optimisation=Optimisation(
+        optimizer="sgd",
+        learning_rate=30.0,
+        epochs=500,
+        batch=20,
+        length=70,
+        random_length=True,
+        clip=0.25,
+        weight_decay=1.2e-6,
+        average_after=5,
+    ),
+)
+AWD_LSTM_WT2 = AWD_LSTM_PTB.change(
+    corpus=part("wikitext-2"),
+    encoder={"input_dropout": 0.65, "hidden_dropout": 0.2},
+    optimisation={"batch": 80, "epochs": 750},
+)
+
+# Mixture of softmaxes on AWD-LSTM (Yang et al. 2018). Its code adds up the gradients of three parts
+# of 5 columns on WikiText-2, to fit the memory; the kernel needs no parts.
+MOS_PTB = AWD_LSTM_PTB.change(
+    size=280,
+    encoder={"units": [960, 960, 620], "hidden_dropout": 0.225},
+    output_layer=part("MixtureOfSoftmaxes", components=15, dropout=0.29),
+    optimisation={"learning_rate": 20.0, "batch": 12, "epochs": 1000},
+)
+MOS_WT2 = AWD_LSTM_WT2.change(
+    size=300,
+    encoder={"units": [1150, 1150, 650], "input_dropout": 0.55},
+    output_layer=part("MixtureOfSoftmaxes", components=15, dropout=0.29),
+    optimisation={"learning_rate": 15.0, "batch": 15, "epochs": 1000},
+)
+
+# ET-ASGD: averaging begins when 200 epochs are done, instead of at the first stall.
+ET_ASGD = {"average_after": None, "average_from": 201}
+
+# Continuous cache of the released AWD-LSTM code on WikiText-2 (Grave et al. 2017).
+CACHE_WT2 = part("ContinuousCache", window=3785, theta=0.662, weight=0.1279)
+
+
+def finetuned(base: Experiment, source: str, name: str = "finetuned", **changes) -> Experiment:
+    """ASGD restarted from the best weights, until 5 epochs bring nothing (AWD-LSTM's finetune.py).
+
+    The epochs of `base` stay the limit.
+    """
+    restart = {"average_after": None, "average_from": 1, "patience": 5}
+    restart |= changes.pop("optimisation", {})
+    return continued(base, name, source=source, optimisation=restart, **changes)
+
+
+def adapted(base: Experiment, name: str, source: str, adaptation, start: Experiment) -> Experiment:
+    """`<base>/<name>`: no training, the best weights of `start` adapted to the text they read."""
+    nothing = {"epochs": 0, "average_after": None, "average_from": None, "patience": None}
+    return continued(
+        base,
+        name,
+        source=source,
+        start_from=start.name,
+        adaptation=adaptation,
+        optimisation=nothing,
+    )
+
+
+# The Transformer for translation: Vaswani et al. 2017 on WMT 2014 (Tensor2Tensor), and the sizes of
+# IWSLT 2014 (fairseq; Tensor2Tensor's small with four layers). One matrix reads the source, reads
+# the target and predicts.
+_SIZES = {
+    "wmt14": {
+        "base": {"size": 512, "layers": 6, "heads": 8, "feedforward": 2048, "dropout": 0.1},
+        "big": {"size": 1024, "layers": 6, "heads": 16, "feedforward": 4096, "dropout": 0.3},
+    },
+    "iwslt14": {
+        "base": {"size": 512, "layers": 6, "heads": 4, "feedforward": 1024, "dropout": 0.3},
+        "small": {"size": 256, "layers": 4, "heads": 4, "feedforward": 1024, "dropout": 0.3},
+    },
+}
+_CORPORA = {
+    # 100,000 steps (base) and 300,000 (big) of 25,000 tokens a side; the mean of the last 5 and 20
+    # checkpoints, each 10 minutes after the one before, is about that of the last 2 epochs.
+    "wmt14": {
+        "pieces": 37_000,
+        "epochs": {"base": 20, "big": 60},
+        "max_tokens": 25_000,
+        "average_last": 2,
+        "decoding": part("BeamSearch", beam=4, length_penalty=0.6),
+    },
+    # Neither paper gives the length of its training; fairseq's recipe, to convergence.
+    "iwslt14": {
+        "pieces": 10_000,
+        "epochs": {"base": 50, "small": 50},
+        "max_tokens": 4096,
+        "average_last": 5,
+        "decoding": part("BeamSearch", beam=5, length_penalty=1.0),
+    },
+}
+
+
+def transformer(corpus: str, direction: str, size: str) -> Experiment:
+    """`<corpus>/<direction>/transformer-<size>`: label smoothing, Adam, inverse square root."""
+    encoder = dict(_SIZES[corpus][size])
+    settings, d = _CORPORA[corpus], encoder.pop("size")
+    return Experiment(
+        name=f"{corpus}/{direction}/transformer-{size}",
+        corpus=part(corpus, direction=direction, pieces=settings["pieces"]),
+        size=d,
+        words=part("FullWords", init=d**-0.5, normal=True),
+        encoder=part("Transformer", **encoder),
+        output_layer=part("Softmax", bias=False),
+        objectives=(part("LabelSmoothing", epsilon=0.1),),
+        decoding=settings["decoding"],
+        optimisation=Optimisation(
+            optimizer="adamw",  # without weight decay, and so Adam
+            learning_rate=(d * 4000) ** -0.5,  # the peak, when the warm-up ends
+            schedule=InverseSquareRoot(warmup=4000),
+            betas=(0.9, 0.98),
+            eps=1e-9,
+            epochs=settings["epochs"][size],
+            max_tokens=settings["max_tokens"],
+            average_last=settings["average_last"],
+        ),
+    )
