@@ -109,7 +109,6 @@ _CORPORA = {
     # 100,000 steps (base) and 300,000 (big) of 25,000 tokens a side; the mean of the last 5 and 20
     # checkpoints, each 10 minutes after the one before, is about that of the last 2 epochs.
     "wmt14": {
-        "pieces": 37_000,
         "epochs": {"base": 20, "big": 60},
         "max_tokens": 25_000,
         "average_last": 2,
@@ -117,7 +116,6 @@ _CORPORA = {
     },
     # Neither paper gives the length of its training; fairseq's recipe, to convergence.
     "iwslt14": {
-        "pieces": 10_000,
         "epochs": {"base": 50, "small": 50},
         "max_tokens": 4096,
         "average_last": 5,
@@ -128,11 +126,11 @@ _CORPORA = {
 
 def transformer(corpus: str, direction: str, size: str) -> Experiment:
     """`<corpus>/<direction>/transformer-<size>`: label smoothing, Adam, inverse square root."""
-    encoder = dict(_SIZES[corpus][size])
-    settings, d = _CORPORA[corpus], encoder.pop("size")
+    settings, encoder = _CORPORA[corpus], dict(_SIZES[corpus][size])
+    d = encoder.pop("size")
     return Experiment(
         name=f"{corpus}/{direction}/transformer-{size}",
-        corpus=part(corpus, direction=direction, pieces=settings["pieces"]),
+        corpus=part(corpus, direction=direction),
         size=d,
         words=part("FullWords", init=d**-0.5, normal=True),
         encoder=part("Transformer", **encoder),

@@ -67,6 +67,9 @@ def _inan2017(table: int, base: Experiment, size: str, text: str, **changes) -> 
 
 for _size, _base in _SIZES.items():
     _inan2017(1, _base, _size, "ptb")
+# Table 3 compares its largest model with the highway networks below.
+_source = "inan2017, Tables 1, 3, VD-LSTM+REAL large, ptb"
+add(recipes["ptb/vd-lstm-1500/tied-augmented"], source=_source)
 for _size, _dropout in _WT2_DROPOUT.items():
     _corpus = {"corpus": part("wikitext-2"), "encoder": {"dropout": _dropout}}
     _inan2017(1, _SIZES[_size], _size, "wikitext-2", **_corpus)

@@ -2,7 +2,7 @@
 
 from course_lib.experiments.experiment import part
 from course_lib.experiments.recipes.registry import add
-from course_lib.training import Cosine, Optimisation
+from course_lib.training import Cosine, InverseSquareRoot, Optimisation
 
 # Small enough to degenerate before the reader's eyes.
 add(
@@ -36,4 +36,49 @@ add(
         precision="bf16",
         evaluation_length=64,
     ),
+)
+
+# Translators of Multi30k for two CPU cores and about half an hour.
+_softmax = add(
+    name="multi30k/transformer-small/softmax",
+    source="the course's own, lesson 21",
+    corpus=part("multi30k", direction="de-en", pieces=6_000, lowercase=True),
+    size=256,
+    words=part("FullWords", init=256**-0.5, normal=True),
+    encoder=part("Transformer", layers=3, heads=4, feedforward=512, dropout=0.25),
+    output_layer=part("Softmax", bias=False),
+    objectives=(part("LabelSmoothing", epsilon=0.1),),
+    decoding=part("BeamSearch", beam=5, length_penalty=1.0),
+    optimisation=Optimisation(
+        optimizer="adamw",
+        learning_rate=1e-3,
+        schedule=InverseSquareRoot(warmup=600),
+        betas=(0.9, 0.98),
+        weight_decay=0.01,
+        epochs=14,
+        max_tokens=2_000,
+        average_last=3,
+        precision="bf16",
+    ),
+)
+add(
+    _softmax,
+    name="multi30k/transformer-small/cosine",
+    regularizers=(part("CosineRegularizer", weight=1.0),),
+)
+# A translator of the embedded phrases, for the minute that a lesson has.
+add(
+    _softmax,
+    name="cldr/transformer-tiny",
+    corpus=part("cldr", direction="de-en"),
+    size=64,
+    words={"init": 64**-0.5},
+    encoder={"layers": 2, "feedforward": 128, "dropout": 0.1},
+    optimisation={
+        "learning_rate": 3e-3,
+        "schedule": InverseSquareRoot(warmup=100),
+        "epochs": 8,
+        "average_last": 2,
+        "precision": "fp32",
+    },
 )

@@ -1,23 +1,36 @@
-"""What a profile changes in every recipe: the same code at a size for the occasion."""
+"""What a profile changes in every recipe: the same code at a size for the occasion.
+
+`smoke` and `quick` run on the embedded corpora, with models cut down to what trains there in
+seconds or about a minute; `standard` and `full` are the recipe itself.
+"""
+
+from dataclasses import replace
 
 from course_lib.errors import unknown
 from course_lib.experiments.experiment import Experiment, part
 
 PROFILES = ("smoke", "quick", "standard", "full")
 
-_SMALL = {"train": 12_000, "valid": 1_500, "test": 1_500, "words": 300}
-_CHANGES = {
-    "smoke": {"corpus": part("docstrings", small=_SMALL), "optimisation": {"epochs": 1}},
-    "quick": {
-        "corpus": part(
-            "docstrings",
-            small={"train": 250_000, "valid": 20_000, "test": 20_000, "words": 10_000},
-        ),
-        "optimisation": {"epochs": 2},
-    },
-    "standard": {},
-    "full": {},
+_TEXT = {
+    "smoke": {"train": 12_000, "valid": 1_500, "test": 1_500, "words": 300},
+    "quick": {"train": 250_000, "valid": 20_000, "test": 20_000, "words": 10_000},
 }
+_PAIRS = {
+    "smoke": {"train": 300, "valid": 50, "test": 20, "words": 300},
+    "quick": {"train": 5_000, "valid": 200, "test": 100, "words": 2_000},
+}
+# Sizes are cut to these; a width equal to the word vectors' stays equal to it.
+_MOST = {
+    "smoke": {"size": 16, "units": 24, "layers": 2, "depth": 2, "heads": 2, "head_size": 8}
+    | {"feedforward": 32, "components": 3, "pieces": 1_000, "cutoffs": [100, 200]},
+    "quick": {"size": 200, "units": 300, "layers": 3, "depth": 3, "heads": 4, "head_size": 50}
+    | {"feedforward": 400, "components": 5, "pieces": 100_000, "cutoffs": [2_000, 5_000]},
+}
+_RUN = {
+    "smoke": {"epochs": 1, "batch": 20, "length": 35, "max_tokens": 400, "warmup": 10},
+    "quick": {"epochs": 2, "batch": 20, "length": 70, "max_tokens": 2_000, "warmup": 100},
+}
+
 # Where one recipe wants another size than the common one.
 _OWN = {
     "docstrings/transformer-128/tied": {
@@ -41,5 +54,50 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     """The experiment at the size of a profile; CourseError for an unknown profile."""
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
-    changes = _OWN.get(experiment.name, {}).get(name, _CHANGES[name])
-    return experiment.change(**changes, profile=name, seed=seed)
+    own = _OWN.get(experiment.name, {}).get(name)
+    if own is not None:
+        experiment = experiment.change(**own)
+    elif name in _MOST:
+        experiment = _small(experiment, name)
+    return experiment.change(profile=name, seed=seed)
+
+
+def _small(e: Experiment, name: str) -> Experiment:
+    """The experiment on an embedded corpus, with a model and a run that fit it."""
+    most, size = _MOST[name], min(e.size, _MOST[name]["size"])
+
+    def width(units):
+        if isinstance(units, list):
+            return [width(u) for u in units]
+        return size if units == e.size else min(units, most["units"])
+
+    def cut(options):
+        cutters = {"units": width, "cutoffs": lambda _: most["cutoffs"]}
+        return {
+            option: cutters.get(option, lambda v, o=option: min(v, most[o]))(value)
+            for option, value in options.items()
+            if option in most
+        }
+
+    texts = part("docstrings", small=_TEXT[name])
+    if e.encoder.kind == "Transformer":
+        texts = part("cldr", small=_PAIRS[name])
+    changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
+    if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
+        changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "batch": 20}
+    return e.change(
+        encoder=cut(e.encoder.options), output_layer=cut(e.output_layer.options), **changes
+    )
+
+
+def _short(o, name: str) -> dict:
+    """The settings of a run cut short: nothing waits longer than there are epochs and steps."""
+    most = _RUN[name]
+    changes = {n: min(getattr(o, n), most[n]) for n in ("epochs", "batch", "length", "max_tokens")}
+    changes["max_steps"] = None
+    for start in ("average_from", "average_last"):
+        if getattr(o, start) is not None:
+            changes[start] = min(getattr(o, start), most["epochs"])
+    if hasattr(o.schedule, "warmup"):
+        changes["schedule"] = replace(o.schedule, warmup=min(o.schedule.warmup, most["warmup"]))
+    return changes
