@@ -509,6 +509,24 @@ def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, met
             assert b[key] == pytest.approx(a[key], rel=1e-3)
 
 
+def test_a_sharded_run_equals_one_process(experiment, tmp_path):
+    """Two processes with half of every parameter, gradient and slot each; paused after the first
+    epoch, gone on with from the checkpoint put together from both."""
+    changes = {"optimizer": "adamw", "average_from": 2, "batch": 4, "random_length": False}
+    experiment = experiment.change(encoder={"dropout": 0.0}, optimisation=changes)
+    one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
+    experiment = experiment.change(optimisation={"shard": True})
+    options = {"folder": tmp_path / "two", "device": "cpu"}
+    with pytest.raises(Paused):
+        experiments.launch(experiment, 2, deadline=0.0, **options)
+    assert load_checkpoint(tmp_path / "two" / "last.safetensors")[1]["epoch"] == 1
+    two = experiments.launch(experiment, 2, **options)
+    assert [e["averaged"] for e in two.epochs] == [False, True]
+    for a, b in zip(one.epochs, two.epochs, strict=True):
+        for key in ("train_perplexity", "valid_perplexity"):
+            assert b[key] == pytest.approx(a[key], rel=1e-3)
+
+
 def test_a_loss_that_is_not_finite_stops_the_run(experiment, tmp_path):
     """The message names step and checkpoint; that checkpoint is good."""
     experiments_folder = tmp_path / "run"

@@ -13,6 +13,9 @@ def train(
     folder: Annotated[Path | None, typer.Option(help="Default: runs/RECIPE/PROFILE-seedN.")] = None,
     device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
+    deadline: Annotated[
+        float | None, typer.Option(help="Pause after this time, in seconds since 1970.")
+    ] = None,
 ):
     """Train a recipe, or go on with it where it was interrupted.
 
@@ -32,7 +35,11 @@ def train(
     else:
         experiment = experiments.profile(experiments.recipes[recipe], profile, seed)
     result = experiments.run(
-        experiment, folder, device=device, checkpoint_seconds=checkpoint_seconds
+        experiment,
+        folder,
+        device=device,
+        checkpoint_seconds=checkpoint_seconds,
+        deadline=deadline,
     )
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
     for name, value in result.metrics.items():

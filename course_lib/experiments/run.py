@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from course_lib.data import Corpus
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
@@ -167,7 +167,11 @@ def launch(experiment: Experiment, processes: int | None = None, **options) -> R
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     command += [str(processes), "-m", "course_lib", "train", str(folder / "experiment.json")]
     command += ["--folder", str(folder), "--device", options.get("device", "auto")]
+    deadline = options.get("deadline")
+    command += ["--deadline", str(deadline)] if deadline is not None else []
     done = subprocess.run(command)
+    if done.returncode and deadline is not None and time.time() > deadline:
+        raise Paused(f"{experiment.name} paused at its deadline; run it again")
     if done.returncode:
         raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
     model, corpus, _ = load_checkpoint(folder)

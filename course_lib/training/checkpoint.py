@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from course_lib.errors import CourseError
 
@@ -65,6 +66,19 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     return tensors, progress
 
 
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor that is sharded over the processes, put together; all of them must call it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
+    """The inverse of `whole`: on the device of `like`, and cut up where that is."""
+    tensor = tensor.to(like.device)
+    if isinstance(like, DTensor):
+        tensor = distribute_tensor(tensor, like.device_mesh, like.placements)
+    return tensor
+
+
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name; a tied matrix once."""
     return dict(model.named_parameters()) | dict(model.named_buffers())
@@ -83,4 +97,4 @@ def restore(
                     f"{where} belongs to another model: {name} should be {tuple(parameter.shape)}, "
                     f"is {found}"
                 )
-            parameter.copy_(saved)
+            parameter.copy_(sharded_as(saved, parameter))

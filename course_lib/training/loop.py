@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from tqdm import tqdm  # not its widget, which a static page cannot show
 
 from course_lib.errors import CourseError, Paused
@@ -19,6 +21,8 @@ from course_lib.training.checkpoint import (
     parameters_of,
     restore,
     save_checkpoint,
+    sharded_as,
+    whole,
 )
 from course_lib.training.optimisation import PRECISIONS, Optimisation
 from course_lib.training.tasks import Task, Update
@@ -82,9 +86,14 @@ class _Run:
         self.task, self.optimisation, self.accelerator = task, optimisation, accelerator
         self.folder, self.identity, self.seed = folder, identity, seed
         self.rows = task.rows
-        self.bare = model.to(accelerator.device)
-        self.bare_optimizer = optimisation.build(model.named_parameters())
-        self.model, self.optimizer = accelerator.prepare(model, self.bare_optimizer)
+        self.bare, workers = model.to(accelerator.device), accelerator.num_processes
+        if optimisation.shard and workers > 1:
+            fully_shard(self.bare, mesh=init_device_mesh(accelerator.device.type, (workers,)))
+        self.bare_optimizer = optimisation.build(self.bare.named_parameters())
+        if optimisation.shard and workers > 1:
+            self.model, self.optimizer = self.bare, self.bare_optimizer
+        else:
+            self.model, self.optimizer = accelerator.prepare(self.bare, self.bare_optimizer)
         modules = list(self.bare.modules())
         self.before_step = [m.anneal for m in modules if hasattr(m, "anneal")]
         self.after_step = [m.after_step for m in modules if hasattr(m, "after_step")]
@@ -215,6 +224,8 @@ class _Run:
             self.average.update()
         with self.average.in_place() if self.average else nullcontext():
             valid = self.task.validate(self.bare)
+        if isinstance(self.bare, FSDPModule):
+            self.bare.reshard()  # which a forward pass without a backward pass leaves undone
         if not math.isfinite(valid):
             raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
         self.epochs.append(
@@ -242,10 +253,10 @@ class _Run:
 
     def keep_best(self, epoch: int) -> None:
         """The weights as validated, as best.safetensors."""
+        average = self.average.mean if self.average else {}
+        weights = parameters_of(self.bare) | average
+        weights = {f"model.{k}": whole(v) for k, v in weights.items()}
         if self.accelerator.is_main_process:
-            average = self.average.mean if self.average else {}
-            weights = parameters_of(self.bare) | average
-            weights = {f"model.{k}": v for k, v in weights.items()}
             head = {"identity": self.identity, "epoch": epoch}
             save_checkpoint(self.folder / "best.safetensors", weights, head)
 
@@ -253,8 +264,6 @@ class _Run:
 
     def save(self) -> None:
         """Everything that decides what happens next, as last.safetensors."""
-        if not self.accelerator.is_main_process:
-            return
         named = {id(p): name for name, p in self.bare.named_parameters()}
         tensors = {f"model.{k}": v for k, v in parameters_of(self.bare).items()}
         for parameter, slots in self.bare_optimizer.state.items():
@@ -262,6 +271,9 @@ class _Run:
                 tensors[f"optimizer.{key}.{named[id(parameter)]}"] = torch.as_tensor(value)
         if self.average:
             tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
+        tensors = {name: whole(tensor) for name, tensor in tensors.items()}
+        if not self.accelerator.is_main_process:
+            return
         tensors |= states.flatten(self.carried)
         tensors["random.cpu"] = torch.get_rng_state()
         if self.accelerator.device.type == "cuda":
@@ -289,11 +301,14 @@ class _Run:
         for name, value in tensors.items():
             if name.startswith("optimizer."):
                 _, key, parameter = name.split(".", 2)
-                slots[parameters[parameter]][key] = value.to(device)
+                like = parameters[parameter]
+                slots[like][key] = sharded_as(value, like) if value.ndim else value.to(device)
         if head.get("averaged_steps") is not None:
             prefix = "average."
-            mean = {k.removeprefix(prefix): v.to(device) for k, v in tensors.items()
-                    if k.startswith(prefix)}  # fmt: skip
+            mean = {
+                name: sharded_as(tensors[prefix + name], parameter)
+                for name, parameter in parameters.items()
+            }
             self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
         carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
         self.carried = carried or self.carried

@@ -117,6 +117,7 @@ class Optimisation:
     eps: float = 1e-8
     groups: dict[str, dict] = field(default_factory=dict)
     precision: str = "fp32"
+    shard: bool = False  # parameters, gradients and optimiser state over the processes (FSDP)
     evaluation_batch: int = 10  # while training; final figures are at batch 1
     evaluation_length: int = 512
     evaluation_memory: int | None = None  # of a Transformer-XL, longer than in training
