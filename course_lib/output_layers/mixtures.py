@@ -7,9 +7,9 @@ from course_lib.dropout import locked_dropout
 from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.softmax import OutputLayer
 
-# Numbers in the contexts of one segment, 32 MB in float32. K contexts for each position are K
+# Numbers in the contexts of one segment, 8 MB in float32. K contexts for each position are K
 # times what the encoder holds; all at once they would outgrow the blocks of logits.
-SEGMENT = {"cpu": 1 << 23, "cuda": 1 << 27}
+SEGMENT = {"cpu": 1 << 21, "cuda": 1 << 27}
 
 
 class MixtureOfSoftmaxes(OutputLayer):
