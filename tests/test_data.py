@@ -5,14 +5,14 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from course_lib import data
 from course_lib.cli.data import app
 from course_lib.data import folders
-from course_lib.data.corpus import from_texts, lines
+from course_lib.data.corpus import blocks_of, from_texts, lines
 from course_lib.data.download import absent
 from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError
@@ -77,6 +77,29 @@ def test_a_capped_vocabulary_keeps_the_most_frequent(rows, cap):
         assert capped.words[after] == expected
 
 
+@given(LINES)
+@settings(deadline=None)
+def test_ids_by_frequency_fall_with_the_count(rows):
+    texts = {split: text_of(rows) for split in data.SPLITS}
+    first = from_texts("any", texts)
+    sorted_ = from_texts("any", {s: iter([t]) for s, t in texts.items()}, by_frequency=True)
+    assert sorted(sorted_.counts, reverse=True) == list(sorted_.counts)
+    order = sorted(range(len(first)), key=lambda i: -first.counts[i])  # stable
+    assert sorted_.words == [first.words[i] for i in order]
+    assert all(sorted_.decode(getattr(sorted_, s)) == text for s, text in texts.items())
+
+
+def test_a_text_in_blocks_is_the_text():
+    rows = [f"word{i % 7} x{i}" for i in range(50)]
+    text = "".join(f"{row}\n" for row in rows)
+    whole = from_texts("any", dict.fromkeys(data.SPLITS, text))
+    for size in (1, 30, 10_000):
+        assert "".join(blocks_of(text, size)) == text
+        assert all(block.endswith("\n") for block in blocks_of(text, size))
+        parts = {split: blocks_of(text, size) for split in data.SPLITS}
+        assert torch.equal(from_texts("any", parts).train, whole.train)
+
+
 def test_halves_are_the_train_split_cut_in_two():
     corpus = data.load("zipf")
     first, second = corpus.half("first"), corpus.half("second")
@@ -112,7 +135,7 @@ def present(name: str):
     )
 
 
-@pytest.mark.parametrize("name", [present(name) for name in DOWNLOADS])
+@pytest.mark.parametrize("name", [present(name) for name in ("ptb", "wikitext-2")])
 def test_facts_of_the_published_corpora(name):
     corpus = data.load(name)
     published = {
@@ -123,6 +146,14 @@ def test_facts_of_the_published_corpora(name):
     assert found == published[name]
     text = (folders.corpora() / name / "test.txt").read_text(encoding="utf-8")
     assert torch.equal(corpus.encode(text), corpus.test)
+
+
+@pytest.mark.parametrize("name", [present("wikitext-103")])
+def test_facts_of_wikitext_103(name):
+    corpus = data.load(name)
+    found = (len(corpus.train), len(corpus.valid), len(corpus.test), len(corpus))
+    assert found == (103_227_021, 217_646, 245_569, 267_735)
+    assert corpus.counts.diff().max() <= 0
 
 
 # bad input

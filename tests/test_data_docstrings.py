@@ -183,14 +183,14 @@ def test_the_text_is_cached_and_a_damaged_cache_is_made_anew(packages, monkeypat
     assert corpus_of.cached(corpus_of.installed()) == texts and not calls
     whole = path.read_text()
     changed = json.loads(whole)
-    changed["texts"]["train"] += "more\n"
-    for damaged in (whole[: len(whole) // 2], "", "{}", json.dumps(changed)):
+    changed["content"]["train"] += "more\n"
+    for damaged in (whole[: len(whole) // 2], "", "{}", "[]", json.dumps(changed)):
         path.write_text(damaged)
         assert corpus_of.cached(corpus_of.installed()) == texts
         assert path.read_text() == whole
-    assert len(calls) == 4
+    assert len(calls) == 5
     corpus_of.cached({"one": "1.1", "two": "2.0"})
-    assert len(calls) == 5  # other versions, another text
+    assert len(calls) == 6  # other versions, another text
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(packages, monkeypatch):

@@ -29,24 +29,43 @@ def table(head: list[str], rows: list[list[str]]) -> None:
 @app.command("list")
 def list_() -> None:
     """Every corpus that loads by name, and whether it is on this machine."""
-    from course_lib.data import folders
+    from course_lib.data import cldr, folders
     from course_lib.data.docstrings import TOKENS, WORDS
-    from course_lib.data.download import absent
     from course_lib.data.registry import DOWNLOADS
 
-    def count(tokens):
-        return [f"{n:,}" for n in tokens]
+    def count(sizes, about=""):
+        return [f"{about}{n:,}" for n in sizes]
 
-    rows = [
+    head = ["name", "train", "valid", "test", "words", "state", "what"]
+    texts = [
         ["docstrings", *count(TOKENS), f"{WORDS:,}", "embedded", "prose of installed packages"],
         ["zipf", "any", "any", "any", "any", "embedded", "synthetic, the true log P is known"],
     ]
+    pairs = [["cldr", *count(cldr.PAIRS), "any", "embedded", "German-English dates, places, units"]]
     for name, entry in DOWNLOADS.items():
-        state = "to fetch" if absent(entry, folders.corpora() / name) else "here"
-        rows.append([name, *count(entry.tokens), f"{entry.words:,}", state, entry.title])
-    table(["name", "train", "valid", "test", "words", "state", "what"], rows)
+        sizes, words = (
+            count(entry.sizes, "~" * entry.about),
+            f"{entry.words:,}" if entry.words else "any",
+        )
+        row = [name, *sizes, words, state(entry, folders.corpora() / name), entry.title]
+        (texts if entry.words else pairs).append(row)
+    print("Texts, in tokens")
+    table(head, texts)
+    print("\nSentence pairs; words are the pieces of their encoding, as many as asked for")
+    table(head, pairs)
     print(f"\nfolder: {folders.corpora()}  (COURSE_DATA changes it)")
-    print("A folder with train.txt, valid.txt, test.txt, or one text file, loads by its path.")
+    print("A folder with train.txt, valid.txt, test.txt, or one text file, loads by its path;")
+    print("one with train.de, train.en and so on too, with direction=.")
+
+
+def state(entry, folder) -> str:
+    """Whether a corpus is on this machine, and whether its SHA-256 is a published one."""
+    from course_lib.data.download import absent
+
+    if absent(entry, folder):
+        return "to fetch"
+    unverified = any(file.sha256 is None for file in entry.files)
+    return "here, unverified" if unverified else "here"
 
 
 @app.command()
@@ -55,7 +74,8 @@ def fetch(
 ) -> None:
     """Download corpora, resuming where an earlier download stopped, and verify them."""
     from course_lib import data
-    from course_lib.data.download import fetch
+    from course_lib.data.download import expected, fetch
+    from course_lib.data.files import check
     from course_lib.data.registry import DOWNLOADS
 
     for name in DOWNLOADS if names == ["all"] else names:
@@ -63,8 +83,11 @@ def fetch(
             print(f"{name}: embedded, nothing to download")
             continue
         folder = fetch(name)
-        data.load(name, download=False)
-        print(f"{name}: verified, in {folder}")
+        for file in DOWNLOADS[name].files:
+            check(folder, file, DOWNLOADS[name])
+            if file.sha256 is None:
+                print(f"{name}: {file.name} is unverified, SHA-256 {expected(file, folder)}")
+        print(f"{name}: in {folder}")
 
 
 @app.command()
@@ -73,23 +96,29 @@ def verify(
         list[str] | None, typer.Argument(help="Corpora to check; all that are here if left out.")
     ] = None,
 ) -> None:
-    """Compare every file with its published SHA-256; exit 1 if one is missing or differs."""
+    """Compare every file with its published SHA-256; exit 1 if one is missing or differs.
+
+    Where none is published the one of the first fetch is compared, and the file is "unchanged".
+    """
     from course_lib.data import folders
+    from course_lib.data.cldr import load_cldr
     from course_lib.data.docstrings import load_docstrings
+    from course_lib.data.download import here
     from course_lib.data.files import check
     from course_lib.data.registry import DOWNLOADS
 
+    embedded = {"docstrings": load_docstrings, "cldr": load_cldr}
     for name in names or ():
-        if name not in {*DOWNLOADS, "docstrings"}:
-            raise unknown("corpus to verify", name, [*DOWNLOADS, "docstrings"])
+        if name not in {*DOWNLOADS, *embedded}:
+            raise unknown("corpus to verify", name, [*DOWNLOADS, *embedded])
     rows, problems = [], []
 
-    def row(name, path, size, test):
+    def row(name, path, size, test, right="ok"):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
                 test()
-            rows.append([name, path, size, "ok"])
+            rows.append([name, path, size, right])
         except (CourseError, UserWarning) as error:
             rows.append([name, path, size, "WRONG"])
             problems.append(str(error))
@@ -98,9 +127,13 @@ def verify(
         folder = folders.corpora() / name
         if name in names if names else folder.is_dir():
             for file in entry.files:
-                row(name, file.name, f"{file.size:,}", partial(check, folder, file, entry))
-    if not names or "docstrings" in names:
-        row("docstrings", "installed packages", "", load_docstrings)
+                path = folder / here(file, folder).name
+                size = f"{path.stat().st_size:,}" if path.exists() else "missing"
+                right = "ok" if file.sha256 else "unchanged, unverified"
+                row(name, path.name, size, partial(check, folder, file, entry), right)
+    for name, load in embedded.items():
+        if not names or name in names:
+            row(name, "installed packages", "", load)
     table(["corpus", "file", "bytes", "SHA-256"], rows)
     for problem in problems:
         print(f"\n{problem}")
@@ -114,12 +147,17 @@ def describe(
     words: Annotated[
         int | None, typer.Option(help="Cap the vocabulary of docstrings or of your own text.")
     ] = None,
+    direction: Annotated[
+        str | None, typer.Option(help="Of sentence pairs: de-en, or the suffixes of your files.")
+    ] = None,
+    pieces: Annotated[int | None, typer.Option(help="Of the encoding of sentence pairs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Tokens, vocabulary, entropy, licence, origin and checksums of a corpus."""
     from course_lib import data
 
-    facts = data.load(name, **({} if words is None else {"words": words})).describe()
+    options = {"words": words, "direction": direction, "pieces": pieces}
+    facts = data.load(name, **{k: v for k, v in options.items() if v is not None}).describe()
     if as_json:
         print(json.dumps(facts, indent=2))
         return

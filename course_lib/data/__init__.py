@@ -2,6 +2,9 @@
 
 corpus = data.load("docstrings")
 for input, target in data.batches(data.columns(corpus.train, 20), 35): ...
+
+pairs = data.load("multi30k", direction="de-en")
+for source, tokens, target in data.token_batches(pairs.train, 4000, generator): ...
 """
 
 import inspect
@@ -9,20 +12,31 @@ from functools import partial
 from pathlib import Path
 
 from course_lib.data.batches import batches, columns, partial_shuffle
+from course_lib.data.bpe import tokenise
+from course_lib.data.buckets import buckets, collate, token_batches
+from course_lib.data.cldr import load_cldr
 from course_lib.data.corpus import EOS, SPLITS, UNK, Corpus
 from course_lib.data.docstrings import load_docstrings
-from course_lib.data.files import load_download, load_file, load_folder
-from course_lib.data.registry import DOWNLOADS
+from course_lib.data.files import load_download, load_file, load_folder, load_wikitext103
+from course_lib.data.pairs import SentencePairs, Split
+from course_lib.data.translation import load_iwslt14, load_multi30k, load_pairs, load_wmt14
 from course_lib.data.zipf import Truth, ZipfCorpus, load_zipf
 from course_lib.errors import CourseError, unknown
 
-__all__ = ["EOS", "SPLITS", "UNK", "Corpus", "Truth", "ZipfCorpus"]
-__all__ += ["batches", "columns", "load", "names", "partial_shuffle"]
+__all__ = ["EOS", "SPLITS", "UNK", "Corpus", "SentencePairs", "Split", "Truth", "ZipfCorpus"]
+__all__ += ["batches", "buckets", "collate", "columns", "load", "load_pairs", "names"]
+__all__ += ["partial_shuffle", "token_batches", "tokenise"]
 
 LOADERS = {
     "docstrings": load_docstrings,
     "zipf": load_zipf,
-    **{name: partial(load_download, name) for name in DOWNLOADS},
+    "ptb": partial(load_download, "ptb"),
+    "wikitext-2": partial(load_download, "wikitext-2"),
+    "wikitext-103": load_wikitext103,
+    "cldr": load_cldr,
+    "multi30k": load_multi30k,
+    "iwslt14": load_iwslt14,
+    "wmt14": load_wmt14,
 }
 
 
@@ -31,13 +45,15 @@ def names() -> list[str]:
     return list(LOADERS)
 
 
-def load(name: str | Path, **options) -> Corpus:
+def load(name: str | Path, **options) -> Corpus | SentencePairs:
     """A corpus by name, or the reader's own by path.
 
     load("docstrings", words=10_000)             the embedded default
     load("zipf", N=1000, d=16, components=1)     synthetic, `corpus.truth` is known
-    load("ptb"), load("wikitext-2")              downloaded at the first use
+    load("ptb"), load("wikitext-103")            downloaded at the first use
+    load("cldr"), load("multi30k")               sentence pairs, embedded and downloaded
     load("my-folder", words=10_000)              train.txt, valid.txt, test.txt
+    load("my-folder", direction="fr-en")         train.fr, train.en …: sentence pairs
     load("my.txt", split=(0.8, 0.1, 0.1))        one text file, split by lines
 
     `CourseError` with near matches for an unknown name or option.
@@ -46,7 +62,7 @@ def load(name: str | Path, **options) -> Corpus:
     if str(name) in LOADERS:
         loader = LOADERS[str(name)]
     elif path.is_dir():
-        loader = partial(load_folder, path)
+        loader = partial(load_pairs if "direction" in options else load_folder, path)
     elif path.is_file():
         loader = partial(load_file, path)
     elif path.suffix or len(path.parts) > 1:

@@ -1,7 +1,7 @@
 """A corpus: three splits of word ids, the words they stand for, and where they came from."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +19,8 @@ class Corpus:
     """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
 
     Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
-    test. `sha256` holds, by split, the digest of the text that was read.
+    test, or by falling frequency where that is asked for. `sha256` holds, by split, the digest of
+    the text that was read.
     """
 
     name: str
@@ -146,29 +147,60 @@ def lines(text: str) -> Iterator[str]:
         start = end
 
 
-def from_texts(name: str, texts: Mapping[str, str], words: int | None = None, **origin) -> Corpus:
-    """A corpus of three texts; with `words`, the rarest words become `<unk>` (N <= words)."""
+def from_texts(
+    name: str,
+    texts: Mapping[str, str | Iterable[str]],
+    words: int | None = None,
+    by_frequency: bool = False,
+    **origin,
+) -> Corpus:
+    """A corpus of three texts; with `words`, the rarest words become `<unk>` (N <= words).
+
+    A text may come in blocks that end with a line, so that it need not lie in memory. With
+    `by_frequency` ids fall with the count in train, as an adaptive softmax needs.
+    """
     index: dict[str, int] = {}
     ids = {split: encode_growing(texts[split], index) for split in SPLITS}
     vocabulary = list(index)
     if words is not None:
         vocabulary, ids = keep_frequent(vocabulary, ids, words)
+    if by_frequency:
+        vocabulary = sort_by_frequency(vocabulary, ids)
     return Corpus(name, vocabulary, **ids, **origin)
 
 
-def encode_growing(text: str, index: dict[str, int], block: int = 1 << 22) -> torch.Tensor:
-    """Ids of a text, new words entering `index`; in blocks of characters, so memory stays small."""
-    if text and not text.endswith("\n"):
-        text += "\n"
-    parts, start = [np.empty(0, np.int64)], 0
-    while start < len(text):
-        end = text.find("\n", start + block) + 1 or len(text)
-        tokens = text[start:end].replace("\n", f" {EOS} ").split()
+def encode_growing(text: str | Iterable[str], index: dict[str, int]) -> torch.Tensor:
+    """Ids of a text, new words entering `index`; block by block, so that memory stays small."""
+    parts = [np.empty(0, np.int32)]
+    for block in blocks_of(text) if isinstance(text, str) else text:
+        block = block if block.endswith("\n") else block + "\n"
+        tokens = block.replace("\n", f" {EOS} ").split()
         for word in dict.fromkeys(tokens):
             index.setdefault(word, len(index))
-        parts.append(np.fromiter(map(index.__getitem__, tokens), np.int64, len(tokens)))
+        parts.append(np.fromiter(map(index.__getitem__, tokens), np.int32, len(tokens)))
+    return torch.from_numpy(np.concatenate(parts, dtype=np.int64))
+
+
+def blocks_of(text: str, size: int = 1 << 22) -> Iterator[str]:
+    """A text in blocks of about `size` characters that end with a line."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + size) + 1 or len(text)
+        yield text[start:end]
         start = end
-    return torch.from_numpy(np.concatenate(parts))
+
+
+def sort_by_frequency(
+    words: list[str], ids: Mapping[str, torch.Tensor], block: int = 1 << 22
+) -> list[str]:
+    """The words by falling count in train, equal counts as before; `ids` change in place."""
+    order = torch.bincount(ids["train"], minlength=len(words)).argsort(descending=True, stable=True)
+    renumber = torch.empty_like(order)
+    renumber[order] = torch.arange(len(order))
+    for x in ids.values():
+        for part in x.split(block):
+            part.copy_(renumber[part])
+    return [words[i] for i in order.tolist()]
 
 
 def keep_frequent(

@@ -11,7 +11,6 @@ import gc
 import hashlib
 import inspect
 import json
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,9 +18,8 @@ from contextlib import contextmanager, suppress
 from importlib import metadata, util
 from pathlib import Path
 
-from filelock import FileLock
-
 from course_lib.data import folders, prose
+from course_lib.data.cache import kept
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts
 from course_lib.errors import CourseError
 
@@ -106,48 +104,16 @@ def cached(versions: Mapping[str, str]) -> dict[str, str]:
     rules = Path(__file__).read_bytes() + Path(prose.__file__).read_bytes()
     key = digest(json.dumps(dict(versions), sort_keys=True).encode() + rules)[:12]
     path = folders.cache() / f"docstrings-{key}.json"
-    with suppress(OSError, ValueError, KeyError):
-        return read_cache(path)
-    with one_at_a_time(path):
-        with suppress(OSError, ValueError, KeyError):
-            return read_cache(path)  # another process was faster
+
+    def make():
         if sys.stderr.isatty():  # not in a notebook, whose output must not depend on the cache
             print("reading the docstrings of the installed packages, once …", file=sys.stderr)
-        texts = extract({package: root_of(package) for package in PACKAGES})
-        content = {"texts": texts, "sha256": {split: digest(text) for split, text in texts.items()}}
-        with suppress(OSError):  # a folder that cannot be written costs time, nothing else
-            part = path.with_suffix(f".{os.getpid()}.part")
-            part.write_text(json.dumps(content), encoding="utf-8")
-            os.replace(part, path)
-            for old in set(path.parent.glob("docstrings-*.json")) - {path}:
+        for old in path.parent.glob("docstrings-*.json"):
+            with suppress(OSError):
                 old.unlink()
-    return texts
+        return extract({package: root_of(package) for package in PACKAGES})
 
-
-def read_cache(path: Path) -> dict[str, str]:
-    """The cached text; ValueError if it is not what was written."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if {split: digest(text) for split, text in content["texts"].items()} != content["sha256"]:
-        raise ValueError(f"{path} is damaged")
-    return content["texts"]
-
-
-@contextmanager
-def one_at_a_time(path: Path):
-    """A lock beside `path`, so that notebooks that start together extract once."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_suffix(".lock"))
-        lock.acquire()
-    except OSError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        lock.release()
-        with suppress(OSError):
-            path.with_suffix(".lock").unlink()
+    return kept(path, make)
 
 
 def root_of(package: str) -> Path:

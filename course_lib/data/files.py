@@ -1,28 +1,20 @@
 """Corpora read from text files: the downloaded ones, and the reader's own."""
 
+import hashlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from course_lib.data import folders
+from course_lib.data.archives import blocks
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts, lines
-from course_lib.data.download import absent, fetch
+from course_lib.data.download import absent, expected, fetch, file_digest, here, record
 from course_lib.data.registry import DOWNLOADS, Download, File
 from course_lib.errors import CourseError
 
 
-def read_text(path: Path, content: bytes | None = None) -> str:
+def read_text(path: Path) -> str:
     """The text of a file; `CourseError` naming file and line if it is missing, not UTF-8, empty."""
-    try:
-        content = path.read_bytes() if content is None else content
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise CourseError(
-            f"{path}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8 text; "
-            "save the file as UTF-8"
-        ) from None
-    except OSError as error:
-        raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    text = "".join(blocks(path)).removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.strip():
         raise CourseError(f"{path} has no words; every split needs some text")
     return text
@@ -73,39 +65,80 @@ def own(path: Path, texts: dict[str, str], words: int | None) -> Corpus:
     )
 
 
-def load_download(name: str, download: bool = True) -> Corpus:
-    """A corpus of the registry, fetched if it is not there; its facts are asserted."""
-    entry = DOWNLOADS[name]
-    folder = folders.corpora() / name
-    if download and absent(entry, folder):
-        fetch(name)
-    contents = {file.name.removesuffix(".txt"): check(folder, file, entry) for file in entry.files}
-    texts = {split: read_text(folder / f"{split}.txt", raw) for split, raw in contents.items()}
-    sha256 = {file.name.removesuffix(".txt"): file.sha256 for file in entry.files}
-    corpus = from_texts(name, texts, sha256=sha256, licence=entry.licence, source=entry.source)
+def load_download(name: str, by_frequency: bool = False, download: bool = True) -> Corpus:
+    """A corpus of three text files, fetched if it is not there; its facts are asserted.
+
+    With `by_frequency` ids fall with the count in train, as an adaptive softmax needs.
+    """
+    entry, paths = DOWNLOADS[name], checked(name, download)
+    texts = {path.stem: read_text(path) for path in paths}
+    sha256 = {path.stem: file.sha256 for path, file in zip(paths, entry.files, strict=True)}
+    return asserted(entry, texts, by_frequency, sha256)
+
+
+def load_wikitext103(by_frequency: bool = True, download: bool = True) -> Corpus:
+    """WikiText-103 out of its archive, block by block; ids fall with the count in train."""
+    (path,) = checked("wikitext-103", download)
+    hashes = {split: hashlib.sha256() for split in SPLITS}
+    texts = {
+        split: hashed(blocks(path, f"wikitext-103/wiki.{split}.tokens"), hashes[split])
+        for split in SPLITS
+    }
+    corpus = asserted(DOWNLOADS["wikitext-103"], texts, by_frequency)
+    corpus.sha256 = {split: found.hexdigest() for split, found in hashes.items()}
+    return corpus
+
+
+def hashed(blocks: Iterable[str], sha256) -> Iterator[str]:
+    """The blocks, each entering the hash as it passes."""
+    for block in blocks:
+        sha256.update(block.encode())
+        yield block
+
+
+def asserted(entry: Download, texts, by_frequency: bool, sha256: dict | None = None) -> Corpus:
+    """The corpus of these texts; `CourseError` if it has not the published size."""
+    corpus = from_texts(
+        entry.name, texts, by_frequency=by_frequency, sha256=sha256 or {}, licence=entry.licence,
+        source=entry.source,
+    )  # fmt: skip
     tokens = tuple(len(getattr(corpus, split)) for split in SPLITS)
-    if (tokens, len(corpus)) != (entry.tokens, entry.words):
+    if (tokens, len(corpus)) != (entry.sizes, entry.words):
         raise CourseError(
-            f"{name} has {tokens} tokens and {len(corpus)} words, not {entry.tokens} and "
+            f"{entry.name} has {tokens} tokens and {len(corpus)} words, not {entry.sizes} and "
             f"{entry.words}, although its checksums are right; please report this"
         )
     return corpus
 
 
-def check(folder: Path, file: File, entry: Download) -> bytes:
-    """The bytes of a registered file, or a `CourseError` that says what is wrong and what mends."""
-    path = folder / file.name
+def checked(name: str, download: bool = True) -> list[Path]:
+    """Where the files of a downloaded corpus lie, fetched if absent, each with its SHA-256."""
+    entry, folder = DOWNLOADS[name], folders.corpora() / name
+    if download and absent(entry, folder):
+        fetch(name)
+    return [check(folder, file, entry) for file in entry.files]
+
+
+def check(folder: Path, file: File, entry: Download) -> Path:
+    """Where a registered file lies; `CourseError` that says what is wrong with it, what mends it.
+
+    A file without published SHA-256 that was put there by hand is recorded.
+    """
+    file = here(file, folder)
+    path, sha256 = folder / file.name, expected(file, folder)
     if not path.is_file():
         raise CourseError(
-            f"{entry.name}/{file.name} (SHA-256 {file.sha256}) is missing; run `python -m "
-            f"course_lib data fetch {entry.name}`, or put the file into {folder.resolve()} by hand"
+            f"{entry.name}/{file.name} (SHA-256 {sha256 or 'not published'}) is missing; run "
+            f"`python -m course_lib data fetch {entry.name}`, or put the file into "
+            f"{folder.resolve()} by hand"
         )
-    content = path.read_bytes()
-    if digest(content) != file.sha256:
-        size = len(content)
-        state = f"truncated, {size:,} of {file.size:,} bytes" if size < file.size else "changed"
+    found = file_digest(path) if sha256 else record(file, folder)
+    if sha256 and found != sha256:
+        size, origin = path.stat().st_size, "published" if file.sha256 else "recorded"
+        cut = file.size is not None and size < file.size
+        state = f"truncated, {size:,} of {file.size:,} bytes" if cut else "changed"
         raise CourseError(
-            f"{path} is not the published file ({state}; SHA-256 {digest(content)}, expected "
-            f"{file.sha256}); delete it and run `python -m course_lib data fetch {entry.name}`"
+            f"{path} is not the {origin} file ({state}; SHA-256 {found}, expected {sha256}); "
+            f"delete it and run `python -m course_lib data fetch {entry.name}`"
         )
-    return content
+    return path

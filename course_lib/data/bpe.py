@@ -1,0 +1,97 @@
+"""Byte-pair encoding shared by two languages (Sennrich et al. 2016), by the tokenizers library.
+
+Text is normalised, cut into words, and each word into pieces that were learned from the train
+split of both languages together. A word is a piece's borders, as with Moses' tokeniser: a run of
+letters and inner hyphens, a number with its inner points and commas, an English clitic ('s, 't), a
+row of points, or any other sign alone. Unlike Moses' it leaves nothing out: a blank before a word
+is kept as `▁` in front of it, so that joining the pieces gives the text back.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from course_lib.data import folders
+from course_lib.data.cache import kept
+from course_lib.data.corpus import EOS, UNK, digest
+from course_lib.errors import CourseError
+
+SPECIAL = ("<pad>", "<bos>", EOS, UNK)  # ids 0, 1, 2, 3
+BLANK = "▁"
+WORD = "|".join(
+    (
+        rf"{BLANK}?\p{{N}}+(?:[.,]\p{{N}}+)*",
+        rf"{BLANK}?[\p{{L}}\p{{M}}]+(?:-[\p{{L}}\p{{M}}]+)*",
+        r"'\p{L}+",
+        rf"{BLANK}?\.{{2,}}",
+        rf"{BLANK}?[^\p{{L}}\p{{M}}\p{{N}}{BLANK}]",
+        BLANK,
+    )
+)
+WORDS = pre_tokenizers.Sequence(
+    [
+        pre_tokenizers.Metaspace(BLANK, "always", split=False),
+        pre_tokenizers.Split(Regex(WORD), "isolated"),
+    ]
+)
+KEPT_FROM = 1_000_000  # characters; less is learned in half a second and not kept
+
+
+def normalise(text: str, lowercase: bool = False) -> str:
+    """Unicode NFC, single blanks, none at the ends; `▁`, which stands for a blank, becomes `_`."""
+    text = text.lower() if lowercase else text
+    return " ".join(unicodedata.normalize("NFC", text).replace(BLANK, "_").split())
+
+
+def tokenise(text: str) -> str:
+    """The words of a text separated by blanks, for BLEU on tokenised text."""
+    words = (word.removeprefix(BLANK) for word, _ in WORDS.pre_tokenize_str(normalise(text)))
+    return " ".join(filter(None, words))
+
+
+def learn(texts: Iterable[str], pieces: int) -> str:
+    """The encoding of `pieces` pieces, special ones included, as the library's JSON.
+
+    The same texts, in any order, give the same merges: by falling count, equal counts by id. A
+    pair that occurs once is not merged, so a short text gives fewer pieces. `CourseError` if there
+    are more characters than pieces.
+    """
+    bpe = Tokenizer(models.BPE(unk_token=UNK))
+    bpe.pre_tokenizer = WORDS
+    bpe.decoder = decoders.Metaspace(BLANK, "always", split=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=pieces, min_frequency=2, special_tokens=list(SPECIAL), show_progress=False
+    )
+    bpe.train_from_iterator(texts, trainer)
+    if bpe.get_vocab_size() > pieces:
+        raise CourseError(
+            f"{pieces:,} pieces are too few: the text has {bpe.get_vocab_size() - len(SPECIAL):,} "
+            f"different characters, and {len(SPECIAL)} pieces are special"
+        )
+    return bpe.to_str()
+
+
+def learned(texts: Iterable[str], pieces: int, key: str, characters: int) -> Tokenizer:
+    """The encoding of these texts, kept in the cache; `key` stands for their content."""
+    key = digest(f"{key} {pieces} {tokenizers.__version__} {Path(__file__).read_text('utf-8')}")
+    path = folders.cache() / f"bpe-{key[:16]}.json"
+    text = (
+        learn(texts, pieces) if characters < KEPT_FROM else kept(path, lambda: learn(texts, pieces))
+    )
+    bpe = Tokenizer.from_str(text)
+    bpe.encode_special_tokens = True  # a text that contains "<pad>" means the five characters
+    return bpe
+
+
+def encode_all(
+    bpe: Tokenizer, texts: Iterable[str], lowercase: bool, block: int = 10_000
+) -> Iterator[list[int]]:
+    """Ids of each text, many texts at a time, on all cores."""
+    texts = (normalise(text, lowercase) for text in texts)
+    while rows := list(islice(texts, block)):
+        for found in bpe.encode_batch_fast(rows, add_special_tokens=False):
+            yield found.ids

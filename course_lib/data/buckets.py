@@ -1,0 +1,100 @@
+"""Batches of sentence pairs of similar length, bounded in tokens."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from course_lib.data.pairs import SentencePairs, Split
+from course_lib.errors import CourseError
+
+IGNORE = -100  # a target that does not count, as in the output layers' kernel
+
+
+def buckets(
+    split: Split,
+    max_tokens: int,
+    generator: torch.Generator | None = None,
+    rank: int = 0,
+    world: int = 1,
+) -> list[list[int]]:
+    """The pairs of each batch of process `rank` of `world`, as positions in the split.
+
+    Pairs are sorted by length and cut so that the longer side, with its `<eos>` or `<bos>`, times
+    the number of pairs is at most `max_tokens`. Over all processes every pair occurs exactly once,
+    and every process has as many batches: where the number does not divide, the largest are
+    halved. Batches that processes work on at the same time are neighbours in length. The generator,
+    equal in all processes, decides which of equally long pairs meet and the order of the batches;
+    without one both are by length. `CourseError` names a sentence that is too long for a batch, or
+    says that there are too few pairs for the processes.
+    """
+    source, target = split.source.lengths + 1, split.target.lengths + 1
+    longer = np.maximum(source, target)
+    if longer.max() > max_tokens:
+        i = int(longer.argmax())
+        raise CourseError(
+            f"pair {i + 1:,} has {longer[i]:,} tokens, more than a batch of {max_tokens:,}: "
+            f"{split.target_text[i][:60]!r}; use larger batches or leave the pair out"
+        )
+    n = len(split)
+    order = np.arange(n) if generator is None else torch.randperm(n, generator=generator).numpy()
+    order = order[np.lexsort((source[order], longer[order]))]
+    batches = even(cut(longer[order].tolist(), max_tokens), world)
+    groups = [batches[i + rank] for i in range(0, len(batches), world)]
+    if generator is not None:
+        groups = [groups[i] for i in torch.randperm(len(groups), generator=generator)]
+    return [order[start:stop].tolist() for start, stop in groups]
+
+
+def cut(lengths: list[int], max_tokens: int) -> list[tuple[int, int]]:
+    """Ranges of rising lengths, as few as can be, with last length × number <= max_tokens."""
+    batches, start = [], 0
+    for i, length in enumerate(lengths):
+        if length * (i + 1 - start) > max_tokens:
+            batches.append((start, i))
+            start = i
+    return [*batches, (start, len(lengths))]
+
+
+def even(batches: list[tuple[int, int]], world: int) -> list[tuple[int, int]]:
+    """As many batches as divide by `world`: the largest halved until they do."""
+    batches = list(batches)
+    while len(batches) % world:
+        i = max(range(len(batches)), key=lambda i: batches[i][1] - batches[i][0])
+        start, stop = batches[i]
+        if stop - start < 2:
+            raise CourseError(
+                f"{len(batches)} batches of one pair each do not divide by {world} processes; use "
+                "more pairs, larger batches or fewer processes"
+            )
+        batches[i : i + 1] = [(start, (start + stop) // 2), ((start + stop) // 2, stop)]
+    return batches
+
+
+def collate(split: Split, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """source (S, B), tokens (T, B) and target (T, B), int64, of the pairs at positions `rows`.
+
+    source is [x … eos] and tokens [bos y …], padded with `pad`; target is [y … eos], padded with
+    IGNORE.
+    """
+    bos, eos = torch.tensor([SentencePairs.bos]), torch.tensor([SentencePairs.eos])
+    x, y = [split.source[i] for i in rows], [split.target[i] for i in rows]
+    return (
+        pad_sequence([torch.cat([row, eos]) for row in x], padding_value=SentencePairs.pad),
+        pad_sequence([torch.cat([bos, row]) for row in y], padding_value=SentencePairs.pad),
+        pad_sequence([torch.cat([row, eos]) for row in y], padding_value=IGNORE),
+    )
+
+
+def token_batches(
+    split: Split,
+    max_tokens: int,
+    generator: torch.Generator | None = None,
+    rank: int = 0,
+    world: int = 1,
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """One epoch of `buckets`, each as (source, tokens, target) of `collate`."""
+    for rows in buckets(split, max_tokens, generator, rank, world):
+        yield collate(split, rows)

@@ -1,0 +1,82 @@
+"""Many short rows in one array: 4.5 million sentences as lists of tensors would fill the memory."""
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+
+class Rows(Sequence):
+    """Rows of different lengths; row i is `values[starts[i] : starts[i + 1]]`.
+
+    Reads like a list: `rows[3]`, `rows[-1]`, `rows[:10]` (a list), `len(rows)`, iteration.
+    """
+
+    def __init__(self, values, starts: np.ndarray):
+        self.values, self.starts = values, starts
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Of each row, (n,) int64."""
+        return np.diff(self.starts)
+
+    def __getitem__(self, i):
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        return self.row(self.values[self.starts[i] : self.starts[i + 1]])
+
+
+class Ids(Rows):
+    """Rows of ids, kept as int32; a row reads as a tensor (length,) int64."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> "Ids":
+        if isinstance(rows, cls):
+            return rows
+        values, starts = array("i"), array("q", [0])
+        for row in rows:
+            values.extend(row.tolist() if isinstance(row, torch.Tensor) else row)
+            starts.append(len(values))
+        return cls(np.asarray(values), np.asarray(starts))
+
+    @staticmethod
+    def row(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values.astype(np.int64))
+
+
+class Texts(Rows):
+    """Rows of text, kept as UTF-8; a row reads as a string."""
+
+    @classmethod
+    def of(cls, rows: Iterable[str]) -> "Texts":
+        if isinstance(rows, cls):
+            return rows
+        (texts,) = columns(((row,) for row in rows), 1)
+        return texts
+
+    @staticmethod
+    def row(values: bytearray) -> str:
+        return values.decode()
+
+    def digest(self) -> str:
+        """SHA-256 of the rows, each ended by `\\n`: of the file, where they come from one."""
+        sha256 = hashlib.sha256()
+        for start, stop in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
+            sha256.update(self.values[start:stop] + b"\n")
+        return sha256.hexdigest()
+
+
+def columns(rows: Iterable[tuple[str, ...]], n: int = 2) -> tuple[Texts, ...]:
+    """The n columns of rows of n texts, each kept compactly."""
+    values, starts = [bytearray() for _ in range(n)], [array("q", [0]) for _ in range(n)]
+    for row in rows:
+        for value, start, text in zip(values, starts, row, strict=True):
+            value += text.encode()
+            start.append(len(value))
+    return tuple(Texts(v, np.asarray(s)) for v, s in zip(values, starts, strict=True))
