@@ -215,6 +215,41 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
+def test_an_awd_lstm_resumes_its_averaged_sgd_bit_by_bit(experiment, tmp_path):
+    """NT-ASGD that has begun: the average, the history behind the trigger, random states, the
+    place in the epoch; weight drop and all other dropouts on."""
+    experiment = experiment.change(
+        encoder=part("AWDLSTM", units=[14, 14, 12]),
+        reading=part("Reading", row_dropout=0.1),
+        output_dropout=0.4,
+        regularizers=(part("ActivationRegularizer"), part("TemporalActivationRegularizer")),
+        optimisation={
+            "optimizer": "sgd", "learning_rate": 40.0, "clip": 0.25, "schedule": Constant(),
+            "epochs": 5, "average_after": 1, "weight_decay": 1.2e-6,
+        },
+    )  # fmt: skip
+    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    averaged = [e["averaged"] for e in whole.epochs]
+    assert averaged == sorted(averaged) and averaged[-2:] == [True, True] and not averaged[0]
+    steps = load_checkpoint(tmp_path / "whole" / "last.safetensors")[1]["step"]
+    for stop in (steps // 2, steps - 20, steps - 3):
+
+        def interrupt(step, model, stop=stop):
+            if step == stop:
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            experiments.run(
+                experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0,
+                callback=interrupt,
+            )  # fmt: skip
+    cut = experiments.run(experiment, tmp_path / "cut", progress=False)
+    assert figures(cut.epochs) == figures(whole.epochs) and cut.metrics == whole.metrics
+    for name in ("last", "best"):
+        a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
+        assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
 @pytest.mark.parametrize("start", [{"average_from": 2}, {"average_after": 1}])
 def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
     """From the epoch named, or the first without a new best, validation and the best checkpoint
