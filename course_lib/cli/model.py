@@ -1,4 +1,4 @@
-"""`python -m course_lib score | next | generate CHECKPOINT "text"`."""
+"""`python -m course_lib score | next | generate | translate CHECKPOINT "text"`."""
 
 import json
 import math
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from course_lib.errors import CourseError
 
 CHECKPOINT = typer.Argument(help="A result folder, or a checkpoint file in one.")
 PROMPT = typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
@@ -22,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("score")(score)
     app.command("next")(next_words)
     app.command("generate")(generate)
+    app.command("translate")(translate)
 
 
 def score(
@@ -82,12 +85,46 @@ def generate(
     print(f"{prompt} {text}".strip(" "))
 
 
+def translate(
+    checkpoint: Checkpoint,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="Sentences; none: lines of input.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Default: the recipe's.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Default: the recipe's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Translate sentences by beam search, one line each."""
+    from dataclasses import replace
+
+    from course_lib.evaluation import translation
+    from course_lib.experiments import load_checkpoint
+
+    model, corpus, experiment = load_checkpoint(checkpoint)
+    if not experiment.translates:
+        raise CourseError(f"{checkpoint} is a language model; score, next and generate question it")
+    settings = {"beam": beam, "length_penalty": length_penalty}
+    decoding = experiment.decoding
+    search = decoding.build("decoding") if decoding else translation.BeamSearch()
+    search = replace(search, **{k: v for k, v in settings.items() if v is not None})
+    sentences = text or [line.rstrip("\n") for line in sys.stdin]
+    sources = [corpus.encode(sentence) for sentence in sentences]
+    found = translation.translate(model, sources, search, progress=sys.stderr.isatty())
+    texts = [corpus.decode(ids) for ids in found]
+    if as_json:
+        pairs = zip(sentences, texts, strict=True)
+        return _print_json(translations=[{"source": s, "translation": t} for s, t in pairs])
+    print("\n".join(texts))
+
+
 def _load(checkpoint: Path, text: str):
     """Model and corpus of a checkpoint; says which words of `text` it will read as <unk>."""
     from course_lib.evaluation.generation import unknown_words
     from course_lib.experiments import load_checkpoint
 
-    model, corpus, _ = load_checkpoint(checkpoint)
+    model, corpus, experiment = load_checkpoint(checkpoint)
+    if experiment.translates:
+        raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
     missing = unknown_words(corpus, text)
     if missing and corpus.unk is not None:
         print(f"not in the vocabulary, read as <unk>: {', '.join(missing)}", file=sys.stderr)

@@ -43,17 +43,63 @@ def train(
     )
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
     for name, value in result.metrics.items():
-        print(f"  {name.replace('_', ' '):<18} {value:,.2f}".removesuffix(".00"))
+        text = f"{value:,.2f}".removesuffix(".00") if isinstance(value, int | float) else value
+        print(f"  {name.replace('_', ' '):<24} {text}")
     print(f"  result in {result.folder}")
 
 
-def recipes():
-    """List the recipes, with the published row each stands for."""
-    from course_lib import experiments
+def recipes(
+    pattern: Annotated[
+        str, typer.Argument(help="Names with this in them, or a glob: 'ptb/*/mos*'.")
+    ] = "*",
+    paper: Annotated[str | None, typer.Option(help="Of one paper's tables: gao2019.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="On one corpus: ptb.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Names only.")] = False,
+):
+    """List the recipes: parameters, operations, memory and time on this machine, published row.
 
-    width = max(map(len, experiments.recipes))
-    for name, experiment in sorted(experiments.recipes.items()):
-        print(f"{name:<{width}}  {experiment.source}")
+    Time is that of the recipe's whole training here, at half the rate of matrix products; memory
+    and time are estimates, for one process.
+    """
+    from fnmatch import fnmatchcase
+
+    from course_lib import experiments
+    from course_lib.errors import CourseError, unknown
+    from course_lib.experiments import cost, published
+
+    papers = {p for r in experiments.recipes.values() for p, _ in published.cited(r.source)}
+    corpora = {r.corpus.kind for r in experiments.recipes.values()}
+    for kind, given, known in (("paper", paper, papers), ("corpus", corpus, corpora)):
+        if given is not None and given not in known:
+            raise unknown(kind, given, known)
+    chosen = {
+        name: recipe
+        for name, recipe in sorted(experiments.recipes.items())
+        if (fnmatchcase(name, pattern) or pattern in name)
+        and (paper is None or paper in dict(published.cited(recipe.source)))
+        and (corpus is None or corpus == recipe.corpus.kind)
+    }
+    if not chosen:
+        raise CourseError(f"no recipe matches {pattern!r}; `recipes --plain` lists all names")
+    if plain:
+        print("\n".join(chosen))
+        return
+    rates, width = cost.rates(), max(map(len, chosen))
+    print(f"{'recipe':<{width}} {'parameters':>12} {'PFLOP':>9} {'GB':>6} {'time':>9}  source")
+    for name, recipe in chosen.items():
+        c = cost.cost(recipe, rates)
+        print(
+            f"{name:<{width}} {c.parameters:>12,} {c.flops / 1e15:>9,.2f} {c.memory / 2**30:>6.1f}"
+            f" {_duration(c.seconds):>9}  {recipe.source}"
+        )
+
+
+def _duration(seconds: float) -> str:
+    """In the largest unit of which there are two."""
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def results(

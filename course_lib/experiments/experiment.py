@@ -9,13 +9,17 @@ import torch
 from course_lib import data
 from course_lib.errors import CourseError, unknown
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
+from course_lib.evaluation.translation import BeamSearch
 from course_lib.models import (
     AWDLSTM,
     QRNN,
     RHN,
     LanguageModel,
+    Predictor,
     Reading,
+    Transformer,
     TransformerXL,
+    TranslationModel,
     VariationalLSTM,
 )
 from course_lib.output_layers import (
@@ -32,7 +36,7 @@ from course_lib.training.optimisation import SCHEDULES, Optimisation
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
-    "encoder": (VariationalLSTM, AWDLSTM, QRNN, RHN, TransformerXL),
+    "encoder": (VariationalLSTM, AWDLSTM, QRNN, RHN, TransformerXL, Transformer),
     "words": (FullWords, SpectralWords),
     "reading": (Reading,),
     "output_layer": OUTPUT_LAYERS,
@@ -40,6 +44,7 @@ KINDS = {
     "regularizer": tuple(REGULARIZERS.values()),
     "schedule": tuple(SCHEDULES.values()),
     "adaptation": (ContinuousCache, DynamicEvaluation),
+    "decoding": (BeamSearch,),
 }
 
 
@@ -113,16 +118,32 @@ class Experiment:
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
 
-    def load_corpus(self) -> data.Corpus:
-        """The corpus; options `half` and `small` take a part of it."""
+    @property
+    def translates(self) -> bool:
+        """Whether it needs sentence pairs, where a language model needs running text."""
+        return self.encoder.kind == "Transformer"
+
+    def load_corpus(self) -> data.Corpus | data.SentencePairs:
+        """The corpus; options `half` and `small` take a part of it.
+
+        CourseError if it is not of the kind that the encoder reads.
+        """
         options = dict(self.corpus.options)
         half, small = options.pop("half", None), options.pop("small", None)
         corpus = data.load(self.corpus.kind, **options)
+        if isinstance(corpus, data.SentencePairs) != self.translates:
+            has, needs = "sentence pairs", "running text"
+            if self.translates:
+                has, needs = needs, has
+            raise CourseError(
+                f"{self.name}: the encoder {self.encoder.kind} needs {needs}, but corpus "
+                f"{self.corpus.kind} has {has}"
+            )
         if half is not None:
             corpus = corpus.half(half)
         return corpus if small is None else corpus.small(**small)
 
-    def build(self, words: int) -> LanguageModel:
+    def build(self, words: int) -> Predictor:
         """The untrained model for a vocabulary of `words`, drawn from the experiment's seed."""
         torch.manual_seed(self.seed)
         encoder = self.encoder.build("encoder", self.size)
@@ -132,7 +153,8 @@ class Experiment:
         for prior in regularizers:
             if getattr(prior, "start", False) and isinstance(write, SpectralWords):
                 write.start_at(prior.values(write.shape[1]))
-        return LanguageModel(
+        model = TranslationModel if self.translates else LanguageModel
+        return model(
             read,
             encoder,
             self.output_layer.build("output_layer", write, encoder.output_size),

@@ -10,16 +10,17 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from course_lib.data import Corpus
+from course_lib.data import Corpus, SentencePairs, token_batches, tokenise
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.recipes import profile, recipes
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
 from course_lib.training.loop import fit
-from course_lib.training.tasks import Columns
+from course_lib.training.tasks import Columns, Pairs
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Result:
     """What a run leaves: the model at its best epoch and every figure."""
 
     model: nn.Module
-    corpus: Corpus
+    corpus: Corpus | SentencePairs
     experiment: Experiment
     folder: Path
     epochs: list[dict]
@@ -62,7 +63,8 @@ def run(
         _start_from(model, experiment)
     identity = {"experiment": experiment.to_dict(), "corpus": corpus.sha256}
     optimisation = experiment.optimisation
-    task = Columns(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
+    kind = Pairs if experiment.translates else Columns
+    task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     epochs = fit(
         model, task, optimisation, accelerator, folder=folder, identity=identity,
         seed=experiment.seed, callback=callback, progress=progress,
@@ -93,8 +95,11 @@ def run(
 
 
 def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:
-    """Perplexity at batch 1 of the validation and test split; with an `adaptation`, as it gives."""
+    """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
+    of a translator, BLEU too, with its signature."""
     o = experiment.optimisation
+    if experiment.translates:
+        return _translation_figures(model, corpus, experiment, progress)
     if experiment.adaptation is not None:
         adapt = experiment.adaptation.build("adaptation")
         return adapt(model, corpus, length=o.evaluation_length, progress=progress)
@@ -107,6 +112,27 @@ def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, prog
     return {
         "valid_perplexity": perplexity(model, corpus.valid, **settings),
         "test_perplexity": perplexity(model, corpus.test, **settings),
+    }
+
+
+def _translation_figures(model, corpus, experiment, progress) -> dict:
+    """Perplexity; BLEU of the text as it is read, lower-cased where the corpus is, and of its words
+    separated by the course's own tokeniser, which is nearer to the papers' figures."""
+    search = experiment.decoding.build("decoding") if experiment.decoding else BeamSearch()
+    figures = {}
+    for name in ("valid", "test"):
+        split = getattr(corpus, name)
+        batches = token_batches(split, experiment.optimisation.max_tokens)
+        figures[f"{name}_perplexity"] = translation_perplexity(model, batches)
+        found = translate(model, split.source, search, progress=progress)
+        texts = [corpus.decode(ids) for ids in found], list(split.target_text)
+        score = bleu(*texts, lowercase=corpus.lowercase)
+        words = [[tokenise(text) for text in side] for side in texts]
+        tokenised = bleu(*words, tokenize="none", lowercase=corpus.lowercase)
+        figures |= {f"{name}_bleu": score.score, f"{name}_tokenised_bleu": tokenised.score}
+    return figures | {
+        "bleu_signature": score.signature,
+        "tokenised_bleu_signature": tokenised.signature,
     }
 
 

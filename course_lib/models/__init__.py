@@ -1,22 +1,27 @@
-"""Context encoders, and the language model that puts one between two word matrices."""
+"""Context encoders, and the language and translation models that put words around them."""
 
 from course_lib.models.awd_lstm import AWDLSTM
-from course_lib.models.language_model import LanguageModel, Step
+from course_lib.models.language_model import LanguageModel, Predictor, Step
 from course_lib.models.lstm import VariationalLSTM
 from course_lib.models.qrnn import QRNN
 from course_lib.models.reading import Reading
 from course_lib.models.rhn import RHN
 from course_lib.models.state import detach
+from course_lib.models.transformer import Transformer
 from course_lib.models.transformer_xl import TransformerXL
+from course_lib.models.translation_model import TranslationModel
 
 __all__ = [
     "AWDLSTM",
     "QRNN",
     "RHN",
     "LanguageModel",
+    "Predictor",
     "Reading",
     "Step",
+    "Transformer",
     "TransformerXL",
+    "TranslationModel",
     "VariationalLSTM",
     "detach",
 ]

@@ -1,4 +1,7 @@
-"""A language model: a word matrix to read with, an encoder, an output layer to predict with."""
+"""A language model: a word matrix to read with, an encoder, an output layer to predict with.
+
+What it shares with a translation model, everything from the contexts to the loss, is `Predictor`.
+"""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +14,7 @@ from course_lib.regularizers import Activations
 
 
 class Step(NamedTuple):
-    """What one call of a language model gives."""
+    """What one call of a language or translation model gives."""
 
     loss: Tensor | None  # to be differentiated: the objective, a mean over targets, and penalties
     nll: Tensor | None  # its cross-entropy part in nats a token, without gradient
@@ -19,8 +22,8 @@ class Step(NamedTuple):
     state: Any  # hand it to the next call
 
 
-class LanguageModel(nn.Module):
-    """Tokens in, contexts and, with a target, the loss out.
+class Predictor(nn.Module):
+    """Words to read, an encoder, an output layer and what is minimised; a model adds `forward`.
 
     The loss is computed inside `forward`, so that a data-parallel wrapper sees one call. Tying
     (inan2017, section 4) is giving `words` and `output_layer` the same word matrix.
@@ -53,9 +56,11 @@ class LanguageModel(nn.Module):
         """Whether one matrix reads and predicts."""
         return self.words is self.output_layer.words
 
-    def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
-        """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
-        raw, state = self.encoder(self.reading(self.words, tokens), state)
+    def predict(self, raw: Tensor, state: Any, target: Tensor | None) -> Step:
+        """The encoder's output (T, B, d), its state and the target (T, B) -> the step.
+
+        In evaluation mode without dropout, regularizers and any loss but the cross-entropy.
+        """
         hidden = raw
         if self.training:
             hidden = locked_dropout(raw, self.output_dropout)
@@ -71,3 +76,12 @@ class LanguageModel(nn.Module):
             for regularizer in self.regularizers:
                 loss = loss + regularizer(self.output_layer.words, activations)
         return Step(loss, nll, hidden, state)
+
+
+class LanguageModel(Predictor):
+    """Tokens in, contexts and, with a target, the loss out."""
+
+    def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
+        """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
+        raw, state = self.encoder(self.reading(self.words, tokens), state)
+        return self.predict(raw, state, target)

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from course_lib import data
+from course_lib.data.buckets import buckets, collate, token_batches
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.translation import translation_perplexity
 from course_lib.training.optimisation import Optimisation
 
 
@@ -75,3 +77,33 @@ class Columns:
             model, corpus.valid, corpus.eos, o.evaluation_batch, o.evaluation_length,
             o.evaluation_memory, o.evaluation_clamp,
         )  # fmt: skip
+
+
+class Pairs:
+    """Translation: batches of sentence pairs of similar length, at most `max_tokens` on either
+    side over all processes and parts. Every target counts the same, in however long a batch."""
+
+    def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
+        self.corpus, self.optimisation = corpus, optimisation
+        self.index, self.workers = index, workers
+        self.max_tokens = optimisation.max_tokens // (workers * optimisation.accumulate)
+        self.rows = len(buckets(corpus.train, self.max_tokens, None, index, workers))
+
+    def updates(self, generator):
+        train, parts = self.corpus.train, self.optimisation.accumulate
+        targets, batches = train.target.lengths + 1, []
+        for rank in range(self.workers):  # all processes draw alike and know each other's counts
+            same = generator.clone_state()
+            batches.append(buckets(train, self.max_tokens, same, rank, self.workers))
+        for start in range(0, self.rows, parts):
+            now = [of_rank[start : start + parts] for of_rank in batches]
+            counts = [[int(targets[rows].sum()) for rows in of_rank] for of_rank in now]
+            total, own = sum(map(sum, counts)), []
+            for rows, count in zip(now[self.index], counts[self.index], strict=True):
+                source, tokens, target = collate(train, rows)
+                own.append(Part((source, tokens), target, self.workers * count / total))
+            yield Update(own, len(own), 1, total)
+
+    def validate(self, model):
+        batches = token_batches(self.corpus.valid, self.optimisation.max_tokens)
+        return translation_perplexity(model, batches)

@@ -1,0 +1,216 @@
+"""Translating with a trained model: beam search, perplexity, BLEU."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from sacrebleu.metrics import BLEU
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
+
+from course_lib.data.pairs import SentencePairs
+from course_lib.errors import CourseError, unknown
+from course_lib.evaluation.generation import reading
+from course_lib.evaluation.perplexity import evaluating
+from course_lib.models import TranslationModel
+from course_lib.output_layers import IGNORE
+
+PAD, BOS, EOS = SentencePairs.pad, SentencePairs.bos, SentencePairs.eos
+TOKENIZERS = ("13a", "intl", "none")
+
+
+class Hypothesis(NamedTuple):
+    """A translation: its ids (n,) without special ones, on the CPU; log P of them and <eos>, in
+    nats; and that divided by the length penalty."""
+
+    ids: Tensor
+    log_prob: float
+    score: float
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """The translation Y of greatest log P(Y | X) / lp(Y) among those that a beam comes across.
+
+        lp(Y) = ((5 + |Y|) / 6)^α,  |Y| with <eos>, α = `length_penalty` ≥ 0    (Wu et al. 2016,
+                                                                                 equation 14)
+
+    Step by step the 2 · `beam` likeliest continuations of all open hypotheses are ranked by log P.
+    Those among the first `beam` that end with <eos> are finished; the `beam` best others stay open.
+    A sentence is done when `beam` hypotheses are finished, or when the best of them cannot be
+    beaten any more: log P only falls and lp is at most that of the greatest length. So `beam=1`
+    takes the likeliest word each time. <pad> and <bos> are never put out.
+
+    |Y| is at most `ratio` · (source with <eos>) + `extra`; there <eos> is the only continuation.
+    Vaswani et al. 2017, section 6.1: beam 4, α = 0.6, source + 50. CourseError for impossible
+    settings.
+    """
+
+    beam: int = 4
+    length_penalty: float = 0.6
+    ratio: float = 1.0
+    extra: int = 50
+
+    def __post_init__(self):
+        if self.beam < 1 or self.length_penalty < 0 or self.ratio < 0 or self.extra < 1:
+            raise CourseError(
+                "a beam search needs beam ≥ 1, length_penalty ≥ 0, ratio ≥ 0 and extra ≥ 1, not "
+                f"{self.beam}, {self.length_penalty}, {self.ratio} and {self.extra}"
+            )
+
+    def penalty(self, length):
+        """lp of |Y| = `length`, a number or a tensor."""
+        return ((5 + length) / 6) ** self.length_penalty
+
+    def __call__(self, model: TranslationModel, source: Tensor) -> list[Hypothesis]:
+        """source (S, B), [x … eos] padded with 0 -> the best translation of each column.
+
+        In evaluation mode, and in float32, or wider if the model is. CourseError if a column has
+        no translation of finite probability, as of a model with NaN.
+        """
+        with reading(model):
+            found = self._search(model, source)
+        if not all(found):
+            raise CourseError(
+                "the model gives no translation a finite probability: its weights are broken; "
+                "take an earlier checkpoint"
+            )
+        return [max(finished, key=lambda hypothesis: hypothesis.score) for finished in found]
+
+    def _search(self, model, source) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each column; columns that are done leave the batch."""
+        k, N, device = self.beam, model.output_layer.words.shape[0], source.device
+        ids, column = torch.arange(N, device=device), torch.arange(source.shape[1], device=device)
+        limit = (self.ratio * (source != PAD).sum(0)).long() + self.extra  # greatest |Y|, (B,)
+        found = [[] for _ in column]
+        history = torch.full((len(column), 1, 1), BOS, device=device)  # (B, open, n)
+        total = torch.zeros(len(column), 1, device=device)  # log P of the open, (B, open)
+        finished, best = torch.zeros_like(limit), torch.full_like(total[:, 0], -torch.inf)  # (B,)
+        n, state = 0, None
+        while len(column):
+            n, opened = n + 1, history.shape[1]
+            step = model(source, history[..., -1].reshape(1, -1), state=state)
+            wide = torch.promote_types(step.hidden.dtype, torch.float32)
+            log_prob = model.output_layer.log_prob(step.hidden[0].to(wide)).view(-1, opened, N)
+            barred = (ids == PAD) | (ids == BOS) | ((n >= limit)[:, None] & (ids != EOS))
+            log_prob = (total[..., None] + log_prob).masked_fill_(barred[:, None], -torch.inf)
+            top, at = log_prob.flatten(1).topk(min(2 * k, opened * N))
+            parent, word = at // N, at % N
+            ends = word == EOS
+
+            ended = ends[:, :k] & top[:, :k].isfinite()
+            b, rank = ended.nonzero().unbind(1)
+            rows = column[b], history[b, parent[b, rank], 1:], top[b, rank]
+            for i, y, value in zip(*(t.cpu() for t in rows), strict=True):
+                found[i].append(Hypothesis(y, value.item(), value.item() / self.penalty(n)))
+            finished = finished + ended.sum(1)
+            scores = top[:, :k].masked_fill(~ended, -torch.inf) / self.penalty(n)
+            best = torch.maximum(best, scores.amax(1))
+
+            total, rank = top.masked_fill(ends, -torch.inf).topk(min(k, top.shape[1]))
+            parent, word = parent.gather(1, rank), word.gather(1, rank)
+            reachable = total[:, 0] / self.penalty(limit)
+            (b,) = ((finished < k) & (best < 1)).nonzero(as_tuple=True)
+            columns = (b[:, None] * opened + parent[b]).flatten()
+            left = None if len(b) == len(column) else b  # the keys of the source stay as they are
+            state = model.encoder.select(step.state, columns, left)
+            history = torch.cat([history[b[:, None], parent[b]], word[b, :, None]], 2)
+            column, limit, source, total = column[b], limit[b], source[:, b], total[b]
+            finished, best = finished[b], best[b]
+        return found
+
+
+def translate(
+    model: TranslationModel,
+    sources: Sequence[Tensor],
+    search: BeamSearch | None = None,
+    batch: int = 64,
+    progress: bool = True,
+) -> list[Tensor]:
+    """The translation (n,) of each source (m,), ids without special ones, in the same order.
+
+    Sentences of similar length go through the search together, `batch` at a time, the longest
+    first, so that what does not fit into memory shows at once. CourseError if batch < 1.
+    """
+    if batch < 1:
+        raise CourseError(f"a batch needs at least 1 sentence, not {batch}")
+    search, device = search or BeamSearch(), next(model.parameters()).device
+    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+    found: list[Tensor] = [torch.empty(0, dtype=torch.int64)] * len(sources)
+    with tqdm(total=len(order), desc="translating", unit="sentence", disable=not progress) as bar:
+        for start in range(0, len(order), batch):
+            rows = order[start : start + batch]
+            closed = [torch.cat([sources[i], sources[i].new_tensor([EOS])]) for i in rows]
+            source = pad_sequence(closed, padding_value=PAD).to(device)
+            for i, hypothesis in zip(rows, search(model, source), strict=True):
+                found[i] = hypothesis.ids
+            bar.update(len(rows))
+    return found
+
+
+@torch.no_grad()
+def translation_perplexity(
+    model: TranslationModel, batches: Iterable[tuple[Tensor, Tensor, Tensor]]
+) -> float:
+    """exp(mean −log P(y_t | y_<t, x)) over all target tokens, <eos> included.
+
+    batches: source (S, B), tokens (T, B) and target (T, B) as `course_lib.data.buckets` makes
+    them; targets that are IGNORE do not count. Sums are float64. CourseError if there are none.
+    """
+    device = next(model.parameters()).device
+    total, count = torch.zeros((), dtype=torch.float64, device=device), 0
+    with evaluating(model):
+        for source, tokens, target in batches:
+            n = int((target != IGNORE).sum())
+            step = model(source.to(device), tokens.to(device), target.to(device))
+            total += step.nll.double() * n
+            count += n
+    if not count:
+        raise CourseError("no target token to take the perplexity of: the batches are empty")
+    return math.exp(total.item() / count)
+
+
+class Bleu(NamedTuple):
+    """A corpus' BLEU in [0, 100], and sacrebleu's description of how it was computed."""
+
+    score: float
+    signature: str
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> Bleu:
+    """100 · BP · (p_1 p_2 p_3 p_4)^¼ over the corpus, one reference a sentence (Papineni et al.
+    2002), by sacrebleu (Post 2018).
+
+        p_n = matched n-grams, each at most as often as in its reference / n-grams of hypotheses
+        BP  = min(1, exp(1 − reference words / hypothesis words))
+
+    What a word is, is `tokenize`'s:
+
+    * "13a" of running text: the tokeniser of mteval-v13a, the comparable figure;
+    * "intl" of running text: mteval-v14's, which separates by Unicode category;
+    * "none" of text tokenised before, words between blanks: multi-bleu.perl, "case-sensitive
+      tokenised BLEU" as papers report. The figure depends on that tokeniser, which the signature
+      does not name: state it. Case is kept unless `lowercase`.
+
+    Where no n-gram of a length matches, half a match is counted, a quarter at the next such length,
+    and so on (smoothing "exp"; multi-bleu.perl gives 0 there). CourseError for no sentences, for as
+    many of one as not of the other, or an unknown tokeniser.
+    """
+    if tokenize not in TOKENIZERS:
+        raise unknown("tokeniser of BLEU", tokenize, TOKENIZERS)
+    if not hypotheses or len(hypotheses) != len(references):
+        raise CourseError(
+            f"BLEU compares a hypothesis with a reference, sentence by sentence; got "
+            f"{len(hypotheses):,} hypotheses and {len(references):,} references"
+        )
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    score = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Bleu(score, str(metric.get_signature()))

@@ -1,0 +1,233 @@
+"""The encoder-decoder Transformer (Vaswani et al., "Attention Is All You Need", 2017)."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.errors import CourseError
+from course_lib.models.state import map_state
+from course_lib.models.transformer_xl import sinusoids
+
+
+class Attention(nn.Module):
+    """Concat(head_1, …, head_H) W_O with head_h = softmax(q_h k_hᵀ / √K) v_h, K = size / heads.
+
+    q = x W_Q, k = m W_K and v = m W_V, no bias (Vaswani et al., section 3.2.2).
+    """
+
+    def __init__(self, size: int, heads: int, dropout: float):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.query = nn.Linear(size, size, bias=False)
+        self.key_value = nn.Linear(size, 2 * size, bias=False)
+        self.output = nn.Linear(size, size, bias=False)
+
+    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """What is attended to (S, B, d) -> k and v, each (B, H, S, K)."""
+        S, B, _ = memory.shape
+        return self.key_value(memory).view(S, B, 2, self.heads, -1).permute(2, 1, 3, 0, 4).unbind()
+
+    def forward(self, x, keys, values, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """x (T, C, d), k and v (B, H, S, K), mask (B or 1, 1, T or 1, S), True where seen -> as x.
+
+        C is B, or a multiple: then C/B columns of x one after the other, the hypotheses of one
+        sentence, attend to the same keys, which are not repeated for them (`mask` without T).
+        """
+        (T, C, d), B = x.shape, len(keys)
+        q = self.query(x).view(T, B, C // B, self.heads, -1).permute(1, 3, 0, 2, 4).flatten(2, 3)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, keys, values, mask, dropout, causal)
+        return self.output(mixed.unflatten(2, (T, C // B)).permute(2, 0, 3, 1, 4).reshape(T, C, d))
+
+
+class Residual(nn.Module):
+    """norm(x + dropout(f(x))), or x + dropout(f(norm(x))) with `pre_norm` (Xiong et al. 2020)."""
+
+    def __init__(self, size: int, dropout: float, pre_norm: bool):
+        super().__init__()
+        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(size), nn.Dropout(dropout), pre_norm
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """x of any shape (…, d), which `sublayer` keeps."""
+        if self.pre_norm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+def feedforward(size: int, inner: int) -> nn.Sequential:
+    """max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al., equation 2)."""
+    return nn.Sequential(nn.Linear(size, inner), nn.ReLU(), nn.Linear(inner, size))
+
+
+class EncoderLayer(nn.Module):
+    """Attention to the whole source, then the feed-forward network."""
+
+    def __init__(self, size, heads, inner, dropout, attention_dropout, pre_norm):
+        super().__init__()
+        self.attention = Attention(size, heads, attention_dropout)
+        self.feedforward = feedforward(size, inner)
+        self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (S, B, d), mask (B, 1, 1, S) -> (S, B, d)."""
+        attend, think = self.residuals
+        x = attend(x, lambda h: self.attention(h, *self.attention.keys_values(h), mask))
+        return think(x, self.feedforward)
+
+
+class DecoderLayer(nn.Module):
+    """Attention to the target so far, attention to the source, the feed-forward network."""
+
+    def __init__(self, size, heads, inner, dropout, attention_dropout, pre_norm):
+        super().__init__()
+        self.attention = Attention(size, heads, attention_dropout)
+        self.source_attention = Attention(size, heads, attention_dropout)
+        self.feedforward = feedforward(size, inner)
+        self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(3))
+
+    def forward(self, y: Tensor, memory: Tensor | None, mask: Tensor, past, source):
+        """y (T, C, d), memory (S, B, d), mask (B, 1, 1, S) -> (T, C, d), past, source.
+
+        past: keys and values of the target before y, None to start; source: those of the memory,
+        which is only looked at when they are None.
+        """
+        if source is None:
+            source = self.source_attention.keys_values(memory)
+
+        def attend_to_target(h):
+            nonlocal past
+            new = self.attention.keys_values(h)
+            if past is not None:
+                new = [torch.cat(pair, 2) for pair in zip(past, new, strict=True)]
+            past = tuple(new)
+            T, S = len(h), past[0].shape[2]
+            if T in (1, S):  # one position sees everything, a target from its start is a triangle
+                return self.attention(h, *past, causal=T == S)
+            seen = torch.ones(T, S, dtype=torch.bool, device=h.device).tril(S - T)
+            return self.attention(h, *past, seen)
+
+        attend, translate, think = self.residuals
+        y = attend(y, attend_to_target)
+        y = translate(y, lambda h: self.source_attention(h, *source, mask))
+        return think(y, self.feedforward), past, source
+
+
+class Transformer(nn.Module):
+    """`layers` encoder and as many decoder layers between word vectors and contexts, time-major.
+
+    `encode(x, padding)` reads the source, `decode(y, memory, padding, state)` the target, each
+    output from the targets up to its own; a call does both. There is no word matrix inside.
+
+    | size | input_size d | layers | heads | feedforward F | parameters |
+    |---|---|---|---|---|---|
+    | small | 256 | 4 | 4 | 1024 | 7,360,512 |
+    | IWSLT base | 512 | 6 | 4 | 1024 | 31,506,432 |
+    | WMT base | 512 | 6 | 8 | 2048 | 44,101,632 |
+    | WMT big | 1024 | 6 | 16 | 4096 | 176,283,648 |
+
+    Those are layers · (12 d² + 4 d F + 2 F + 12 d), and 4 d more with `pre_norm`, which
+    normalises before each sublayer and once more at both ends.
+
+    dropout: of each sublayer's output and of the sums of word vectors and positions (section 5.4);
+    attention_dropout: of the attention's weights. input_scale: multiply word vectors by √d
+    (section 3.4). Weights begin uniform with variance 1/mean(fan in, fan out) (Glorot and Bengio
+    2010), the three of an attention each as a matrix of its own, biases at 0.
+    CourseError if input_size is odd or not a multiple of heads.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        layers: int = 6,
+        heads: int = 8,
+        feedforward: int = 2048,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        pre_norm: bool = False,
+        input_scale: bool = True,
+    ):
+        super().__init__()
+        if input_size % 2 or input_size % heads:
+            raise CourseError(
+                f"a Transformer needs an even input_size (half of a position's vector are sines) "
+                f"that its heads divide; got {input_size} and {heads} heads"
+            )
+        self.input_size = self.output_size = input_size
+        self.scale = math.sqrt(input_size) if input_scale else 1.0
+        self.dropout = nn.Dropout(dropout)
+        options = (input_size, heads, feedforward, dropout, attention_dropout, pre_norm)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(*options) for _ in range(layers))
+        self.decoder_layers = nn.ModuleList(DecoderLayer(*options) for _ in range(layers))
+        end = (lambda: nn.LayerNorm(input_size)) if pre_norm else nn.Identity
+        self.encoder_norm, self.decoder_norm = end(), end()
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                for matrix in parameter.chunk(2) if "key_value" in name else [parameter]:
+                    nn.init.xavier_uniform_(matrix)
+            elif name.endswith(".bias"):
+                nn.init.zeros_(parameter)
+
+    def encode(self, x: Tensor, padding: Tensor) -> Tensor:
+        """x (S, B, d), padding (S, B), True at what no position may see -> memory (S, B, d).
+
+        Every column needs a word that is not padding.
+        """
+        x = self._placed(x, 0)
+        for layer in self.encoder_layers:
+            x = layer(x, _seen(padding))
+        return self.encoder_norm(x)
+
+    def decode(
+        self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """y (T, C, d), memory (S, B, d), padding (S, B) -> contexts (T, C, d), state.
+
+        The state holds the keys and values of the memory and of the targets so far: given one, y
+        continues them and `memory` may be None. Targets piece by piece give what they give in one
+        call. C is B; or a multiple of it: then C/B columns one after the other are targets of the
+        same source. Padding at the end of a target needs no mask, since no word looks ahead.
+        """
+        past, source = state or ((None,) * len(self.decoder_layers),) * 2
+        y = self._placed(y, 0 if state is None else past[0][0].shape[2])
+        kept = []
+        for layer, *known in zip(self.decoder_layers, past, source, strict=True):
+            y, *known = layer(y, memory, _seen(padding), *known)
+            kept.append(known)
+        return self.decoder_norm(y), tuple(zip(*kept, strict=True))
+
+    def forward(
+        self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """x (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, d), state.
+
+        With a state the source has been read, and x may be None.
+        """
+        memory = self.encode(x, padding) if state is None else None
+        return self.decode(y, memory, padding, state)
+
+    @staticmethod
+    def select(state: Any, columns: Tensor, sources: Tensor | None = None) -> Any:
+        """The state of these columns of y (C',), and of x (B',) or all of x, in this order."""
+        past, source = state
+        if sources is not None:
+            source = map_state(lambda t: t.index_select(0, sources), source)
+        return map_state(lambda t: t.index_select(0, columns), past), source
+
+    def _placed(self, x: Tensor, start: int) -> Tensor:
+        """Word vectors (T, B, d), scaled, plus the positions from `start` on, in tokens."""
+        exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
+        places = torch.arange(start, start + len(x), device=x.device, dtype=exact)
+        return self.dropout(x * self.scale + sinusoids(places, x.shape[-1])[:, None].to(x.dtype))
+
+
+def _seen(padding: Tensor) -> Tensor:
+    """padding (S, B) -> mask (B, 1, 1, S), True where a position may be seen."""
+    return ~padding.T[:, None, None]

@@ -1,0 +1,32 @@
+"""A translation model: one word matrix for both languages, an encoder-decoder, an output layer."""
+
+from typing import Any
+
+from torch import Tensor
+
+from course_lib.models.language_model import Predictor, Step
+
+PAD = 0  # the id that fills up short sentences
+
+
+class TranslationModel(Predictor):
+    """Source and target so far in, contexts and, with a target, the loss out.
+
+    `words` read both languages; giving `output_layer` the same ones ties three ways, as all papers
+    here do (Vaswani et al. 2017, section 3.4). `encoder` is a `Transformer`, or what has its call.
+    """
+
+    def forward(
+        self, source: Tensor, tokens: Tensor, target: Tensor | None = None, state: Any = None
+    ) -> Step:
+        """source (S, B), [x … eos] padded with 0; tokens (T, B), [bos y …]; target (T, B), [y …
+        eos] with IGNORE where padded. In evaluation mode the loss is the cross-entropy.
+
+        The step's state, None in training, lets a later call go on with the next tokens of the
+        same source, which is not encoded again. Then, or at once, tokens may have a multiple of B
+        columns: several hypotheses for each source, one after the other.
+        """
+        x = self.reading(self.words, source) if state is None else None
+        y = self.reading(self.words, tokens)
+        raw, state = self.encoder(x, y, source == PAD, state)
+        return self.predict(raw, None if self.training else state, target)

@@ -1,0 +1,146 @@
+"""What a run trains on: every target once, and the same weight for each of them."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from course_lib import data, experiments
+from course_lib.errors import CourseError
+from course_lib.evaluation.translation import BeamSearch, translate
+from course_lib.experiments import part
+from course_lib.output_layers import IGNORE
+from course_lib.training import Optimisation
+from course_lib.training.tasks import Columns, Pairs, Part, Task, Update
+
+SMALL = {"train": 300, "valid": 40, "test": 20, "words": 300}
+
+
+@pytest.fixture(scope="module")
+def phrases():
+    return data.load("cldr").small(**SMALL)
+
+
+@pytest.fixture
+def experiment():
+    return experiments.Experiment(
+        name="test/translator",
+        corpus=part("cldr", small=SMALL),
+        size=16,
+        encoder=part("Transformer", layers=1, heads=2, feedforward=32, dropout=0.0),
+        decoding=part("BeamSearch", beam=2, extra=5),
+        optimisation=Optimisation(
+            optimizer="adamw", learning_rate=0.01, epochs=2, max_tokens=300, clip=1.0
+        ),
+    )
+
+
+def epoch(task: Task) -> list[Update]:
+    return list(task.updates(torch.Generator().manual_seed(3)))
+
+
+@pytest.mark.parametrize("workers,parts", [(1, 1), (2, 1), (1, 3), (2, 2)])
+def test_columns_hold_every_target_once(workers, parts):
+    corpus = data.load("docstrings").small(words=100)
+    o = Optimisation(batch=12, length=9, accumulate=parts, partial_shuffle=True)
+    tasks = [Columns(corpus, o, index, workers) for index in range(workers)]
+    seen, rows = [], []
+    for update in zip(*map(epoch, tasks), strict=True):
+        rows.append(update[0].rows)
+        assert sum(p.weight for u in update for p in u.parts) / workers == pytest.approx(1)
+        assert sum(p.target.numel() for u in update for p in u.parts) == update[0].tokens
+        seen += [p.target.flatten() for u in update for p in u.parts]
+    assert sum(rows) == tasks[0].rows == len(corpus.train) // 12 - 1
+    whole = torch.cat(seen).bincount(minlength=100)
+    plain = data.columns(corpus.train, 12)
+    missing = plain.flatten().bincount(minlength=100) - whole  # one row is never a target
+    assert missing.min() >= 0 and missing.sum() == 12
+
+
+@pytest.mark.parametrize("workers,parts", [(1, 1), (2, 1), (1, 3), (2, 2)])
+def test_pairs_weigh_every_target_alike(phrases, experiment, workers, parts):
+    """The parts' losses of all processes, weighted, give the mean over all targets."""
+    o = Optimisation(max_tokens=300, accumulate=parts)
+    tasks = [Pairs(phrases, o, index, workers) for index in range(workers)]
+    model = experiment.build(len(phrases)).double().eval()
+    sentences = 0
+    for update in zip(*map(epoch, tasks), strict=True):
+        total, nll, mine = 0, 0.0, 0.0
+        for u in update:
+            for one in u.parts:
+                assert isinstance(one, Part) and one.inputs[0].numel() <= 300 // (workers * parts)
+                targets = (one.target != IGNORE).sum().item()
+                loss = model(*one.inputs, target=one.target).loss.item()
+                total, nll = total + targets, nll + loss * targets
+                mine += loss * one.weight / workers
+                sentences += one.target.shape[1]
+        assert total == update[0].tokens
+        assert mine == pytest.approx(nll / total, rel=1e-12)
+    assert sentences == len(phrases.train)
+    assert sum(u.rows for u in epoch(tasks[0])) == tasks[0].rows
+
+
+def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
+    """Through the real entry point; interrupted in its second epoch it ends with the same bits."""
+    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+
+    def interrupt(step, model):
+        if step == 25:
+            raise KeyboardInterrupt
+
+    for callback in (interrupt, None):
+        try:
+            cut = experiments.run(
+                experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0,
+                callback=callback,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            assert (tmp_path / "cut" / "last.safetensors").exists()
+    assert cut.metrics == whole.metrics
+    first, last = whole.epochs[0], whole.epochs[-1]
+    assert last["train_perplexity"] < 0.7 * first["train_perplexity"]
+    metrics = whole.metrics
+    assert 0 <= metrics["test_bleu"] <= 100 and "tok:13a" in metrics["bleu_signature"]
+    assert "tok:none" in metrics["tokenised_bleu_signature"]
+    assert math.isfinite(metrics["test_perplexity"])
+    model, corpus, loaded = experiments.load_checkpoint(tmp_path / "cut")
+    assert loaded == experiment and len(corpus) == len(whole.corpus) and model.tied
+
+
+def test_the_commands_ask_each_model_what_it_can_answer(experiment, tmp_path):
+    from typer.testing import CliRunner
+
+    from course_lib.cli import application
+
+    call, app = CliRunner().invoke, application()
+    result = experiments.run(experiment, tmp_path, progress=False)
+    sentences = [result.corpus.test.source_text[i] for i in (0, 1)]
+    done = call(app, ["translate", str(tmp_path), *sentences, "--json"])
+    found = [row["translation"] for row in json.loads(done.stdout)["translations"]]
+    search = BeamSearch(beam=2, extra=5)
+    sources = [result.corpus.encode(sentence) for sentence in sentences]
+    expected = translate(result.model, sources, search, progress=False)
+    assert found == [result.corpus.decode(ids) for ids in expected]
+    lines = call(app, ["translate", str(tmp_path), "--beam", "2"], input="\n".join(sentences))
+    assert lines.stdout.splitlines() == found
+    for command in ("score", "next", "generate"):
+        refused = call(app, [command, str(tmp_path), "word"])
+        assert isinstance(refused.exception, CourseError)
+        assert "translator" in str(refused.exception)
+    recurrent = experiment.change(
+        corpus=part("docstrings", small=SMALL | {"train": 2000, "valid": 200, "test": 200}),
+        encoder=part("VariationalLSTM", units=16),
+        optimisation={"epochs": 1},
+    )
+    experiments.run(recurrent, tmp_path / "text", progress=False)
+    refused = call(app, ["translate", str(tmp_path / "text"), "word"])
+    assert "is a language model" in str(refused.exception)
+
+
+def test_a_corpus_of_the_wrong_kind_is_refused(experiment):
+    with pytest.raises(CourseError, match="Transformer needs sentence pairs, but corpus docstr"):
+        experiment.change(corpus=part("docstrings")).load_corpus()
+    recurrent = experiment.change(encoder=part("VariationalLSTM", units=16))
+    with pytest.raises(CourseError, match="VariationalLSTM needs running text, but corpus cldr"):
+        recurrent.load_corpus()
