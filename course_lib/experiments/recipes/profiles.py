@@ -7,7 +7,8 @@ seconds or about a minute; `standard` and `full` are the recipe itself.
 from dataclasses import replace
 
 from course_lib.errors import unknown
-from course_lib.experiments.experiment import Experiment, part
+from course_lib.experiments.cost import corpus_size
+from course_lib.experiments.experiment import Experiment, Part, part
 
 PROFILES = ("smoke", "quick", "standard", "full")
 
@@ -80,14 +81,27 @@ def _small(e: Experiment, name: str) -> Experiment:
         }
 
     texts = part("docstrings", small=_TEXT[name])
-    if e.encoder.kind == "Transformer":
-        texts = part("cldr", small=_PAIRS[name])
+    if e.translates:
+        direction = e.corpus.options.get("direction", "de-en")
+        texts = part("cldr", direction=direction, small=_PAIRS[name])
     changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
     if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
         changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "batch": 20}
-    return e.change(
+    small = e.change(
         encoder=cut(e.encoder.options), output_layer=cut(e.output_layer.options), **changes
     )
+    return small.change(regularizers=tuple(_scaled(r, e, small) for r in e.regularizers))
+
+
+def _scaled(regularizer: Part, e: Experiment, small: Experiment) -> Part:
+    """A prior of singular values for a matrix of another size, whose entries are as large."""
+    if "c1" not in regularizer.options:
+        return regularizer
+    norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]
+    entries = [corpus_size(x.corpus).words * x.size for x in (e, small)]
+    ratio = norms[0] / norms[1] * (entries[1] / entries[0]) ** 0.5
+    c1 = round(regularizer.options["c1"] * ratio, 2)
+    return Part(regularizer.kind, regularizer.options | {"c1": c1})
 
 
 def _short(o, name: str) -> dict:
