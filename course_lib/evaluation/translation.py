@@ -113,7 +113,7 @@ class BeamSearch:
             total, rank = top.masked_fill(ends, -torch.inf).topk(min(k, top.shape[1]))
             parent, word = parent.gather(1, rank), word.gather(1, rank)
             reachable = total[:, 0] / self.penalty(limit)
-            (b,) = ((finished < k) & (best < 1)).nonzero(as_tuple=True)
+            (b,) = ((finished < k) & (best < reachable)).nonzero(as_tuple=True)
             columns = (b[:, None] * opened + parent[b]).flatten()
             left = None if len(b) == len(column) else b  # the keys of the source stay as they are
             state = model.encoder.select(step.state, columns, left)
