@@ -367,11 +367,10 @@ def test_a_search_ends_when_no_open_hypothesis_can_win():
 
 def test_a_search_ends_when_as_many_are_finished_as_the_beam_is_wide():
     """Though a longer one, which a wider beam finds, would have a better score."""
-    table = ROAD | {"a": {".": 0.6, "c": 0.4}}
+    branches = {"a": {".": 0.6, "c": 0.4}, "b": {"b": 0.6, "e": 0.4}, "e": {"e": 1.0}}
+    model, source = bigrams(ROAD | branches, "abcde"), torch.tensor([[EOS]])
     for beam, ids in ((2, []), (3, [3, 5, 6])):
-        (found,) = BeamSearch(beam, length_penalty=5.0, extra=8)(
-            bigrams(table, "abcd"), torch.tensor([[EOS]])
-        )
+        (found,) = BeamSearch(beam, length_penalty=5.0, extra=8)(model, source)
         assert found.ids.tolist() == ids
 
 
