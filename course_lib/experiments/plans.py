@@ -1,0 +1,294 @@
+"""A plan: which runs make a table. Recipes × seeds × settings, read from a small TOML file.
+
+title = "inan2017, Table 1: four columns of a small LSTM"
+[[runs]]
+recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name
+profile = "full"                          # the default
+seeds = [1, 2, 3]                         # the default is [1]
+change = {"optimisation.epochs" = 10}     # settings that differ from the recipe
+grid = {"encoder.dropout" = [0.2, 0.4]}   # all combinations
+"""
+
+import hashlib
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import product
+from pathlib import Path
+from types import UnionType
+from typing import get_args, get_origin, get_type_hints
+
+from course_lib.data import folders
+from course_lib.errors import CourseError, unknown
+from course_lib.experiments import results
+from course_lib.experiments.experiment import KINDS, Experiment, Part, _options
+from course_lib.experiments.recipes import profile, recipes
+
+KEYS = ("recipes", "profile", "seeds", "change", "grid")
+GIVEN = {"encoder": 1, "words": 2, "output_layer": 2}  # what a part is built with, not its options
+ELSEWHERE = ("name", "source", "profile", "seed", "variant")  # not for a plan to change
+LABEL = 80  # characters; longer labels become a digest
+
+
+# One run -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A recipe at a profile and seed, with `change`: dotted settings and their values.
+
+    Settings equal to the recipe's are dropped, so that one experiment has one name. CourseError
+    for an unknown recipe, profile or setting, and for a value that does not fit.
+    """
+
+    recipe: str
+    profile: str = "full"
+    seed: int = 1
+    change: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        base = profile(recipes[self.recipe], self.profile, self.seed)
+        changed = override(base, self.change)
+        given = {path: at(changed, path) for path in sorted(self.change)}
+        differs = {p: v for p, v in given.items() if not same(base, p, v)}
+        object.__setattr__(self, "change", differs)
+
+    @property
+    def variant(self) -> str:
+        """What `change` is called in names of folders."""
+        return label(self.change)
+
+    def experiment(self) -> Experiment:
+        """The experiment itself, its `variant` set."""
+        base = profile(recipes[self.recipe], self.profile, self.seed)
+        return override(base, self.change).change(variant=self.variant)
+
+    @property
+    def key(self) -> str:
+        """The run's name, equal on every machine: its folder below `runs`."""
+        folder = results.run_folder(self.experiment())
+        return folder.relative_to(folders.home() / "runs").as_posix()
+
+
+def label(change: dict) -> str:
+    """`encoder.dropout=0.4,size=100`; twelve characters of a SHA-256 where that makes no name."""
+    text = ",".join(f"{path}={_short(value)}" for path, value in sorted(change.items()))
+    if len(text) <= LABEL and re.fullmatch(r"([\w.,=+\[\]-]*[\w\]])?", text, re.ASCII):
+        return text
+    plain = json.dumps(change, sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()[:12]
+
+
+def _short(value) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+# Settings by dotted names ------------------------------------------------------------------------
+
+
+def override(experiment: Experiment, changes: dict) -> Experiment:
+    """The experiment with other settings, named by dotted paths.
+
+    override(e, {"optimisation.epochs": 10, "encoder.dropout": 0.4, "regularizers.0.weight": 2.0})
+
+    CourseError with near matches for an unknown setting, and for a value of another type.
+    """
+    for path, value in changes.items():
+        experiment = _replaced(experiment, path.split("."), value, path, "")
+    return experiment
+
+
+def at(experiment: Experiment, path: str):
+    """The value of a dotted setting; None where the experiment does not state it."""
+    node = experiment
+    for name in path.split("."):
+        node = _members(node).get(name)
+    return node
+
+
+def same(experiment: Experiment, path: str, value) -> bool:
+    """Whether a dotted setting has this value already, and is of this type: 1 is not True."""
+    current = at(experiment, path)
+    return type(current) is type(value) and current == value
+
+
+def _members(node) -> dict:
+    """What a node holds, by name."""
+    if isinstance(node, Part):
+        return node.options
+    if isinstance(node, tuple | list):
+        return {str(i): value for i, value in enumerate(node)}
+    if is_dataclass(node):
+        return {f.name: getattr(node, f.name) for f in fields(node)}
+    return node if isinstance(node, dict) else {}
+
+
+def _known(node, role: str) -> list[str]:
+    """The names that may follow: all options of a part, stated or not."""
+    stated = list(_members(node))
+    if isinstance(node, Experiment):
+        return [name for name in stated if name not in ELSEWHERE]
+    if not isinstance(node, Part):
+        return stated
+    if role == "corpus":  # a name or a path, with options of its loader and of `load_corpus`
+        return stated + ["half", "small", "words"]
+    role = {"objectives": "objective", "regularizers": "regularizer"}.get(role, role)
+    make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
+    return stated + (_options(make)[GIVEN.get(role, 0) :] if make else [])
+
+
+def _replaced(node, path: list[str], value, whole: str, role: str):
+    """A copy of `node` with the setting at `path`; `whole` and `role` are for its messages."""
+    name, *rest = path
+    known = _known(node, role)
+    if name not in known:
+        before = whole.split(".")[: -len(path)]
+        raise unknown("setting", whole, [".".join([*before, k]) for k in known])
+    current = _members(node).get(name)
+    if rest:
+        if not _members(current) and not isinstance(current, Part):
+            stated = "is not set in the recipe" if current is None else f"is {current!r}"
+            raise CourseError(f"unknown setting {whole!r}: {name} {stated}, with nothing in it")
+        role = role if name.isdigit() else name  # an entry of `regularizers` is one of them
+        value = _replaced(current, rest, value, whole, role)
+    elif is_dataclass(current) or (isinstance(node, Experiment) and isinstance(current, tuple)):
+        raise CourseError(
+            f"{name} is made of several settings; name one, in quotes: "
+            + (" or ".join(f'"{whole}.{k}"' for k in _known(current, name)[:3]) or "it has none")
+        )
+    else:
+        value = _fitted(value, current, node, name, whole)
+    if isinstance(node, Part):
+        return Part(node.kind, node.options | {name: value})
+    if is_dataclass(node):
+        return replace(node, **{name: value})
+    if isinstance(node, dict):
+        return node | {name: value}
+    return type(node)(value if str(i) == name else v for i, v in enumerate(node))
+
+
+def _fitted(value, current, node, name: str, whole: str):
+    """`value` in the type of what it replaces; CourseError where it has another."""
+    if is_dataclass(node) and not isinstance(node, Part):
+        hint = get_type_hints(type(node))[name]
+        hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        kinds = {get_origin(h) or h for h in hints}
+        fits = type(value) in kinds or (type(value) is list and tuple in kinds)
+    else:  # an option: a number may be given as several to search among, never as a word
+        kinds = {type(current)}
+        fits = current is None or all(
+            isinstance(value, t) == isinstance(current, t) for t in (str, bool, dict)
+        )
+    if type(value) is int and float in kinds:
+        return float(value)
+    if not fits:
+        raise CourseError(f"{whole} is {current!r}; {value!r} has another type")
+    return tuple(value) if type(value) is list and tuple in kinds else value
+
+
+# The file ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a plan file, in the order in which they are to be done."""
+
+    path: Path
+    title: str
+    runs: tuple[Planned, ...]
+
+
+def plans() -> dict[str, Path]:
+    """The plans that come with the course, by name."""
+    found = (folders.home() / "data" / "plans").glob("*.toml")
+    return {path.stem: path for path in sorted(found)}
+
+
+def read_plan(name: str | Path) -> Plan:
+    """The plan of a file, or of that name under data/plans.
+
+    CourseError, with the file and near matches, for a plan that cannot be meant.
+    """
+    path, known = Path(name), plans()
+    if not path.is_file():
+        if str(name) not in known:
+            raise unknown("plan", str(name), known)
+        path = known[str(name)]
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"{path} is not readable TOML: {error}") from None
+    try:
+        return Plan(path, *_expanded(content))
+    except CourseError as error:
+        raise CourseError(f"{path}: {error}") from None
+
+
+def _expanded(content: dict) -> tuple[str, tuple[Planned, ...]]:
+    """(title, runs)."""
+    _only(content, "key of a plan", ("title", "runs"))
+    _typed(content, "title", str)
+    if not _typed(content, "runs", list, dict):
+        raise CourseError("a plan has at least one table [[runs]]")
+    runs: dict[str, Planned] = {}
+    for number, entry in enumerate(content["runs"], 1):
+        try:
+            for planned in _entry(entry):
+                if runs.setdefault(planned.key, planned) is not planned:
+                    raise CourseError(f"{planned.key} is in the plan already")
+        except CourseError as error:
+            raise CourseError(f"[[runs]] number {number}: {error}") from None
+    return content["title"], tuple(runs.values())
+
+
+def _entry(entry: dict):
+    """The runs of one [[runs]]: seeds outermost, so that every setting is tried once first."""
+    _only(entry, "key of [[runs]]", KEYS)
+    names = [n for pattern in _typed(entry, "recipes", list, str) for n in _matching(pattern)]
+    change, grid = (_typed(entry, key, dict) if key in entry else {} for key in ("change", "grid"))
+    for path in grid:
+        if path in change:
+            raise CourseError(f"{path} is both in change and in grid")
+        if not _typed(grid, path, list):
+            raise CourseError(f"the grid of {path} is empty")
+    seeds = _typed(entry, "seeds", list, int) if "seeds" in entry else [1]
+    level = _typed(entry, "profile", str) if "profile" in entry else "full"
+    if not names or not seeds:
+        raise CourseError("recipes and seeds must not be empty")
+    for seed, name, values in product(seeds, names, product(*grid.values())):
+        yield Planned(name, level, seed, change | dict(zip(grid, values, strict=True)))
+
+
+def _matching(pattern: str) -> list[str]:
+    """The recipes of a name or glob."""
+    if not re.search(r"[*?\[]", pattern):
+        return [recipes[pattern].name]
+    wanted = pattern.split("/")
+    found = []
+    for name in recipes:
+        parts = name.split("/")
+        if len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted)):
+            found.append(name)
+    if not found:
+        raise unknown("recipe", pattern, recipes)
+    return found
+
+
+def _only(table: dict, kind: str, known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            raise unknown(kind, key, known)
+
+
+def _typed(table: dict, key: str, kind: type, inner: type | None = None):
+    """table[key], which is there and of this type."""
+    value = table.get(key)
+    ok = type(value) is kind and (inner is None or all(type(v) is inner for v in value))
+    if not ok:
+        wanted = {str: "a string", dict: "a table"}.get(kind, "a list")
+        of = {str: " of strings", int: " of integers", dict: " of tables"}.get(inner, "")
+        given = "missing" if key not in table else repr(value)
+        raise CourseError(f"{key} must be {wanted}{of}; it is {given}")
+    return value

@@ -1,0 +1,233 @@
+"""Plans: what a file expands to, settings by dotted names, and what is refused."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import experiments
+from course_lib.errors import CourseError
+from course_lib.experiments import Experiment, part, plans, recipes
+from course_lib.experiments.plans import Planned, at, label, override, read_plan, same
+
+BASE = "ptb/vd-lstm-200/tied"
+
+
+def written(tmp_path, text, name="mine.toml"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def entries(tmp_path, *tables):
+    text = 'title = "t"\n' + "".join(f"[[runs]]\n{table}\n" for table in tables)
+    return read_plan(written(tmp_path, text))
+
+
+# What a plan expands to --------------------------------------------------------------------------
+
+
+def test_a_plan_is_the_product_of_recipes_seeds_and_settings(tmp_path):
+    plan = entries(
+        tmp_path,
+        'recipes = ["ptb/vd-lstm-200/*"]',
+        f'recipes = ["{BASE}"]\nprofile = "standard"\nseeds = [2, 3]\n'
+        'change = {"optimisation.epochs" = 7}\n'
+        'grid = {"encoder.dropout" = [0.1, 0.5], "size" = [8, 16]}',
+    )
+    assert (plan.title, plan.path.name) == ("t", "mine.toml")
+    columns = ["baseline", "augmented", "tied", "tied-augmented"]  # and no second session
+    assert [p.recipe for p in plan.runs[:4]] == [f"ptb/vd-lstm-200/{c}" for c in columns]
+    assert all((p.profile, p.seed, p.change) == ("full", 1, {}) for p in plan.runs[:4])
+    assert [(p.seed, p.change["encoder.dropout"], p.change["size"]) for p in plan.runs[4:]] == [
+        (seed, dropout, size) for seed in (2, 3) for dropout in (0.1, 0.5) for size in (8, 16)
+    ]
+    assert all(p.change["optimisation.epochs"] == 7 for p in plan.runs[4:])
+    assert len({p.key for p in plan.runs}) == 12
+    assert entries(tmp_path, f'recipes = ["{BASE}"]').runs == (Planned(BASE),)
+
+
+@given(
+    seeds=st.lists(st.integers(1, 50), min_size=1, max_size=3, unique=True),
+    dropout=st.lists(st.sampled_from([0.1, 0.2, 0.4, 0.6]), min_size=1, max_size=3, unique=True),
+    epochs=st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
+)
+def test_the_order_of_settings_does_not_change_the_runs(tmp_path_factory, seeds, dropout, epochs):
+    tmp_path = tmp_path_factory.mktemp("plans")
+    one, two = f'"encoder.dropout" = {dropout}', f'"optimisation.epochs" = {epochs}'
+    keys = []
+    for grid in (f"{one}, {two}", f"{two}, {one}"):
+        table = f'recipes = ["{BASE}"]\nseeds = {seeds}\ngrid = {{{grid}}}'
+        keys.append({p.key for p in entries(tmp_path, table).runs})
+    assert keys[0] == keys[1] and len(keys[0]) == len(seeds) * len(dropout) * len(epochs)
+
+
+def test_a_planned_run_is_its_recipe_with_the_settings_changed():
+    planned = Planned(BASE, "smoke", 3, {"encoder.dropout": 0.4, "optimisation.epochs": 5})
+    experiment = planned.experiment()
+    wanted = experiments.profile(recipes[BASE], "smoke", 3).change(
+        encoder={"dropout": 0.4}, optimisation={"epochs": 5}, variant=planned.variant
+    )
+    assert experiment == wanted
+    assert planned.variant == "encoder.dropout=0.4,optimisation.epochs=5"
+    assert planned.key == f"{BASE}/smoke-seed3-{planned.variant}"
+    assert Experiment.from_dict(json.loads(json.dumps(experiment.to_dict()))) == experiment
+
+
+def test_one_experiment_has_one_name():
+    """Settings equal to the recipe's are dropped; 5 is 5.0 where the recipe has a 5.0."""
+    plain = Planned(BASE, "full", 3)
+    assert plain.key == f"{BASE}/full-seed3" and plain.experiment().variant == ""
+    same_again = {"encoder.dropout": 0.3, "optimisation.clip": 5, "size": 200}
+    assert Planned(BASE, "full", 3, same_again) == plain
+    whole = Planned(BASE, change={"optimisation.clip": 4})
+    assert whole == Planned(BASE, change={"optimisation.clip": 4.0})
+    assert type(whole.experiment().optimisation.clip) is float
+    assert same(recipes[BASE], "encoder.dropout", 0.3)
+    assert not same(recipes[BASE], "size", 200.0)
+
+
+def test_labels_are_readable_or_a_digest():
+    assert label({}) == ""
+    assert label({"output_layer.k": 1.5}) == "output_layer.k=1.5"
+    assert label({"b": True, "a": [3, 4]}) == "a=[3,4],b=true"
+    assert label({"a": "none"}) == "a=none"
+    long = {f"encoder.option{i}": i for i in range(9)}
+    digests = [label(long), label(long | {"encoder.option0": 1}), label({"a": "x/y"})]
+    assert all(len(d) == 12 and int(d, 16) for d in digests) and len(set(digests)) == 3
+    assert label(dict(reversed(long.items()))) == digests[0]
+    assert label({"a": "trailing."}) == label({"a": "trailing."}) != "a=trailing."  # for Windows
+
+
+def test_plans_of_the_course_are_known_by_name():
+    assert "smoke" in plans.plans()
+    plan = read_plan("smoke")
+    assert len(plan.runs) == 8 and {p.profile for p in plan.runs} == {"smoke"}
+
+
+# Settings by dotted names ------------------------------------------------------------------------
+
+
+def rich():
+    """An experiment with every kind of node."""
+    return recipes[BASE].change(
+        objectives=(part("CrossEntropy"), part("ZLoss", weight=0.1)),
+        regularizers=(part("Activations", alpha=2.0, beta=1),),
+        corpus=part("docstrings", small={"train": 100, "words": 20}),
+        optimisation={"groups": {"words.": {"learning_rate": 0.5}}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("size", 100),
+        ("tied", False),
+        ("start_weights", "best"),
+        ("output_dropout", 0.5),
+        ("optimisation.epochs", 10),
+        ("optimisation.clip", 0.25),
+        ("optimisation.average_after", 3),  # None in the recipe
+        ("optimisation.schedule.start", 9),
+        ("optimisation.betas", (0.5, 0.6)),
+        ("optimisation.groups", {"words.": {"learning_rate": 2.0}}),
+        ("encoder.dropout", 0.9),
+        ("words.normal", True),  # an option that the recipe does not state
+        ("corpus.half", "first"),
+        ("corpus.small.train", 50),
+        ("objectives.1.weight", 0.7),
+        ("regularizers.0.beta", 0.5),
+    ],
+)
+def test_override_changes_one_setting_and_no_other(path, value):
+    before = rich()
+    after = override(before, {path: list(value) if isinstance(value, tuple) else value})
+    assert at(after, path) == value and type(at(after, path)) is type(value)
+    assert before == rich() and after != before
+    back = at(before, path)
+    if back is not None:
+        assert override(after, {path: back}) == before
+    assert Experiment.from_dict(json.loads(json.dumps(after.to_dict()))) == after
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("sise", 1, "unknown setting 'sise'; did you mean size"),
+        ("optimisation.epoch", 1, "did you mean optimisation.epochs"),
+        ("optimisation.schedule.rat", 1, "did you mean optimisation.schedule.rate"),
+        ("encoder.droput", 0.1, "did you mean encoder.dropout"),
+        ("encoder.input_size", 1, "unknown setting 'encoder.input_size'"),
+        ("output_layer.hidden_size", 1, "unknown setting 'output_layer.hidden_size'"),
+        ("output_layer.k", 1.5, "unknown setting 'output_layer.k'; did you mean"),  # of a softmax
+        ("regularizers.1.alpha", 1.0, "known: regularizers.0|did you mean regularizers.0"),
+        ("regularizers.0.alfa", 1.0, "did you mean regularizers.0.alpha"),
+        ("corpus.small.trian", 1, "did you mean corpus.small.train"),
+        ("corpus.smal", 1, "did you mean corpus.small"),
+        ("size.x", 1, "size is 200, with nothing in it"),
+        ("adaptation.window", 1, "adaptation is not set in the recipe"),
+        ("encoder", "QRNN", "encoder is made of several settings; name one, in quotes: \"enc"),
+        ("optimisation", {"epochs": 1}, '"optimisation.optimizer"'),
+        ("regularizers", [1], '"regularizers.0"'),
+        ("seed", 2, "unknown setting 'seed'"),
+        ("variant", "x", "unknown setting 'variant'"),
+        ("optimisation.epochs", 2.5, "optimisation.epochs is 40; 2.5 has another type"),
+        ("optimisation.epochs", True, "True has another type"),
+        ("optimisation.clip", "5", "'5' has another type"),
+        ("optimisation.epochs", -1, "epochs must not be below 0"),
+        ("encoder.dropout", "high", "encoder.dropout is 0.3; 'high' has another type"),
+        ("encoder.units", {"a": 1}, "has another type"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_meant_are_refused(path, value, message):
+    with pytest.raises(CourseError, match=message):
+        override(rich(), {path: value})
+
+
+# Refused files -----------------------------------------------------------------------------------
+
+ONE = f'title = "t"\n[[runs]]\nrecipes = ["{BASE}"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = x", "mine.toml is not readable TOML: .*line 1"),
+        ('title = "t"\n[[run]]', "unknown key of a plan 'run'; did you mean runs"),
+        ('title = "t"', r"runs must be a list of tables; it is missing"),
+        ('title = "t"\nruns = []', r"at least one table \[\[runs\]\]"),
+        ("title = 3\nruns = []", "title must be a string; it is 3"),
+        (ONE + "seed = [1]", r"number 1: unknown key of \[\[runs\]\] 'seed'; did you mean seeds"),
+        (ONE + "seeds = 3", "seeds must be a list of integers; it is 3"),
+        (ONE + "seeds = [true]", "seeds must be a list of integers"),
+        (ONE + "seeds = []", "seeds must not be empty"),
+        (ONE + 'profile = "ful"', "unknown profile 'ful'; did you mean full"),
+        (ONE + "profile = 1", "profile must be a string"),
+        (ONE + "change = 3", "change must be a table; it is 3"),
+        (ONE + 'change = {"optimisation.epoch" = 3}', "did you mean optimisation.epochs"),
+        (ONE + "change = {optimisation.epochs = 3}", "optimisation is made of several settings"),
+        (ONE + "grid = {size = []}", "grid of size is empty"),
+        (ONE + "grid = {size = 3}", "size must be a list; it is 3"),
+        (ONE + "change = {size = 3}\ngrid = {size = [3]}", "size is both in change and in grid"),
+        (ONE + "seeds = [1, 1]", "tied/full-seed1 is in the plan already"),
+        (ONE + "grid = {size = [8, 8]}", "size=8 is in the plan already"),
+        (ONE + ONE.partition("\n")[2] + "change = {size = 200}", "number 2: .* is in the plan al"),
+        ('title = "t"\n[[runs]]\nrecipes = "a"', "recipes must be a list of strings; it is 'a'"),
+        ('title = "t"\n[[runs]]\nseeds = [1]', "recipes must be a list of strings; it is missing"),
+        ('title = "t"\n[[runs]]\nrecipes = ["ptb/vd-lstm-200/tide"]', "did you mean ptb/vd-lstm"),
+        ('title = "t"\n[[runs]]\nrecipes = ["ptb/vd-lstm-201/*"]', "did you mean ptb/vd-lstm-2"),
+    ],
+)
+def test_plans_that_cannot_be_meant_are_refused_with_the_file(tmp_path, text, message):
+    with pytest.raises(CourseError, match=message) as caught:
+        read_plan(written(tmp_path, text))
+    assert "mine.toml" in str(caught.value)
+
+
+def test_an_unknown_plan_lists_the_near_matches(tmp_path):
+    with pytest.raises(CourseError, match="unknown plan 'smok'; did you mean smoke"):
+        read_plan("smok")
+    (tmp_path / "bytes.toml").write_bytes(b"title = '\xff'")
+    with pytest.raises(CourseError, match="bytes.toml is not readable TOML"):
+        read_plan(tmp_path / "bytes.toml")
