@@ -89,6 +89,12 @@ def test_ids_by_frequency_fall_with_the_count(rows):
     assert all(sorted_.decode(getattr(sorted_, s)) == text for s, text in texts.items())
 
 
+def test_equally_frequent_words_keep_their_order():
+    text = "".join(f"w{i}\n" for i in range(3000)) + "w2999\n" * 2
+    corpus = from_texts("any", dict.fromkeys(data.SPLITS, text), by_frequency=True)
+    assert corpus.words == ["<eos>", "w2999", *(f"w{i}" for i in range(2999))]
+
+
 def test_a_text_in_blocks_is_the_text():
     rows = [f"word{i % 7} x{i}" for i in range(50)]
     text = "".join(f"{row}\n" for row in rows)

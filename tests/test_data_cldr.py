@@ -96,4 +96,4 @@ def test_another_babel_warns_and_an_edited_one_is_refused(monkeypatch):
         pairs = data.load("cldr", pieces=500, direction="en-de", lowercase=True)
     assert pairs.direction == "en-de" and pairs.lowercase and len(pairs) == 500
     with pytest.raises(CourseError, match="unknown direction of cldr 'de_en'; did you mean de-en"):
-        data.load("cldr", direction="de_en")
+        cldr.load_cldr("de_en")

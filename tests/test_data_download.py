@@ -1,6 +1,7 @@
 """Downloads against a server on this machine: resume, wrong checksums, mirrors, no network."""
 
 import hashlib
+import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,8 +11,9 @@ from typer.testing import CliRunner
 
 from course_lib import data
 from course_lib.cli.data import app
-from course_lib.data import registry
+from course_lib.data import download, registry
 from course_lib.data.download import fetch
+from course_lib.data.files import check
 from course_lib.errors import CourseError
 
 TEXTS = {
@@ -239,3 +241,69 @@ def test_course_data_is_found_by_name(monkeypatch, tmp_path):
     monkeypatch.delenv("COURSE_DATA")
     assert folders.corpora().parts[-2:] == ("data", "corpora")
     assert "tiny" not in data.names()
+
+
+# files without a published size or checksum
+
+
+@pytest.fixture
+def archive_at(monkeypatch, tmp_path, corpus_at):
+    """Registers a corpus of one archive whose size and SHA-256 nobody published."""
+
+    def register(address):
+        file = registry.File("train.txt", None, None, (f"{address}train.txt",))
+        tiny = registry.Download("tiny", "", (file,), (1, 1, 1), None, "", "a test server")
+        monkeypatch.setitem(registry.DOWNLOADS, "tiny", tiny)
+        return tmp_path / "tiny"
+
+    return register
+
+
+@pytest.fixture
+def archived(monkeypatch):
+    """What the server has begins like an archive."""
+    content = "PK" + TEXTS["train"]
+    monkeypatch.setitem(TEXTS, "train", content)
+    return content
+
+
+def test_the_first_checksum_is_recorded(archive_at, archived):
+    with serving(cuts=1) as (address, kind):
+        folder = archive_at(address)
+        result = CliRunner().invoke(app, ["fetch", "tiny"])
+    sha256 = hashlib.sha256(archived.encode()).hexdigest()
+    assert f"train.txt is unverified, SHA-256 {sha256}" in result.stdout, result.output
+    assert [start for _, start in kind.log] == [0, len(archived) // 2]
+    assert left_in(folder) == ["train.txt", "train.txt.sha256.json"]
+    assert json.loads((folder / "train.txt.sha256.json").read_text()) == {
+        "sha256": sha256,
+        "bytes": len(archived),
+        "verified": False,
+    }
+    entry = registry.DOWNLOADS["tiny"]
+    check(folder, entry.files[0], entry)
+    (folder / "train.txt").write_text("PK other")
+    with pytest.raises(CourseError, match="is not the recorded file .changed; SHA-256"):
+        check(folder, entry.files[0], entry)
+
+
+def test_what_is_no_archive_is_not_taken_for_one(archive_at):
+    with serving() as (address, _):
+        folder = archive_at(address)
+        with pytest.raises(CourseError, match="train.txt is not an archive.*SHA-256 not published"):
+            fetch("tiny", progress=False)
+    assert left_in(folder) == []
+
+
+def test_a_folder_of_someone_else_is_read_without_a_record(archive_at, monkeypatch):
+    folder = archive_at("http://127.0.0.1:9/")
+    folder.mkdir()
+    (folder / "train.txt").write_text("PK")
+    entry = registry.DOWNLOADS["tiny"]
+    monkeypatch.setattr(download.os, "replace", denied)
+    assert check(folder, entry.files[0], entry) == folder / "train.txt"
+    assert download.expected(entry.files[0], folder) is None
+
+
+def denied(*arguments):
+    raise PermissionError("read-only")

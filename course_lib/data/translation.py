@@ -186,12 +186,11 @@ def paired(left: Iterable[str], right: Iterable[str], names: tuple[str, str]) ->
     sides, n = zip_longest(left, right), 0
     for n, pair in enumerate(sides, start=1):
         if None in pair:
-            longer = names[pair[0] is None]
-            more = n + sum(1 for _ in sides)
+            numbers = [n - 1 if text is None else n + sum(1 for _ in sides) for text in pair]
             raise CourseError(
-                f"{' and '.join(names)} have different numbers of lines, {more:,} and {n - 1:,}: "
-                f"{longer}, line {n:,} has no translation; line n of one side must be the "
-                "translation of line n of the other"
+                f"{' and '.join(names)} have different numbers of lines, {numbers[0]:,} and "
+                f"{numbers[1]:,}: {names[pair[0] is None]}, line {n:,} has no translation; line n "
+                "of one side must be the translation of line n of the other"
             )
         yield pair
     if not n:
