@@ -1,0 +1,718 @@
+"""Every published row has a recipe, every recipe trains, and every option it states matters."""
+
+import functools
+import json
+import tempfile
+from collections import defaultdict
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib import data, experiments
+from course_lib.data import folders
+from course_lib.errors import CourseError
+from course_lib.experiments import PROFILES, Experiment, Part, cost, published, recipes
+from course_lib.experiments.plans import plans, read_plan
+from course_lib.experiments.recipes import baselines, wang2020
+from course_lib.experiments.recipes.registry import Recipes, add, continued
+from course_lib.models import detach
+from course_lib.training import Constant, Optimisation
+
+OWN = "the course's own"
+MODELS = {name: (r.encoder.kind, r.output_layer.kind) for name, r in recipes.items()}
+
+
+# Published rows ----------------------------------------------------------------------------------
+
+
+def test_every_published_row_has_a_recipe_that_names_its_table():
+    """Total over the file; nothing but the ranks of a synthetic matrix is left out."""
+    table = published.rows()
+    assert len(table) == 663 and not table["value"].isna().any()
+    reached = defaultdict(set)
+    for _, row in table.iterrows():
+        name = published.recipe_of(row)
+        assert (name is None) == (row["table"] == "S15")
+        if name is not None:
+            reached[name].add((row["paper"], row["table"]))
+            assert (row["paper"], row["table"]) in published.cited(recipes[name].source), name
+            corpus, model, method = row["corpus"], row["model"], row["method"]
+            assert name.startswith(f"{corpus}/{model}/")
+            assert method in name or row["paper"] == "inan2017"
+    # What a recipe cites is there for it or for one that goes on from it, and none is left over.
+    for name, tables in list(reached.items()):
+        while name := recipes[name].start_from:
+            reached[name] |= tables
+    for name, recipe in recipes.items():
+        assert recipe.source.startswith(OWN) or published.cited(recipe.source) <= reached[name]
+        assert recipe.source.startswith(OWN) == (name not in reached), name
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ("inan2017,1,ptb,vd-lstm-200,tied,", "ptb/vd-lstm-200/tied/second-session"),
+        ("wang2019,1,ptb,awd-lstm,mos,without dynamic evaluation", "ptb/awd-lstm/mos/finetuned"),
+        ("wang2020,8,wikitext-2,awd-lstm,spectrum-control,polynomial prior",
+         "wikitext-2/awd-lstm/spectrum-control/polynomial-prior"),
+        ("wang2020,8,wmt14/en-de,transformer-base,spectrum-control,polynomial prior",
+         "wmt14/en-de/transformer-base/spectrum-control"),
+        ("parthiban2021,S4,ptb,awd-lstm,mos,NT-ASGD K=3", "ptb/awd-lstm/mos/components-3"),
+        ("parthiban2021,S4,ptb,awd-lstm,mos,NT-ASGD K=15", "ptb/awd-lstm/mos"),
+        ("parthiban2021,S12,ptb,awd-lstm,mos,NT-ASGD latent dropout 0",
+         "ptb/awd-lstm/mos/latent-dropout-0"),
+        ("parthiban2021,S11,wikitext-2,awd-lstm,softmax,NT-ASGD authors' seed",
+         "wikitext-2/awd-lstm/softmax"),
+        ("parthiban2021,S3,ptb,awd-lstm,moc,MEN", "ptb/awd-lstm/moc/et-asgd"),
+    ],
+)  # fmt: skip
+def test_rows_stand_for_the_recipe_that_a_reader_would_choose(row, name):
+    names = ("paper", "table", "corpus", "model", "method", "setting")
+    row = dict(zip(names, row.split(","), strict=True)) | {"task": "", "metric": ""}
+    assert published.recipe_of(row) == name
+    assert published.compared_with(row) is None
+
+
+def test_comparisons_name_the_other_model():
+    table = published.rows()
+    against = table.apply(published.compared_with, axis=1)
+    compared = table["metric"].str.contains("p-value|gain-over|wins")
+    assert (against.notna() == compared).all()
+    assert set(against.dropna()) <= set(recipes)
+    frozen = (table["method"] == "plif-frozen") & (table["metric"] == "p-value")
+    assert set(against[frozen]) == {f"{c}/awd-lstm/plif/et-asgd" for c in ("ptb", "wikitext-2")}
+    with pytest.raises(CourseError, match="mikolov2010 is none of the papers"):
+        published.recipe_of({"paper": "mikolov2010", "task": "lm", "method": "tied"})
+
+
+def test_published_figures_need_the_repository(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    with pytest.raises(CourseError, match="published.csv is missing"):
+        published.rows()
+
+
+# Recipes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_recipes_round_trip_through_json_and_build(profile):
+    for name, recipe in recipes.items():
+        experiment = experiments.profile(recipe, profile, seed=3)
+        assert experiment.profile == profile and experiment.seed == 3 and experiment.source
+        assert Experiment.from_dict(json.loads(json.dumps(experiment.to_dict()))) == experiment
+        if recipe.start_from is not None:  # the same model, whatever the profile
+            start = experiments.profile(recipes[recipe.start_from], profile, seed=3)
+            assert built_alike(start) == built_alike(experiment), name
+        for role in ("adaptation", "decoding"):
+            if getattr(experiment, role) is not None:
+                getattr(experiment, role).build(role)
+
+
+def built_alike(experiment):
+    """The shapes of all parameters, on the meta device."""
+    return tuple((k, tuple(p.shape)) for k, p in meta(experiment, 2_000).named_parameters())
+
+
+def meta(experiment, words):
+    """The model without weights; recipes with the same parts share one."""
+    e = experiment
+    parts = (e.encoder, e.words, e.size, e.tied, e.output_layer, e.regularizers, e.objectives)
+    key = repr((*parts, words))
+    if key not in _META:
+        if e.output_layer.kind == "AdaptiveSoftmax" and words < 200_001:
+            experiment = e.change(output_layer={"cutoffs": [100, 200]})
+        with torch.device("meta"):
+            _META[key] = experiment.build(words)
+    return _META[key]
+
+
+_META = {}
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("ptb/vd-lstm-200/baseline", 4_653_200),
+        ("ptb/vd-lstm-200/tied", 2_643_200),
+        ("ptb/vd-lstm-1500/tied-augmented", 51 * MILLION),
+        ("ptb/vd-rhn/baseline", 32 * MILLION),
+        ("ptb/vd-rhn/tied", 24 * MILLION),
+        ("ptb/awd-lstm/softmax", 24_221_600),
+        ("wikitext-2/awd-lstm/softmax", 33_556_078),
+        ("ptb/awd-lstm/plif/et-asgd", 24_321_600),
+        ("wikitext-2/awd-lstm/plif/et-asgd", 33_656_078),
+        ("ptb/awd-lstm/mos/components-1", 19_057_620),
+        ("ptb/awd-lstm/mos/components-3", 19_406_620),
+        ("ptb/awd-lstm/mos/components-5", 19_755_620),
+        ("ptb/awd-lstm/mos/components-10", 20_628_120),
+        ("ptb/awd-lstm/mos", 21_500_620),
+        ("ptb/awd-lstm/moc/et-asgd", 21_500_620),
+        ("ptb/awd-lstm/mos/components-20", 22_373_120),
+        ("wikitext-2/awd-lstm/mos", 34_909_528),
+        ("ptb/awd-lstm/mos/equal-capacity", 17_535_200),
+        ("ptb/awd-lstm/softmax/equal-capacity", 17_560_880),
+        ("ptb/awd-lstm/softmax/equal-width", 16_350_800),
+        ("wikitext-103/transformer-xl-16/softmax", 151 * MILLION),
+        ("wikitext-103/transformer-xl-4/softmax", 120 * MILLION),
+        ("wmt14/en-de/transformer-base/softmax", 63 * MILLION),  # Vaswani et al. 2017, Table 3: 65
+        ("wmt14/en-de/transformer-big/softmax", 214 * MILLION),  # 213
+    ],
+)
+def test_parameter_counts_are_the_published_ones(name, parameters):
+    words = cost.corpus_size(recipes[name].corpus).words
+    model = meta(recipes[name], words)
+    rounded = parameters % MILLION == 0  # as the table gives them
+    count = sum(p.numel() for p in model.parameters())
+    assert count == pytest.approx(parameters, abs=600_000 if rounded else 0)
+
+
+def test_parameters_of_published_rows():
+    """parthiban2021, Table 2: rounded to ten thousand, the second corpus rounded down."""
+    table = published.rows()
+    for _, row in table[table["metric"] == "parameters"].iterrows():
+        recipe = recipes[published.recipe_of(row)]
+        model = meta(recipe, cost.corpus_size(recipe.corpus).words)
+        count = sum(p.numel() for p in model.parameters())
+        assert count == pytest.approx(row["value"], abs=10_000)
+
+
+def test_every_trained_row_of_inan2017_has_a_recipe():
+    """Tables 1 to 3: four columns for each size and corpus, the halves, the highway networks."""
+    kinds = ("baseline", "augmented", "tied", "tied-augmented")
+    corpora = {"ptb": (200, 650, 1500), "wikitext-2": (200, 650)}
+    corpora |= {f"wikitext-2/{half}-half": (200,) for half in ("first", "second")}
+    for corpus, sizes in corpora.items():
+        for size in sizes:
+            four = [recipes[f"{corpus}/vd-lstm-{size}/{kind}"] for kind in kinds]
+            assert [r.tied for r in four] == [False, False, True, True]
+            assert [len(r.objectives) for r in four] == [1, 2, 1, 2]
+            assert all(r.size == size == r.encoder.options["units"] for r in four)
+            gamma = four[1].objectives[1].options["weight"] / 20
+            assert gamma == (0.65 if corpus == "ptb" else 1.25)
+    dropouts = [recipes[f"{c}/vd-lstm-{s}/tied"].encoder.options["dropout"]
+                for c, s in (("ptb", 200), ("ptb", 650), ("ptb", 1500), ("wikitext-2", 200),
+                             ("wikitext-2", 650))]  # fmt: skip
+    assert dropouts == [0.3, 0.5, 0.65, 0.2, 0.4]
+    o = recipes["ptb/vd-lstm-200/tied"].optimisation
+    assert (o.learning_rate, o.clip, o.batch, o.length) == (1.0, 5.0, 20, 35)
+    assert (o.schedule.rate, o.schedule.start, o.sum_over_steps) == (0.9, 5, True)
+
+
+def test_every_row_of_parthiban2021_has_one_trigger():
+    """Two models are compared under the same rule of averaging only."""
+    for name, recipe in recipes.items():
+        o = recipe.optimisation
+        if name.endswith("/et-asgd"):
+            assert (o.average_from, o.average_after) == (201, None)
+        if name.endswith("/nt-asgd") or "/mos/components" in name or "/latent-dropout" in name:
+            assert (o.average_from, o.average_after) == (None, 5)
+        if name.endswith(("/et-asgd", "/nt-asgd")) and "mo" not in name.split("/")[2]:
+            assert o.learning_rate == (20 if name.startswith("ptb") else 30)
+
+
+def test_finetuning_starts_from_the_best_weights_and_goes_on_from_round_to_round():
+    name = "ptb/awd-lstm/mos+adversarial"
+    rounds = [f"{name}/finetuned/round-{i}" for i in (1, 2, 3)] + [f"{name}/finetuned"]
+    assert [recipes[r].start_from for r in rounds] == [name, *rounds[:-1]]
+    assert recipes[f"{name}/dynamic-evaluation"].start_from == rounds[-1]
+    for finetuned in map(recipes.get, rounds):
+        o = finetuned.optimisation
+        assert finetuned.start_weights == "best"
+        assert (o.average_from, o.average_after, o.patience, o.learning_rate) == (1, None, 5, 25)
+        assert finetuned.output_layer.options["alpha"] == 0.028
+        assert finetuned.reading.options["noise"] == 0
+    latent = [recipes[r].output_layer.options["dropout"] for r in rounds]
+    assert latent == [0.29, 0.29, 0.29, 0.5]
+    adapted = recipes["wikitext-2/awd-lstm/cosine/continuous-cache"]
+    assert adapted.optimisation.epochs == 0 and adapted.adaptation == baselines.CACHE_WT2
+
+
+def test_priors_begin_with_the_norm_of_the_usual_initialisation():
+    for name, recipe in recipes.items():
+        priors = [p for p in recipe.regularizers if p.kind.endswith("Prior")]
+        if priors:
+            words, size = cost.corpus_size(recipe.corpus).words, recipe.size
+            values = priors[0].build("regularizer").values(size)
+            usual = {"AWDLSTM": 0.1 / 3**0.5, "TransformerXL": 0.02, "Transformer": size**-0.5}
+            usual = usual[recipe.encoder.kind] * (words * size) ** 0.5
+            assert values.square().sum().sqrt().item() == pytest.approx(usual, rel=0.01), name
+            assert 0.04 < values[-1] / values[0] < 0.18
+    base = recipes["wikitext-2/awd-lstm/softmax"]
+    ours = wang2020.controlled(base, sigma=2.0).optimisation
+    assert ours.groups == {"words.": {"learning_rate": 7.5}}
+    adam = base.change(optimisation={"optimizer": "adamw"})
+    ours = wang2020.controlled(adam, sigma=2.0).optimisation
+    assert ours.groups == {"words.": {"learning_rate": 15.0}}
+
+
+def test_recipes_are_entered_by_difference():
+    """`add` changes a base, `continued` goes on from one; unknown names list the near matches."""
+    before = dict(recipes)
+    try:
+        first = add(recipes["ptb/awd-lstm/softmax"], name="mine", output_dropout=0.1)
+        second = continued(first, "longer", optimisation={"epochs": 3})
+        assert (second.name, second.start_from, second.start_weights) == (
+            "mine/longer",
+            "mine",
+            "best",
+        )
+        assert recipes["mine/longer"].optimisation.epochs == 3 and second.output_dropout == 0.1
+        finetuned = baselines.finetuned(first, "me")
+        cached = baselines.adapted(first, "cache", "me", baselines.CACHE_WT2, start=finetuned)
+        assert cached.start_from == "mine/finetuned" and cached.optimisation.average_from is None
+        assert baselines.transformer("wmt14", "de-en", "big").size == 1024
+    finally:
+        for name in set(recipes) - set(before):
+            del recipes[name]
+    with pytest.raises(CourseError, match="unknown recipe 'ptb/vd-lstm-200/tide'; did you mean"):
+        Recipes(recipes)["ptb/vd-lstm-200/tide"]
+
+
+# Training ----------------------------------------------------------------------------------------
+
+
+TEXT = {"train": 1_500, "valid": 80, "test": 80, "words": 300}
+PAIRS = {"train": 60, "valid": 10, "test": 4, "words": 300}
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    """Embedded corpora are read once, and git is not asked about every run."""
+    patch, known, load = pytest.MonkeyPatch(), {}, Experiment.load_corpus
+
+    def loaded(experiment):
+        key = repr(experiment.corpus)
+        if key not in known:
+            known[key] = load(experiment)
+        return known[key]
+
+    patch.setattr(Experiment, "load_corpus", loaded)
+    patch.setattr(experiments.results, "commit", lambda: "")
+    yield
+    patch.undo()
+
+
+def tiny(recipe, **changes):
+    """The recipe in the smoke profile, on a text of a few steps, from weights of its own."""
+    own = {"corpus": {"small": TEXT}}
+    if recipe.translates:
+        own = {"corpus": {"small": PAIRS}, "decoding": {"beam": 2, "extra": 2}}
+    experiment = experiments.profile(recipe, "smoke").change(start_from=None)
+    return experiment.change(**own | changes)
+
+
+def trained(experiment, folder):
+    """Everything a run of `experiment` ends with: weights, figures by epoch, final figures."""
+    result = experiments.run(experiment, folder, progress=False, device="cpu")
+    rows = [{k: v for k, v in e.items() if "seconds" not in k} for e in result.epochs]
+    return result.model.state_dict(), rows, result.metrics
+
+
+def shape(experiment):
+    """What decides which code runs: kinds of parts and which options are at work, no sizes."""
+    e, o = experiment, asdict(experiment.optimisation)
+
+    def kind(p):
+        off = (0, 0.0, None, False)
+        return p and (p.kind, tuple(k for k, v in p.options.items() if v not in off))
+
+    run = [type(e.optimisation.schedule).__name__] + [
+        o[k] if isinstance(o[k], str | bool) else o[k] is None or not o[k]
+        for k in ("optimizer", "precision", "average_from", "average_after", "average_last")
+        + ("partial_shuffle", "random_length", "epochs", "groups", "clip", "sum_over_steps")
+    ]  # fmt: skip
+    parts = (e.encoder, e.words, e.output_layer, e.reading, e.adaptation)
+    parts = [*map(kind, (*parts, *e.objectives, *e.regularizers)), e.tied]
+    return repr((parts, run))
+
+
+def groups():
+    """One recipe for each shape."""
+    chosen = {}
+    for name, recipe in recipes.items():
+        chosen.setdefault(shape(tiny(recipe)), name)
+    return list(chosen.values())
+
+
+@pytest.mark.parametrize("name", groups())
+def test_every_recipe_trains_in_the_smoke_profile(name, tmp_path, embedded):
+    """Two steps or more through `run`, on the code of each recipe; sizes apart they are alike."""
+    experiment = tiny(recipes[name])
+    weights, rows, metrics = trained(experiment, tmp_path)
+    assert len(rows) == experiment.optimisation.epochs
+    for row in rows:
+        assert row["tokens"] > 0 and row["train_perplexity"] > 1
+    assert all(w.isfinite().all() for w in weights.values())
+    assert 1 < metrics["valid_perplexity"] < 1e6 and 1 < metrics["test_perplexity"] < 1e6
+    if rows:
+        fresh = experiment.build(300).state_dict()
+        moved = [k for k, w in fresh.items() if k in weights and w.shape == weights[k].shape]
+        assert any((fresh[k] != weights[k]).any() for k in moved)
+
+
+def test_a_whole_chain_of_recipes_runs_one_from_the_other(tmp_path, monkeypatch, embedded):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    name = "ptb/awd-lstm/mos+adversarial"
+    chain = ["", "/finetuned/round-1", "/finetuned/round-2", "/finetuned/round-3", "/finetuned"]
+    results = []
+    for suffix in (*chain, "/dynamic-evaluation"):
+        experiment = experiments.profile(recipes[name + suffix], "smoke")
+        experiment = experiment.change(corpus={"small": TEXT})
+        results.append(experiments.run(experiment, progress=False, device="cpu"))
+    best = [experiments.load_checkpoint(r.folder)[0].state_dict() for r in results]
+    for before, after in zip(best[:-2], best[1:-1], strict=True):
+        assert any((before[k] != after[k]).any() for k in before)
+    assert all((best[-2][k] == best[-1][k]).all() for k in best[-1])  # adapted, then back
+    assert "adaptation" in results[-1].metrics
+
+
+# Options -----------------------------------------------------------------------------------------
+
+# What another value is where one more or half as much would not show on a text of a few steps.
+OTHER = {
+    "memory": 5,
+    "window": 20,
+    "cutoffs": [150, 250],
+    "evaluation_memory": 5,
+    "evaluation_clamp": 1,
+}
+OTHER |= {"average_from": None, "groups": {}, "max_steps": 1, "low": -0.01}
+OTHER |= {"high": 0.01, "betas": (0.5, 0.6), "eps": 1e-3, "optimizer": "coupled-adam"}
+OTHER |= {"max_tokens": 200, "average_last": None}
+# Read by the loop between epochs (tests/test_training.py); how much is read in a search.
+ELSEWHERE = {"average_after", "patience", "search_tokens", "evaluation_length"}
+
+
+def other(name, value):
+    """Another value for an option."""
+    if name in OTHER:
+        return OTHER[name]
+    if name == "precision":
+        return "fp32" if value == "bf16" else "bf16"
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return 1 if name == "heads" else value + 1
+    if isinstance(value, float):
+        return value / 2 if value else 0.3
+    if isinstance(value, list):
+        return [value[0] + 1, *value[1:]]
+    raise AssertionError(f"no other value for {name} = {value}")
+
+
+def stated():
+    """(setting, its recipe's name) for every option of a part that some recipe states."""
+    found = {}
+    for name, recipe in recipes.items():
+        parts = {role: getattr(recipe, role) for role in ("encoder", "words", "output_layer")}
+        parts |= {"reading": recipe.reading, "adaptation": recipe.adaptation}
+        for role in ("objectives", "regularizers"):
+            parts |= {f"{role}.{i}": p for i, p in enumerate(getattr(recipe, role))}
+        for role, p in parts.items():
+            for option in p.options if p else ():
+                if option not in ELSEWHERE:
+                    found.setdefault((role.partition(".")[0], p.kind, option), (role, name))
+    return [(*place, option) for (_, _, option), place in found.items()]
+
+
+@functools.cache
+def reference(name, epochs):
+    """The run that a changed one is compared with."""
+    with tempfile.TemporaryDirectory() as folder:
+        return trained(tiny(recipes[name], optimisation={"epochs": epochs}), Path(folder))
+
+
+def differ(one, two):
+    """Whether two runs end with other weights or other figures."""
+    (w, rows, figures), (v, others, more) = one, two
+    same = w.keys() == v.keys() and all(
+        w[k].shape == v[k].shape and bool((w[k] == v[k]).all()) for k in w
+    )
+    return not (same and rows == others and figures == more)
+
+
+@pytest.mark.parametrize(("role", "name", "option"), stated())
+def test_every_option_of_a_part_makes_a_difference(role, name, option, tmp_path, embedded):
+    """Weights, figures or predictions are others when an option has another value."""
+    epochs = 0 if role == "adaptation" else 1
+    experiment = tiny(recipes[name], optimisation={"epochs": epochs})
+    kind, _, index = role.partition(".")
+    if index:
+        parts = list(getattr(experiment, kind))
+        value = parts[int(index)].options[option]
+        options = parts[int(index)].options | {option: other(option, value)}
+        parts[int(index)] = Part(parts[int(index)].kind, options)
+        experiment = experiment.change(**{kind: tuple(parts)})
+    else:
+        value = getattr(experiment, role).options[option]
+        experiment = experiment.change(**{role: {option: other(option, value)}})
+    assert differ(reference(name, epochs), trained(experiment, tmp_path))
+
+
+def set_fields():
+    """(field of the optimisation, a recipe that states another value than the default's)."""
+    found = {}
+    for name, recipe in recipes.items():
+        for f in fields(Optimisation):
+            if getattr(recipe.optimisation, f.name) != getattr(Optimisation(), f.name):
+                found.setdefault(f.name, name)
+    return [(f, name) for f, name in found.items() if f not in {*ELSEWHERE, "schedule"}]
+
+
+@pytest.mark.parametrize(("name", "recipe"), set_fields())
+def test_every_setting_of_the_optimisation_makes_a_difference(name, recipe, tmp_path, embedded):
+    epochs = 2 if name == "average_last" else 1
+    experiment = tiny(recipes[recipe], optimisation={"epochs": epochs})
+    if name == "average_last":
+        experiment = experiment.change(optimisation={name: 2})
+    if experiment.encoder.kind == "TransformerXL":  # distances tell little with small weights
+        experiment = experiment.change(encoder={"init": 0.3})
+    value = getattr(experiment.optimisation, name)
+    changed = experiment.change(optimisation={name: other(name, value)})
+    runs = [trained(e, tmp_path / f"{i}") for i, e in enumerate((experiment, changed))]
+    assert differ(*runs)
+
+
+def test_every_schedule_makes_a_difference():
+    for name, recipe in recipes.items():
+        schedule = recipe.optimisation.schedule
+        factors = [schedule(step / 1000, 1 + step // 20, step) for step in range(1, 1000, 7)]
+        assert schedule == Constant() or len(set(factors)) > 10, name
+        assert max(factors) <= 1 and min(factors) >= 0
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("ptb/vd-lstm-200/baseline", {"tied": True}),
+        ("ptb/awd-lstm/softmax", {"output_dropout": 0.0}),
+        ("ptb/awd-lstm/softmax", {"regularizers": ()}),
+        ("ptb/vd-lstm-200/augmented", {"objectives": (Part("CrossEntropy"),)}),
+        ("wikitext-2/awd-lstm/cosine/continuous-cache", {"adaptation": None}),
+        ("multi30k/transformer-small/softmax", {"objectives": (Part("CrossEntropy"),)}),
+        ("wikitext-2/awd-lstm/spectrum-control", {"words": Part("FullWords"), "regularizers": ()}),
+        ("ptb/awd-lstm/sigsoftmax/et-asgd", {"output_layer": Part("Softmax")}),
+    ],
+)
+def test_what_a_recipe_adds_makes_a_difference(name, changes, tmp_path, embedded):
+    assert differ(trained(tiny(recipes[name]), tmp_path / "a"),
+                  trained(tiny(recipes[name], **changes), tmp_path / "b"))  # fmt: skip
+
+
+# Costs -------------------------------------------------------------------------------------------
+
+
+RATES = cost.Rates({"fp32": 2e11, "bf16": 8e11}, {"fp32": 1e11, "bf16": 2e11})
+COUNTED = [
+    "ptb/vd-lstm-200/tied",
+    "ptb/awd-lstm/mos",
+    "ptb/awd-lstm/moc/et-asgd",
+    "ptb/vd-rhn/tied",
+    "wikitext-103/qrnn/softmax",
+    "wikitext-103/transformer-xl-4/softmax",
+    "wikitext-2/awd-lstm/spectrum-control",
+    "iwslt14/de-en/transformer-base/spectrum-control",
+]
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_operations_are_those_that_torch_counts(name, embedded):
+    """One training step of a small model, every product of matrices counted."""
+    size = {"size": 32} | ({"encoder": {"units": [48, 48, 32]}} if "awd" in name else {})
+    if "moc" in name or "mos" in name:
+        size["encoder"] = {"units": [48, 48, 40]}
+    o = {"batch": 8, "length": 40, "max_tokens": 400, "precision": "fp32"}
+    experiment = tiny(recipes[name]).change(**size, optimisation=o)
+    if experiment.encoder.kind in ("VariationalLSTM", "RHN"):
+        experiment = experiment.change(encoder={"units": 32})
+    elif experiment.encoder.kind == "QRNN":
+        experiment = experiment.change(encoder={"units": [48, 48, 32]})
+    if experiment.output_layer.kind == "AdaptiveSoftmax":  # whose share depends on the targets
+        experiment = experiment.change(output_layer=Part("Softmax"))
+    model = experiment.build(500).train()
+    generator = torch.Generator().manual_seed(0)
+    tokens, target = torch.randint(4, 500, (2, 40, 8), generator=generator)
+    state, inputs = None, (tokens,)
+    if experiment.translates:
+        length = cost.SENTENCE[experiment.corpus.kind]
+        tokens, target, inputs = tokens[:length], target[:length], (tokens[:length],) * 2
+    elif experiment.encoder.kind == "TransformerXL":
+        state = detach(model(tokens.repeat(4, 1)).state)  # a full memory
+
+    def in_place(into, a, b, out_shape=None, **_):  # which torch leaves out
+        return 2 * a[0] * a[1] * b[1]
+
+    mapping = {torch.ops.aten.addmm_: in_place}
+    with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+        model(*inputs, state=state, target=target).loss.backward()
+    macs = cost.encoder_macs(model, experiment) + cost.output_macs(model, experiment)
+    expected = 6 * macs * target.numel() + cost._penalties(model)
+    assert counter.get_total_flops() == pytest.approx(expected, rel=0.12)
+
+
+def test_costs_follow_the_sizes_of_a_run():
+    """Epochs, components, precision and the head's share; text and pairs; test-time methods."""
+
+    def of(name, **changes):
+        return cost.cost(recipes[name].change(**changes), RATES)
+
+    plain, twice = (
+        of("ptb/vd-lstm-200/tied"),
+        of("ptb/vd-lstm-200/tied", optimisation={"epochs": 80}),
+    )
+    assert plain.parameters == 2_643_200
+    assert plain.flops == pytest.approx(6 * 2.64e6 * 37.2e6, rel=0.05)  # 40 epochs
+    assert twice.flops / plain.flops == pytest.approx(2, rel=0.02) and twice.memory == plain.memory
+    assert plain.seconds == pytest.approx(plain.flops / 2e11 / cost.EFFICIENCY, rel=0.2)
+    few, many = of("ptb/awd-lstm/mos/components-1"), of("ptb/awd-lstm/mos/components-20")
+    assert of("ptb/vd-lstm-200/tied-augmented").flops > 1.15 * plain.flops
+    assert 3 < many.flops / few.flops < 5
+    assert of("ptb/awd-lstm/moc/et-asgd").flops < of("ptb/awd-lstm/mos").flops / 2
+    half = of("wikitext-2/first-half/vd-lstm-200/tied").flops
+    assert of("wikitext-2/vd-lstm-200/tied").flops / half == pytest.approx(2, rel=0.1)
+    xl = of("wikitext-103/transformer-xl-16/softmax")
+    dense = of("wikitext-103/transformer-xl-16/softmax", output_layer=Part("Softmax"))
+    assert xl.flops < dense.flops / 2
+    zipf = 1 / torch.arange(1, 10_001).double()
+    edges = [0, 1_000, 3_000, 10_000]
+    met = 1_000 + (2_000 * zipf[1_000:3_000].sum() + 7_000 * zipf[3_000:].sum()) / zipf.sum()
+    assert cost._adaptive_rows(edges) == pytest.approx(met.item(), rel=0.05)
+    steps = recipes["wikitext-103/transformer-xl-16/softmax"].optimisation.max_steps
+    assert 6 * 60e6 * steps * 60 * 150 < xl.flops < 6 * 90e6 * steps * 60 * 150
+    cached, dynamic = (of(f"wikitext-2/awd-lstm/softmax/{method}")
+                       for method in ("continuous-cache", "dynamic-evaluation"))  # fmt: skip
+    assert cached.flops < dynamic.flops < of("wikitext-2/awd-lstm/softmax").flops / 100
+    assert cached.memory < dynamic.memory
+    adam = of("ptb/awd-lstm/softmax", optimisation={"optimizer": "adamw"}).memory
+    sgd, parameters = of("ptb/awd-lstm/softmax").memory, 24_221_600
+    assert adam - sgd == pytest.approx(2 * 4 * parameters)
+    fast = of("ptb/awd-lstm/softmax", optimisation={"precision": "bf16"})
+    assert fast.seconds < of("ptb/awd-lstm/softmax").seconds / 2
+    big, base = (of(f"wmt14/en-de/transformer-{s}/softmax") for s in ("big", "base"))
+    assert 8 < big.flops / base.flops < 12 and big.parameters > 3 * base.parameters
+    with pytest.raises(CourseError, match="the size of nowhere is not known"):
+        cost.corpus_size(Part("nowhere"))
+
+
+def test_sizes_of_corpora_are_those_of_the_corpora(embedded):
+    """Of texts exactly; of sentence pairs the length of a sentence is about right."""
+    for name in ("docstrings", "cldr"):
+        corpus, size = data.load(name), cost.corpus_size(Part(name))
+        if name == "docstrings":
+            assert size == (len(corpus), *(len(getattr(corpus, s)) for s in data.SPLITS))
+        else:
+            tokens = [(split.target.lengths + 1).sum() for split in (corpus.train, corpus.valid)]
+            assert size[1:3] == pytest.approx(tokens, rel=0.25)
+            assert size.words == pytest.approx(len(corpus), rel=0.05)
+    small = cost.corpus_size(Part("docstrings", {"small": TEXT}))
+    assert small == (300, 1_500, 80, 80)
+
+
+def test_activations_are_about_what_autograd_keeps(embedded):
+    """Within a factor of two: it is an estimate."""
+    for name in ("ptb/awd-lstm/softmax", "wikitext-103/transformer-xl-4/softmax", "ptb/vd-rhn/tied",
+                 "wikitext-103/qrnn/softmax"):  # fmt: skip
+        e = recipes[name].change(corpus=Part("docstrings"), size=64, optimisation={"batch": 16})
+        units = {"units": 64} if "rhn" in name else {"units": [96, 96, 64]}
+        e = e.change(encoder={} if "xl" in name else units, output_layer=Part("Softmax"))
+        model, kept = e.build(50).train(), {}
+        hooks = torch.autograd.graph.saved_tensors_hooks(
+            lambda t, kept=kept: kept.update({t.untyped_storage().data_ptr(): t.numel()}) or t,
+            lambda t: t,
+        )
+        with hooks:
+            hidden, _ = model.encoder(torch.randn(e.optimisation.length, 16, 64))
+        weights = sum(p.numel() for p in model.parameters())
+        found = (sum(kept.values()) - weights) / hidden[..., 0].numel()
+        assert 0.5 < found / cost.activations(model, e.optimisation) < 2, name
+
+
+def test_rates_are_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "cache", lambda: tmp_path)
+    rates = cost.rates()
+    assert min(*rates.large.values(), *rates.step.values()) > 1e8
+    monkeypatch.setattr(cost, "measured", lambda *args: 1 / 0)
+    assert cost.rates() == rates
+    (tmp_path / "rates.json").write_text("{broken")
+    with pytest.raises(ZeroDivisionError):
+        cost.rates()
+
+
+def test_a_rate_is_operations_over_time():
+    assert 1e8 < cost.measured((64, 64, 64), torch.float32) < 1e13
+
+
+# The command line --------------------------------------------------------------------------------
+
+
+def invoke(*arguments):
+    from typer.testing import CliRunner
+
+    from course_lib.cli import application
+
+    return CliRunner().invoke(application(), ["recipes", *arguments])
+
+
+def test_recipes_are_listed_with_what_they_cost(tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "rates", lambda: RATES)
+    lines = invoke("ptb/vd-lstm-200/*").stdout.splitlines()
+    assert lines[0].split() == ["recipe", "parameters", "PFLOP", "GB", "time", "source"]
+    first = next(line for line in lines if line.startswith("ptb/vd-lstm-200/tied "))
+    assert first.split()[1] == "2,643,200" and "inan2017, Table 1, VD-LSTM+RE" in first
+    assert len(lines) == 1 + 8
+    names = invoke("--paper", "gao2019", "--corpus", "wmt14", "--plain").stdout.split()
+    assert len(names) == 6 and all("transformer" in name for name in names)
+    assert set(invoke("--plain").stdout.split()) == set(recipes)
+    assert invoke("cache", "--plain").stdout.split() == [n for n in sorted(recipes) if "cache" in n]
+    for arguments, message in (
+        (("--paper", "gao2018"), "unknown paper 'gao2018'; did you mean gao2019"),
+        (("--corpus", "ptp"), "unknown corpus 'ptp'; did you mean ptb"),
+        (("nothing",), "no recipe matches 'nothing'"),
+    ):
+        assert message in str(invoke(*arguments).exception)
+
+
+# Plans -------------------------------------------------------------------------------------------
+
+
+def test_every_table_has_a_plan_with_all_its_recipes():
+    """And each recipe comes after the one whose weights it begins with."""
+    table = published.rows()
+    covered = {name: read_plan(name) for name in plans()}
+    for (paper, number), rows in table[table["table"] != "S15"].groupby(["paper", "table"]):
+        kind = f"figure-{number[1:]}" if number.startswith("F") else f"table-{number}"
+        done = [run.recipe for run in covered[f"{paper}-{kind}"].runs]
+        needed = [published.recipe_of(row) for _, row in rows.iterrows()]
+        assert set(needed) <= set(done), (paper, number)
+        against = {published.compared_with(row) for _, row in rows.iterrows()} - {None}
+        assert against <= set(done)
+    for name, plan in covered.items():
+        done = [(run.recipe, run.seed) for run in plan.runs]
+        for place, (recipe, seed) in enumerate(done):
+            start = recipes[recipe].start_from
+            assert start is None or (start, seed) in done[:place], (name, recipe)
+
+
+def test_plans_have_the_seeds_and_grids_of_the_paper():
+    sizes = {name: len(read_plan(f"parthiban2021-{name}").runs)
+             for name in ("figure-2", "table-2", "table-4")}  # fmt: skip
+    assert sizes == {"figure-2": 9 * 8 + 9 * 4, "table-2": 11 * 10, "table-4": 10 * 4}
+    priors = [run.experiment() for run in read_plan("wang2020-priors").runs]
+    assert {e.regularizers[3].kind for e in priors} == {"ExponentialPrior"}
+
+
+def test_the_half_hour_plan_takes_half_an_hour():
+    """At a large GPU's rates: 400 TFLOP/s in bf16, 20 in a recurrent step, half of it reached."""
+    large = cost.Rates({"fp32": 4e13, "bf16": 4e14}, {"fp32": 1e13, "bf16": 2e13})
+    for run in read_plan("half-hour-gpu").runs:
+        assert cost.cost(run.experiment(), large).seconds < 30 * 60, run.recipe
+    for name in recipes:
+        if name.endswith("/short"):
+            base = name.removesuffix("/short")
+            base = recipes.get(base) or recipes[f"{base}/et-asgd"]
+            assert recipes[name].optimisation.epochs < base.optimisation.epochs / 5
+            assert built_alike(base) == built_alike(recipes[name])
