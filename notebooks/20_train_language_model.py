@@ -42,13 +42,16 @@ RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lib recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
 PROCESSES = 0  # number of GPUs to use; 0: all there are
+CHANGE = {}  # settings that differ from the recipe, dotted
+DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 
 # %% [markdown]
 # ## The recipe
 #
 # An experiment is plain data: what the model is made of and how it is trained.
 # The recipe fixes all of it; the profile may shrink the corpus and the number
-# of epochs, never the code.
+# of epochs, never the code. `CHANGE` names other settings by dotted paths, such
+# as `{"encoder.dropout": 0.4, "optimisation.epochs": 10}`.
 
 # %% tags=["hide-output"]
 import json
@@ -57,9 +60,9 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 from course_lib import experiments, plots
+from course_lib.experiments.plans import Planned
 
-recipe = experiments.recipes[RECIPE]
-experiment = experiments.profile(recipe, PROFILE, SEED)
+experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
 print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 
 # %% [markdown]
@@ -71,7 +74,10 @@ print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 
 # %%
 result = experiments.launch(
-    experiment, PROCESSES or None, folder=FOLDER or None
+    experiment,
+    PROCESSES or None,
+    folder=FOLDER or None,
+    deadline=DEADLINE or None,
 )
 clear_output()  # the progress bar has done its work
 
@@ -82,19 +88,20 @@ clear_output()  # the progress bar has done its work
 # the best epoch are kept; those of the last one too, for a second session.
 
 # %%
-epochs = pd.DataFrame(result.epochs).set_index("epoch")
-curves = {
-    "training": (epochs.index, epochs.train_perplexity),
-    "validation": (epochs.index, epochs.valid_perplexity),
-}
-fig = plots.lines(curves, "epoch", "perplexity", log="y")
-best = epochs.valid_perplexity.min()
-plots.show(
-    fig,
-    alt="Training and validation perplexity by epoch; the best validation"
-    f" perplexity, {best:.1f}, is reached at epoch"
-    f" {epochs.valid_perplexity.idxmin()}.",
-)
+if result.epochs:  # none where a trained model is only adapted
+    epochs = pd.DataFrame(result.epochs).set_index("epoch")
+    curves = {
+        "training": (epochs.index, epochs.train_perplexity),
+        "validation": (epochs.index, epochs.valid_perplexity),
+    }
+    fig = plots.lines(curves, "epoch", "perplexity", log="y")
+    best = epochs.valid_perplexity.min()
+    plots.show(
+        fig,
+        alt="Training and validation perplexity by epoch; the best"
+        f" validation perplexity, {best:.1f}, is reached at epoch"
+        f" {epochs.valid_perplexity.idxmin()}.",
+    )
 
 # %% [markdown]
 # ## Result
@@ -105,21 +112,24 @@ plots.show(
 
 # %%
 metrics = result.metrics
+name = f"{RECIPE} {experiment.variant}".strip()
 display(Markdown(
-    f"**{experiment.name}**, profile `{PROFILE}`, seed {SEED}: validation"
-    f" perplexity {metrics['valid_perplexity']:.2f}, test perplexity"
-    f" {metrics['test_perplexity']:.2f} with {metrics['parameters']:,}"
-    f" parameters, best epoch {metrics['best_epoch']} of {len(epochs)}."
+    f"**{name}**, profile `{PROFILE}`, seed {SEED}:"
+    f" validation perplexity {metrics['valid_perplexity']:.2f}, test"
+    f" perplexity {metrics['test_perplexity']:.2f} with"
+    f" {metrics['parameters']:,} parameters, best epoch"
+    f" {metrics['best_epoch']} of {len(result.epochs)}."
 ))
 
 # %%
 # NBVAL_CHECK_OUTPUT
-first, last = (result.epochs[i]["train_perplexity"] for i in (0, -1))
+numbers = [row["epoch"] for row in result.epochs]
+losses = [row["train_perplexity"] for row in result.epochs]
 print("one row of figures for each epoch:",
-      len(result.epochs) == experiment.optimisation.epochs)
+      numbers == list(range(1, len(numbers) + 1)))
 print("better than guessing evenly among all words:",
       metrics["test_perplexity"] < len(result.corpus))
-print("the training loss did not rise:", last <= first)
+print("the training loss did not rise:", losses[-1:] <= losses[:1])
 
 # %% [markdown]
 # ## From here

@@ -13,8 +13,7 @@
 # %% [markdown]
 # # Train a translator
 #
-# **Question.** How well does a recipe translate, and what does it make of
-# single sentences?
+# **Question.** How well does a recipe translate?
 #
 # A translator has an output embedding too, and shares it three ways: one
 # matrix reads the source, reads the target and predicts the next piece. This
@@ -24,23 +23,24 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** Lesson 01 for what an output layer is. `standard` and
-# `full` use the corpus of the recipe (downloaded at the first use); `smoke`
-# and `quick` use phrases that the course makes from locale data.
+# **Prerequisites.** Lesson 01 for what an output layer is. The recipe chosen
+# below translates phrases that the course makes from locale data; those of
+# captions, talks and news download their corpus at the first use, except in
+# `smoke` and `quick`, which use the phrases for every recipe.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
 # | `smoke` | 0.2 | a few hundred phrases, for the tests |
-# | `quick` | 1.5 | a few thousand phrases, 2 CPU cores |
-# | `standard` | 90 | the recipe's corpus, 2 CPU cores |
-# | `full` | 90 | the paper's configuration; IWSLT and WMT want a GPU |
+# | `quick` | 2 | the phrases, 2 CPU cores |
+# | `standard` | 2 | the recipe's corpus; an hour with the captions |
+# | `full` | 2 | the paper's configuration; IWSLT and WMT want a GPU |
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
-RECIPE = "multi30k/transformer-small/softmax"  # `recipes` lists them
+RECIPE = "cldr/transformer-tiny"  # python -m course_lib recipes lists them
 SEED = 1  # initialisation, dropout and the order of batches
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
 PROCESSES = 0  # number of GPUs to use; 0: all there are
@@ -115,8 +115,9 @@ plots.show(
 
 # %%
 metrics = result.metrics
+name = f"{RECIPE} {experiment.variant}".strip()
 display(Markdown(
-    f"**{RECIPE}** {experiment.variant}, profile `{PROFILE}`, seed {SEED}:"
+    f"**{name}**, profile `{PROFILE}`, seed {SEED}:"
     f" validation BLEU {metrics['valid_bleu']:.2f}, test BLEU"
     f" {metrics['test_bleu']:.2f} (`{metrics['bleu_signature']}`), test"
     f" perplexity {metrics['test_perplexity']:.2f} with"
@@ -158,8 +159,10 @@ print("one matrix for both languages and the output:", result.model.tied)
 # %% [markdown]
 # ## From here
 #
-# * Set `RECIPE` to `multi30k/transformer-small/cosine` and compare: the same
-#   model with cosine regularisation, which keeps the pieces' vectors apart.
+# * Set `RECIPE` to `multi30k/transformer-small/softmax` and then to
+#   `multi30k/transformer-small/cosine`, profile `standard`: captions of
+#   pictures, without and with cosine regularisation, which keeps the pieces'
+#   vectors apart.
 # * `python -m course_lib recipes 'iwslt14/*'` lists the papers' own.
 #
 # ## References

@@ -1,0 +1,396 @@
+"""Run a plan: the notebook of every run through papermill, several at a time, never one twice.
+
+A run's folder holds, beside what training leaves there, `notebook.ipynb` as it was executed,
+`failed.json` if it failed, and `.lock`, which its worker holds: this and other calls, on this
+machine and on others that share the disk, leave a locked run alone. Where a run stands is read from
+its folder, so there is no list of jobs to go out of date.
+"""
+
+import itertools
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
+
+from course_lib import notebooks
+from course_lib.errors import CourseError, unknown
+from course_lib.experiments import results
+from course_lib.experiments.experiment import Experiment
+from course_lib.experiments.plans import Plan, Planned
+from course_lib.experiments.recipes import profile, recipes
+from course_lib.training.checkpoint import write_json
+from course_lib.training.loop import difference
+from course_lib.worker import Job, execute
+
+BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
+START_SECONDS = 10  # a run takes about this long to its first step; with less left none is started
+
+
+# Where a run stands ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a run stands, as its folder tells."""
+
+    planned: Planned
+    folder: Path
+    name: str  # waiting, running, paused, done, failed, killed or blocked
+    epoch: int = 0  # finished
+    epochs: int = 0  # of the whole run, at most
+    seconds: float = 0.0  # of training and validation so far
+    share: float = 0.0  # of the training that these seconds did
+    figures: dict = field(default_factory=dict)
+    cell: int | None = None  # of the notebook, from 1, as the reader counts them
+    error: str = ""
+
+    def __str__(self):
+        if self.name == "done":
+            shown = [f"{k.replace('_', ' ')} {v:.2f}" for k, v in self.figures.items()]
+            return ", ".join(["done", *shown])
+        if self.name == "waiting":
+            return f"waiting for {self.error}" if self.error else "waiting"
+        begun = self.share or (self.epochs and self.name in ("running", "paused"))
+        begun = f" epoch {self.epoch} of {self.epochs}" * bool(begun)
+        cell = f" cell {self.cell}" if self.cell else ""
+        return f"{self.name}{begun}{cell}" + f": {self.error}" * bool(self.error)
+
+    @property
+    def waits(self) -> bool:
+        """Whether another run must finish first; `error` names it."""
+        return self.name == "waiting" and bool(self.error)
+
+
+def state(planned: Planned) -> State:
+    """What the run's folder tells."""
+    experiment = planned.experiment()
+    folder = results.run_folder(experiment)
+    found = State(planned, folder, "waiting", epochs=experiment.optimisation.epochs)
+    if _locked(folder):
+        found = replace(found, name="running")
+    failed = _json(folder / "failed.json")
+    if (folder / "result.json").exists():
+        try:
+            content = _checked(folder, experiment)
+        except CourseError as error:
+            return replace(found, name="blocked", error=str(error))
+        done, metrics = {"epochs": content["epochs"]}, content["metrics"]
+        figures = {k: v for k, v in metrics.items() if k.startswith(("valid_", "test_"))}
+        found = replace(found, name="done", figures=figures, share=1.0)
+    elif (folder / "last.safetensors").exists():
+        try:
+            done = _progress(folder / "last.safetensors")
+        except CourseError as error:
+            return replace(found, name="blocked", error=str(error))
+        limit = experiment.optimisation.max_steps
+        share = done["step"] / limit if limit else len(done["epochs"]) / max(1, found.epochs)
+        name = found.name if found.name == "running" else "paused"
+        found = replace(found, name=name, share=share)
+    else:
+        done = {"epochs": []}
+        if found.name == "waiting" and failed is None and (first := _first(experiment)):
+            found = replace(found, error=first)
+    if failed is not None and found.name != "running":
+        found = replace(found, name="failed", **failed)
+    seconds = sum(e["seconds"] + e["validation_seconds"] for e in done["epochs"])
+    return replace(found, epoch=len(done["epochs"]), seconds=seconds)
+
+
+def _locked(folder: Path) -> bool:
+    if not (folder / ".lock").exists():
+        return False
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _json(path: Path) -> dict | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def _checked(folder: Path, experiment: Experiment) -> dict:
+    """The result in `folder`; CourseError if it is damaged or of another experiment."""
+    content = results.read_result(folder)
+    found, wanted = Experiment.from_dict(content["experiment"]).to_dict(), experiment.to_dict()
+    if found != wanted:
+        where = difference(found, wanted)
+        raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
+    return content
+
+
+def _progress(path: Path) -> dict:
+    """How far a checkpoint is, without reading its tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return json.loads(file.metadata()["progress"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CourseError(f"{path} is no checkpoint of a run ({error}); remove it") from None
+
+
+def _first(experiment: Experiment) -> str | None:
+    """What this run begins with, if that is not there yet."""
+    if experiment.start_from is None:
+        return None
+    earlier = profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
+    folder = results.run_folder(earlier)
+    needed = folder / "result.json", folder / f"{experiment.start_weights}.safetensors"
+    return None if all(p.exists() for p in needed) else f"the weights of {earlier.name}"
+
+
+# A plan ------------------------------------------------------------------------------------------
+
+
+def run_plan(
+    plan: Plan,
+    workers: int = 1,
+    minutes: float | None = None,
+    retry: bool = False,
+    backend: str = "loky",
+    progress: bool = True,
+) -> list[State]:
+    """Do the plan's unfinished runs, `workers` at a time; one state for each run of the plan.
+
+    Within the budget of `minutes`: then training pauses with a checkpoint and goes on at the next
+    call. Failed runs are left alone unless `retry`. A run that begins with another's weights comes
+    after it. The cores are shared out evenly. Each worker sees one GPU, dealt out in turn.
+    """
+    from joblib import cpu_count
+    from tqdm import tqdm
+
+    if workers < 1:
+        raise CourseError(f"workers must be at least 1, not {workers}")
+    if minutes is not None and minutes <= 0:
+        raise CourseError(f"the budget must be above 0 minutes, not {minutes}")
+    check_backend(backend)
+    end = None if minutes is None else time.time() + 60 * minutes
+    # what saving a checkpoint and closing the notebooks may take
+    deadline = None if end is None else end - min(60, 2 + 3 * minutes)
+    start_by = math.inf if end is None else deadline - START_SECONDS
+    threads, tried = max(1, cpu_count() // workers), {}
+
+    def jobs() -> dict[str, Job]:
+        """What can be begun now, runs that were begun earlier first."""
+        if time.time() > start_by:
+            return {}
+        states = [state(p) for p in plan.runs if p.key not in tried]
+        left = {"waiting", "paused", "running"} | ({"failed"} if retry else set())
+        states = [s for s in states if s.name in left and not s.waits]
+        states.sort(key=lambda s: s.name != "paused")
+        return {
+            s.planned.key: Job(s.folder, *_notebook(s, deadline), threads, start_by, retry)
+            for s in states
+        }
+
+    with tqdm(total=0, unit="run", disable=not progress) as bar:
+        while ready := jobs():
+            bar.total += len(ready)
+            each = _slots(ready, workers, end) if backend == "loky" else _remote(ready, backend)
+            for key, trouble in each:
+                tried[key] = trouble
+                bar.set_postfix_str(key, refresh=False)
+                bar.update()
+    return [_after(state(p), tried.get(p.key)) for p in plan.runs]
+
+
+def _after(found: State, trouble: tuple[str, str] | None) -> State:
+    """Where a run stands, with what its folder does not tell."""
+    if not trouble or found.name not in ("waiting", "paused"):
+        return found
+    return replace(
+        found, name=trouble[0], error=f"{trouble[1]}; it is tried again at the next call"
+    )
+
+
+def notebook(experiment: Experiment) -> Path:
+    """The source of the notebook that runs an experiment."""
+    translation = experiment.encoder.kind == "Transformer"
+    name = "21_train_translator" if translation else "20_train_language_model"
+    return notebooks.select([name])[0]
+
+
+def _notebook(found: State, deadline: float | None) -> tuple[Path, dict]:
+    """(source, parameters) that do a run."""
+    p = found.planned
+    parameters = {"RECIPE": p.recipe, "PROFILE": p.profile, "SEED": p.seed}
+    parameters |= {"CHANGE": json.loads(json.dumps(p.change)), "FOLDER": str(found.folder)}
+    return notebook(p.experiment()), parameters | {"DEADLINE": deadline or 0}
+
+
+def check_backend(backend: str) -> None:
+    """CourseError for an unknown back end of joblib, or one that is not installed."""
+    from importlib.util import find_spec
+
+    if backend not in BACKENDS:
+        raise unknown("back end", backend, BACKENDS)
+    needs = BACKENDS[backend]
+    if needs and find_spec(needs) is None:
+        raise CourseError(f"the back end {backend} is not installed; pip install {needs}")
+
+
+def _slots(jobs: dict[str, Job], workers: int, end: float | None) -> Iterator[tuple]:
+    """(key, what `execute` returns) as runs end, in slots with a process each.
+
+    One that is killed takes no other run with it.
+    """
+    from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor
+
+    slot, numbers, pools, gpus = threading.local(), itertools.count(), [], visible_gpus()
+
+    def begin() -> None:
+        slot.number, slot.pool = next(numbers), None
+
+    def one(key: str, job: Job) -> tuple:
+        if time.time() > job.start_by:
+            return key, None
+        if slot.pool is None:
+            seen = {"CUDA_VISIBLE_DEVICES": gpus[slot.number % len(gpus)]} if len(gpus) > 1 else {}
+            slot.pool = ProcessPoolExecutor(1, env=seen)
+            pools.append(slot.pool)
+        try:
+            left = None if end is None else max(0.1, end - time.time())
+            return key, slot.pool.submit(execute, job).result(left)
+        except BrokenProcessPool:
+            slot.pool = None
+            return key, ("killed", "its worker was killed (out of memory?)")
+        except TimeoutError:  # it does not pause; its last checkpoint is a minute old at most
+            slot.pool.shutdown(kill_workers=True)  # and their kernels with them
+            slot.pool = None
+            return key, None
+
+    threads, kill = ThreadPoolExecutor(workers, initializer=begin), True
+    try:
+        for done in as_completed([threads.submit(one, *item) for item in jobs.items()]):
+            yield done.result()
+        kill = False
+    finally:  # interrupted, nothing of it goes on in the background
+        threads.shutdown(wait=False, cancel_futures=True)
+        for pool in pools:
+            pool.shutdown(kill_workers=kill)
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = torch.cuda.device_count()
+    return given.split(",")[:count] if given else [str(i) for i in range(count)]
+
+
+def _remote(jobs: dict[str, Job], backend: str) -> Iterator[tuple]:
+    """The same, by the workers of a dask or ray cluster."""
+    from joblib import Parallel, delayed, parallel_config
+
+    if backend == "dask":  # the scheduler in DASK_SCHEDULER_ADDRESS, else one on this machine
+        from distributed import Client as Cluster
+    else:  # the cluster in RAY_ADDRESS, else one on this machine
+        from ray import init as Cluster
+        from ray.util.joblib import register_ray
+
+        register_ray()
+    with Cluster(), parallel_config(backend=backend, n_jobs=-1):
+        each = Parallel(batch_size=1, return_as="generator_unordered")
+        yield from each(delayed(_keyed)(key, job) for key, job in jobs.items())
+
+
+def _keyed(key: str, job: Job) -> tuple:
+    return key, execute(job)
+
+
+# Reports and results -----------------------------------------------------------------------------
+
+
+def table(states: list[State]) -> str:
+    """One line a run: recipe, variant, seed, and where it stands."""
+    rows = [("recipe", "variant", "seed", "state")]
+    rows += [(s.planned.recipe, s.planned.variant, str(s.planned.seed), str(s)) for s in states]
+    a, b, c = (max(len(row[i]) for row in rows) for i in range(3))
+    return "\n".join(f"{r:<{a}}  {v:<{b}}  {n:>{c}}  {s}" for r, v, n, s in rows)
+
+
+def summary(states: list[State]) -> str:
+    """`8 runs: 5 done, 2 waiting, 1 failed; about 12 minutes of training remain`."""
+    counts = {}
+    for s in states:
+        counts[s.name] = counts.get(s.name, 0) + 1
+    text = f"{len(states)} runs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
+    minutes, without = remaining(states)
+    if minutes:
+        text += f"; about {minutes:.1f} minutes of training remain"
+    return text + f"; of {without} the length is not known yet" * bool(without)
+
+
+def remaining(states: list[State]) -> tuple[float, int]:
+    """(minutes of training that the unfinished runs still need, one at a time; runs without).
+
+    A run that has finished an epoch is judged by itself, another by runs of its recipe and profile.
+    """
+    whole: dict = {}
+    for s in states:
+        if s.share and s.seconds:
+            like = (s.planned.recipe, s.planned.profile)
+            whole.setdefault(like, []).append(s.seconds / s.share)
+    seconds, without = 0.0, 0
+    for s in states:
+        like = whole.get((s.planned.recipe, s.planned.profile))
+        if s.name not in ("waiting", "running", "paused", "killed"):
+            continue
+        if s.share and s.seconds:
+            seconds += s.seconds / s.share - s.seconds
+        elif like:
+            seconds += sum(like) / len(like)
+        else:
+            without += 1
+    return seconds / 60, without
+
+
+def merge(plan: Plan, folder: Path) -> dict[str, str]:
+    """Take over results of the plan's runs from `folder`, the `runs` of another machine.
+
+    What became of each that was found: "copied", "the same" or why it is refused. A result that
+    differs from the one here, is damaged, or is of another experiment is refused.
+    """
+    folder, found = Path(folder), {}
+    for planned in plan.runs:
+        source, experiment = folder / planned.key, planned.experiment()
+        if not (source / "result.json").exists():
+            continue
+        target = results.run_folder(experiment)
+        try:
+            found[planned.key] = _merged(_checked(source, experiment), target)
+        except (CourseError, Timeout) as error:
+            found[planned.key] = f"refused: {error}"
+    if not found:
+        first = plan.runs[0].key
+        raise CourseError(f"{folder} has no result of the plan, such as {first}/result.json")
+    return found
+
+
+def _merged(content: dict, target: Path) -> str:
+    target.mkdir(parents=True, exist_ok=True)
+    with FileLock(target / ".lock", timeout=1):
+        if (target / "result.json").exists():
+            if results.read_result(target)["sha256"] == content["sha256"]:
+                return "the same"
+            raise CourseError(f"{target} has a different result; remove one of the two")
+        write_json(target / "result.json", content)
+        (target / "failed.json").unlink(missing_ok=True)
+    return "copied"
+
+
+def keep(plan: Plan) -> list[Path]:
+    """Copy the results of all finished runs to where they are committed; returns the folders."""
+    return [results.keep_result(s.folder) for s in map(state, plan.runs) if s.name == "done"]

@@ -1,0 +1,453 @@
+"""Batches: killed, broken, paused, moved away and merged back, and still never a run twice."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from filelock import FileLock
+from safetensors.torch import save_file
+from typer.testing import CliRunner
+
+from course_lib import experiments, notebooks
+from course_lib.cli import batch as command
+from course_lib.data import folders
+from course_lib.errors import CourseError
+from course_lib.experiments import batch, plans, results
+from course_lib.experiments.batch import State, merge, run_plan, state
+from course_lib.experiments.plans import Planned
+from course_lib.training.checkpoint import load_checkpoint
+from course_lib.worker import Job, execute
+
+BASE = "ptb/vd-lstm-200/tied"
+PARAMETERS = """# %% tags=["parameters"]
+PROFILE = "quick"  # profile
+RECIPE = ""  # recipe
+SEED = 1  # seed
+FOLDER = ""  # of the run
+CHANGE = {}  # settings
+DEADLINE = 0  # when to pause
+
+# %%
+import os, shutil, time
+from pathlib import Path
+def log(word):
+    with open(Path(LOG), "a") as file:
+        seen = [os.environ.get(n, "") for n in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")]
+        file.write(f"{SEED} {word} {'/'.join(seen)}\\n")
+log("begins")
+"""
+# What a run is to the batch, in no time: it brings a result made beforehand. While there is a
+# deadline, 1 pauses at it and 2 does not care for it; 4 once kills its worker; 13 is unlucky.
+BRINGS = """
+# %%
+if SEED == 1 and DEADLINE:
+    from course_lib.errors import Paused
+    shutil.copy(Path(READY, "last.safetensors"), FOLDER)
+    time.sleep(DEADLINE - time.time())
+    raise Paused("paused at its deadline")
+
+# %%
+if SEED == 4 and not Path(FOLDER, "once").exists():
+    Path(FOLDER, "once").touch()
+    os.kill(os.getppid(), 9)
+    time.sleep(60)
+
+# %%
+time.sleep(60 if SEED == 2 and DEADLINE else 0.5)
+if SEED == 13:
+    raise ValueError("unlucky")
+
+# %%
+log("ends")
+shutil.copy(Path(READY, f"{SEED}.json"), Path(FOLDER, "result.json"))
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Runs and kept results lie elsewhere; the text of the notebook is chosen by the test."""
+    monkeypatch.setattr(folders, "home", lambda: tmp_path / "home")
+    (tmp_path / "ready").mkdir()
+    (tmp_path / "home" / "data" / "plans").mkdir(parents=True)
+    return tmp_path
+
+
+def use(monkeypatch, home, text):
+    """Every run is done by this notebook."""
+    source = home / "20_short.py"
+    names = f"LOG = {str(home / 'log')!r}\nREADY = {str(home / 'ready')!r}\n"
+    head, body = PARAMETERS.split("# %%\nimport")
+    source.write_text(f"{head}# %%\n{names}import{body}{text}", "utf-8")
+    monkeypatch.setattr(batch, "notebook", lambda experiment: source)
+    return source
+
+
+def written(home, *tables, name="mine"):
+    text = 'title = "a title"\n'
+    for table in tables:
+        text += f'[[runs]]\nrecipes = ["{BASE}"]\nprofile = "smoke"\n{table}\n'
+    path = home / "home" / "data" / "plans" / f"{name}.toml"
+    path.write_text(text, "utf-8")
+    return plans.read_plan(path)
+
+
+def finish(folder: Path, planned: Planned, valid=50.0):
+    """A result as a run of this experiment leaves it."""
+    row = {"epoch": 1, "seconds": 50.0, "validation_seconds": 10.0, "train_perplexity": 60.0}
+    metrics = {"best_epoch": 1, "valid_perplexity": valid, "test_perplexity": 40.0}
+    results.write_result(folder, planned.experiment(), [row], metrics, {"commit": "0"})
+
+
+def ready(home, plan):
+    for planned in plan.runs:
+        finish(home / "made", planned)
+        os.replace(home / "made" / "result.json", home / "ready" / f"{planned.seed}.json")
+
+
+def logged(home, word):
+    lines = (home / "log").read_text().split("\n")[:-1]
+    return sorted(int(line.split()[0]) for line in lines if line.split()[1] == word)
+
+
+def names(states):
+    return {s.planned.seed: s.name for s in states}
+
+
+# The whole of it ---------------------------------------------------------------------------------
+
+
+def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
+    use(monkeypatch, home, BRINGS)
+    monkeypatch.setattr(batch, "START_SECONDS", 3)
+    monkeypatch.setattr(batch, "visible_gpus", lambda: ["4", "7"])
+    monkeypatch.setattr("joblib.cpu_count", lambda: 4)
+    plan = written(home, "seeds = [1, 4, 2, 13, 5, 6, 7, 8]")
+    ready(home, plan)
+    checkpoint(home / "ready", 1)
+    started = time.time()
+    first = run_plan(plan, workers=2, minutes=1 / 3, progress=False)
+    assert time.time() - started < 23
+    late = dict.fromkeys((2, 13, 5, 6, 7, 8), "waiting")  # the budget is cut in the middle
+    assert names(first) == {1: "paused", 4: "killed"} | late
+    killed = next(s for s in first if s.planned.seed == 4)
+    assert str(killed) == (
+        "killed: its worker was killed (out of memory?); it is tried again at the next call"
+    )
+    workers = {line.split()[2] for line in (home / "log").read_text().splitlines()}
+    assert workers == {"4/2", "7/2"}  # each its own GPU and half of the cores
+
+    second = run_plan(plan, workers=2, progress=False)
+    healthy = [1, 2, 4, 5, 6, 7, 8]
+    assert names(second) == dict.fromkeys(healthy, "done") | {13: "failed"}
+    broken = next(s for s in second if s.planned.seed == 13)
+    assert (broken.cell, broken.error) == (5, "ValueError: unlucky")
+    assert logged(home, "ends") == healthy  # each exactly once
+    begun = logged(home, "begins")
+    assert [begun.count(seed) for seed in (1, 4, 5, 6, 7, 8, 13)] == [2, 2, 1, 1, 1, 1, 1]
+
+    other = home / "other machine"
+    moved = [s for s in second if s.planned.seed in (1, 4, 5, 8)]
+    for s in moved:
+        (other / s.planned.key).mkdir(parents=True)
+        os.replace(s.folder / "result.json", other / s.planned.key / "result.json")
+    assert names(map(state, plan.runs))[5] == "waiting"
+    assert merge(plan, other) == {s.planned.key: "copied" for s in moved}
+    third = run_plan(plan, workers=2, progress=False)
+    assert names(third) == names(second) and logged(home, "begins") == begun
+    assert len(batch.keep(plan)) == len(results.kept_results()) == 7
+
+
+def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
+    use(monkeypatch, home, BRINGS)
+    plan = written(home, "seeds = [1, 2, 3, 13]")
+    ready(home, plan)
+    found = [None, None]
+
+    def call(i):
+        found[i] = run_plan(plan, workers=1, progress=False)
+
+    calls = [threading.Thread(target=call, args=(i,)) for i in (0, 1)]
+    for thread in calls:
+        thread.start()
+    for thread in calls:
+        thread.join()
+    assert logged(home, "begins") == [1, 2, 3, 13]
+    assert logged(home, "ends") == [1, 2, 3]
+    last = names(map(state, plan.runs))
+    assert last == dict.fromkeys((1, 2, 3), "done") | {13: "failed"}
+    assert any(names(f) == last for f in found)
+
+    (home / "20_short.py").write_text(
+        (home / "20_short.py").read_text().replace("raise ValueError", "print")
+    )
+    assert names(run_plan(plan, progress=False)) == last  # it is not tried again
+    assert names(run_plan(plan, retry=True, progress=False))[13] == "done"
+    assert logged(home, "ends") == [1, 2, 3, 13]
+
+
+# One run -----------------------------------------------------------------------------------------
+
+
+def job(planned, source, **options):
+    """What `run_plan` gives a worker."""
+    found = state(planned)
+    parameters = batch._notebook(found, options.pop("deadline", None))[1]
+    return Job(found.folder, source, parameters, **options)
+
+
+def test_the_real_notebook_pauses_at_its_deadline_and_goes_on(home):
+    planned = Planned(BASE, "smoke", 1, {"encoder.dropout": 0.1, "optimisation.betas": [0.5, 0.6]})
+    source = batch.notebook(planned.experiment())
+    assert execute(job(planned, source, deadline=time.time())) is None
+    paused = state(planned)
+    assert str(paused) == "paused epoch 0 of 1"
+    head = load_checkpoint(paused.folder / "last.safetensors")[1]
+    assert head["step"] == 1 and head["identity"]["experiment"] == planned.experiment().to_dict()
+    assert execute(job(planned, source)) is None
+    whole = experiments.run(planned.experiment(), home / "whole", progress=False)
+    found = {k: whole.metrics[k] for k in ("valid_perplexity", "test_perplexity")}
+    assert state(planned).figures == found  # as if it had not paused
+    executed = nbformat.read(paused.folder / "notebook.ipynb", as_version=4)
+    assert f"perplexity {found['test_perplexity']:.2f}" in str(executed.cells)
+
+
+def test_a_worker_leaves_alone_what_is_held_done_failed_or_too_late(home, monkeypatch):
+    source = use(monkeypatch, home, BRINGS)
+    planned = written(home, "seeds = [1]").runs[0]
+    folder = state(planned).folder
+    assert execute(job(planned, source, start_by=time.time() - 1)) is None
+    assert not folder.exists()
+    folder.mkdir(parents=True)
+    held = threading.Event()
+
+    def hold():
+        with FileLock(folder / ".lock"):
+            held.set()
+            time.sleep(2.5)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    assert str(state(planned)) == "running epoch 0 of 1"
+    assert execute(job(planned, source)) is None
+    holder.join()
+    (folder / "failed.json").write_text('{"cell": 4, "error": "ValueError: no"}')
+    assert execute(job(planned, source)) is None
+    finish(folder, planned)
+    assert execute(job(planned, source)) is None
+    (folder / "failed.json").unlink()
+    assert execute(job(planned, source, retry=True)) is None
+    assert not (home / "log").exists()  # not one of them was begun
+
+
+def test_whatever_goes_wrong_in_a_worker_is_a_value(home, monkeypatch):
+    source = use(monkeypatch, home, "\n# %%\nos._exit(3)\n")
+    planned = written(home, "seeds = [1]").runs[0]
+    doomed = job(planned, source)
+    assert execute(doomed) == ("killed", "its kernel was killed (out of memory?)")
+    assert state(planned).name == "waiting"  # and will be tried again
+    (home / "file").write_text("")
+    name, error = execute(dataclasses.replace(doomed, folder=home / "file" / "run"))
+    assert name == "failed" and "NotADirectoryError" in error
+
+
+def test_a_worker_needs_no_pytorch():
+    code = "import sys, course_lib.worker; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# What a folder tells -----------------------------------------------------------------------------
+
+
+def checkpoint(folder, epochs, step=0):
+    rows = [{"seconds": 50.0, "validation_seconds": 10.0}] * epochs
+    head = json.dumps({"epochs": rows, "step": step})
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({"x": torch.zeros(1)}, folder / "last.safetensors", {"progress": head})
+
+
+def test_states_are_read_from_the_folder(home):
+    planned = Planned(BASE, "smoke", 1, {"optimisation.epochs": 4})
+    folder = results.run_folder(planned.experiment())
+    assert str(state(planned)) == "waiting"
+    checkpoint(folder, 1)
+    assert str(state(planned)) == "paused epoch 1 of 4"
+    (folder / "failed.json").write_text('{"cell": 7, "error": "ValueError: no"}')
+    assert str(state(planned)) == "failed epoch 1 of 4 cell 7: ValueError: no"
+    (folder / "failed.json").unlink()
+    finish(folder, planned)
+    assert str(state(planned)) == "done, valid perplexity 50.00, test perplexity 40.00"
+    (folder / "result.json").write_text((folder / "result.json").read_text().replace("50.0", "5"))
+    assert state(planned).name == "blocked" and "its own checksum" in str(state(planned))
+    finish(folder, Planned(BASE, "smoke", 1, {"optimisation.epochs": 5}))
+    assert "another experiment (optimisation.epochs is 5 there, 4 here" in str(state(planned))
+    (folder / "result.json").unlink()
+    (folder / "last.safetensors").write_bytes(b"cut off")
+    assert "last.safetensors is no checkpoint" in str(state(planned))
+
+
+def test_the_rest_is_estimated_from_finished_epochs(home):
+    four, other = {"optimisation.epochs": 4}, {"optimisation.epochs": 9}
+    one, two, three = (Planned(BASE, "smoke", seed, four) for seed in (1, 2, 3))
+    unlike = Planned("ptb/vd-lstm-200/baseline", "smoke", 1, other)
+    checkpoint(results.run_folder(one.experiment()), 1)  # a minute an epoch
+    states = [state(p) for p in (one, two, three, unlike)]
+    assert batch.remaining(states) == (3 + 4 + 4, 1)
+    assert batch.summary(states) == (
+        "4 runs: 1 paused, 3 waiting; about 11.0 minutes of training remain; "
+        "of 1 the length is not known yet"
+    )
+    steps = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 100, "optimisation.epochs": 50})
+    checkpoint(results.run_folder(steps.experiment()), 2, step=40)
+    assert batch.remaining([state(steps)]) == (pytest.approx(3), 0)
+
+
+def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch):
+    planned = [Planned(f"{BASE}/second-session", "smoke"), Planned(BASE, "smoke")]
+    done = []
+
+    def slots(jobs, workers, end):
+        for key, job in jobs.items():
+            done.append(job.parameters["RECIPE"])
+            finish(job.folder, next(p for p in planned if p.key == key))
+            (job.folder / "last.safetensors").touch()
+            yield key, None
+
+    monkeypatch.setattr(batch, "_slots", slots)
+    alone = plans.Plan(Path("p"), "p", tuple(planned[:1]))
+    assert str(run_plan(alone, progress=False)[0]) == f"waiting for the weights of {BASE}"
+    states = run_plan(plans.Plan(Path("p"), "p", tuple(planned)), progress=False)
+    assert done == [BASE, f"{BASE}/second-session"] and {s.name for s in states} == {"done"}
+
+
+# Results of other machines -----------------------------------------------------------------------
+
+
+def test_merge_refuses_what_it_must_not_take_over(home):
+    plan = written(home, "seeds = [1, 2, 3, 4, 5]")
+    other = home / "other"
+    with pytest.raises(CourseError, match="has no result of the plan, such as ptb/.*/result.json"):
+        merge(plan, other)
+    same, differs, damaged, another, new = plan.runs
+    for planned in (same, differs, damaged, new):
+        finish(other / planned.key, planned)
+    finish(results.run_folder(same.experiment()), same)
+    finish(results.run_folder(differs.experiment()), differs, valid=51.0)
+    path = other / damaged.key / "result.json"
+    path.write_text(path.read_text().replace("50.0", "10.0"))
+    finish(other / another.key, Planned(BASE, "smoke", 99))
+    (target := results.run_folder(new.experiment())).mkdir(parents=True)
+    (target / "failed.json").write_text('{"cell": 1, "error": "on this machine"}')
+    found = merge(plan, other)
+    assert found[same.key] == "the same" and found[new.key] == "copied"
+    assert "different result" in found[differs.key]
+    assert "its own checksum" in found[damaged.key]
+    assert "another experiment (seed is 99 there, 4 here)" in found[another.key]
+    assert state(differs).figures["valid_perplexity"] == 51.0
+    assert [state(p).name for p in plan.runs] == ["done", "done", "waiting", "waiting", "done"]
+    assert merge(plan, other) == found | {new.key: "the same"}
+
+
+# Workers -----------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_before_anything_runs(home):
+    plan = written(home, "seeds = [1]")
+    for options, message in [
+        ({"workers": 0}, "workers must be at least 1, not 0"),
+        ({"minutes": 0}, "the budget must be above 0 minutes, not 0"),
+        ({"backend": "lokky"}, "unknown back end 'lokky'; did you mean loky"),
+    ]:
+        with pytest.raises(CourseError, match=message):
+            run_plan(plan, **options)
+    assert not (home / "home" / "runs").exists()
+
+
+def test_a_back_end_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CourseError, match="back end dask is not installed; pip install distribut"):
+        batch.check_backend("dask")
+    batch.check_backend("loky")
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "found"),
+    [(None, 2, ["0", "1"]), ("3,5", 2, ["3", "5"]), (None, 0, []), ("", 0, [])],
+)
+def test_the_gpus_are_those_this_process_may_use(monkeypatch, given, count, found):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    assert batch.visible_gpus() == found
+
+
+def test_every_kind_of_experiment_has_its_notebook():
+    language = experiments.recipes[BASE]
+    assert batch.notebook(language).stem == "20_train_language_model"
+    translation = language.change(encoder=experiments.part("Transformer"))
+    if (notebooks.FOLDER / "21_train_translator.py").exists():
+        assert batch.notebook(translation).stem == "21_train_translator"
+    else:
+        with pytest.raises(CourseError, match="unknown notebook '21_train_translator'"):
+            batch.notebook(translation)
+
+
+# The command line --------------------------------------------------------------------------------
+
+
+def test_commands(home, monkeypatch):
+    plan = written(home, "seeds = [1, 2]")
+    calls = []
+
+    def run(plan, *options):
+        calls.append(options)
+        return [state(p) for p in plan.runs]
+
+    monkeypatch.setattr(batch, "run_plan", run)
+    call = lambda *words: CliRunner().invoke(command.app, words)  # noqa: E731
+    one, two = plan.runs
+    finish(results.run_folder(one.experiment()), one)
+    result = call("status", "mine")
+    assert result.exit_code == 0 and result.output.splitlines() == [
+        "a title",
+        "",
+        "recipe                variant  seed  state",
+        f"{BASE}              1  done, valid perplexity 50.00, test perplexity 40.00",
+        f"{BASE}              2  waiting",
+        "",
+        "2 runs: 1 done, 1 waiting; about 1.0 minutes of training remain",
+    ]
+    result = call("run", "mine", "--workers", "2", "--budget", "5", "--retry", "--backend", "dask")
+    assert result.exit_code == 0 and calls == [(2, 5.0, True, "dask")]
+    folder = results.run_folder(two.experiment())
+    folder.mkdir(parents=True)
+    (folder / "failed.json").write_text('{"cell": 3, "error": "ValueError: no"}')
+    result = call("run", "mine")
+    assert result.exit_code == 1 and calls[1] == (1, None, False, "loky")
+    assert "failed cell 3: ValueError: no" in result.output
+    assert f"failed: {folder}" in result.output.replace("\n", "")
+    assert call("keep", "mine").output.startswith("kept ")
+    finish(home / "other" / two.key, two)
+    assert call("merge", "mine", str(home / "other")).output == f"{two.key}: copied\n"
+    finish(home / "other" / one.key, one, valid=1.0)
+    result = call("merge", "mine", str(home / "other"))
+    assert result.exit_code == 1 and "different result" in result.output
+    assert isinstance(call("status", "mime").exception, CourseError)
+
+
+def test_the_summary_counts_states():
+    planned = Planned(BASE, "smoke")
+    waiting, failed = (State(planned, Path("f"), name) for name in ("waiting", "failed"))
+    text = batch.summary([waiting, failed, failed])
+    assert text == "3 runs: 1 waiting, 2 failed; of 1 the length is not known yet"
+    assert batch.summary([failed]) == "1 runs: 1 failed"
