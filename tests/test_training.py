@@ -78,6 +78,8 @@ def test_schedules_follow_their_formulas():
     decay = EpochDecay(0.9, 5)
     assert [decay(0, e, 1) for e in (1, 4)] == [1, 1]
     assert decay(0, 5, 1) == pytest.approx(0.9) and decay(0, 8, 1) == pytest.approx(0.9**4)
+    once = EpochDecay(0.1, 13, last=13)
+    assert once(0, 12, 1) == 1 and once(0, 13, 1) == once(0, 20, 1) == pytest.approx(0.1)
     root = InverseSquareRoot(100)
     assert root(0, 1, 50) == 0.5 and root(0, 1, 100) == 1 and root(0, 1, 400) == 0.5
     cosine = Cosine(warmup=10, floor=0.1)

@@ -13,7 +13,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from course_lib.errors import CourseError
 
@@ -68,13 +67,15 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
 
 def whole(tensor: Tensor) -> Tensor:
     """A tensor that is sharded over the processes, put together; all of them must call it."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
 def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
     """The inverse of `whole`: on the device of `like`, and cut up where that is."""
     tensor = tensor.to(like.device)
-    if isinstance(like, DTensor):
+    if hasattr(like, "device_mesh"):
+        from torch.distributed.tensor import distribute_tensor  # seconds that few runs need
+
         tensor = distribute_tensor(tensor, like.device_mesh, like.placements)
     return tensor
 

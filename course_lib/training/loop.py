@@ -9,8 +9,6 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from tqdm import tqdm  # not its widget, which a static page cannot show
 
 from course_lib.errors import CourseError, Paused
@@ -88,6 +86,9 @@ class _Run:
         self.rows = task.rows
         self.bare, workers = model.to(accelerator.device), accelerator.num_processes
         if optimisation.shard and workers > 1:
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard  # seconds that few runs need
+
             fully_shard(self.bare, mesh=init_device_mesh(accelerator.device.type, (workers,)))
         self.bare_optimizer = optimisation.build(self.bare.named_parameters())
         if optimisation.shard and workers > 1:
@@ -224,7 +225,7 @@ class _Run:
             self.average.update()
         with self.average.in_place() if self.average else nullcontext():
             valid = self.task.validate(self.bare)
-        if isinstance(self.bare, FSDPModule):
+        if hasattr(self.bare, "reshard"):
             self.bare.reshard()  # which a forward pass without a backward pass leaves undone
         if not math.isfinite(valid):
             raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")

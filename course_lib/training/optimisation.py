@@ -25,12 +25,15 @@ class Constant:
 
 @dataclass(frozen=True)
 class EpochDecay:
-    """Multiplied by `rate` at the beginning of each epoch from number `start` on (inan2017)."""
+    """Multiplied by `rate` at the beginning of each epoch from number `start` on (inan2017), to
+    number `last` where there is one."""
 
     rate: float = 0.9
     start: int = 5
+    last: int | None = None
 
     def __call__(self, progress, epoch, step):
+        epoch = epoch if self.last is None else min(epoch, self.last)
         return self.rate ** max(0, epoch - self.start + 1)
 
 

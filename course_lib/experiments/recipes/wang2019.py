@@ -122,7 +122,7 @@ _qrnn = add(
         optimizer="adamw",  # without weight decay, and so Adam
         learning_rate=1e-3,
         # A tenth after epoch 12; the code keeps that for the last epoch, too.
-        schedule=EpochDecay(rate=0.1, start=13),
+        schedule=EpochDecay(rate=0.1, start=13, last=13),
         epochs=14,
         batch=60,
         length=140,
