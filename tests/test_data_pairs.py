@@ -110,11 +110,10 @@ def test_the_same_merges_every_time_and_in_every_process():
     lines = [" ".join(words[i] for i in rng.integers(0, 3000, 20)) for _ in range(500)]
     first = bpe.learn(lines, 800)
     assert bpe.learn(lines, 800) == first == bpe.learn(lines[::-1], 800)
-    program = (
-        "import sys; from course_lib.data import bpe; print(bpe.learn(sys.argv[1:], 800), end='')"
-    )
+    program = "import sys; from course_lib.data import bpe; rows = sys.stdin.read().split('\\n'); "
     again = subprocess.run(
-        [sys.executable, "-c", program, *lines],
+        [sys.executable, "-X", "utf8", "-c", program + "print(bpe.learn(rows, 800), end='')"],
+        input="\n".join(lines),
         capture_output=True,
         text=True,
         encoding="utf-8",
