@@ -12,7 +12,7 @@ from course_lib.evaluation.translation import BeamSearch, translate
 from course_lib.experiments import part
 from course_lib.output_layers import IGNORE
 from course_lib.training import Optimisation
-from course_lib.training.tasks import Columns, Pairs, Part, Task, Update
+from course_lib.training.tasks import Columns, MicroBatch, Pairs, Task, Update
 
 SMALL = {"train": 300, "valid": 40, "test": 20, "words": 300}
 
@@ -69,7 +69,9 @@ def test_pairs_weigh_every_target_alike(phrases, experiment, workers, parts):
         total, nll, mine = 0, 0.0, 0.0
         for u in update:
             for one in u.parts:
-                assert isinstance(one, Part) and one.inputs[0].numel() <= 300 // (workers * parts)
+                assert isinstance(one, MicroBatch) and one.inputs[0].numel() <= 300 // (
+                    workers * parts
+                )
                 targets = (one.target != IGNORE).sum().item()
                 loss = model(*one.inputs, target=one.target).loss.item()
                 total, nll = total + targets, nll + loss * targets

@@ -14,7 +14,7 @@ from course_lib.evaluation.translation import translation_perplexity
 from course_lib.training.optimisation import Optimisation
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """A micro-batch: model(*inputs, state=…, target=target) gives the mean loss of its targets."""
 
     inputs: tuple[Tensor, ...]
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 class Update(NamedTuple):
     """What one step of the optimiser sees in this process."""
 
-    parts: list[Part]
+    parts: list[MicroBatch]
     rows: int  # how far it brings the epoch
     steps: int  # time steps unrolled
     tokens: int  # targets of all processes
@@ -68,7 +68,7 @@ class Columns:
         columns = columns[:, self.mine]
         for tokens, target in data.batches(columns, o.length, generator, o.random_length):
             pairs = zip(tokens.chunk(o.accumulate, 1), target.chunk(o.accumulate, 1), strict=True)
-            parts = [Part((x,), y, 1 / o.accumulate) for x, y in pairs]
+            parts = [MicroBatch((x,), y, 1 / o.accumulate) for x, y in pairs]
             yield Update(parts, len(target), len(target), target.numel() * self.workers)
 
     def validate(self, model):
@@ -101,7 +101,7 @@ class Pairs:
             total, own = sum(map(sum, counts)), []
             for rows, count in zip(now[self.index], counts[self.index], strict=True):
                 source, tokens, target = collate(train, rows)
-                own.append(Part((source, tokens), target, self.workers * count / total))
+                own.append(MicroBatch((source, tokens), target, self.workers * count / total))
             yield Update(own, len(own), 1, total)
 
     def validate(self, model):
