@@ -1,20 +1,43 @@
 """The benchmark compares like with like and prints what it measured."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
 from course_lib.cli.benchmark import app
 from course_lib.errors import CourseError
-from course_lib.experiments import benchmark_layers
+from course_lib.evaluation import cache, dynamic
+from course_lib.experiments import benchmark_layers, benchmark_models, results
 from course_lib.experiments.benchmark import (
     VARIANTS,
     Course,
     Plain,
+    in_a_process,
     language_model,
     peak_memory,
     stepper,
 )
+from course_lib.experiments.plain_models import PlainLSTM, plain_cache, plain_dynamic
+from course_lib.output_layers import FullWords, Softmax
+
+
+def here(function, *arguments):
+    """In the place of `in_a_process`, which takes seconds: the figure is then another."""
+    return function(*arguments) or 1.0
+
+
+def test_a_fresh_process_has_a_peak_of_its_own():
+    """Not the 400 MB that this one has just held."""
+    held = torch.ones(100 << 20)
+    arguments = SMALL["awd-lstm/ptb"], "course", "fp32", "cpu", 1
+    assert (
+        50
+        < in_a_process(benchmark_models.peak_memory, *arguments)
+        < results.peak_memory(held.device)
+    )
 
 
 def test_both_models_have_the_same_parameters():
@@ -33,6 +56,7 @@ def test_both_steps_train():
 
 
 def test_table(monkeypatch):
+    monkeypatch.setattr("course_lib.experiments.benchmark.in_a_process", here)
     rows = language_model(300, rounds=1, device="cpu")
     assert [r["variant"] for r in rows] == [" ".join(v) for v in VARIANTS]
     assert rows[0]["speed ratio"] == rows[0]["memory ratio"] == 1
@@ -62,6 +86,7 @@ def test_naive_and_fast_form_of_a_method_are_the_same_loss(name):
 
 
 def test_table_of_output_layers(monkeypatch):
+    monkeypatch.setattr(benchmark_layers, "in_a_process", here)
     monkeypatch.setattr(benchmark_layers, "SHAPES", {400: 40})
     monkeypatch.setattr(benchmark_layers, "SIZES", (400, 20, 400))
     rows = list(benchmark_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
@@ -78,3 +103,179 @@ def test_table_of_output_layers(monkeypatch):
     command = ["output-layers", "mos", "--words", "400", "--precision", "fp32"]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0 and "mos" in printed.stdout and "of softmax" in printed.stdout
+
+
+CASES = benchmark_models.MODELS
+SMALL = {
+    "awd-lstm/ptb": replace(CASES["awd-lstm/ptb"], words=30, sizes=(6, 9, 6), batch=4, length=7),
+    "mos/ptb": replace(
+        CASES["mos/ptb"], words=30, sizes=(6, 9, 8), batch=4, length=7, components=3, parts=2
+    ),
+    "transformer-xl/ptb": replace(
+        CASES["transformer-xl/ptb"],
+        words=30, size=8, layers=2, heads=2, head_size=5, feedforward=11, batch=3, length=7,
+        memory=7,
+    ),
+}  # fmt: skip
+SMALL["dynamic/ptb"] = replace(CASES["dynamic/ptb"], model=SMALL["mos/ptb"], segments=2)
+SMALL["cache/ptb"] = replace(
+    CASES["cache/ptb"], words=30, size=6, window=5, tokens={"course": 40, "plain": 10}
+)
+
+
+def same_weights(case):
+    """The plain and the course's model of a case, in float64 and evaluation mode."""
+    torch.manual_seed(0)
+    plain, ours = (case.build(kind, "cpu").double().eval() for kind in ("plain", "course"))
+    pairs = [(plain.embedding.weight, ours.words.weight)]
+    if isinstance(plain, PlainLSTM):
+        encoder = ours.encoder
+        kinds = encoder.input, encoder.recurrent, encoder.input_bias, encoder.recurrent_bias
+        for lstm, *weights in zip(plain.lstms, *kinds, strict=True):
+            for parameter, weight in zip(lstm.parameters(), weights, strict=True):
+                o, i, f, g = weight.chunk(4)
+                pairs.append((parameter, torch.cat([i, f, g, o])))
+        pairs.append((plain.bias, ours.output_layer.bias))
+        if case.components:
+            for name in ("prior", "latent"):
+                both = getattr(plain, name), getattr(ours.output_layer, name)
+                pairs += zip(*(module.parameters() for module in both), strict=True)
+    else:
+        encoder = ours.encoder
+        pairs += [(plain.u, encoder.content_bias), (plain.v, encoder.position_bias)]
+        for theirs, layer in zip(plain.layers, encoder.layers, strict=True):
+            qkv = torch.cat([layer.attention.query.weight, layer.attention.key_value.weight])
+            pairs.append((theirs["qkv"].weight, qkv))
+            both = (
+                (theirs["position"], layer.attention.position),
+                (theirs["output"], layer.attention.output),
+                (theirs["norm"], layer.attention_norm),
+                (theirs["feedforward"], layer.feedforward),
+                (theirs["feedforward_norm"], layer.feedforward_norm),
+            )
+            for modules in both:
+                pairs += zip(*(module.parameters() for module in modules), strict=True)
+    with torch.no_grad():
+        for to, weight in pairs:
+            to.copy_(weight)
+    return plain, ours
+
+
+@pytest.mark.parametrize("name", ["awd-lstm/ptb", "mos/ptb", "transformer-xl/ptb"])
+def test_plain_and_course_models_are_the_same_function(name):
+    """Two segments, the state carried: the same losses from the same weights, and as many."""
+    case = SMALL[name]
+    plain, ours = same_weights(case)
+    assert sum(p.numel() for p in plain.parameters()) == sum(p.numel() for p in ours.parameters())
+    text, states = torch.randint(case.words, (15, case.batch)), [None, None]
+    for start in (0, 7):
+        tokens, target = text[start : start + 7], text[start + 1 : start + 8]
+        expected, states[0] = plain(tokens, states[0], target)
+        step = ours(tokens, states[1], target)
+        states[1] = step.state
+        assert step.loss.item() == pytest.approx(expected.item(), rel=1e-6)  # log(p + 1e-8)
+
+
+def test_plain_dynamic_evaluation_is_the_course_s():
+    plain, ours = same_weights(SMALL["mos/ptb"])
+    text = torch.randint(30, (23,))
+    # one MS for all, since the two keep their parameters in another order
+    ordered = [torch.full_like(p, 0.25) for p in plain.parameters()]
+    squares = {name: torch.full_like(p, 0.25) for name, p in ours.named_parameters()}
+    options = {"rate": 0.1, "decay": 0.05, "epsilon": 1e-3}
+    row = torch.cat([torch.tensor([4]), text])[:, None]
+    expected = [loss.item() for loss in plain_dynamic(plain, row, ordered, **options)]
+    found = [loss.item() for loss, _ in dynamic.losses(ours, text, 4, squares, **options)]
+    assert found == pytest.approx(expected, rel=1e-6) and len(found) == 5
+    assert max(found[1:]) != pytest.approx(found[0], rel=1e-6)
+
+
+def test_plain_cache_is_the_course_s():
+    torch.manual_seed(0)
+    layer = Softmax(FullWords(9, 6, init=1.0)).eval()
+    hidden, target = torch.randn(40, 6), torch.randint(9, (40,))
+    total = plain_cache(hidden, layer.words.weight, layer.bias, target, 5, 0.7, 0.2, length=4)
+    nll, _ = layer(hidden, target, reduction="none")
+    found = cache.Predictions(-nll.detach(), hidden, target)
+    cached = cache.cache_probability(found, 5, 0.7)
+    mixed = 0.2 * cached + 0.8 * found.log_prob.exp()
+    assert total == pytest.approx(-mixed[5:].log().sum().item(), rel=1e-5)
+
+
+class Products(TorchDispatchMode):
+    """Counts the operations of matrix products: two for each multiplication."""
+
+    total = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **kwargs or {})
+        name = function.overloadpacket.__name__
+        if name in ("mm", "bmm", "addmm", "addmm_", "baddbmm"):
+            left = args[0] if name in ("mm", "bmm") else args[1]
+            self.total += 2 * made.numel() * left.shape[-1]
+        return made
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("awd-lstm/ptb", 0.97), ("mos/ptb", 0.97), ("transformer-xl/ptb", 0.85)]
+)
+def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least):
+    """All but those of biases and, in attention, of the pairs that are masked."""
+    case = SMALL[name]
+    step = case.stepper("course", "fp32", "cpu")
+    step()  # fills the memory
+    with Products() as products:
+        step()
+    counted = case.work("fp32").operations * case.tokens["course"]
+    assert least * products.total < counted <= products.total
+
+
+def test_floors_add_operations_and_bytes():
+    work = benchmark_models.Work(operations=30, cached=5, memory=7)
+    machine = benchmark_models.Limits(operations=10, cached=4, memory=2)
+    assert machine.seconds(work) == pytest.approx(3 + 5 + 14)
+    measured = benchmark_models.limits("fp32", "cpu", size=64, megabytes=1)
+    assert min(measured.operations, measured.cached, measured.memory) > 0
+    parameters = 4 * 9 * (6 + 9) + 4 * 6 * (9 + 6) + 30 * 6  # matrices of the small AWD-LSTM
+    work = SMALL["awd-lstm/ptb"].work("fp32")
+    assert work.operations == 6 * parameters - 2 * 4 * (81 + 36) / 7
+    assert work.memory * 28 == 7 * parameters and work.cached * 4 == 2 * 4 * (81 + 36)
+    assert SMALL["awd-lstm/ptb"].work("bf16").cached == work.cached / 2
+    text = benchmark_models.zipf_text(1000, 5000)
+    assert (text < 10).sum() > (text >= 500).sum() > 0
+
+
+def test_table_of_models(monkeypatch):
+    monkeypatch.setattr(benchmark_models, "MODELS", SMALL)
+    monkeypatch.setattr(benchmark_models, "in_a_process", here)
+    monkeypatch.setattr(benchmark_models, "_with_layer", lambda *a: lambda: sum(range(1000)))
+    rows = list(benchmark_models.models(list(SMALL), "bf16", 1, device="cpu"))
+    assert [row["model"] for row in rows] == list(SMALL)
+    figures = ("tokens/s", "plain", "floor", "MB", "plain MB")
+    assert all(row[key] > 0 for row in rows for key in figures)
+    layers = list(benchmark_models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))
+    assert layers[0]["of softmax"] == 1 and layers[1]["ms"] > 0
+    rows[0] |= {"tokens/s": 1730.0, "MB": 1105.0}
+    monkeypatch.setattr(benchmark_models, "models", lambda *a: iter(rows))
+    command = ["models", "--precision", "fp32", "--threads", "1", "--model", "awd-lstm/ptb"]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.exception
+    lines = printed.stdout.splitlines()
+    (line,) = (
+        line for line in lines if "salesforce/awd-lstm-lm" in line and "awd-lstm/ptb " in line
+    )
+    assert line.split()[1:4] == ["865-1,080", "1.6-2", "1.2"] and " 1.00 " in line
+    assert any(line.startswith("mos/ptb ") and " of" not in line for line in lines)
+    assert any(line.startswith("plif") for line in lines)
+
+
+@pytest.mark.parametrize("option", [["--model", "awd-lstm/pbt"], ["--precision", "fp16"]])
+def test_unknown_models_and_precisions_are_refused(option):
+    printed = CliRunner().invoke(app, ["models", *option])
+    assert isinstance(printed.exception, CourseError) and "did you mean" in str(printed.exception)
+
+
+@pytest.mark.parametrize("name", ["softmax", "spectrum", "mos"])
+def test_an_output_layer_is_put_on_awd_lstm_as_it_is(name):
+    step = benchmark_models._with_layer(name, SMALL["awd-lstm/ptb"], "fp32", "cpu")
+    step()

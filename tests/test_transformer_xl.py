@@ -21,21 +21,28 @@ def build(size=8, layers=2, heads=2, head_size=3, feedforward=10, **options):
 
 def naive(encoder, x, clamp=None):
     """The whole sequence at once, one score at a time: Dai et al. 2019, section 3.3."""
-    (T, B, d), pre = x.shape, isinstance(encoder.norm, torch.nn.LayerNorm)
-    x = x * encoder.scale
-    for layer in encoder.layers:
-        a = layer.attention
-        H, K = a.heads, a.head_size
-        inputs = layer.attention_norm(x) if pre else x
-        query = (inputs @ a.query.weight.T).view(T, B, H, K)
-        keys, values = (inputs @ a.key_value.weight.T).view(T, B, 2, H, K).unbind(2)
+    return naive_segment(encoder, x, [x[:0]] * len(encoder.layers), clamp)[0]
+
+
+def naive_segment(encoder, x, memory, clamp=None):
+    """The same of a segment x (T, B, d) that also sees `memory`, for each layer the inputs
+    (M, B, d) of the tokens before: every pair of positions i, j at its distance i - j."""
+    (_, B, d), pre = x.shape, isinstance(encoder.norm, torch.nn.LayerNorm)
+    x, seen = x * encoder.scale, []
+    for layer, before in zip(encoder.layers, memory, strict=True):
+        a, past = layer.attention, torch.cat([before, x])
+        H, K, M, S = a.heads, a.head_size, len(before), len(past)
+        seen.append(past)
+        inputs = layer.attention_norm(past) if pre else past
+        query = (inputs @ a.query.weight.T).view(S, B, H, K)
+        keys, values = (inputs @ a.key_value.weight.T).view(S, B, 2, H, K).unbind(2)
         rows = []
-        for i in range(T):
+        for i in range(M, S):
             heads = []
             for h in range(H):
                 scores = []
                 for j in range(i + 1):
-                    distance = torch.tensor([min(i - j, clamp or T)], dtype=x.dtype)
+                    distance = torch.tensor([min(i - j, clamp or S)], dtype=x.dtype)
                     r = (a.position.weight @ sinusoids(distance, d)[0]).view(H, K)[h]
                     q, k = query[i, :, h], keys[j, :, h]
                     content = ((q + encoder.content_bias[h]) * k).sum(-1)
@@ -48,7 +55,7 @@ def naive(encoder, x, clamp=None):
         inputs = layer.feedforward_norm(x) if pre else x
         x = x + layer.feedforward(inputs)
         x = x if pre else layer.feedforward_norm(x)
-    return encoder.norm(x)
+    return encoder.norm(x), seen
 
 
 def gradients(encoder, x, output):
@@ -72,6 +79,25 @@ def test_equals_the_formulas_written_as_loops(pre_norm, clamp):
     encoder = build(pre_norm=pre_norm, clamp=clamp)
     x = torch.randn(6, 2, 8, dtype=torch.float64, requires_grad=True)
     expected, hidden = naive(encoder, x, clamp), encoder(x)[0]
+    torch.testing.assert_close(hidden, expected, atol=1e-10, rtol=1e-9)
+    wanted, found = gradients(encoder, x, expected), gradients(encoder, x, hidden)
+    torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-8)
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize(("memory", "clamp"), [(5, None), (5, 4), (2, 2), (2, None), (9, 3)])
+def test_longer_memory_and_clamped_distances_are_the_quadratic_reference(pre_norm, memory, clamp):
+    """As for evaluation: short segments, a memory of its own, distances cut; gradients too, through
+    the memory as well, since nothing here is detached."""
+    trained = build(memory=3, pre_norm=pre_norm)
+    encoder = trained.with_memory(memory, clamp)
+    x = torch.randn(7, 2, 8, dtype=torch.float64, requires_grad=True)
+    past, pieces = [x[:0]] * 2, []
+    for piece in x.split([3, 1, 2, 1]):
+        hidden, seen = naive_segment(encoder, piece, past, clamp)
+        past = [inputs[max(0, len(inputs) - memory) :] for inputs in seen]
+        pieces.append(hidden)
+    expected, hidden = torch.cat(pieces), in_segments(encoder, x, [3, 1, 2, 1])
     torch.testing.assert_close(hidden, expected, atol=1e-10, rtol=1e-9)
     wanted, found = gradients(encoder, x, expected), gradients(encoder, x, hidden)
     torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-8)

@@ -85,3 +85,39 @@ def output_layers(
                     for c in columns
                 )
                 print(f"{row['method']:<20}{cells}", flush=True)
+
+
+@app.command("models")
+def models(
+    model: Annotated[
+        list[str] | None, typer.Option(help="awd-lstm/ptb, …; repeat for several; all without any.")
+    ] = None,
+    precision: Annotated[list[str], typer.Option(help="fp32 or bf16; repeat for both.")] = (
+        "fp32",
+        "bf16",
+    ),
+    rounds: Annotated[int, typer.Option(help="Timed steps of each variant, alternating.")] = 3,
+    layers: Annotated[bool, typer.Option(help="Also AWD-LSTM with every output layer.")] = True,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+):
+    """Every model's training step, the cache and dynamic evaluation: speed, floor and memory."""
+    import torch
+
+    from course_lib.errors import unknown
+    from course_lib.experiments import benchmark_models as measure
+
+    for kind, given, known in (
+        ("model", model or (), list(measure.MODELS)),
+        ("precision", precision, list(measure.PRECISIONS)),
+    ):
+        for name in given:
+            if name not in known:
+                raise unknown(kind, name, known)
+    if threads:
+        torch.set_num_threads(threads)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")
+    print(measure.LEGEND)
+    for kind in precision:
+        print()
+        for line in measure.report(kind, model or list(measure.MODELS), rounds, layers):
+            print(line, flush=True)

@@ -38,26 +38,28 @@ def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictio
 
 
 @torch.no_grad()
-def cache_probability(found: Predictions, window: int, theta: float, block: int = 512) -> Tensor:
+def cache_probability(found: Predictions, window: int, theta: float, block: int = 128) -> Tensor:
     """p_cache(y_t) (L,): of the `window` contexts before h_t, those that the same word followed.
 
         p_cache(y_t) = Σ_i [y_i = y_t] exp(θ h_tᵀh_i) / Σ_i exp(θ h_tᵀh_i),  t − window ≤ i < t
 
     0 at t = 0, where nothing has been seen. A block of positions is one product with the contexts
-    before it; the cost is 2 L (window + block) d.
+    before it, short enough to stay in the cache; the cost is 2 L (window + block) d.
     """
     hidden, target = found.hidden.float(), found.target
     if found.hidden.dtype == torch.float64:
         hidden = found.hidden
-    probability = hidden.new_zeros(len(target))
+    probability, outside, seen = hidden.new_zeros(len(target)), None, None
     for start in range(0, len(target), block):
         first, stop = max(0, start - window), min(start + block, len(target))
-        t = torch.arange(start, stop, device=hidden.device)[:, None]
-        i = torch.arange(first, stop, device=hidden.device)
         scores = theta * hidden[start:stop] @ hidden[first:stop].T
-        scores = scores.masked_fill_((i >= t) | (i < t - window), -torch.inf)
-        same = target[start:stop, None] == target[first:stop]
-        probability[start:stop] = (scores.softmax(-1) * same).sum(-1)
+        if scores.shape != seen:  # the same band for all blocks but the first and the last
+            seen, before = scores.shape, start - first
+            band = torch.ones_like(scores, dtype=torch.bool)
+            outside = ~band.tril_(before - 1).triu_(before - window)
+        attention = scores.masked_fill_(outside, -torch.inf).softmax(-1)
+        other = target[start:stop, None] != target[first:stop]
+        probability[start:stop] = attention.masked_fill_(other, 0).sum(-1)
     probability[:1] = 0
     return probability
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import product
+from itertools import product, repeat
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from course_lib.data.batches import columns
 from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
+PART = 1 << 17  # numbers of a parameter that are updated at once on a CPU
 
 
 def _gradients(model: nn.Module, text: Tensor, length: int) -> Iterator[tuple[Tensor, int]]:
@@ -45,6 +46,84 @@ def mean_squares(
     return squares
 
 
+def losses(
+    model: nn.Module,
+    tokens: Tensor,
+    eos: int,
+    squares: dict[str, Tensor],
+    rate: float,
+    decay: float,
+    epsilon: float = 1e-3,
+    length: int = SEGMENT,
+) -> Iterator[tuple[Tensor, int]]:
+    """Nats a token and tokens of each segment of a split (L,), scored before the model learns from
+    it as `dynamic_perplexity` says.
+
+    The model is in evaluation mode meanwhile. Its weights return when the iterator ends or is
+    closed.
+    """
+    updates = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
+    mean = sum(r.sum() for r in updates.values()) / sum(r.numel() for r in updates.values())
+    updates = {p: _Update(p, r, rate, (decay / mean).item(), epsilon) for p, r in updates.items()}
+    text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
+    was_training = model.training
+    model.eval()
+    hooks = [p.register_post_accumulate_grad_hook(u) for p, u in updates.items()]
+    try:
+        for nll, count in _gradients(model, text, length):
+            for update in updates.values():
+                update.finish()
+            yield nll, count
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for update in updates.values():
+            update.go_home()
+        model.zero_grad()
+        model.train(was_training)
+
+
+class _Update:
+    """One parameter's step, made as soon as its gradient is there and nothing else needs it.
+
+    The gradient is still in the cache then, and its memory serves the next one. What is left is
+    traffic: the step walks through θ, θ₀, √MS_g and g together, a part at a time that the caches
+    beside the processors hold.
+    """
+
+    def __init__(self, parameter, root, rate, decay, epsilon):
+        self.parameter, self.root, self.home = parameter, root, parameter.detach().clone()
+        self.rate, self.decay, self.epsilon = rate, decay, epsilon
+        numbers = PART if root.device.type == "cpu" else root.numel()
+        self.spare, self.done = torch.empty_like(root.view(-1)[:numbers]), False
+
+    @torch.no_grad()
+    def __call__(self, parameter):
+        """θ ← θ + min(λ √MS_g / mean, 1) (θ₀ − θ) − η g / (√MS_g + ε); forgets g."""
+        flat = [t.view(-1).split(len(self.spare)) for t in (parameter, self.home, self.root)]
+        gradients, self.done = repeat(None), True
+        if parameter.grad is not None:
+            gradients = parameter.grad.view(-1).split(len(self.spare))
+        for p, home, root, gradient in zip(*flat, gradients, strict=False):
+            spare = self.spare[: len(p)]
+            p.lerp_(home, torch.mul(root, self.decay, out=spare).clamp_(max=1))
+            if gradient is not None:
+                torch.add(root, self.epsilon, out=spare)
+                p.addcdiv_(gradient, spare, value=-self.rate)
+        parameter.grad = None
+
+    def finish(self):
+        """The way back alone, if this segment gave the parameter no gradient."""
+        if not self.done:
+            self(self.parameter)
+        self.done = False
+
+    @torch.no_grad()
+    def go_home(self):
+        """Back to θ₀."""
+        self.parameter.copy_(self.home)
+
+
 def dynamic_perplexity(
     model: nn.Module,
     tokens: Tensor,
@@ -66,30 +145,10 @@ def dynamic_perplexity(
     the sum over the segments unless told otherwise: constants, which its λ, η and ε absorb. Search
     them anew rather than copy its values.
     """
-    parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    roots = {name: squares[name].sqrt() for name in parameters}
-    mean = sum(r.sum() for r in roots.values()) / sum(r.numel() for r in roots.values())
-    home = {name: p.detach().clone() for name, p in parameters.items()}
-    scale = {name: rate / (r + epsilon) for name, r in roots.items()}
-    pull = {name: (decay * r / mean).clamp_(max=1) for name, r in roots.items()}
-    text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
-    was_training, total = model.training, torch.zeros((), dtype=torch.float64, device=mean.device)
-    model.eval()
-    try:
-        steps = _gradients(model, text, length)
-        bar = tqdm(steps, total=-(-len(tokens) // length), disable=not progress, desc="dynamic")
-        for nll, count in bar:
-            total += nll.double() * count
-            with torch.no_grad():
-                for name, p in parameters.items():
-                    gradient = p.grad if p.grad is not None else torch.zeros_like(p)
-                    p.lerp_(home[name], pull[name]).addcmul_(gradient, scale[name], value=-1)
-    finally:
-        with torch.no_grad():
-            for name, p in parameters.items():
-                p.copy_(home[name])
-        model.zero_grad()
-        model.train(was_training)
+    steps = losses(model, tokens, eos, squares, rate, decay, epsilon, length)
+    total, segments = 0.0, -(-len(tokens) // length)
+    for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
+        total = total + nll.double() * count
     return math.exp(total.item() / len(tokens))
 
 

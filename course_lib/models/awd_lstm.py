@@ -1,8 +1,7 @@
 """AWD-LSTM (Merity, Keskar and Socher 2018): an LSTM stack with DropConnect on its recurrence."""
 
-from torch.nn import functional as F
-
 from course_lib.dropout import locked_dropout
+from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.lstm import LSTMStack
 
 
@@ -36,4 +35,4 @@ class AWDLSTM(LSTMStack):
 
     def recurrent_weight(self, layer):
         """DropConnect."""
-        return F.dropout(self.recurrent[layer], self.weight_drop)
+        return entry_dropout(self.recurrent[layer], self.weight_drop)

@@ -17,27 +17,32 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     return o.sigmoid() * cell.tanh(), cell
 
 
-class _Recurrence(torch.autograd.Function):
+class _Layer(torch.autograd.Function):
     """All T steps of one layer, with a backward written out.
 
     Autograd would record about fifteen small operations a step; at batch 20 their bookkeeping
-    costs more than their arithmetic. Here the forward keeps what the backward needs, the factors
-    that do not depend on the recurrence are computed for all steps at once, and the gradients of
-    the weights are one product over all steps. The gates' order o i f g puts the three sigmoids
-    side by side, and the three gates that act through the cell.
+    costs more than their arithmetic. Here only the product with the hidden state is sequential:
+    the inputs' products and the gradients of all weights are one product over all steps each, and
+    the factors that do not depend on the recurrence are computed for all steps at once. The gates'
+    order o i f g puts the three sigmoids side by side, and the three gates that act through the
+    cell.
     """
 
     @staticmethod
-    def forward(ctx, inputs, recurrent, mask, hidden, cell, dtype):
-        """inputs (T, B, 4u): W x + b; recurrent (4u, u); mask (B, u) or None; hidden, cell (B, u).
+    def forward(ctx, x, weight, bias, recurrent, mask, hidden, cell, dtype):
+        """x (T, B, size); weight (4u, size); bias (4u,); recurrent (4u, u); mask (B, u) or None;
+        hidden, cell (B, u).
 
         Returns masked outputs (T, B, u), last unmasked hidden state and last cell state.
         `dtype` is the type of the matrix products; the states stay in the type of `cell`.
         """
-        steps, batch, _ = inputs.shape
-        units = cell.shape[-1]
-        matrix = recurrent.to(dtype).T.contiguous()
-        gates = inputs.to(cell.dtype, copy=True)
+        (steps, batch, _), units = x.shape, cell.shape[-1]
+        x = x.to(dtype)
+        rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
+        gates = rows.to(cell.dtype).view(steps, batch, 4 * units)
+        matrix = recurrent.to(dtype).T
+        if steps >= _MANY:
+            matrix = _aligned(matrix)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
@@ -63,14 +68,14 @@ class _Recurrence(torch.autograd.Function):
             torch.mul(o[t], tanh, out=last)
             masked = last if mask is None else torch.mul(last, mask, out=kept)
             after[t].copy_(masked)
-        ctx.save_for_backward(gates, cells, tanhs, outputs, recurrent, mask)
-        ctx.dtype, ctx.input_dtype = dtype, inputs.dtype
+        ctx.save_for_backward(x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask)
+        ctx.dtype = dtype
         return outputs[1:], last, cells[steps]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_last, grad_cell):
-        gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
+        x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
         steps, batch, units = tanhs.shape
         by_gate = gates.view(steps, batch, 4, units)
         o, i, f, g = by_gate.unbind(2)
@@ -85,6 +90,8 @@ class _Recurrence(torch.autograd.Function):
         tanh(i, g, grad_input=to_g)  # i (1 − g²)
         to_cell = tanh(o, tanhs)
         matrix = recurrent.to(ctx.dtype)
+        if steps >= _MANY:
+            matrix = _aligned(matrix)
         wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
         flat = wide if wide.dtype == ctx.dtype else torch.empty_like(wide, dtype=ctx.dtype)
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
@@ -96,9 +103,12 @@ class _Recurrence(torch.autograd.Function):
         through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
         cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
         wides, flats = wide.unbind(), flat.unbind()
+        same = flat is wide and mask is None
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
-            if t < steps - 1:
+            if t < steps - 1 and same:
+                d.addmm_(flats[t + 1], matrix)
+            elif t < steps - 1:
                 from_next = flats[t + 1] @ matrix
                 d.add_(from_next) if mask is None else d.addcmul_(from_next, mask_matrix)
             d_cell[:, 0].addcmul_(d, cell_slopes[t])
@@ -107,16 +117,41 @@ class _Recurrence(torch.autograd.Function):
             if flat is not wide:
                 flats[t].copy_(wides[t])
             d_cell[:, 0].mul_(forget[t])
-        d_first = (flats[0] @ matrix).to(gates.dtype)
-        grad_recurrent = flat.flatten(0, 1).T @ outputs[:-1].flatten(0, 1)
+        d_first = None
+        if ctx.needs_input_grad[5]:  # not of a state that was detached
+            d_first = (flats[0] @ matrix).to(gates.dtype)
+            d_first = d_first if mask is None else d_first * mask
+        rows = flat.flatten(0, 1)
+        d_recurrent = rows.T @ outputs[:-1].flatten(0, 1)
+        d_weight = rows.T @ x.flatten(0, 1)
+        d_x = (rows @ weight.to(ctx.dtype)).view_as(x) if ctx.needs_input_grad[0] else None
         return (
-            flat.to(ctx.input_dtype),
-            grad_recurrent.to(recurrent.dtype),
+            d_x,
+            d_weight.to(weight.dtype),
+            rows.sum(0, dtype=bias.dtype),
+            d_recurrent.to(recurrent.dtype),
             None,
-            d_first if mask is None else d_first * mask,
+            d_first,
             d_cell[:, 0],
             None,
         )
+
+
+_MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its products, pays
+
+
+def _aligned(matrix: Tensor) -> Tensor:
+    """A copy in row-major order whose rows begin at multiples of 64 bytes.
+
+    A few columns at a time: where they are rows in memory, all at once would take thrice as long.
+    """
+    rows, columns = matrix.shape
+    unit = 64 // matrix.element_size()
+    aligned = matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns]
+    width = columns if matrix.is_contiguous() else 256
+    for to, part in zip(aligned.split(width, 1), matrix.split(width, 1), strict=True):
+        to.copy_(part)
+    return aligned
 
 
 class LSTMStack(nn.Module):
@@ -171,8 +206,8 @@ class LSTMStack(nn.Module):
             if x.is_cuda and mask is None:
                 x, h, c = fused_layer(x, self.input[layer], recurrent, biases, h, c)
             else:
-                inputs = nn.functional.linear(x, self.input[layer], sum(biases))
-                x, h, c = _Recurrence.apply(inputs, recurrent, mask, h, c, dtype)
+                bias = biases[0] + biases[1]
+                x, h, c = _Layer.apply(x, self.input[layer], bias, recurrent, mask, h, c, dtype)
             new_state.append((h, c))
         return x, tuple(new_state)
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.errors import CourseError
+from course_lib.models.entry_dropout import EntryDropout, entry_dropout
 
 
 def sinusoids(distances: Tensor, size: int) -> Tensor:
@@ -56,12 +57,12 @@ class RelativeAttention(nn.Module):
         q = self.query(x).view(T, B, H, K).permute(2, 1, 0, 3)  # (H, B, T, K)
         k, v_ = self.key_value(past).view(S, B, 2, H, K).permute(2, 3, 1, 0, 4)  # (H, B, S, K)
         r = self.position(positions).view(S + 1, H, K).permute(1, 2, 0)  # (H, K, S+1)
-        scale = K**-0.5
-        content = ((q + u[:, None, None]) * scale).reshape(H * B, T, K)
-        position = ((q + v[:, None, None]) * scale).reshape(H, B * T, K)
+        q = q * K**-0.5
+        content = torch.add(q, u[:, None, None], alpha=K**-0.5).reshape(H * B, T, K)
+        position = torch.add(q, v[:, None, None], alpha=K**-0.5).reshape(H, B * T, K)
         shifted = torch.bmm(position, r).view(H * B, T * (S + 1))[:, T:].view(H * B, T, S)
         scores = torch.baddbmm(shifted, content, k.reshape(H * B, S, K).mT)
-        weights = F.dropout(scores.add_(mask).softmax(-1), self.dropout, self.training)
+        weights = entry_dropout(scores.add_(mask).softmax(-1), self.dropout, self.training)
         mixed = torch.bmm(weights, v_.reshape(H * B, S, K))
         return self.output(mixed.view(H, B, T, K).permute(2, 1, 0, 3).reshape(T, B, H * K))
 
@@ -74,11 +75,11 @@ class Layer(nn.Module):
 
     def __init__(self, size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm):
         super().__init__()
-        self.pre_norm, self.dropout = pre_norm, nn.Dropout(dropout)
+        self.pre_norm, self.dropout = pre_norm, EntryDropout(dropout)
         self.attention = RelativeAttention(size, heads, head_size, attention_dropout)
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
         self.feedforward = nn.Sequential(
-            nn.Linear(size, feedforward), nn.ReLU(), nn.Dropout(dropout),
+            nn.Linear(size, feedforward), nn.ReLU(), EntryDropout(dropout),
             nn.Linear(feedforward, size),
         )  # fmt: skip
 
@@ -133,7 +134,7 @@ class TransformerXL(nn.Module):
         self.input_size = self.output_size = input_size
         self.memory, self.clamp = _checked(memory, clamp)
         self.scale = math.sqrt(input_size) if input_scale else 1.0
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = EntryDropout(dropout)
         self.content_bias = nn.Parameter(torch.empty(heads, head_size))
         self.position_bias = nn.Parameter(torch.empty(heads, head_size))
         self.layers = nn.ModuleList(

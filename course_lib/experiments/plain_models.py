@@ -1,0 +1,175 @@
+"""The papers' models as one writes them first in PyTorch: what the course's own are measured by.
+
+Written like the released codes: every logit in a tensor, masks by `F.dropout`, a cache by a loop
+over the words, gradients and updates parameter by parameter.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.dropout import locked_dropout
+from course_lib.models import detach
+
+
+class PlainLSTM(nn.Module):
+    """AWD-LSTM, tied: torch's LSTM a layer, its recurrent matrix through `F.dropout` at each call.
+
+    With `components` a mixture of softmaxes (the released code of Yang et al. 2018).
+    """
+
+    def __init__(self, words, sizes, components, input_dropout, hidden_dropout, latent_dropout):
+        super().__init__()
+        self.components, self.input_dropout = components, input_dropout
+        self.hidden_dropout, self.latent_dropout = hidden_dropout, latent_dropout
+        self.embedding = nn.Embedding(words, sizes[0])
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        pairs = list(zip(sizes, sizes[1:], strict=False))
+        self.lstms = nn.ModuleList(nn.LSTM(*pair) for pair in pairs)
+        self.bias = nn.Parameter(torch.zeros(words))
+        if components:
+            self.prior = nn.Linear(sizes[-1], components, bias=False)
+            self.latent = nn.Linear(sizes[-1], components * sizes[0])
+
+    def forward(self, tokens, state, target):
+        """tokens, target (T, B), state a list of (h, c) or None → loss, state."""
+        weight, drop = self.embedding.weight, self.training
+        kept = F.dropout(torch.ones_like(weight[:, :1]), 0.1, drop)
+        x, new = F.embedding(tokens, weight * kept), []
+        for layer, lstm in enumerate(self.lstms):
+            x = locked_dropout(x, (self.hidden_dropout if layer else self.input_dropout) * drop)
+            x, last = self._layer(lstm, x, state[layer] if state else None)
+            new.append(last)
+        hidden = locked_dropout(x, 0.4 * drop)
+        penalty = 2 * hidden.square().mean() + (x[1:] - x[:-1]).square().mean()
+        loss = self._mixture(hidden, target) if self.components else self._softmax(hidden, target)
+        return loss + penalty if drop else loss, new
+
+    def _layer(self, lstm, x, state):
+        if state is None:
+            state = (x.new_zeros(1, x.shape[1], lstm.hidden_size),) * 2
+        weights = list(lstm.parameters())
+        weights[1] = F.dropout(weights[1], 0.5, self.training)
+        if torch.is_autocast_enabled(x.device.type):  # which nn.LSTM would see to itself
+            weights = [w.to(torch.bfloat16) for w in weights]
+            x, state = x.to(torch.bfloat16), [s.to(torch.bfloat16) for s in state]
+        x, *last = torch.lstm(x, state, weights, True, 1, 0.0, self.training, False, False)
+        return x, last
+
+    def _softmax(self, hidden, target):
+        logits = F.linear(hidden, self.embedding.weight, self.bias)
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+    def _mixture(self, hidden, target):
+        latent = locked_dropout(self.latent(hidden).tanh(), self.latent_dropout * self.training)
+        logits = F.linear(latent.view(-1, self.embedding.embedding_dim), self.embedding.weight)
+        prob = (logits + self.bias).softmax(-1).view(target.numel(), self.components, -1)
+        prior = self.prior(hidden).softmax(-1).view(target.numel(), self.components, 1)
+        log_prob = torch.log((prob * prior).sum(1) + 1e-8)
+        return F.nll_loss(log_prob, target.flatten())
+
+
+class PlainTransformerXL(nn.Module):
+    """Transformer-XL, tied, with the released code's shift: pad, view, slice, for every layer."""
+
+    def __init__(self, words, size, layers, heads, head_size, feedforward, memory, dropout=0.1):
+        super().__init__()
+        self.heads, self.head_size, self.memory = heads, head_size, memory
+        self.embedding, inner = nn.Embedding(words, size), heads * head_size
+        nn.init.normal_(self.embedding.weight, 0.0, 0.02)
+        self.u, self.v = (nn.Parameter(torch.zeros(heads, head_size)) for _ in "uv")
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "qkv": nn.Linear(size, 3 * inner, bias=False),
+                    "position": nn.Linear(size, inner, bias=False),
+                    "output": nn.Linear(inner, size, bias=False),
+                    "norm": nn.LayerNorm(size),
+                    "feedforward": nn.Sequential(
+                        nn.Linear(size, feedforward), nn.ReLU(), nn.Dropout(dropout),
+                        nn.Linear(feedforward, size), nn.Dropout(dropout),
+                    ),
+                    "feedforward_norm": nn.LayerNorm(size),
+                }
+            )
+            for _ in range(layers)
+        )  # fmt: skip
+
+    def forward(self, tokens, state, target):
+        """tokens, target (T, B), state a list of (M, B, d) or None → loss, state."""
+        size, steps = self.embedding.embedding_dim, len(tokens)
+        x = self.dropout(self.embedding(tokens) * math.sqrt(size))
+        state = state or [x[:0]] * len(self.layers)
+        reach = len(state[0]) + steps
+        half = torch.arange(0, size, 2, device=x.device, dtype=x.dtype) / size
+        distances = torch.arange(reach - 1, -1, -1, device=x.device, dtype=x.dtype)
+        angles = torch.outer(distances, 10000**-half)
+        positions = self.dropout(torch.cat([angles.sin(), angles.cos()], -1))
+        later = torch.ones(steps, reach, dtype=torch.bool, device=x.device)
+        later, new = later.triu(reach - steps + 1)[:, :, None, None], []
+        for layer, past in zip(self.layers, state, strict=True):
+            past = torch.cat([past, x])
+            new.append(past[-self.memory :].detach())
+            x = layer["norm"](x + self.dropout(self._attention(layer, past, positions, later)))
+            x = layer["feedforward_norm"](x + layer["feedforward"](x))
+        logits = F.linear(self.dropout(x), self.embedding.weight)
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten()), new
+
+    def _attention(self, layer, past, positions, later):
+        steps, reach, batch = len(later), len(past), past.shape[1]
+        q, k, v = layer["qkv"](past).view(reach, batch, 3, self.heads, self.head_size).unbind(2)
+        q, r = q[-steps:], layer["position"](positions).view(reach, self.heads, self.head_size)
+        content = torch.einsum("ibnd,jbnd->ijbn", q + self.u, k)
+        position = torch.einsum("ibnd,jnd->ijbn", q + self.v, r)
+        scores = (content + _shift(position)) / math.sqrt(self.head_size)
+        weights = scores.masked_fill(later, -torch.inf).softmax(1)
+        mixed = torch.einsum("ijbn,jbnd->ibnd", weights, v)
+        return layer["output"](mixed.flatten(2))
+
+
+def _shift(x: Tensor) -> Tensor:
+    """(T, S, …) by distance → (T, S, …) by key: a column of zeros, then read one row further."""
+    padded = torch.cat([torch.zeros_like(x[:, :1]), x], dim=1)
+    return padded.view(x.shape[1] + 1, x.shape[0], *x.shape[2:])[1:].reshape_as(x)
+
+
+@torch.no_grad()
+def plain_cache(hidden, words, bias, target, window, theta, weight, length=70) -> float:
+    """Σ −log p of the words after the first `window`, one at a time, a one-hot row for each of the
+    past (pointer.py of the released AWD-LSTM). hidden (L, d), words (N, d), target (L,)."""
+    one_hot, total = F.one_hot(target, len(words)).float(), 0.0
+    for start in range(window, len(target), length):
+        part = slice(start, start + length)
+        probabilities = F.linear(hidden[part], words, bias).softmax(-1)
+        for t, prob in enumerate(probabilities, start):
+            attention = (theta * torch.mv(hidden[t - window : t], hidden[t])).softmax(0)
+            cached = (attention[:, None] * one_hot[t - window : t]).sum(0)
+            mixed = weight * cached + (1 - weight) * prob
+            total -= math.log(mixed[target[t]].item())
+    return total
+
+
+def plain_dynamic(model, text, squares, rate, decay, epsilon, length=5):
+    """Yields the loss of each segment of text (L, 1) before the update that follows it:
+
+    θ ← θ − η g/(√MS + ε) + λ (θ₀ − θ) √MS / mean √MS, parameter by parameter, `squares` the MS in
+    the parameters' order (dynamiceval.py of the released mixture of softmaxes). A model returns
+    (loss, state) of (tokens, state, target).
+    """
+    parameters, roots = list(model.parameters()), [square.sqrt() for square in squares]
+    mean = sum(r.sum() for r in roots) / sum(r.numel() for r in roots)
+    home = [p.detach().clone() for p in parameters]
+    pulls, state = [(decay * r / mean).clamp(max=1) for r in roots], None
+    for start in range(0, len(text) - 1, length):
+        target = text[start + 1 : start + 1 + length]
+        loss, state = model(text[start : start + len(target)], state, target)
+        state = detach(state)
+        model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for p, p_0, root, pull in zip(parameters, home, roots, pulls, strict=True):
+                p += pull * (p_0 - p) - rate * p.grad / (root + epsilon)
+        yield loss.detach()
