@@ -1,5 +1,6 @@
 """Batches: killed, broken, paused, moved away and merged back, and still never a run twice."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -7,12 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import nbformat
 import pytest
 import torch
 from filelock import FileLock
+from joblib import parallel
+from joblib._parallel_backends import ThreadingBackend
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
@@ -264,6 +268,18 @@ def test_a_worker_needs_no_pytorch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+def test_what_does_not_pause_is_stopped_with_the_budget(home, monkeypatch):
+    source = use(monkeypatch, home, "\n# %%\nwhile True:\n    log('beats')\n    time.sleep(0.2)\n")
+    runs = written(home, "seeds = [1, 2]").runs
+    start_by = time.time() + 6
+    jobs = {p.key: job(p, source, start_by=start_by) for p in runs}
+    assert dict(batch._slots(jobs, 1, start_by + 3)) == dict.fromkeys(jobs)
+    assert time.time() < start_by + 6
+    beats = (home / "log").read_text()
+    time.sleep(1.5)
+    assert (home / "log").read_text() == beats and "2 begins" not in beats  # no kernel lives on
+
+
 # What a folder tells -----------------------------------------------------------------------------
 
 
@@ -377,6 +393,24 @@ def test_a_back_end_that_is_not_installed_says_what_to_install(monkeypatch):
     with pytest.raises(CourseError, match="back end dask is not installed; pip install distribut"):
         batch.check_backend("dask")
     batch.check_backend("loky")
+
+
+@pytest.mark.parametrize(
+    ("backend", "module", "client"), [("dask", "distributed", "Client"), ("ray", "ray", "init")]
+)
+def test_clusters_are_reached_through_joblib(home, monkeypatch, backend, module, client):
+    """Threads in place of the cluster, which the course does not install."""
+    plan = written(home, "seeds = [1, 2, 3]")
+    source = use(monkeypatch, home, BRINGS)
+    jobs = {p.key: job(p, source, start_by=time.time() - 1) for p in plan.runs}
+    fake = types.ModuleType(module)
+    setattr(fake, client, contextlib.nullcontext)
+    monkeypatch.setitem(sys.modules, module, fake)
+    register = types.ModuleType("ray.util.joblib")
+    register.register_ray = lambda: None
+    monkeypatch.setitem(sys.modules, "ray.util.joblib", register)
+    monkeypatch.setitem(parallel.BACKENDS, backend, ThreadingBackend)
+    assert dict(batch._remote(jobs, backend)) == dict.fromkeys(jobs)
 
 
 @pytest.mark.parametrize(

@@ -481,7 +481,7 @@ def test_every_schedule_makes_a_difference():
     for name, recipe in recipes.items():
         schedule = recipe.optimisation.schedule
         factors = [schedule(step / 1000, 1 + step // 20, step) for step in range(1, 1000, 7)]
-        assert schedule == Constant() or len(set(factors)) > 10, name
+        assert schedule == Constant() or len(set(factors)) > 1, name
         assert max(factors) <= 1 and min(factors) >= 0
 
 

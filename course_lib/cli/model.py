@@ -119,11 +119,12 @@ def translate(
 
 def _load(checkpoint: Path, text: str):
     """Model and corpus of a checkpoint; says which words of `text` it will read as <unk>."""
+    from course_lib.data import SentencePairs
     from course_lib.evaluation.generation import unknown_words
     from course_lib.experiments import load_checkpoint
 
-    model, corpus, experiment = load_checkpoint(checkpoint)
-    if experiment.translates:
+    model, corpus, _ = load_checkpoint(checkpoint)
+    if isinstance(corpus, SentencePairs):
         raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
     missing = unknown_words(corpus, text)
     if missing and corpus.unk is not None:

@@ -302,7 +302,8 @@ def _remote(jobs: dict[str, Job], backend: str) -> Iterator[tuple]:
 
         register_ray()
     with Cluster(), parallel_config(backend=backend, n_jobs=-1):
-        each = Parallel(batch_size=1, return_as="generator_unordered")
+        as_they_come = "generator_unordered" if backend == "dask" else "list"  # not by ray
+        each = Parallel(batch_size=1, return_as=as_they_come)
         yield from each(delayed(_keyed)(key, job) for key, job in jobs.items())
 
 
