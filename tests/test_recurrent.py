@@ -119,6 +119,16 @@ def test_what_is_dropped_in_training():
     assert dropped.any() and torch.equal(dropped[0], dropped[-1])
 
 
+def test_an_rhn_drops_what_every_layer_reads_of_the_state():
+    """One mask a call: with one layer, a new state does not depend on dropped units but its own."""
+    torch.manual_seed(0)
+    model = RHN(5, 64, 1, input_dropout=0.0, dropout=0.5, output_dropout=0.0, init=0.5)
+    x, state = torch.zeros(1, 2, 5), torch.randn(2, 64, requires_grad=True)
+    model.train()(x, state)[1][:, 0].sum().backward()
+    unread = state.grad[:, 1:] == 0
+    assert 0.3 < unread.double().mean() < 0.7
+
+
 @pytest.mark.parametrize(("tied", "millions"), [(True, 24), (False, 32)])
 def test_parameters_of_the_published_rhn(tied, millions):
     with torch.device("meta"):

@@ -546,6 +546,14 @@ def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, met
             assert b[key] == pytest.approx(a[key], rel=1e-3)
 
 
+def test_a_loss_beyond_all_perplexities_stops_the_run(experiment, tmp_path):
+    """Finite, but its exponential is not: an error for the reader, no overflow."""
+    wild = {"optimizer": "sgd", "learning_rate": 1e12, "schedule": Constant(), "clip": None}
+    with pytest.raises(CourseError, match="the loss became .* lower learning rate"):
+        experiments.run(experiment.change(optimisation=wild), tmp_path, progress=False)
+    assert not (tmp_path / "result.json").exists()
+
+
 def test_a_sharded_run_equals_one_process(experiment, tmp_path):
     """Two processes with half of every parameter, gradient and slot each; paused after the first
     epoch, gone on with from the checkpoint put together from both."""

@@ -1,6 +1,5 @@
 """Perplexity exactly as published figures mean it."""
 
-import math
 from contextlib import contextmanager
 
 import torch
@@ -58,4 +57,4 @@ def perplexity(
             state = detach(step.state)
             total += step.nll.double() * target.numel()
             count += target.numel()
-    return math.exp(total.item() / count)
+    return (total / count).exp().item()

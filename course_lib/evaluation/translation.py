@@ -1,6 +1,5 @@
 """Translating with a trained model: beam search, perplexity, BLEU."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -170,7 +169,7 @@ def translation_perplexity(
             count += n
     if not count:
         raise CourseError("no target token to take the perplexity of: the batches are empty")
-    return math.exp(total.item() / count)
+    return (total / count).exp().item()
 
 
 class Bleu(NamedTuple):

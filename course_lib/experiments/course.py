@@ -8,11 +8,8 @@ stop the others; papermill's copy of it, with the error inside, goes to `<target
 import hashlib
 import json
 import os
-import re
 import shutil
-import tempfile
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +17,9 @@ import nbformat
 
 from course_lib import notebooks
 from course_lib.errors import CourseError, unknown
+from course_lib.worker import THREADS, first_line, kernel_manager, lesson_cell
 
 LIBRARY = Path(__file__).resolve().parent.parent
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -129,22 +126,6 @@ def execute(job: Job) -> Outcome:
     return Outcome(name, "done", minutes)
 
 
-def kernel_manager() -> type:
-    """How kernels are reached: by socket files where there are any, else by TCP ports.
-
-    A kernel's free ports are looked up, let go, and opened again by the kernel. Of two that start
-    at the same moment one can lose its port in between, and its notebook then waits for ever.
-    """
-    from jupyter_client.manager import AsyncKernelManager
-    from traitlets import default
-
-    if os.name == "nt":
-        return AsyncKernelManager
-    path = Path(tempfile.gettempdir()) / f"course-{uuid.uuid4().hex[:12]}"
-    names = {"transport": "ipc", "_ip_default": default("ip")(lambda self: str(path))}
-    return type("SocketKernelManager", (AsyncKernelManager,), names)
-
-
 def settle(trial: Path, final: Path) -> None:
     """Move an executed notebook to `final` without what differs from run to run (times, paths)."""
     notebook = nbformat.read(trial, as_version=4)
@@ -155,23 +136,6 @@ def settle(trial: Path, final: Path) -> None:
             cell["id"] = f"injected-parameters-{number}"
     nbformat.write(notebook, trial)
     os.replace(trial, final)
-
-
-def lesson_cell(executed: Path) -> int | None:
-    """Number, from 1, of the failing cell, as the lesson counts (papermill adds cells)."""
-    added = {"papermill-error-cell-tag", "injected-parameters"}
-    cells = nbformat.read(executed, as_version=4).cells
-    cells = [cell for cell in cells if added.isdisjoint(notebooks.tags(cell))]
-    for number, cell in enumerate(cells, 1):
-        if any(output.output_type == "error" for output in cell.get("outputs", ())):
-            return number
-    return None
-
-
-def first_line(error: str, width: int = 160) -> str:
-    """An error's message on one line, without terminal colours."""
-    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", error).split())
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def run_course(

@@ -64,14 +64,14 @@ class Part:
         if self.kind not in kinds:
             raise unknown(role.replace("_", " "), self.kind, kinds)
         make = kinds[self.kind]
-        known = _options(make)[len(args) :]
+        known = options_of(make)[len(args) :]
         for option in self.options:
             if option not in known:
                 raise unknown(f"option of {self.kind}", option, known)
         return make(*args, **self.options)
 
 
-def _options(make: type) -> list[str]:
+def options_of(make: type) -> list[str]:
     """Names of what `make` takes, those that it hands on to the classes behind it first."""
     chain = []
     for cls in inspect.getmro(make):

@@ -23,7 +23,7 @@ from typing import get_args, get_origin, get_type_hints
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
-from course_lib.experiments.experiment import KINDS, Experiment, Part, _options
+from course_lib.experiments.experiment import KINDS, Experiment, Part, options_of
 from course_lib.experiments.recipes import profile, recipes
 
 KEYS = ("recipes", "profile", "seeds", "change", "grid")
@@ -136,7 +136,7 @@ def _known(node, role: str) -> list[str]:
         return stated + ["half", "small", "words"]
     role = {"objectives": "objective", "regularizers": "regularizer"}.get(role, role)
     make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
-    return stated + (_options(make)[GIVEN.get(role, 0) :] if make else [])
+    return stated + (options_of(make)[GIVEN.get(role, 0) :] if make else [])
 
 
 def _replaced(node, path: list[str], value, whole: str, role: str):

@@ -25,6 +25,7 @@ from course_lib.training.checkpoint import (
 from course_lib.training.optimisation import PRECISIONS, Optimisation
 from course_lib.training.tasks import Task, Update
 
+HUGE = 700.0  # nats a token: its exponential, the perplexity, is near the largest number there is
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
 
 
@@ -204,7 +205,7 @@ class _Run:
         losses = torch.stack([nll for nll, _ in window]).double()
         losses = self.accelerator.reduce(losses, "mean").tolist()
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
-            if not math.isfinite(loss):
+            if not abs(loss) < HUGE:
                 last = self.folder / "last.safetensors"
                 kept = (
                     f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
