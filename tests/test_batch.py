@@ -271,13 +271,18 @@ def test_a_worker_needs_no_pytorch():
 def test_what_does_not_pause_is_stopped_with_the_budget(home, monkeypatch):
     source = use(monkeypatch, home, "\n# %%\nwhile True:\n    log('beats')\n    time.sleep(0.2)\n")
     runs = written(home, "seeds = [1, 2]").runs
-    start_by = time.time() + 6
+    start_by = time.time() + 10
     jobs = {p.key: job(p, source, start_by=start_by) for p in runs}
     assert dict(batch._slots(jobs, 1, start_by + 3)) == dict.fromkeys(jobs)
     assert time.time() < start_by + 6
-    beats = (home / "log").read_text()
+
+    def beats():  # none where the machine is so busy that the kernel had not come up
+        return (home / "log").read_text() if (home / "log").exists() else ""
+
+    time.sleep(1)
+    seen = beats()
     time.sleep(1.5)
-    assert (home / "log").read_text() == beats and "2 begins" not in beats  # no kernel lives on
+    assert beats() == seen and "2 begins" not in seen  # no kernel lives on
 
 
 # What a folder tells -----------------------------------------------------------------------------
