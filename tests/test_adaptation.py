@@ -114,6 +114,30 @@ def test_dynamic_evaluation_is_the_written_out_loop(rate, decay):
     assert all(p.grad is None for p in model.parameters())
 
 
+class Sometimes(torch.nn.Module):
+    """A model with a parameter that only the first segment's loss depends on."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.calls = model, 0
+        self.extra = torch.nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
+
+    def forward(self, tokens, state, target):
+        step, self.calls = self.model(tokens, state, target), self.calls + 1
+        return step._replace(loss=step.loss + 3 * self.extra.sum()) if self.calls == 1 else step
+
+
+def test_a_parameter_without_a_gradient_goes_back_alone():
+    model = Sometimes(build())
+    squares = {name: torch.full_like(p, 4.0) for name, p in model.named_parameters()}
+    steps = dynamic.losses(model, tokens(), EOS, squares, rate=0.1, decay=0.25, epsilon=1.0)
+    where = [model.extra.item() for _ in zip(range(3), steps, strict=False)]
+    steps.close()
+    there = 2.0 - 0.1 * 3 / (2.0 + 1.0)
+    assert where[:2] == pytest.approx([there, there + 0.25 * (2.0 - there)])
+    assert model.extra.item() == 2.0 and not model.extra._post_accumulate_grad_hooks
+
+
 def test_mean_squares_are_means_over_segments():
     model, text = build().eval(), tokens(101)
     squares = dynamic.mean_squares(model, text, batch=2, length=20, progress=False)

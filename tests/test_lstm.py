@@ -46,6 +46,13 @@ def test_equals_the_equations_gradients_included(steps, batch, size, units, laye
         equals_the_equations(monkeypatch, steps, batch, size, units, layers, seed, dropout)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_many_steps_of_many_units_equal_the_equations_too(monkeypatch, dropout):
+    """From so many steps on the recurrent matrix is copied, here in two parts."""
+    assert lstm._MANY <= 33
+    equals_the_equations(monkeypatch, 33, 2, 3, 65, 1, 0, dropout)
+
+
 def equals_the_equations(monkeypatch, steps, batch, size, units, layers, seed, dropout):
     torch.manual_seed(seed)
     model = VariationalLSTM(size, units, layers, dropout, dropout, init=0.7).double()
