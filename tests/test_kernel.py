@@ -139,6 +139,14 @@ def test_any_shape_and_any_block(n, k, d, words, block, seed, objective):
     assert compare(problem(n, k, d, words, seed), OBJECTIVES[objective], block) < 1e-10
 
 
+@pytest.mark.parametrize("strip", [1, 3 * 23, 10_000])  # one row, three rows, all rows at a time
+def test_softened_loss_in_strips_of_rows(monkeypatch, strip):
+    monkeypatch.setattr("course_lib.output_layers.objectives.STRIP", strip)
+    for name in ("augmented", "augmented, gradient"):
+        assert compare(problem(11, 2, 5, 23), OBJECTIVES[name], 7) < 1e-10
+        assert compare(problem(11, 1, 5, 23), OBJECTIVES[name], 7) < 1e-10
+
+
 def test_without_any_option():
     inputs = {k: v for k, v in problem(9, 1, 4, 13).items() if k in ("x", "matrix", "target")}
     assert compare(inputs, CrossEntropy(), 2) < 1e-10

@@ -286,15 +286,18 @@ class _Walk:
         b, components = view.log_z.shape
         (m, words), columns = p.shape, slice(*group.columns)
         leaves = [view.log_z, view.target_logit, view.log_weights]
-        wanted = ("mean_logit", "logits", "soft_logits")
-        asked = {name: view.used(name) for name in wanted if view.used(name) is not None}
-        leaves += asked.values()
-        slopes = torch.autograd.grad(loss, leaves, torch.ones_like(loss), allow_unused=True)
-        s_z, s_y, s_w, *others = [
+        asked = {n: view.used(n) for n in ("mean_logit", "logits", "soft_logits")}
+        asked = {name: leaf for name, leaf in asked.items() if leaf is not None}
+        slopes = torch.autograd.grad(
+            loss, [*leaves, *asked.values()], torch.ones_like(loss), allow_unused=True
+        )
+        s_z, s_y, s_w = (
             torch.zeros_like(leaf) if s is None else s
-            for s, leaf in zip(slopes, leaves, strict=True)
-        ]
-        others = dict(zip(asked, others, strict=True))
+            for s, leaf in zip(slopes, leaves, strict=False)
+        )
+        # An objective may look without letting a gradient through: no products with zeros then.
+        others = dict(zip(asked, slopes[3:], strict=True))
+        others = {name: slope for name, slope in others.items() if slope is not None}
         s_z, s_y = s_z.reshape(m, 1).to(p.dtype), s_y.reshape(m, 1).to(p.dtype)
         # Cross-entropy's slope is 1: worth a look where looking needs no wait for the device.
         ones = p.device.type == "cpu" and bool((s_z == 1).all())

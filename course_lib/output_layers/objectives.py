@@ -13,6 +13,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+STRIP = 1 << 17  # logits at a time on a CPU: what half a core's own cache holds several times
+
 
 class Block:
     """b positions, K components, N words, as leaves that objectives are differentiated by."""
@@ -155,8 +157,43 @@ class AugmentedLoss(Objective):
 
     def __call__(self, block):
         soft = block.soft_logits if self.gradient else block.soft_logits.detach()
-        log_soft = (soft / self.temperature).log_softmax(-1)
-        one = block.log_z.shape[1] == 1
-        log_prob = block.logits[:, 0] if one else block.log_prob
-        log_predicted = (log_prob / self.temperature).log_softmax(-1)
-        return self.weight * (log_soft.exp() * (log_soft - log_predicted)).sum(-1)
+        logits = block.logits[:, 0] if block.log_z.shape[1] == 1 else block.log_prob
+        return self.weight * _Softened.apply(logits, soft, self.temperature)
+
+
+class _Softened(torch.autograd.Function):
+    """KL(ỹ ‖ ŷ) of each row, ỹ = softmax(s / τ), ŷ = softmax(l / τ), and its gradients
+
+        τ ∂/∂l = ŷ − ỹ,    τ ∂/∂s = ỹ ∘ (r − Σ ỹ r),    r = (s − l) / τ,
+
+    made in the same walk over strips of rows that stay in the cache: autograd would write about
+    fifteen tensors as large as the logits, this writes one for each gradient that is wanted.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, soft, temperature):
+        loss = torch.empty(len(logits), dtype=logits.dtype, device=logits.device)
+        wanted = [x.requires_grad for x in (logits, soft)]
+        grads = [torch.empty_like(logits) if w else None for w in wanted]
+        rows = max(1, STRIP // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
+        for start in range(0, len(logits), rows):
+            here = slice(start, start + rows)
+            s, l = soft[here] / temperature, logits[here] / temperature  # noqa: E741
+            given, predicted = s.softmax(-1), l.softmax(-1)
+            # log Z from the likeliest word, whose probability cannot underflow
+            log_z = (l.amax(-1) - predicted.amax(-1).log()) - (s.amax(-1) - given.amax(-1).log())
+            ratio = s.sub_(l)
+            mean = torch.linalg.vecdot(given, ratio)
+            loss[here] = mean + log_z
+            if wanted[1]:
+                grads[1][here] = ratio.sub_(mean[:, None]).mul_(given)
+            if wanted[0]:
+                grads[0][here] = predicted.sub_(given)
+        ctx.grads, ctx.temperature = grads, temperature
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        slope = (grad / ctx.temperature)[:, None]
+        return *(None if g is None else g * slope for g in ctx.grads), None
