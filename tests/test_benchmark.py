@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from course_lib.cli.benchmark import app
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.experiments import benchmark_layers, benchmark_models, results
+from course_lib.experiments import benchmark_layers, benchmark_models, results, twin
 from course_lib.experiments.benchmark import (
     VARIANTS,
     Course,
@@ -127,21 +127,16 @@ def same_weights(case):
     """The plain and the course's model of a case, in float64 and evaluation mode."""
     torch.manual_seed(0)
     plain, ours = (case.build(kind, "cpu").double().eval() for kind in ("plain", "course"))
-    pairs = [(plain.embedding.weight, ours.words.weight)]
+    pairs = []
     if isinstance(plain, PlainLSTM):
-        encoder = ours.encoder
-        kinds = encoder.input, encoder.recurrent, encoder.input_bias, encoder.recurrent_bias
-        for lstm, *weights in zip(plain.lstms, *kinds, strict=True):
-            for parameter, weight in zip(lstm.parameters(), weights, strict=True):
-                o, i, f, g = weight.chunk(4)
-                pairs.append((parameter, torch.cat([i, f, g, o])))
-        pairs.append((plain.bias, ours.output_layer.bias))
+        twin.copy_weights(ours, plain)
         if case.components:
             for name in ("prior", "latent"):
                 both = getattr(plain, name), getattr(ours.output_layer, name)
                 pairs += zip(*(module.parameters() for module in both), strict=True)
     else:
         encoder = ours.encoder
+        pairs += [(plain.embedding.weight, ours.words.weight)]
         pairs += [(plain.u, encoder.content_bias), (plain.v, encoder.position_bias)]
         for theirs, layer in zip(plain.layers, encoder.layers, strict=True):
             qkv = torch.cat([layer.attention.query.weight, layer.attention.key_value.weight])
@@ -279,3 +274,29 @@ def test_unknown_models_and_precisions_are_refused(option):
 def test_an_output_layer_is_put_on_awd_lstm_as_it_is(name):
     step = benchmark_models._with_layer(name, SMALL["awd-lstm/ptb"], "fp32", "cpu")
     step()
+
+
+def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
+    monkeypatch.setattr("course_lib.data.folders.home", lambda: tmp_path)
+    done = CliRunner().invoke(app, ["training", "--profile", "smoke", "--epochs", "2"])
+    assert done.exit_code == 0, done.output
+    found = twin.experiments(2, "smoke")
+    course, plain = (results.read_result(results.run_folder(found[k])) for k in found)
+    assert course["metrics"]["parameters"] == plain["metrics"]["parameters"]
+    assert [e["tokens"] for e in course["epochs"]] == [e["tokens"] for e in plain["epochs"]]
+    assert f"{plain['epochs'][0]['valid_perplexity']:.2f}" in done.stdout
+    assert all(1 < e["valid_perplexity"] < 1e4 for e in plain["epochs"])
+    monkeypatch.setattr(twin, "PlainLSTM", None)  # trained already: read, not trained again
+    again = CliRunner().invoke(app, ["training", "plain", "--profile", "smoke", "--epochs", "2"])
+    assert again.stdout == done.stdout
+    with pytest.raises(CourseError, match="course"):
+        CliRunner().invoke(app, ["training", "corse"], catch_exceptions=False)
+
+
+def test_the_plain_model_has_the_settings_of_the_recipe():
+    """Those that are written into it."""
+    experiment = twin.experiments()["plain"]
+    encoder, penalties = experiment.encoder.options, experiment.regularizers
+    assert encoder["weight_drop"] == 0.5 and experiment.output_dropout == 0.4
+    assert experiment.reading.options == {"row_dropout": 0.1}
+    assert [p.options["weight"] for p in penalties] == [2.0, 1.0]

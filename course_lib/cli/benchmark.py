@@ -121,3 +121,32 @@ def models(
         print()
         for line in measure.report(kind, model or list(measure.MODELS), rounds, layers):
             print(line, flush=True)
+
+
+@app.command("training")
+def training(
+    kind: Annotated[
+        list[str] | None, typer.Argument(help="course or plain; both without any.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="How long to train either.")] = 3,
+    profile: Annotated[str, typer.Option(help="standard, or smoke for a try.")] = "standard",
+    seed: Annotated[int, typer.Option(help="Initial weights, the same of both.")] = 1,
+):
+    """AWD-LSTM on the Penn Treebank by the course and plainly: perplexity after each epoch.
+
+    A CPU needs about 20 minutes an epoch with two cores. What is trained already is read.
+    """
+    from course_lib.errors import unknown
+    from course_lib.experiments import results, twin
+
+    found = twin.experiments(epochs, profile, seed)
+    for name in kind or found:
+        if name not in found:
+            raise unknown("kind of training", name, found)
+        twin.train(name, found[name])
+    for name, experiment in found.items():
+        folder = results.run_folder(experiment)
+        if (folder / "result.json").exists():
+            content = results.read_result(folder)
+            figures = [f"{e['valid_perplexity']:9.2f}" for e in content["epochs"]]
+            print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")

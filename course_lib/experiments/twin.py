@@ -1,0 +1,132 @@
+"""AWD-LSTM trained as its released code trains it, to hold the course's own training against.
+
+The model is `PlainLSTM` (torch's LSTM, masks by `F.dropout`, every logit in a tensor), the loop is
+the one of the released main.py: lengths drawn anew, the learning rate scaled by them, penalties on
+the activations, clipping, torch's SGD. Nothing of the course's training or kernel runs in it. Both
+begin with the same weights; masks and lengths differ by chance.
+"""
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from course_lib.experiments import results
+from course_lib.experiments.experiment import Experiment
+from course_lib.experiments.plain_models import PlainLSTM
+from course_lib.experiments.recipes import profile, recipes
+from course_lib.experiments.run import run
+from course_lib.models import LanguageModel, detach
+
+RECIPE = "ptb/awd-lstm/softmax"
+
+
+def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[str, Experiment]:
+    """The first epochs of the recipe, by the course and plainly; kind: the profile."""
+    base = profile(recipes[RECIPE], kind, seed)
+    base = replace(base, optimisation=replace(base.optimisation, epochs=epochs))
+    return {
+        name: replace(base, variant=f"{epochs}-epochs{suffix}")
+        for name, suffix in (("course", ""), ("plain", "-plainly"))
+    }
+
+
+def train(kind: str, experiment: Experiment, progress: bool = True) -> Path:
+    """Train "course" or "plain", if it is not there yet; returns the folder of its result."""
+    folder = results.run_folder(experiment)
+    if kind == "course":
+        run(experiment, folder, device="cpu", progress=progress)
+    elif not (folder / "result.json").exists():
+        _train_plainly(experiment, folder, progress)
+    return folder
+
+
+def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None:
+    o, corpus, commit = experiment.optimisation, experiment.load_corpus(), results.commit()
+    model = as_plain(experiment.build(len(corpus)))
+    optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
+    text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
+    torch.manual_seed(experiment.seed)
+    epochs = []
+    for epoch in range(1, o.epochs + 1):
+        started, total, begin, state = time.perf_counter(), 0.0, 0, None
+        bar = tqdm(total=len(text) - 1, desc=f"epoch {epoch}/{o.epochs}", disable=not progress)
+        model.train()
+        while begin < len(text) - 2:  # two rows at least, whose difference is penalised
+            mean = o.length if torch.rand(()) < 0.95 else o.length / 2
+            length = max(5, int(torch.normal(mean, 5.0, ())))
+            optimizer.param_groups[0]["lr"] = o.learning_rate * length / o.length
+            target = text[begin + 1 : begin + 1 + length]
+            optimizer.zero_grad()
+            loss, state = model(text[begin : begin + len(target)], state, target)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), o.clip)
+            optimizer.step()
+            state, begin = detach(state), begin + len(target)
+            total += loss.item() * len(target)
+            bar.update(len(target))
+            bar.set_postfix_str(f"loss with penalties {total / begin:.2f}")
+        bar.close()
+        seconds, started = time.perf_counter() - started, time.perf_counter()
+        epochs.append(
+            {
+                "epoch": epoch,
+                "valid_perplexity": _perplexity(model, valid, o.length),
+                "tokens": (len(text) - 1) * o.batch,
+                "seconds": seconds,
+                "validation_seconds": time.perf_counter() - started,
+            }
+        )
+    metrics = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "valid_perplexity": epochs[-1]["valid_perplexity"],
+        "test_perplexity": _perplexity(model, _batchify(corpus.test, o.evaluation_batch), o.length),
+        "evaluation_batch": o.evaluation_batch,
+    }
+    wall = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
+    tokens = sum(e["tokens"] for e in epochs)
+    source = {"commit": commit} | results.provenance(corpus, torch.device("cpu"), wall, tokens)
+    results.write_result(folder, experiment, epochs, metrics, source)
+
+
+def as_plain(model: LanguageModel) -> PlainLSTM:
+    """The plain twin of a tied AWD-LSTM with a softmax, with its weights."""
+    encoder, (words, size) = model.encoder, model.words.weight.shape
+    sizes = (size, *(matrix.shape[1] for matrix in encoder.recurrent))
+    rates = encoder.input_dropout, encoder.hidden_dropout
+    plain = PlainLSTM(words, sizes, 0, *rates, latent_dropout=0.0)
+    copy_weights(model, plain)
+    return plain
+
+
+@torch.no_grad()
+def copy_weights(model: LanguageModel, plain: PlainLSTM) -> None:
+    """Word vectors, biases and LSTM layers, whose gates torch has in another order."""
+    encoder = model.encoder
+    plain.embedding.weight.copy_(model.words.weight)
+    plain.bias.copy_(model.output_layer.bias)
+    kinds = encoder.input, encoder.recurrent, encoder.input_bias, encoder.recurrent_bias
+    for lstm, *weights in zip(plain.lstms, *kinds, strict=True):
+        for parameter, weight in zip(lstm.parameters(), weights, strict=True):
+            output, reading, forget, new = weight.chunk(4)
+            parameter.copy_(torch.cat([reading, forget, new, output]))
+
+
+def _batchify(tokens: torch.Tensor, batch: int) -> torch.Tensor:
+    return tokens[: len(tokens) // batch * batch].view(batch, -1).t().contiguous()
+
+
+@torch.no_grad()
+def _perplexity(model: PlainLSTM, text: torch.Tensor, length: int) -> float:
+    """Of columns (n, B), all but the first row."""
+    model.eval()
+    total, state = 0.0, None
+    for start in range(0, len(text) - 1, length):
+        target = text[start + 1 : start + 1 + length]
+        loss, state = model(text[start : start + len(target)], state, target)
+        total += loss.item() * len(target)
+    return math.exp(total / (len(text) - 1))
