@@ -207,6 +207,8 @@ def main(arguments):
         print(f"setup: ready, {python}")
         return 0
     environment = dict(os.environ, PYTHONUTF8="1")
+    # Images for containers often set this; every start would then compile all of torch anew.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         return subprocess.call([str(python), "-m", "course_lib"] + arguments, env=environment)
     except KeyboardInterrupt:

@@ -223,6 +223,20 @@ def test_bootstrap_needs_nothing_but_the_standard_library():
     assert done.stdout == "inside_environment 2\n", done.stderr
 
 
+def test_the_command_runs_in_the_environment_and_may_keep_its_bytecode(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(bootstrap, "setup", lambda: "python-of-the-course")
+    started = []
+    monkeypatch.setattr(
+        bootstrap.subprocess, "call", lambda command, env: started.append((command, env)) or 7
+    )
+    assert bootstrap.main(["course", "--workers", "2"]) == 7
+    (command, environment), *others = started
+    assert not others and command[1:] == ["-m", "course_lib", "course", "--workers", "2"]
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
+    assert environment["PYTHONUTF8"] == "1" and "PATH" in environment
+
+
 def test_the_environment_of_the_tests_is_recognised():
     assert bootstrap.inside_environment()
 
