@@ -286,6 +286,15 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     assert [e["tokens"] for e in course["epochs"]] == [e["tokens"] for e in plain["epochs"]]
     assert f"{plain['epochs'][0]['valid_perplexity']:.2f}" in done.stdout
     assert all(1 < e["valid_perplexity"] < 1e4 for e in plain["epochs"])
+    folder = results.run_folder(found["plain"])
+    first = twin.experiments(1, "smoke")["plain"]  # an interruption after the first epoch
+    for name in ("result.json", "last.safetensors"):
+        (folder / name).unlink()
+    short = twin.train("plain", first, progress=False) / "last.safetensors"
+    short.rename(folder / short.name)
+    twin.train("plain", found["plain"], progress=False)
+    again = results.read_result(folder)
+    assert again["metrics"] == plain["metrics"]
     monkeypatch.setattr(twin, "PlainLSTM", None)  # trained already: read, not trained again
     again = CliRunner().invoke(app, ["training", "plain", "--profile", "smoke", "--epochs", "2"])
     assert again.stdout == done.stdout

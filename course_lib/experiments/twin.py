@@ -21,6 +21,12 @@ from course_lib.experiments.plain_models import PlainLSTM
 from course_lib.experiments.recipes import profile, recipes
 from course_lib.experiments.run import run
 from course_lib.models import LanguageModel, detach
+from course_lib.training.checkpoint import (
+    load_checkpoint,
+    parameters_of,
+    restore,
+    save_checkpoint,
+)
 
 RECIPE = "ptb/awd-lstm/softmax"
 
@@ -51,8 +57,13 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
     text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
     torch.manual_seed(experiment.seed)
-    epochs = []
-    for epoch in range(1, o.epochs + 1):
+    epochs, last = [], folder / "last.safetensors"
+    if last.exists():  # interrupted after the end of some epoch
+        tensors, progress = load_checkpoint(last)
+        restore(model, tensors, str(last))
+        torch.set_rng_state(tensors["random"])
+        epochs = progress["epochs"]
+    for epoch in range(len(epochs) + 1, o.epochs + 1):
         started, total, begin, state = time.perf_counter(), 0.0, 0, None
         bar = tqdm(total=len(text) - 1, desc=f"epoch {epoch}/{o.epochs}", disable=not progress)
         model.train()
@@ -81,6 +92,8 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
                 "validation_seconds": time.perf_counter() - started,
             }
         )
+        weights = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
+        save_checkpoint(last, weights | {"random": torch.get_rng_state()}, {"epochs": epochs})
     metrics = {
         "parameters": sum(p.numel() for p in model.parameters()),
         "valid_perplexity": epochs[-1]["valid_perplexity"],
