@@ -56,23 +56,12 @@ def execute(job: Job) -> tuple[str, str] | None:
 
 def _train(job: Job) -> tuple[str, str] | None:
     from nbclient.exceptions import DeadKernelError
-    from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
 
     executed, failed = job.folder / "notebook.ipynb", job.folder / "failed.json"
     failed.unlink(missing_ok=True)
-    os.environ |= dict.fromkeys(THREADS, str(job.threads)) | {"PYTHONHASHSEED": "0"}
     try:
-        execute_notebook(
-            notebooks.read(job.source),
-            str(executed),
-            parameters=job.parameters,
-            kernel_name="python3",
-            progress_bar=False,
-            record_timing=False,
-            cwd=str(job.source.parent),
-            kernel_manager_class=kernel_manager(),
-        )
+        execute_notebook(job, executed)
     except PapermillExecutionError as failure:
         if failure.ename != "Paused":
             error = first_line(f"{failure.ename}: {failure.evalue}")
@@ -82,6 +71,27 @@ def _train(job: Job) -> tuple[str, str] | None:
     except DeadKernelError:
         return "killed", "its kernel was killed (out of memory?)"
     return None
+
+
+def execute_notebook(job, executed: Path) -> None:
+    """Execute the notebook job.source, beside which it runs, with job.parameters into `executed`.
+
+    The kernel computes with job.threads threads and hashes alike in every run. Raises what
+    papermill raises.
+    """
+    import papermill
+
+    os.environ |= dict.fromkeys(THREADS, str(job.threads)) | {"PYTHONHASHSEED": "0"}
+    papermill.execute_notebook(
+        notebooks.read(job.source),
+        str(executed),
+        parameters=job.parameters,
+        kernel_name="python3",
+        progress_bar=False,
+        record_timing=False,
+        cwd=str(job.source.parent),
+        kernel_manager_class=kernel_manager(),
+    )
 
 
 def kernel_manager() -> type:

@@ -20,13 +20,9 @@ def benchmark(
     """A 2×200 tied LSTM, batch 20, length 35: forward, backward, clipping, SGD."""
     if context.invoked_subcommand:
         return
-    import torch
-
     from course_lib.experiments import benchmark as measure
 
-    if threads:
-        torch.set_num_threads(threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")
+    _begin(threads, rounds)
     for size in words:
         print(f"\n{size:,} words      tokens/s   ratio   memory MB   ratio")
         for row in measure.language_model(size, rounds):
@@ -54,23 +50,12 @@ def output_layers(
     threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """Every output layer against its naive form and our softmax; d = 400, batch 20 × 70."""
-    import torch
-
-    from course_lib.errors import unknown
     from course_lib.experiments import benchmark_layers as measure
 
-    for kind, given, known in (
-        ("method", methods or (), measure.METHODS),
-        ("vocabulary", map(str, words), map(str, measure.SHAPES)),
-        ("precision", precision, ("fp32", "bf16")),
-    ):
-        known = list(known)
-        for name in given:
-            if name not in known:
-                raise unknown(kind, name, known)
-    if threads:
-        torch.set_num_threads(threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")
+    _known("method", methods or (), measure.METHODS)
+    _known("vocabulary", map(str, words), map(str, measure.SHAPES))
+    _known("precision", precision, ("fp32", "bf16"))
+    _begin(threads, rounds)
     print("MB: beyond parameters and gradients; step: a training step over that with our softmax")
     columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")
     for size in words:
@@ -101,21 +86,11 @@ def models(
     threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """Every model's training step, the cache and dynamic evaluation: speed, floor and memory."""
-    import torch
-
-    from course_lib.errors import unknown
     from course_lib.experiments import benchmark_models as measure
 
-    for kind, given, known in (
-        ("model", model or (), list(measure.MODELS)),
-        ("precision", precision, list(measure.PRECISIONS)),
-    ):
-        for name in given:
-            if name not in known:
-                raise unknown(kind, name, known)
-    if threads:
-        torch.set_num_threads(threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")
+    _known("model", model or (), measure.MODELS)
+    _known("precision", precision, measure.PRECISIONS)
+    _begin(threads, rounds)
     print(measure.LEGEND)
     for kind in precision:
         print()
@@ -136,13 +111,11 @@ def training(
 
     A CPU needs about 20 minutes an epoch with two cores. What is trained already is read.
     """
-    from course_lib.errors import unknown
     from course_lib.experiments import results, twin
 
     found = twin.experiments(epochs, profile, seed)
+    _known("kind of training", kind or (), found)
     for name in kind or found:
-        if name not in found:
-            raise unknown("kind of training", name, found)
         twin.train(name, found[name])
     for name, experiment in found.items():
         folder = results.run_folder(experiment)
@@ -150,3 +123,20 @@ def training(
             content = results.read_result(folder)
             figures = [f"{e['valid_perplexity']:9.2f}" for e in content["epochs"]]
             print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")
+
+
+def _known(kind: str, given, known) -> None:
+    from course_lib.errors import unknown
+
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise unknown(kind, name, known)
+
+
+def _begin(threads: int, rounds: int) -> None:
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")

@@ -17,7 +17,7 @@ import nbformat
 
 from course_lib import notebooks
 from course_lib.errors import CourseError, unknown
-from course_lib.worker import THREADS, first_line, kernel_manager, lesson_cell
+from course_lib.worker import execute_notebook, first_line, lesson_cell
 
 LIBRARY = Path(__file__).resolve().parent.parent
 
@@ -91,7 +91,6 @@ def is_done(job: Job) -> dict | None:
 
 def execute(job: Job) -> Outcome:
     """Execute one notebook in this process; whatever goes wrong comes back as a value."""
-    from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
 
     name, begin = job.source.stem, time.perf_counter()
@@ -101,19 +100,9 @@ def execute(job: Job) -> Outcome:
         old.unlink(missing_ok=True)
     shutil.rmtree(job.target / "runs" / name, ignore_errors=True)
     trial.parent.mkdir(parents=True, exist_ok=True)
-    os.environ |= dict.fromkeys(THREADS, str(job.threads)) | {"PYTHONHASHSEED": "0"}
     cell, error = None, ""
     try:
-        execute_notebook(
-            notebooks.read(job.source),
-            str(trial),
-            parameters=job.parameters,
-            kernel_name="python3",
-            progress_bar=False,
-            record_timing=False,
-            cwd=str(job.source.parent),
-            kernel_manager_class=kernel_manager(),
-        )
+        execute_notebook(job, trial)
     except PapermillExecutionError as failure:
         cell, error = lesson_cell(trial), f"{failure.ename}: {failure.evalue}"
     except Exception as failure:  # a dead kernel, a full disk: the other notebooks go on
