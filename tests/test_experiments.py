@@ -45,6 +45,15 @@ def test_every_kind_of_part_builds_from_json():
         encoder={"units": 8}, output_layer=part("Softmax"), tied=False, regularizers=()
     ).build(20)
     assert untied.words.shape == (20, 6) and untied.output_layer.words.shape == (20, 8)
+    apart = experiment.change(
+        encoder={"units": 8}, output_layer=part("Softmax"), tied=False, regularizers=(),
+        words=part("FullWords", constraint="unit"), output_words=part("SpectralWords"),
+    )  # fmt: skip
+    assert Experiment.from_dict(json.loads(json.dumps(apart.to_dict()))) == apart
+    built = apart.build(20)
+    assert built.words.constraint == "unit" and built.output_layer.words.V.shape == (8, 8)
+    with pytest.raises(CourseError, match="tied, it predicts with `words`"):
+        apart.change(tied=True)
     nothing = experiment.change(objectives=())
     assert Experiment.from_dict(json.loads(json.dumps(nothing.to_dict()))) == nothing
     with pytest.raises(CourseError, match="unknown option of AdversarialMixture.*'componets'"):

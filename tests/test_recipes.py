@@ -119,7 +119,16 @@ def built_alike(experiment):
 def meta(experiment, words):
     """The model without weights; recipes with the same parts share one."""
     e = experiment
-    parts = (e.encoder, e.words, e.size, e.tied, e.output_layer, e.regularizers, e.objectives)
+    parts = (
+        e.encoder,
+        e.words,
+        e.output_words,
+        e.size,
+        e.tied,
+        e.output_layer,
+        e.regularizers,
+        e.objectives,
+    )
     key = repr((*parts, words))
     if key not in _META:
         if e.output_layer.kind == "AdaptiveSoftmax" and words < 200_001:
@@ -382,7 +391,7 @@ OTHER = {
 }
 OTHER |= {"average_from": None, "groups": {}, "max_steps": 1, "low": -0.01}
 OTHER |= {"high": 0.01, "betas": (0.5, 0.6), "eps": 1e-3, "optimizer": "coupled-adam"}
-OTHER |= {"max_tokens": 200, "average_last": None}
+OTHER |= {"max_tokens": 200, "average_last": None, "constraint": "centred"}
 # Read by the loop between epochs (tests/test_training.py); how much is read in a search.
 ELSEWHERE = {"average_after", "patience", "search_tokens", "evaluation_length"}
 
@@ -409,6 +418,7 @@ def stated():
     found = {}
     for name, recipe in recipes.items():
         parts = {role: getattr(recipe, role) for role in ("encoder", "words", "output_layer")}
+        parts["output_words"] = recipe.output_words
         parts |= {"reading": recipe.reading, "adaptation": recipe.adaptation}
         for role in ("objectives", "regularizers"):
             parts |= {f"{role}.{i}": p for i, p in enumerate(getattr(recipe, role))}

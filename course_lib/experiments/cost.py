@@ -263,7 +263,7 @@ def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu
 
 def _built(e: Experiment, words: int) -> Predictor:
     """The model on the meta device; recipes that share one share it here."""
-    shape = [e.encoder, e.words, e.size, e.tied, e.output_layer, e.regularizers, words]
+    shape = [e.encoder, e.words, e.output_words, e.size, e.tied, e.output_layer, e.regularizers, words]
     key = repr(shape)
     if key not in _MODELS:
         with torch.device("meta"):

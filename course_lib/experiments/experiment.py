@@ -99,6 +99,7 @@ class Experiment:
     words: Part = Part("FullWords")  # options beside N and d
     size: int = 200  # d
     tied: bool = True
+    output_words: Part | None = None  # of the matrix that predicts, untied; None: like `words`
     output_layer: Part = Part("Softmax")
     objectives: tuple[Part, ...] = (Part("CrossEntropy"),)
     regularizers: tuple[Part, ...] = ()
@@ -117,6 +118,8 @@ class Experiment:
     def __post_init__(self):
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
+        if self.tied and self.output_words is not None:
+            raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
 
     @property
     def translates(self) -> bool:
@@ -148,7 +151,10 @@ class Experiment:
         torch.manual_seed(self.seed)
         encoder = self.encoder.build("encoder", self.size)
         read = self.words.build("words", words, self.size)
-        write = read if self.tied else self.words.build("words", words, encoder.output_size)
+        write = read
+        if not self.tied:
+            kind = self.output_words or self.words
+            write = kind.build("words", words, encoder.output_size)
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
             if getattr(prior, "start", False) and isinstance(write, SpectralWords):
@@ -210,7 +216,7 @@ class Experiment:
         return replace(self, **changes)
 
 
-_OPTIONAL = ("adaptation", "decoding")
+_OPTIONAL = ("output_words", "adaptation", "decoding")
 
 
 def _known(kind: str, names: dict, cls: type) -> None:

@@ -28,6 +28,7 @@ from course_lib.experiments.recipes import profile, recipes
 
 KEYS = ("recipes", "profile", "seeds", "change", "grid")
 GIVEN = {"encoder": 1, "words": 2, "output_layer": 2}  # what a part is built with, not its options
+ROLES = {"objectives": "objective", "regularizers": "regularizer", "output_words": "words"}
 ELSEWHERE = ("name", "source", "profile", "seed", "variant")  # not for a plan to change
 LABEL = 80  # characters; longer labels become a digest
 
@@ -134,7 +135,7 @@ def _known(node, role: str) -> list[str]:
         return stated
     if role == "corpus":  # a name or a path, with options of its loader and of `load_corpus`
         return stated + ["half", "small", "words"]
-    role = {"objectives": "objective", "regularizers": "regularizer"}.get(role, role)
+    role = ROLES.get(role, role)
     make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
     return stated + (options_of(make)[GIVEN.get(role, 0) :] if make else [])
 

@@ -2,7 +2,7 @@
 
 from course_lib.experiments.experiment import Experiment, part
 from course_lib.experiments.recipes.registry import add, recipes
-from course_lib.training import EpochDecay, Optimisation
+from course_lib.training import Cosine, EpochDecay, Optimisation
 
 # Tables 1 and 2: 2-layer LSTMs with variational dropout; appendix A for the settings.
 _small = Experiment(
@@ -85,6 +85,34 @@ for _name in ("baseline", "augmented", "tied", "tied-augmented"):
         # The paper does not say how it trained again; a shorter run that ends at the same low rate.
         optimisation={"epochs": 18, "schedule": EpochDecay(rate=0.8, start=3)},
     )
+
+# Figure 1: does the augmented loss alone bring the two matrices together? β = 0.5, τ = 10 of
+# equation 18, (1 − β) CE + β τ² KL; plan inan2017-figure-1 sweeps both. Nothing regularises.
+add(
+    _small,
+    name="ptb/lstm-300/subspace",
+    source="inan2017, Figure 1, 20,000 tokens of ptb",
+    corpus=part("ptb", small={"train": 20_000, "valid": 5_000, "test": 5_000, "words": 10_000}),
+    size=300,
+    words={"constraint": "unit"},  # of the input embedding only
+    output_words=part("FullWords", init=0.1),
+    encoder={"units": 300, "dropout": 0.0},
+    output_layer=part("Softmax", bias=False),
+    objectives=(
+        part("CrossEntropy", weight=0.5),
+        part("AugmentedLoss", weight=50.0, temperature=10.0),
+    ),
+    # The paper names no optimiser; what matters is a training loss as low as it gets.
+    optimisation=Optimisation(
+        optimizer="adamw",
+        learning_rate=2e-3,
+        schedule=Cosine(),
+        epochs=60,
+        batch=20,
+        length=35,
+        clip=5.0,
+    ),
+)
 
 # Table 3: recurrent highway networks, with the settings of Zilly et al.'s code.
 _rhn = add(
