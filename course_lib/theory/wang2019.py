@@ -1,8 +1,7 @@
-"""The papers' theorems as functions whose claims can be checked on numbers.
+"""wang2019, section 3: a softmax whose target row is moved against it by at most ε.
 
-wang2019, section 3: what a softmax means whose target row is moved against it by at most ε. Every
-function takes plain arrays or tensors, W (N, d) with one word a row and contexts h (…, d), and
-computes in float64.
+Every function takes plain arrays or tensors, W (N, d) with one word a row and contexts h (…, d),
+and computes in float64.
 """
 
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+from course_lib.theory.double import double
 
 
 def worst_perturbation(h, epsilon) -> Tensor:
@@ -21,8 +21,8 @@ def worst_perturbation(h, epsilon) -> Tensor:
 
     h (…, d), epsilon a number or (…) → (…, d); 0 where h is 0 (wang2019, theorem 3.1, eq. 6).
     """
-    h = _double(h)
-    return -_double(epsilon, h.device)[..., None] * F.normalize(h, dim=-1)
+    h = double(h)
+    return -double(epsilon, h.device)[..., None] * F.normalize(h, dim=-1)
 
 
 def adversarial_probability(W, h, target, epsilon) -> Tensor:
@@ -33,8 +33,8 @@ def adversarial_probability(W, h, target, epsilon) -> Tensor:
     row moves by at most ε/2 (theorem 3.1).
     Naive: `V = W.clone(); V[i] += worst_perturbation(h, ε); softmax(V @ h)[i]`.
     """
-    W = _double(W)
-    h, epsilon = _double(h, W.device), _double(epsilon, W.device)
+    W = double(W)
+    h, epsilon = double(h, W.device), double(epsilon, W.device)
     target = torch.as_tensor(target, device=W.device)[..., None]
     offset = -(epsilon * h.norm(dim=-1))[..., None]
     logits = (h @ W.T).scatter_add(-1, target, offset.expand_as(target))
@@ -47,9 +47,9 @@ def energy(W, target, norm, epsilon) -> Tensor:
     W (N, d), target (…) integers, norm (…) the contexts' ‖h‖, epsilon a number or (…) → (…).
     Φ ≤ ‖h‖ (min_{j≠i} ‖w_i − w_j‖ − ε) (wang2019, theorem 3.4).
     """
-    W = _double(W)
+    W = double(W)
     target = torch.as_tensor(target, device=W.device)
-    norm, epsilon = (_double(value, W.device)[..., None] for value in (norm, epsilon))
+    norm, epsilon = (double(value, W.device)[..., None] for value in (norm, epsilon))
     rows, exact = W[target].reshape(-1, W.shape[1]), "donot_use_mm_for_euclid_dist"
     distances = torch.cdist(rows, W, compute_mode=exact).view(*target.shape, len(W))
     terms = -norm * (distances - epsilon)
@@ -86,7 +86,7 @@ def margin_witness(W, i: int) -> Witness:
 
     CourseError unless W has two rows or more, all finite.
     """
-    W = _double(W).detach().cpu()
+    W = double(W).detach().cpu()
     if W.ndim != 2 or len(W) < 2 or not W.isfinite().all():
         raise CourseError(f"a margin needs two finite rows or more, got shape {tuple(W.shape)}")
     others = torch.arange(len(W)) != torch.arange(len(W))[i]
@@ -103,7 +103,3 @@ def margin_witness(W, i: int) -> Witness:
     if margin <= 0:
         margin, h = 0.0, torch.zeros_like(h)
     return Witness(margin, float(point.norm()), h, weights)
-
-
-def _double(value, device=None) -> Tensor:
-    return torch.as_tensor(value, dtype=torch.float64, device=device)

@@ -1,0 +1,71 @@
+"""The papers' theorems as functions whose claims can be checked on numbers; one file a paper."""
+
+from course_lib.theory.bottleneck import (
+    LostGradient,
+    column_space,
+    cross_entropy_gradient,
+    lost_gradient,
+    rank_bound,
+)
+from course_lib.theory.gao2019 import (
+    Hull,
+    Merikoski,
+    RareWord,
+    layer_norm_condition,
+    layer_norm_direction,
+    log_rest,
+    merikoski,
+    non_appearing_loss,
+    rare_word_bound,
+    rare_word_experiment,
+    uniformly_negative_direction,
+)
+from course_lib.theory.inan2017 import (
+    Tying,
+    augmented_gradient,
+    matched_gradient,
+    tying_map,
+    zero_loss_map,
+)
+from course_lib.theory.wang2019 import (
+    Witness,
+    adversarial_probability,
+    energy,
+    margin_witness,
+    recognition_bound,
+    worst_perturbation,
+)
+from course_lib.theory.wang2020 import Gap, amplitude, generalisation_gap
+
+__all__ = [
+    "Gap",
+    "Hull",
+    "LostGradient",
+    "Merikoski",
+    "RareWord",
+    "Tying",
+    "Witness",
+    "adversarial_probability",
+    "amplitude",
+    "augmented_gradient",
+    "column_space",
+    "cross_entropy_gradient",
+    "energy",
+    "generalisation_gap",
+    "layer_norm_condition",
+    "layer_norm_direction",
+    "log_rest",
+    "lost_gradient",
+    "margin_witness",
+    "matched_gradient",
+    "merikoski",
+    "non_appearing_loss",
+    "rank_bound",
+    "rare_word_bound",
+    "rare_word_experiment",
+    "recognition_bound",
+    "tying_map",
+    "uniformly_negative_direction",
+    "worst_perturbation",
+    "zero_loss_map",
+]

@@ -1,0 +1,9 @@
+"""What the theorems compute in."""
+
+import torch
+from torch import Tensor
+
+
+def double(value, device=None) -> Tensor:
+    """A number, an array or a tensor as a tensor of float64, gradients kept."""
+    return torch.as_tensor(value, dtype=torch.float64, device=device)

@@ -1,0 +1,184 @@
+"""gao2019, section 4 and appendices: why the vectors of rare words end in a narrow cone.
+
+Contexts are rows of H (M, d). `log_rest` (M,) is log C_i, C_i = Σ_l exp(w_lᵀh_i) over all words but
+the one looked at. Arrays or tensors in; everything is computed in float64.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import linprog, minimize
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_lib.errors import CourseError
+from course_lib.theory.double import double
+
+NEW = 200  # contexts that enter the linear programme at once, d if that is more
+CURVATURE = 1 / (6 * 3**0.5)  # the greatest |σ''|, of the logistic function σ
+
+
+class Hull(NamedTuple):
+    """Is 0 outside the convex hull of the contexts? If so `margin` > 0, and only then."""
+
+    margin: float  # −max_i vᵀh_i, or 0
+    residual: float  # ‖Σ_i weights_i h_i‖: no unit vector has a margin beyond it
+    direction: Tensor  # v (d,), uniformly negative, of norm 1; zeros where there is none
+    weights: Tensor  # (M,), convex, of the point of the hull that is `residual` away from 0
+
+
+def uniformly_negative_direction(H) -> Hull:
+    """A v with vᵀh_i < 0 for all i, or convex weights with Σ λ_i h_i = 0: never both, always one
+    (gao2019, definition 1 and theorem 2).
+
+    The linear programme max t, vᵀĥ_i ≤ −t, |v_k| ≤ 1, on contexts of norm 1; its dual is to
+    minimise ‖Σ λ_i ĥ_i‖_1 over convex λ, so one solution by HiGHS gives both. It begins with a
+    few contexts and takes in those that its v fails on, until v serves all of them, or the few
+    alone have 0 in their hull. `margin` and `residual` are then evaluated on all contexts, and
+    certify the answer whatever the solver's accuracy: a margin above 0 that v exists, a residual
+    of 0 (up to rounding) that none does.
+
+    CourseError unless H is a finite matrix with at least one row.
+    """
+    H = double(H).detach().cpu()
+    if H.ndim != 2 or not H.numel() or not H.isfinite().all():
+        raise CourseError(f"contexts are a finite matrix (M, d), got shape {(*H.shape,)}")
+    M, d = H.shape
+    norms = H.norm(dim=1, keepdim=True)
+    unit = (H / norms.where(norms > 0, 1.0)).numpy()
+    new = max(NEW, d)
+    active = np.unique(np.linspace(0, M - 1, min(M, new)).astype(int))
+    while True:
+        rows = np.hstack([unit[active], np.ones((len(active), 1))])
+        bounds = [(-1, 1)] * d + [(None, None)]
+        found = linprog(-np.eye(d + 1)[-1], rows, np.zeros(len(active)), bounds=bounds)
+        v, t, share = found.x[:d], found.x[d], -found.ineqlin.marginals
+        along = unit @ v
+        failed = np.setdiff1d(np.flatnonzero(along > -t / 2), active)
+        if t <= 1e-9 or not len(failed):
+            break
+        active = np.union1d(active, failed[along[failed].argsort()[::-1][:new]])
+    direction = F.normalize(torch.from_numpy(v), dim=0)
+    margin = float(-(H @ direction).max())
+    if margin <= 0:
+        margin, direction = 0.0, torch.zeros_like(direction)
+    weights = torch.zeros(M, dtype=torch.float64)
+    lengths = norms[active, 0].where(norms[active, 0] > 0, 1.0)
+    weights[active] = torch.from_numpy(share.clip(0)) / lengths
+    weights /= weights.sum()
+    return Hull(margin, float((weights @ H).norm()), direction, weights)
+
+
+def layer_norm_condition(gain, bias) -> float:
+    """1ᵀ(b/g): the hull of contexts g ∘ z + b, 1ᵀz = 0, contains 0 only if it is 0 (gao2019,
+    appendix C). gain, bias (d,). CourseError if an entry of the gain is 0."""
+    gain, bias = double(gain), double(bias)
+    if not gain.all():
+        raise CourseError(f"entry {int((gain == 0).nonzero()[0])} of the layer norm's gain is 0")
+    return float((bias / gain).sum())
+
+
+def layer_norm_direction(gain, bias) -> Tensor:
+    """v (d,) = −sign(c) / g with c = 1ᵀ(b/g): vᵀh = −|c| for every context h = g ∘ z + b.
+
+    A uniformly negative direction that needs no linear programme and no context; zeros if c = 0.
+    It follows from appendix C of gao2019 by multiplying h with 1/g.
+    """
+    condition = layer_norm_condition(gain, bias)
+    return -float(np.sign(condition)) / double(gain)
+
+
+def log_rest(W, H, word: int) -> Tensor:
+    """log C_i (M,) = log Σ_{l ≠ word} exp(w_lᵀh_i), of W (N, d) and H (M, d)."""
+    logits = double(H) @ double(W).T
+    others = torch.arange(logits.shape[1]) != word
+    return logits[:, others].logsumexp(1)
+
+
+def non_appearing_loss(w, H, log_rest) -> Tensor:
+    """mean_i log(exp(h_iᵀw) + C_i): what training minimises over the vector w (…, d) of a word that
+    never comes (gao2019, eq. 2) -> (…).
+
+    Along a uniformly negative direction, w = k v, it falls as k grows, towards its lower bound
+    mean log C_i, which it reaches only at infinity (theorem 1B).
+    """
+    return torch.logaddexp(double(w) @ double(H).T, double(log_rest)).mean(-1)
+
+
+def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> float:
+    """4εB / (α − ε(α + β)) ≥ ‖x* − x*_ε‖², the minima of f and of (1 − ε) f + ε g (gao2019,
+    theorem 3): a rare word, f with a little of g, ends near one that never comes.
+
+    f is α-strongly convex, g's Hessian at least −β I and |g| ≤ B. CourseError unless α > 0, β ≥ 0,
+    B ≥ 0 and 0 ≤ ε < α / (α + β).
+    """
+    if not (alpha > 0 and beta >= 0 and B >= 0 and 0 <= epsilon < alpha / (alpha + beta)):
+        raise CourseError(
+            "the rare-word bound needs α > 0, β ≥ 0, B ≥ 0 and 0 ≤ ε < α/(α+β), not α = "
+            f"{alpha}, β = {beta}, B = {B}, ε = {epsilon}"
+        )
+    return 4 * epsilon * B / (alpha - epsilon * (alpha + beta))
+
+
+class RareWord(NamedTuple):
+    """‖w* − w*_ε‖² and what bounds it, with the two minima (d,)."""
+
+    distance: float
+    bound: float
+    never: Tensor
+    rare: Tensor
+
+
+def rare_word_experiment(H, log_rest, appears, log_rest_there, epsilon, alpha) -> RareWord:
+    """Theorem 3 on numbers: the vector of a word that comes with a share ε of the contexts.
+
+        f(w) = mean log(exp(h_iᵀw) + C_i) + α/2 ‖w‖²  over H (M, d), where it does not come
+        g(w) = −mean P(word | h_j) = −mean σ(h_jᵀw − log C_j)  over `appears` (m, d), where it does
+
+    f is α-strongly convex by its penalty, |g| ≤ 1, and its Hessian is at least −β I with β the
+    greatest eigenvalue of mean h_j h_jᵀ times max |σ''| = 1/(6√3). (The negative log-likelihood of
+    the second contexts is unbounded; the expected number of wrong guesses is not.) Both minima are
+    unique while ε < α/(α + β); CourseError if it is not.
+    """
+    H, there = double(H).detach().cpu(), double(appears).detach().cpu()
+    rest, rest_there = double(log_rest).cpu(), double(log_rest_there).cpu()
+    beta = CURVATURE * float(torch.linalg.eigvalsh(there.T @ there / len(there))[-1])
+    bound = rare_word_bound(epsilon, alpha, beta, 1.0)
+
+    def minimum(share):
+        def objective(w):
+            w = torch.from_numpy(w).requires_grad_()
+            never = non_appearing_loss(w, H, rest) + alpha / 2 * w.square().sum()
+            loss = (1 - share) * never - share * (there @ w - rest_there).sigmoid().mean()
+            (gradient,) = torch.autograd.grad(loss, w)
+            return loss.item(), gradient.numpy()
+
+        start, options = np.zeros(H.shape[1]), {"gtol": 1e-10, "ftol": 0, "maxiter": 10_000}
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        return torch.from_numpy(found.x)
+
+    never, rare = minimum(0.0), minimum(epsilon)
+    return RareWord(float((never - rare).square().sum()), bound, never, rare)
+
+
+class Merikoski(NamedTuple):
+    """eigenvalue ≤ total holds where smallest_cosine ≥ 0; total / N ≤ eigenvalue always."""
+
+    eigenvalue: float  # the greatest of ŴŴᵀ
+    total: float  # the sum of its entries
+    smallest_cosine: float  # its least entry
+
+
+def merikoski(W, block: int = 1024) -> Merikoski:
+    """The greatest eigenvalue of ŴŴᵀ, W's rows normalised, against the sum of its entries
+    (gao2019, theorem 4, after Merikoski 1984).
+
+    The sum is ‖Σ ŵ_i‖² = N + N² R, R the cosine regulariser: for a cloud of positive cosines,
+    making R smaller bounds the greatest eigenvalue, and the others, whose sum is fixed, gain.
+    N² d multiplications for the least cosine, `block` rows at a time.
+    """
+    rows = F.normalize(double(W).detach(), dim=1)
+    least = min(float((part @ rows.T).min()) for part in rows.split(block))
+    eigenvalue = float(torch.linalg.eigvalsh(rows.T @ rows)[-1])
+    return Merikoski(eigenvalue, float(rows.sum(0).square().sum()), least)

@@ -1,0 +1,69 @@
+"""inan2017, sections 3 and 4: at a high temperature the augmented loss ties the word matrices.
+
+L_aug = KL(ỹ ‖ ŷ) with ỹ = softmax(s / τ), s = E E_y the soft target's logits, and ŷ =
+softmax(l / τ), l = W h the model's. Arrays or tensors in, float64 inside.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from course_lib.errors import CourseError
+from course_lib.theory.double import double
+
+
+def augmented_gradient(logits, soft_logits, tau: float) -> Tensor:
+    """∂L_aug/∂l = (ŷ − ỹ) / τ: logits l and soft_logits s (…, N) -> (…, N) (inan2017, eq. 9)."""
+    model, soft = ((double(x) / tau).softmax(-1) for x in (logits, soft_logits))
+    return (model - soft) / tau
+
+
+def matched_gradient(logits, soft_logits, tau: float) -> Tensor:
+    """(l − s − their mean) / (N τ²), what `augmented_gradient` becomes as τ → ∞ (inan2017, eq. 15).
+
+    That is the gradient of half the mean squared difference of centred logits, over τ²: a high
+    temperature makes the model match the logits of ỹ up to a constant. The relative error falls as
+    1/τ. (The paper assumes the mean to be 0.)
+    """
+    difference = double(logits) - double(soft_logits)
+    difference = difference - difference.mean(-1, keepdim=True)
+    return difference / (difference.shape[-1] * tau**2)
+
+
+class Tying(NamedTuple):
+    """A (d, d) with W ≈ E A, and ‖W − E A‖_F / ‖W‖_F: 0 where the column spaces are the same."""
+
+    A: Tensor
+    residual: float
+
+
+def tying_map(E, W) -> Tying:
+    """The linear map A by which the output matrix W (N, d) is the input matrix E (N, d): W = E A.
+
+    Zero augmented loss at a high temperature means W h_t = E E_{y_t} for every t, and with d
+    linearly independent targets that W and E have the same column space (inan2017, eq. 16, 17).
+    Then W h = E (A h): the network can do A itself and share E. A is the least-squares solution,
+    the residual its certificate. CourseError unless both have the same N and W is not 0.
+    """
+    E, W = double(E).detach(), double(W).detach()
+    if E.ndim != 2 or W.ndim != 2 or len(E) != len(W) or not W.any():
+        raise CourseError(
+            "tying compares two matrices with a row for each word, not all 0, got shapes "
+            f"{(*E.shape,)} and {(*W.shape,)}"
+        )
+    A = torch.linalg.lstsq(E.cpu(), W.cpu(), driver="gelsd").solution
+    return Tying(A, float((W.cpu() - E.cpu() @ A).norm() / W.norm()))
+
+
+def zero_loss_map(E, H, targets) -> Tying:
+    """The A of the W = E A of zero augmented loss at a high temperature: W h_t = E E_{y_t}.
+
+    E (N, d), contexts H (M, d), targets (M,) ids. A = argmin Σ_t ‖A h_t − E_{y_t}‖²; the residual,
+    relative to ‖E_y‖_F, is 0 where a linear map takes every context to its target's vector, so that
+    zero loss can be reached at all (inan2017, section 4, whose assumption this is).
+    """
+    E, H = double(E).detach().cpu(), double(H).detach().cpu()
+    wanted = E[torch.as_tensor(targets).cpu()]
+    A = torch.linalg.lstsq(H, wanted, driver="gelsd").solution.T
+    return Tying(A, float((H @ A.T - wanted).norm() / wanted.norm()))
