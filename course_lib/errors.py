@@ -14,7 +14,7 @@ class Paused(CourseError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> CourseError:
     """The error for a name that does not exist, listing near matches, else what exists."""
-    known = sorted(known)
+    known = sorted(set(known))
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known) or 'none'}"
     return CourseError(f"unknown {kind} {name!r}; {hint}")
