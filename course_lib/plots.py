@@ -125,6 +125,32 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
     return ax.figure
 
 
+def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None) -> Figure:
+    """Every seed of every setting, and the settings' means with their intervals.
+
+    groups: {setting: values}; intervals: {setting: (mean, low, high, …)}. Settings that are numbers
+    stand at their place on the axis, others side by side.
+    """
+    ax = ax or panels()[1]
+    numbers = all(isinstance(setting, int | float) for setting in groups)
+    places = np.array(list(groups) if numbers else range(len(groups)), dtype=float)
+    for place, values in zip(places, groups.values(), strict=True):
+        x = np.full(len(values), place)
+        ax.plot(x, values, "o", color=COLOURS[0], alpha=0.45, label="a seed")
+    mean, low, high = np.array([tuple(intervals[setting])[:3] for setting in groups]).T
+    ax.errorbar(
+        places, mean, yerr=(mean - low, high - mean), fmt="s" + "--" * numbers, capsize=6,
+        color=COLOURS[1], label="mean and interval",
+    )  # fmt: skip
+    if not numbers:
+        ax.set_xticks(places, list(groups))
+        ax.set_xlim(-0.6, len(groups) - 0.4)
+    handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
+    ax.legend(handles.values(), handles)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    return ax.figure
+
+
 def singular_values(curves, ax=None, title: str = "") -> Figure:
     """curves: {name: singular values}; each divided by its largest, against k / number of values,
     so that matrices of different sizes share one picture (gao2019, figures 1 and 2)."""

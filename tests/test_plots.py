@@ -200,3 +200,20 @@ def test_states_are_numerals_and_class_vectors_keep_their_directions():
     tips = np.array([t.xy for t in axes.texts if t.arrow_patch])
     longest = np.linalg.norm(states, axis=1).max()
     np.testing.assert_allclose(tips, classes / 2 * longest)
+
+
+def test_seeds_stand_at_their_number_and_means_carry_their_interval():
+    groups = {0.0: [5.0, 7.0], 0.4: [3.0, 4.0, 5.0]}
+    intervals = {0.0: (6.0, 5.5, 6.5), 0.4: (4.0, 3.0, 5.5, 1.0, 3)}
+    ax = plots.seeds(groups, intervals, "dropout", "perplexity").axes[0]
+    dots = [line.get_xydata().tolist() for line in ax.lines if line.get_label() == "a seed"]
+    assert dots == [[[0.0, 5.0], [0.0, 7.0]], [[0.4, 3.0], [0.4, 4.0], [0.4, 5.0]]]
+    (bars,) = ax.containers
+    assert bars.lines[0].get_xydata().tolist() == [[0.0, 6.0], [0.4, 4.0]]
+    spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]
+    assert spans == [[5.5, 6.5], [3.0, 5.5]]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a seed", "mean and interval"]
+    named = {"a": [1.0, 2.0], "b": [2.0, 2.0]}
+    ax = plots.seeds(named, {"a": (1.5, 1, 2), "b": (2, 1, 3)}, "model", "y").axes[0]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["a", "b"]
+    assert ax.containers[0].lines[0].get_linestyle() == "None"
