@@ -1,0 +1,285 @@
+"""How many directions log P spans: its singular values in one pass, and the ranks read off them.
+
+log P (m, N) holds one context a row and one word a column; it comes in blocks of rows, as tensors
+on any device or arrays, and is never stored. What is summed up is the Gram matrix Σ_t x_t x_tᵀ
+(N, N) of the rows x_t: the singular values are the square roots of its eigenvalues.
+
+Squaring costs half of the digits. Press' threshold, about 1e-5 σ_1 for a test split, becomes 1e-10
+of the largest eigenvalue: hopeless in float32 (6e-8), but 1e5 roundings of float64, in which the
+product of two float32 numbers is exact. So the sums are float64, and singular values down to
+`RESOLVED` σ_1 mean something.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import eigvals_banded
+from torch import Tensor
+
+from course_lib.errors import CourseError
+
+RESOLVED = 1e-7  # of σ_1: singular values below may be nothing but rounding
+ROWS = 512  # of log P that are widened to float64 at once
+WIDTH, BAND = 512, 64  # columns that lie together; diagonals left after the first reduction
+
+
+class Spectrum(NamedTuple):
+    """Singular values, falling, (min(m, N),), and the shape (m, N) of what they belong to."""
+
+    singular_values: np.ndarray
+    shape: tuple[int, int]
+
+    def press_rank(self) -> int:
+        """How many singular values exceed the threshold of `press_rank`, as of float32."""
+        return press_rank(self.singular_values, self.shape)
+
+    def effective_rank(self, epsilon: float) -> int:
+        """How many carry all but a share ε of the sum of squares: see `effective_rank`."""
+        return effective_rank(self.singular_values, epsilon)
+
+
+def spectrum(blocks: Iterable) -> Spectrum:
+    """The singular values of a matrix given as blocks (b, N) of its rows, in one pass.
+
+    blocks: any number of rows each; a matrix (m, N) is one block. N² / 2 numbers of float64 are
+    kept: 0.4 GB for 10,000 words, 4.4 GB for 33,278. While 4 m ≤ N the rows themselves are fewer
+    numbers, and are kept instead. Cost: m N² and 4/3 N³ multiplications and additions.
+    Naive: `np.linalg.svd(np.concatenate(blocks), compute_uv=False)`.
+
+    CourseError if there are no rows, if their lengths differ, or for a number that is not finite.
+    """
+    kept, gram, m, N = [], None, 0, 0
+    for rows in _rows(blocks):
+        m, N = m + len(rows), rows.shape[1]
+        if gram is None and 4 * m <= N:
+            kept.append(rows.clone())
+            continue
+        if gram is None:
+            gram = _Gram(N, rows.device)
+            while kept:
+                gram.add(kept.pop())
+        gram.add(rows)
+    if not m:
+        raise CourseError("there is no spectrum without rows: the blocks of log P are empty")
+    if gram is None:  # the other product, (m, m), has the same eigenvalues
+        gram = _Gram(m, kept[0].device)
+        gram.add(torch.cat(kept).T)
+    return Spectrum(np.sqrt(gram.eigenvalues().clip(0))[::-1][: min(m, N)], (m, N))
+
+
+def press_rank(singular_values, shape: tuple[int, int], precision=np.float32) -> int:
+    """How many singular values exceed ½ √(m+n+1) σ_1 ε, ε of `precision` (Press et al. 2007).
+
+    shape (m, n). It is the rank as far as rounding to that precision lets one say; parthiban2021
+    counts log P with float32's. Of a `spectrum`, only float32's threshold is above `RESOLVED`.
+    """
+    values = np.asarray(singular_values, np.float64)
+    threshold = 0.5 * np.sqrt(sum(shape) + 1) * values.max(initial=0) * np.finfo(precision).eps
+    return int((values > threshold).sum())
+
+
+def effective_rank(singular_values, epsilon: float) -> int:
+    """The ε-effective rank: the least k with Σ_{i≤k} σ_i² ≥ (1 − ε) Σ σ_i² (parthiban2021, p. 8).
+
+    singular_values falling. CourseError unless 0 ≤ ε < 1.
+    """
+    if not 0 <= epsilon < 1:
+        raise CourseError(f"ε of the effective rank is a share, 0 ≤ ε < 1, not {epsilon}")
+    squares = np.square(np.asarray(singular_values, np.float64))
+    rests = squares[::-1].cumsum()[::-1]  # what is left out by stopping before i
+    return int((rests > epsilon * rests[:1]).sum())
+
+
+class HiddenSize(NamedTuple):
+    """d, or None where the spectrum has no gap; σ_d / σ_{d+1}; the singular values looked at."""
+
+    d: int | None
+    gap: float
+    singular_values: np.ndarray
+
+
+def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
+    """How long the contexts of a softmax are, found from its output alone.
+
+    blocks (b, N) of logits or of log-probabilities, more contexts than d. With l = W h + b,
+
+        log P = l − log Z 1ᵀ  has rank  d + 1, with a bias d + 2.
+
+    A row minus its mean has no log Z; minus the first such row it has no b either, and what is left
+    spans the d columns of W. (One fewer if 1 is among their combinations, a direction that never
+    changes a probability.) Below σ_d comes rounding: d is where the ratio of two successive
+    singular values is greatest, if that is at least `least_gap`. A mixture has no such gap, nor
+    have outputs rounded coarsely, nor d contexts (Finlayson et al. 2024; Carlini et al. 2024).
+
+    CourseError for fewer than 4 rows, and as `spectrum`.
+    """
+    values, (m, N) = spectrum(_differences(blocks))
+    if m < 3 or not values[0] > 0:
+        raise CourseError(f"a gap needs 4 different contexts or more, got {m + 1} rows")
+    values = values[: min(m, N - 1)]
+    seen = values.clip(values[0] * RESOLVED)
+    ratios = seen[:-1] / seen[1:]
+    d = int(ratios.argmax()) + 1
+    return HiddenSize(d if ratios[d - 1] >= least_gap else None, float(ratios[d - 1]), values)
+
+
+def noisy_low_rank(n: int, c: float, rank: int = 10, seed: int = 0) -> np.ndarray:
+    """A diagonal matrix (n, n) of `rank` entries e^{−k/2}, k = 0, 1 …, plus Gaussian noise of
+    variance c / n², float64 (parthiban2021, supplement, Table S15, which does not say which
+    entries; these have σ_1 = 1 and effective ranks between 7 and 10)."""
+    matrix = np.random.default_rng(seed).normal(scale=np.sqrt(c) / n, size=(n, n))
+    k = np.arange(rank)
+    matrix[k, k] += np.exp(-k / 2)
+    return matrix
+
+
+def noisy_press_rank(n: int, c: float, rank: int = 10, precision=np.float64) -> float:
+    """What Press' rank of `noisy_low_rank` is for large n, without any matrix.
+
+    The noise's singular values fill a quarter of a circle, x = σ √n / (2 √c) in [0, 1] with density
+    4/π √(1 − x²) (Marchenko and Pastur 1967), so that of the n − rank of them a share
+
+        1 − 2/π (x √(1 − x²) + arcsin x)
+
+    exceeds the threshold x. The `rank` entries must themselves be above threshold and noise.
+    """
+    threshold = 0.5 * np.sqrt(2 * n + 1) * np.finfo(precision).eps
+    x = min(1.0, threshold * np.sqrt(n) / (2 * np.sqrt(c))) if c else 1.0
+    return rank + (n - rank) * (1 - 2 / np.pi * (x * np.sqrt(1 - x**2) + np.arcsin(x)))
+
+
+class Fragility(NamedTuple):
+    """Ranks of one noisy matrix: Press' by both precisions, and the ε-effective ones by ε."""
+
+    c: float
+    press_float32: int
+    press_float64: int
+    effective: dict[float, int]
+
+
+def fragility(
+    n: int,
+    variances: Iterable[float] = (1e-20, 1e-21, 1e-22, 1e-23, 1e-24, 1e-25),
+    rank: int = 10,
+    epsilons: Iterable[float] = (1e-3, 1e-4, 1e-5),
+    seed: int = 0,
+) -> Iterator[Fragility]:
+    """The ranks of `noisy_low_rank(n, c)`, one c after the other (parthiban2021, Table S15).
+
+    By a singular value decomposition of the whole matrix in float64: its threshold, 1e-14 σ_1, is
+    not `RESOLVED` by a Gram matrix.
+    """
+    for c in variances:
+        values = torch.linalg.svdvals(torch.from_numpy(noisy_low_rank(n, c, rank, seed))).numpy()
+        press = (press_rank(values, (n, n), precision) for precision in (np.float32, np.float64))
+        yield Fragility(
+            c, *press, {epsilon: effective_rank(values, epsilon) for epsilon in epsilons}
+        )
+
+
+def _rows(blocks: Iterable) -> Iterator[Tensor]:
+    """The blocks as finite tensors (b, N) of one N."""
+    m, N = 0, None
+    for block in [blocks] if getattr(blocks, "ndim", 0) == 2 else blocks:
+        rows = torch.as_tensor(block).detach()
+        if rows.ndim != 2 or not rows.shape[1] or N not in (None, rows.shape[1]):
+            wanted = "the number of words" if N is None else f"{N:,}"
+            raise CourseError(
+                f"a block of log P has the shape (rows, {wanted}), but after {m:,} rows came one "
+                f"of shape {(*rows.shape,)}"
+            )
+        if not rows.isfinite().all():
+            row = m + int((~rows.isfinite()).any(1).nonzero()[0])
+            raise CourseError(
+                f"row {row:,} of log P holds a number that is not finite; a word of probability 0 "
+                "has no place in its spectrum"
+            )
+        m, N = m + len(rows), rows.shape[1]
+        yield rows
+
+
+def _differences(blocks: Iterable) -> Iterator[Tensor]:
+    """Rows minus their means, minus the first of them, which is left out."""
+    first = None
+    for rows in _rows(blocks):
+        rows = rows.double()
+        rows = rows - rows.mean(1, keepdim=True)
+        if first is None and len(rows):
+            first, rows = rows[0], rows[1:]
+        if len(rows):
+            yield rows - first
+
+
+class _Gram:
+    """G = Σ x xᵀ over rows x (n,), float64: of every group of `WIDTH` columns the rows from its
+    first column's on, so that half of the symmetric matrix is there."""
+
+    def __init__(self, n: int, device):
+        self.n = n
+        self.groups = [
+            torch.zeros(n - start, min(WIDTH, n - start), dtype=torch.float64, device=device)
+            for start in range(0, n, WIDTH)
+        ]
+
+    def add(self, rows: Tensor) -> None:
+        for part in rows.split(ROWS):
+            part = part.double()
+            for start, group in zip(range(0, self.n, WIDTH), self.groups, strict=True):
+                group.addmm_(part[:, start:].T, part[:, start : start + group.shape[1]])
+
+    def eigenvalues(self) -> np.ndarray:
+        """Rising, (n,). The matrix is used up.
+
+        In two stages, in place (Bischof, Lang and Sun 2000): orthogonal transformations, `BAND`
+        columns at a time and nearly all of it products of matrices, leave `BAND` diagonals below
+        the main one; LAPACK solves the band.
+        """
+        n, band = self.n, np.zeros((min(BAND + 1, self.n), self.n))
+        for start in range(0, n, BAND):
+            number, at = divmod(start, WIDTH)
+            group = self.groups[number]
+            k = min(BAND, group.shape[1] - at)
+            head = group[at : at + 2 * k, at : at + k]
+            if start + k < n:
+                V, S, head[k:] = _reflections(group[at + k :, at : at + k], len(head) - k)
+                rest = [(0, group[at + k :, at + k :])] if at + k < group.shape[1] else []
+                for i in range(number + 1, len(self.groups)):
+                    rest.append((i * WIDTH - start - k, self.groups[i]))
+                _transform(rest, V, S)
+            for column, values in enumerate(head.T.cpu().numpy(), start):
+                values = values[column - start :][: len(band)]
+                band[: len(values), column] = values
+            if at + k == group.shape[1]:
+                self.groups[number] = None
+        return eigvals_banded(band, lower=True, overwrite_a_band=True, check_finite=False)
+
+
+def _reflections(panel: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """panel (r, c) = Q [R; 0] -> V (r, q), S = T⁻¹ (q, q), R (k, c) where Q = I − V T Vᵀ."""
+    packed, tau = torch.geqrf(panel)
+    V = packed[:, : len(tau)].tril(-1)
+    V.diagonal().fill_(1)
+    V *= tau != 0  # such a column needs no reflection
+    S = (V.T @ V).triu(1)
+    S.diagonal().copy_(torch.where(tau != 0, 1 / tau, 1.0))
+    return V, S, packed[:k].triu()
+
+
+def _transform(parts: list[tuple[int, Tensor]], V: Tensor, S: Tensor) -> None:
+    """A ← Qᵀ A Q = A − V Yᵀ − Y Vᵀ,  Y = X − ½ V Tᵀ Vᵀ X,  X = A V T, in place.
+
+    A is symmetric, given as (first row r, A[r:, r : r + c]) for neighbouring groups of columns.
+    """
+    AV = torch.zeros_like(V)
+    for r, columns in parts:
+        c = columns.shape[1]
+        AV[r:].addmm_(columns, V[r : r + c])
+        AV[r : r + c].addmm_(columns[c:].T, V[r + c :])
+    X = torch.linalg.solve_triangular(S, AV, upper=True, left=False)
+    Y = X - 0.5 * V @ torch.linalg.solve_triangular(S.T, V.T @ X, upper=False)
+    for r, columns in parts:
+        c = columns.shape[1]
+        columns.addmm_(V[r:], Y[r : r + c].T, alpha=-1)
+        columns.addmm_(Y[r:], V[r : r + c].T, alpha=-1)
