@@ -1,0 +1,275 @@
+"""Is one model better than another, and how many seeds does it take to say so?
+
+Samples are a model's results over seeds, (n,); SciPy computes. Every interval has the confidence
+1 − α that is asked for, 95 % if nothing is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from course_lib.errors import CourseError, unknown
+
+
+class Mean(NamedTuple):
+    """Mean, its interval, the sample's standard deviation (n − 1 in the denominator) and n."""
+
+    mean: float
+    low: float
+    high: float
+    sd: float
+    n: int
+
+
+def mean_interval(values, confidence: float = 0.95) -> Mean:
+    """The mean ± t s/√n, t Student's quantile with n − 1 degrees of freedom, and s.
+
+    CourseError for fewer than 2 values.
+    """
+    values = _sample(values, 2, "an interval of the mean")
+    n, sd = len(values), float(values.std(ddof=1))
+    half = stats.t.ppf((1 + confidence) / 2, n - 1) * sd / np.sqrt(n)
+    mean = float(values.mean())
+    return Mean(mean, float(mean - half), float(mean + half), sd, n)
+
+
+class Difference(NamedTuple):
+    """mean(a) − mean(b), its interval, t, degrees of freedom, two-sided p."""
+
+    difference: float
+    low: float
+    high: float
+    t: float
+    df: float
+    p: float
+
+
+def student(a, b, confidence: float = 0.95) -> Difference:
+    """The unpaired t-test of equal means, for equal variances (parthiban2021, on 10 seeds each).
+
+    CourseError for fewer than 2 values in a sample, or if neither varies.
+    """
+    return _t_test(a, b, confidence, equal_var=True)
+
+
+def welch(a, b, confidence: float = 0.95) -> Difference:
+    """The unpaired t-test of equal means whatever the variances: the one to use by default.
+
+    CourseError for fewer than 2 values in a sample, or if neither varies.
+    """
+    return _t_test(a, b, confidence, equal_var=False)
+
+
+class Interval(NamedTuple):
+    """A statistic of a sample and the interval around it."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def bootstrap_interval(
+    values,
+    statistic: Callable = np.mean,
+    method: str = "BCa",
+    confidence: float = 0.95,
+    resamples: int = 9_999,
+    seed: int = 0,
+) -> Interval:
+    """The interval of any statistic(values, axis=…) over samples drawn with replacement.
+
+    method: "percentile", or "BCa", which corrects for bias and skew (Efron 1987). With few seeds
+    both are too narrow; `mean_interval` is not. CourseError for another method, fewer than 2
+    values, or values that are all equal.
+    """
+    if method not in ("percentile", "BCa"):
+        raise unknown("bootstrap method", method, ("percentile", "BCa"))
+    values = _sample(values, 2, "a bootstrap interval", varied=True)
+    found = stats.bootstrap(
+        (values,),
+        statistic,
+        method=method,
+        confidence_level=confidence,
+        n_resamples=resamples,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Interval(float(statistic(values)), float(found.low), float(found.high))
+
+
+def holm(p_values) -> np.ndarray:
+    """p-values (k,) corrected for their number: max over the smaller ones of (k − rank) p, ≤ 1.
+
+    Rejecting those below α, the chance of any false rejection is at most α (Holm 1979).
+    """
+    p = np.asarray(p_values, np.float64)
+    order = p.argsort(kind="stable")
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    return corrected
+
+
+class Correlation(NamedTuple):
+    """The coefficient, its interval, the two-sided p of none, and the number of pairs."""
+
+    r: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+
+def pearson(x, y, confidence: float = 0.95) -> Correlation:
+    """Pearson's r; the interval by Fisher's transformation, artanh r ± z/√(n − 3).
+
+    CourseError for fewer than 4 pairs, or if x or y does not vary.
+    """
+    x, y = _pairs(x, y)
+    found = stats.pearsonr(x, y)
+    interval = found.confidence_interval(confidence)
+    return Correlation(
+        *(float(v) for v in (found.statistic, interval.low, interval.high, found.pvalue)), len(x)
+    )
+
+
+def spearman(x, y, confidence: float = 0.95) -> Correlation:
+    """Spearman's ρ; the interval artanh ρ ± z √((1 + ρ²/2)/(n − 3)) (Bonett and Wright 2000).
+
+    CourseError for fewer than 4 pairs, or if x or y does not vary.
+    """
+    x, y = _pairs(x, y)
+    rho, p = map(float, stats.spearmanr(x, y))
+    half = stats.norm.ppf((1 + confidence) / 2) * np.sqrt((1 + rho**2 / 2) / (len(x) - 3))
+    with np.errstate(divide="ignore"):
+        middle = np.arctanh(rho)
+    return Correlation(rho, *(float(np.tanh(middle + s * half)) for s in (-1, 1)), p, len(x))
+
+
+class Equivalence(NamedTuple):
+    """mean(a) − mean(b), its 1 − 2α interval, the greater p of the two one-sided tests, verdict."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    equivalent: bool
+
+
+def equivalence(a, b, margin: float, alpha: float = 0.05) -> Equivalence:
+    """Whether two means differ by less than `margin`: two one-sided Welch tests (Schuirmann 1987).
+
+    Equivalent if the difference is significantly above −margin and below margin, which is so if its
+    interval of confidence 1 − 2α lies between them. A test that finds no difference shows nothing
+    of the kind. CourseError unless margin > 0, and as `welch`.
+    """
+    if not margin > 0:
+        raise CourseError(f"the margin of an equivalence test must be above 0, not {margin}")
+    found = welch(a, b, 1 - 2 * alpha)
+    a, b = (np.asarray(values, np.float64) for values in (a, b))
+    above = stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater").pvalue
+    below = stats.ttest_ind(a - margin, b, equal_var=False, alternative="less").pvalue
+    p = float(max(above, below))
+    return Equivalence(found.difference, found.low, found.high, p, p < alpha)
+
+
+def power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
+    """The chance that Student's test on n seeds a model finds a true `difference` at level α.
+
+    P(|t| > t_{1−α/2}) of the noncentral t with 2n − 2 degrees of freedom and noncentrality
+    difference / (sd √(2/n)); sd is that of one model over seeds. CourseError unless n ≥ 2, sd > 0.
+    """
+    if n < 2 or not sd > 0:
+        raise CourseError(f"power needs 2 seeds or more and sd > 0, not n = {n}, sd = {sd}")
+    df, shift = 2 * n - 2, abs(difference) / (sd * np.sqrt(2 / n))
+    edge = stats.t.ppf(1 - alpha / 2, df)
+    return float(stats.nct.sf(edge, df, [shift, -shift]).sum())  # its cdf is NaN far out
+
+
+def seeds_needed(difference: float, sd: float, wanted: float = 0.8, alpha: float = 0.05) -> int:
+    """The least n a model for which the `power` to find a true `difference` is `wanted` or more.
+
+    CourseError unless difference ≠ 0, sd > 0 and alpha < wanted < 1.
+    """
+    if not (difference and sd > 0 and alpha < wanted < 1):
+        raise CourseError(
+            "the number of seeds needs difference ≠ 0, sd > 0 and alpha < power < 1, not "
+            f"{difference}, {sd}, {alpha} and {wanted}"
+        )
+    low, high = 1, 2
+    while power(difference, sd, high, alpha) < wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if power(difference, sd, middle, alpha) < wanted:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+DIFFERENCE = ("difference", "difference low", "difference high", "p", "verdict")
+
+
+def summary(
+    results: Mapping[str, object],
+    baseline: str,
+    lower_is_better: bool = True,
+    margin: float | None = None,
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Every model against the baseline: a row each with mean, its interval, n, and the verdict.
+
+    results: model -> values over seeds. Columns mean, low, high, sd, n; difference to the baseline
+    with its interval and Welch's p, corrected by Holm for the number of models; verdict. With a
+    margin "equivalent" comes first: what differs by less does not matter, however surely it
+    differs. Else "better" or "worse" if p < α, and "inconclusive" if not, for which more seeds
+    would have to be run (`seeds_needed`). CourseError for an unknown baseline, and as `welch`.
+    """
+    if baseline not in results:
+        raise unknown("baseline", baseline, results)
+    others = [name for name in results if name != baseline]
+    tests = {name: welch(results[name], results[baseline], 1 - alpha) for name in others}
+    corrected = dict(zip(others, holm([test.p for test in tests.values()]), strict=True))
+    rows = {}
+    for name, values in results.items():
+        rows[name] = mean_interval(values, 1 - alpha)._asdict() | {"verdict": "baseline"}
+        if name == baseline:
+            continue
+        test, p = tests[name], corrected[name]
+        if margin and equivalence(values, results[baseline], margin, alpha).equivalent:
+            verdict = "equivalent"
+        elif p >= alpha:
+            verdict = "inconclusive"
+        else:
+            verdict = "better" if (test.difference < 0) == lower_is_better else "worse"
+        rows[name] |= dict(zip(DIFFERENCE, (*test[:3], p, verdict), strict=True))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*Mean._fields, *DIFFERENCE])
+
+
+def _t_test(a, b, confidence: float, equal_var: bool) -> Difference:
+    a, b = (_sample(values, 2, "each side of a t-test") for values in (a, b))
+    if np.ptp(a) == 0 and np.ptp(b) == 0:
+        raise CourseError("a t-test needs values that vary, in one of the two samples at least")
+    found = stats.ttest_ind(a, b, equal_var=equal_var)
+    interval = found.confidence_interval(confidence)
+    difference = float(a.mean() - b.mean())
+    t, df, p = (float(v) for v in (found.statistic, found.df, found.pvalue))
+    return Difference(difference, float(interval.low), float(interval.high), t, df, p)
+
+
+def _sample(values, least: int, what: str, varied: bool = False) -> np.ndarray:
+    sample = np.asarray(values, np.float64).ravel()
+    if len(sample) < least or not np.isfinite(sample).all():
+        raise CourseError(f"{what} needs {least} finite values or more, got {sample.tolist()}")
+    if varied and np.ptp(sample) == 0:
+        raise CourseError(f"{what} needs values that vary, got {len(sample)} times {sample[0]:g}")
+    return sample
+
+
+def _pairs(x, y) -> tuple[np.ndarray, np.ndarray]:
+    x, y = (_sample(values, 4, "a correlation", varied=True) for values in (x, y))
+    if len(x) != len(y):
+        raise CourseError(f"a correlation needs pairs, got {len(x)} and {len(y)} values")
+    return x, y

@@ -1,0 +1,196 @@
+"""Word similarity: against SciPy on every pair, on vocabularies whose answer is known."""
+
+import hashlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from course_lib import data
+from course_lib.data import folders
+from course_lib.data import similarity as source
+from course_lib.data.similarity import Benchmark, load_word_similarity
+from course_lib.errors import CourseError
+from course_lib.metrics.similarity import (
+    Similarity,
+    coverage,
+    lower_cased,
+    similarities,
+    similarity,
+    wins,
+)
+
+few = settings(max_examples=30, deadline=None)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def vocabulary(n):
+    return [f"word{i}" for i in range(n)]
+
+
+def benchmark(seed, words, n, ties=5):
+    random = np.random.default_rng(seed)
+    return Benchmark(
+        [tuple(random.choice(words, 2)) for _ in range(n)],
+        random.integers(0, ties, n).astype(float),
+    )
+
+
+@few
+@given(seeds, st.integers(3, 40), st.integers(2, 30))
+def test_rho_is_scipys_over_the_pairs_found(seed, n, known):
+    words = vocabulary(30)
+    bench, W = benchmark(seed, words, n), np.random.default_rng(seed).normal(size=(known, 4))
+    found = similarity(W, words[:known], bench, resamples=100)
+    cosines, scores = [], []
+    for (a, b), score in zip(*bench, strict=True):
+        if max(i := words.index(a), j := words.index(b)) < known:
+            cosines.append(W[i] @ W[j] / np.linalg.norm(W[i]) / np.linalg.norm(W[j]))
+            scores.append(score)
+    assert (found.found, found.missing) == (len(scores), n - len(scores))
+    if len(scores) < 3:
+        assert np.isnan([found.rho, found.low, found.high]).all()
+    elif np.ptp(np.round(cosines, 12)) and np.ptp(scores):
+        expected = spearmanr(np.round(cosines, 12), scores).statistic
+        assert found.rho == pytest.approx(expected, abs=1e-9)
+        assert found.low <= found.rho + 1e-9 or found.found < 8
+    table = coverage(words[:known], {"one": bench})
+    assert table.loc["one"].tolist() == [n, found.found, found.missing]
+
+
+def test_vectors_that_agree_with_people():
+    """On a circle: the closer the angle, the more similar. Any increasing judgement gives ρ = 1."""
+    words, angles = vocabulary(40), np.linspace(0, 3, 40)
+    W = np.stack([np.cos(angles), np.sin(angles)], 1)
+    pairs = [("word0", word) for word in words[1:]]
+    agree = Benchmark(pairs, np.exp(-angles[1:]))
+    lengths = np.geomspace(1e-3, 1e3, 40)[:, None]  # which the rows lose
+    for matrix in (W, lengths * W, torch.from_numpy(lengths * W).requires_grad_()):
+        assert similarity(matrix, words, agree)[:3] == pytest.approx((1, 1, 1))
+    against = Benchmark(pairs, angles[1:])
+    assert similarity(W, words, against)[:3] == pytest.approx((-1, -1, -1))
+
+
+def test_the_interval_holds_what_it_says():
+    """Over 200 benchmarks of a known correlation, the 90 % interval holds it about as often."""
+    random, hits, words = np.random.default_rng(0), 0, vocabulary(400)
+    angles = random.uniform(0, 3, 200)
+    W = np.zeros((400, 2))
+    W[:200, 0], W[200:] = 1, np.stack([np.cos(angles), np.sin(angles)], 1)
+    whole = -angles + random.normal(size=200)
+    truth = spearmanr(np.cos(angles), whole).statistic
+    for seed in range(200):
+        chosen = np.random.default_rng(seed).integers(0, 200, 60)
+        bench = Benchmark([(words[i], words[200 + i]) for i in chosen], whole[chosen])
+        found = similarity(W, words, bench, confidence=0.9, resamples=200, seed=seed)
+        hits += found.low <= truth <= found.high
+    assert 160 <= hits <= 195
+    again = similarity(W, words, bench, confidence=0.9, resamples=200, seed=199)
+    assert again == found != similarity(W, words, bench, confidence=0.9, resamples=200, seed=7)
+
+
+def test_few_pairs_have_an_interval_too():
+    """Some of the resamples are one pair three times, which orders nothing."""
+    bench = Benchmark([("a", "b"), ("a", "c"), ("b", "c")], np.array([1.0, 2.0, 3.0]))
+    found = similarity(np.array([[1, 0], [1, 3], [0, 1.0]]), ["a", "b", "c"], bench)
+    assert found.found == 3 and np.isfinite(found[:3]).all() and found.rho == pytest.approx(0.5)
+
+
+def test_lower_case_wins_else_the_first():
+    index = lower_cased(["The", "the", "THE", "Paris", "PARIS", "Rome"])
+    assert index == {"the": 1, "paris": 3, "rome": 5}
+    bench = Benchmark([("paris", "the"), ("rome", "berlin")], np.ones(2))
+    assert coverage(["The", "Paris"], {"x": bench}).loc["x"].tolist() == [2, 1, 1]
+
+
+def test_a_table_for_all_benchmarks():
+    words, W = vocabulary(12), np.random.default_rng(0).normal(size=(12, 3))
+    benches = {"a": benchmark(0, words, 20), "b": benchmark(1, vocabulary(20), 30)}
+    table = similarities(W, words, benches, resamples=50)
+    assert table.columns.tolist() == list(Similarity._fields)
+    for name, bench in benches.items():
+        one = similarity(W, lower_cased(words), bench, resamples=50)
+        assert table.loc[name].tolist() == pytest.approx(list(one))
+
+
+def test_wins_count_benchmarks():
+    rho = {"mos": [0.1, 0.5, 0.3], "moc": [0.2, 0.5, 0.4], "plif": [0.15, np.nan, 0.2]}
+    table = wins(rho)
+    assert table.loc["moc", "mos"] == 2 and table.loc["mos", "moc"] == 0
+    assert table.loc["plif", "mos"] == 1 and table.loc["mos", "plif"] == 1
+    assert (np.diag(table) == 0).all() and table.index.tolist() == table.columns.tolist()
+    with pytest.raises(CourseError, match="different numbers of benchmarks"):
+        wins({"a": [1.0], "b": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    "W", [np.ones(4), np.ones((3, 2)), np.full((4, 2), np.nan)], ids=["flat", "short", "nan"]
+)
+def test_vectors_must_fit_the_words(W):
+    bench = Benchmark([("word0", "word1")], np.ones(1))
+    with pytest.raises(CourseError, match="a finite vector for each of 4 words"):
+        similarity(W, vocabulary(4), bench)
+
+
+def small_files(tmp_path, monkeypatch, text="Tiger\tcat\t7.35\r\ntiger\tTIGER\t10\r\n"):
+    """The loader with two benchmarks of its own."""
+    folder = tmp_path / "word-similarity"
+    folder.mkdir()
+    rows = []
+    for name in ("one", "two"):
+        (folder / f"EN-{name}.txt").write_bytes(text.encode())
+        rows.append(
+            (name, f"EN-{name}.txt", 2, len(text), hashlib.sha256(text.encode()).hexdigest())
+        )
+    files = [SimpleNamespace(name=r[1], size=r[3], sha256=r[4], plain=None) for r in rows]
+    monkeypatch.setattr(source, "FILES", rows)
+    entry = SimpleNamespace(name="word-similarity", files=files)
+    monkeypatch.setattr(source, "WORD_SIMILARITY", entry)
+    monkeypatch.setattr(folders, "corpora", lambda: tmp_path)
+    return folder
+
+
+def test_benchmarks_are_read_in_lower_case(tmp_path, monkeypatch):
+    small_files(tmp_path, monkeypatch)
+    found = load_word_similarity()
+    assert list(found) == ["one", "two"]
+    assert found["one"].pairs == [("tiger", "cat"), ("tiger", "tiger")]
+    assert found["one"].scores.tolist() == [7.35, 10]
+
+
+def test_a_missing_or_changed_benchmark_says_what_to_do(tmp_path, monkeypatch):
+    folder = small_files(tmp_path, monkeypatch)
+    (folder / "EN-two.txt").write_text("tiger\tcat\t1")
+    with pytest.raises(CourseError, match="EN-two.txt is not the published file .truncated"):
+        load_word_similarity()
+    (folder / "EN-two.txt").unlink()
+    with pytest.raises(CourseError, match="EN-two.txt .SHA-256 [0-9a-f]{64}. is missing.*by hand"):
+        load_word_similarity()
+
+
+def test_the_thirteen_are_registered():
+    entry = source.WORD_SIMILARITY
+    assert len(entry.files) == 13 and entry.sizes[-1] == 11_768
+    assert all(len(f.sha256) == 64 and len(f.mirrors) == 3 for f in entry.files)
+    assert len({f.sha256 for f in entry.files}) == 13
+
+
+# Pairs missing from the corpora's vocabularies, all lower-cased.
+MISSING = {
+    "ptb": (116, 66, 80, 55, 21, 146, 346, 1952, 65, 9, 1889, 1746, 424),
+    "wikitext-2": (34, 20, 19, 17, 4, 25, 74, 695, 43, 0, 1580, 1025, 83),
+}
+have = {name: (folders.corpora() / name).is_dir() for name in (*MISSING, "word-similarity")}
+
+
+@pytest.mark.skipif(not all(have.values()), reason="the corpora are not on this machine")
+@pytest.mark.parametrize("name", MISSING)
+def test_pairs_missing_from_the_corpora(name):
+    benches = load_word_similarity()
+    table = coverage(data.load(name).words, benches)
+    assert table.pairs.sum() == 11_768
+    assert tuple(table.missing) == MISSING[name]
