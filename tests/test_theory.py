@@ -1,4 +1,4 @@
-"""The theorems of wang2019, on random numbers and with certificates."""
+"""The papers' theorems, on random numbers and with certificates."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,28 @@ from torch.nn import functional as F
 from course_lib.errors import CourseError
 from course_lib.theory import (
     adversarial_probability,
+    amplitude,
+    augmented_gradient,
+    column_space,
+    cross_entropy_gradient,
     energy,
+    generalisation_gap,
+    layer_norm_condition,
+    layer_norm_direction,
+    log_rest,
+    lost_gradient,
     margin_witness,
+    matched_gradient,
+    merikoski,
+    non_appearing_loss,
+    rank_bound,
+    rare_word_bound,
+    rare_word_experiment,
     recognition_bound,
+    tying_map,
+    uniformly_negative_direction,
     worst_perturbation,
+    zero_loss_map,
 )
 
 seeds = st.integers(0, 2**32 - 1)
@@ -211,3 +229,352 @@ def test_a_margin_needs_rivals_and_numbers():
     for bad in (torch.ones(1, 3), torch.ones(3), torch.full((2, 2), torch.nan)):
         with pytest.raises(CourseError, match="two finite rows or more"):
             margin_witness(bad, 0)
+
+
+def assert_certified(H, found):
+    """Exactly one of the two answers, each checked on all contexts."""
+    H = torch.as_tensor(H, dtype=torch.float64)
+    assert (found.weights >= 0).all() and found.weights.sum() == pytest.approx(1)
+    assert found.residual == pytest.approx(float((found.weights @ H).norm()), abs=1e-12)
+    assert found.margin <= found.residual + 1e-12
+    if found.margin > 0:
+        assert found.direction.norm() == pytest.approx(1)
+        assert float((H @ found.direction).max()) == pytest.approx(-found.margin)
+    else:
+        assert (found.direction == 0).all()
+        assert found.residual < 1e-6 * H.norm(dim=1).max()
+
+
+@few
+@given(seeds, st.integers(1, 60), st.integers(1, 6), st.floats(0, 2), st.floats(1e-3, 1e3))
+def test_a_uniformly_negative_direction_or_convex_weights(seed, M, d, shift, scale):
+    """gao2019, theorem 2, against the nearest point of the hull by non-negative least squares."""
+    H = draw(seed, M, d)
+    H[:, 0] += shift
+    H *= scale
+    found = uniformly_negative_direction(H)
+    assert_certified(H, found)
+    # The nearest point of the hull of the rows to 0 is that of the rows and −0, seen from a word 0.
+    exact = margin_witness(torch.cat([torch.zeros(1, d, dtype=H.dtype), -H]), 0)
+    if exact.margin > 1e-6 * scale:
+        assert 0 < found.margin <= exact.bound + 1e-9 * scale
+    elif exact.bound < 1e-9 * scale:
+        assert found.margin == 0
+
+
+def test_hulls_that_are_known():
+    inside = uniformly_negative_direction([[1.0, 0], [-1, 1], [-1, -2]])
+    assert inside.margin == 0 and inside.weights.tolist() == pytest.approx([0.5, 1 / 3, 1 / 6])
+    outside = uniformly_negative_direction([[1.0, 1], [1, -1], [3, 0]])
+    assert outside.margin > 0 and outside.direction[0] < -0.7
+    for edge in ([[1.0, 0], [-2, 0]], [[0.0, 0], [1, 1]]):  # 0 on the hull's boundary
+        found = uniformly_negative_direction(edge)
+        assert_certified(edge, found)
+        assert found.margin == 0
+    assert 0 < uniformly_negative_direction([[2.0, 0, 0]]).margin <= 2 + 1e-12
+
+
+@pytest.mark.parametrize("shift, exists", [(0.0, False), (4.5, True)])
+def test_many_contexts_enter_the_programme_bit_by_bit(shift, exists):
+    H = draw(5, 6000, 8)
+    H[:, 3] -= shift
+    H[17] = torch.zeros(8) + torch.eye(8)[3] * (-1e-3 if exists else 1.0)
+    found = uniformly_negative_direction(H)
+    assert_certified(H, found)
+    assert (found.margin > 0) == exists
+    assert (found.weights > 0).sum() <= 9  # Carathéodory: a vertex of the dual has d + 1
+
+
+def test_rare_contexts_decide_too():
+    """One context among thousands, which the first linear programme has not seen."""
+    H = draw(6, 5000, 4).abs() + 0.1
+    assert uniformly_negative_direction(H).margin > 0
+    H[1234] = -H.mean(0)
+    found = uniformly_negative_direction(H)
+    assert_certified(H, found)
+    assert found.margin == 0 and found.weights[1234] > 0
+
+
+@few
+@given(seeds, st.integers(2, 40), st.integers(1, 5), st.floats(0, 1))
+def test_uniformly_negative_directions_are_convex(seed, M, d, share):
+    """Theorem 1A: between two of them lie more."""
+    H = draw(seed, M, d).abs()  # −1 is one, and what the programme finds another
+    first, second = uniformly_negative_direction(H).direction, -torch.ones(d, dtype=H.dtype)
+    assert (H @ (share * first + (1 - share) * second) < 0).all()
+
+
+@few
+@given(seeds, st.integers(2, 40), st.integers(3, 8))
+def test_layer_norm_has_its_direction_in_closed_form(seed, M, d):
+    """Appendix C: every context has the same product with −sign(c)/g, whatever the text."""
+    gain, bias = draw(seed, d) + 2 * torch.sign(draw(seed, d)), draw(seed + 1, d)
+    H = gain * F.layer_norm(draw(seed + 2, M, d), (d,)) + bias
+    condition = layer_norm_condition(gain, bias)
+    assert condition == pytest.approx(float((bias / gain).sum()))
+    v = layer_norm_direction(gain, bias)
+    assert (H @ v).numpy() == pytest.approx(-abs(condition), abs=1e-9)
+    if abs(condition) > 1e-3:
+        found = uniformly_negative_direction(H)
+        assert_certified(H, found)
+        assert found.margin > 0
+    balanced = bias - gain * condition / d  # 1ᵀ(b/g) = 0: now the text decides
+    assert layer_norm_condition(gain, balanced) == pytest.approx(0, abs=1e-9)
+    both = torch.cat([draw(seed + 3, M, d), -draw(seed + 3, M, d)])
+    centre = gain * F.layer_norm(both, (d,))
+    assert uniformly_negative_direction(centre).margin == 0
+    assert not layer_norm_direction(gain, torch.zeros(d)).any()
+
+
+@few
+@given(seeds, st.integers(2, 30), st.integers(1, 6))
+def test_a_word_that_never_comes_runs_to_infinity(seed, M, d):
+    """Theorem 1B: along v the loss falls for ever, to a bound it does not reach."""
+    H, W = draw(seed, M, d).abs() + 0.1, draw(seed + 1, 7, d)
+    rest = log_rest(W, H, 2)
+    naive = torch.stack([sum((W[j] @ h).exp() for j in range(7) if j != 2).log() for h in H])
+    torch.testing.assert_close(rest, naive)
+    v = uniformly_negative_direction(H).direction
+    losses = non_appearing_loss(torch.linspace(0, 3, 10)[:, None] * v, H, rest)
+    assert (losses.diff() < 0).all() and (losses > rest.mean()).all()
+    far = non_appearing_loss(1e6 * v, H, rest)
+    assert far == pytest.approx(float(rest.mean()))
+    # it is the cross-entropy of the other words, up to what does not depend on w
+    y = torch.randint(3, 7, (M,), generator=torch.Generator().manual_seed(seed % 99))
+    for w in draw(seed + 3, 3, d):
+        V = torch.cat([W[:2], w[None], W[3:]])
+        entropy = F.cross_entropy(H @ V.T, y) + (H * V[y]).sum(1).mean()
+        torch.testing.assert_close(non_appearing_loss(w, H, rest), entropy)
+
+
+def test_inside_the_hull_the_loss_has_its_minimum():
+    """Without a uniformly negative direction every way to infinity is uphill in the end."""
+    H = torch.cat([draw(0, 20, 3), -draw(0, 20, 3)])
+    ways = F.normalize(draw(1, 50, 3), dim=1)
+    near, far = (non_appearing_loss(k * ways, H, torch.zeros(40)) for k in (0.0, 50.0))
+    assert (far > near + 1).all()
+
+
+@few
+@given(seeds, st.floats(0.01, 0.9), st.floats(0.05, 2), st.integers(1, 5))
+def test_a_rare_word_ends_near_one_that_never_comes(seed, share, alpha, d):
+    """Theorem 3, its bound and its constants, and that both points are minima."""
+    H, there = draw(seed, 25, d) + 1, draw(seed + 1, 8, d)
+    rest, rest_there = draw(seed + 2, 25).abs(), draw(seed + 3, 8).abs()
+    beta = float(torch.linalg.eigvalsh(there.T @ there / 8)[-1]) / (6 * 3**0.5)
+    epsilon = share * alpha / (alpha + beta)
+    found = rare_word_experiment(H, rest, there, rest_there, epsilon, alpha)
+    assert found.bound == pytest.approx(rare_word_bound(epsilon, alpha, beta, 1.0))
+    assert found.distance <= found.bound
+    assert found.distance == pytest.approx(float((found.never - found.rare).square().sum()))
+    for point, weight in ((found.never, 0.0), (found.rare, epsilon)):
+        w = point.clone().requires_grad_()
+        f = torch.logaddexp(H @ w, rest).mean() + alpha / 2 * w.square().sum()
+        g = -((there @ w - rest_there).sigmoid()).mean()
+        assert -1 <= g <= 0
+        (gradient,) = torch.autograd.grad((1 - weight) * f + weight * g, w)
+        assert gradient.abs().max() < 1e-6
+        hessian = torch.autograd.functional.hessian(
+            lambda x: -((there @ x - rest_there).sigmoid()).mean(), point
+        )
+        assert torch.linalg.eigvalsh(hessian)[0] >= -beta - 1e-9
+
+
+def test_the_rare_word_bound_by_hand_and_in_its_limits():
+    assert rare_word_bound(0.1, 1.0, 2.0, 3.0) == pytest.approx(1.2 / 0.7)
+    assert rare_word_bound(0.0, 1.0, 2.0, 3.0) == 0
+    bounds = [rare_word_bound(e, 1.0, 2.0, 1.0) for e in (1e-4, 1e-3, 1e-2, 0.3, 0.333)]
+    assert bounds == sorted(bounds) and bounds[-1] > 1000
+    # scalar f = α x²/2, g = B sin(√(β/B) x): both minima by search
+    alpha, beta, B, epsilon = 1.0, 0.5, 0.8, 0.2
+    x = np.linspace(-3, 3, 600_001)
+    mixed = (1 - epsilon) * alpha * x**2 / 2 + epsilon * B * np.sin(np.sqrt(beta / B) * x)
+    assert x[mixed.argmin()] ** 2 <= rare_word_bound(epsilon, alpha, beta, B)
+    for bad in (
+        (1 / 3, 1, 2, 1),
+        (-0.1, 1, 2, 1),
+        (0.1, 0, 2, 1),
+        (0.1, 1, -1, 1),
+        (0.1, 1, 2, -1),
+    ):
+        with pytest.raises(CourseError, match="the rare-word bound needs"):
+            rare_word_bound(*bad)
+
+
+@few
+@given(seeds, shapes, st.floats(0, 5))
+def test_merikoskis_bound(seed, shape, shift):
+    """Theorem 4 where all cosines are positive; the mean row sum is below the eigenvalue always."""
+    W = draw(seed, *shape) + shift
+    found = merikoski(W, block=7)
+    unit = F.normalize(W, dim=1)
+    C = unit @ unit.T
+    assert found.eigenvalue == pytest.approx(float(torch.linalg.eigvalsh(C)[-1]))
+    assert found.total == pytest.approx(float(C.sum()), abs=1e-9)
+    assert found.smallest_cosine == pytest.approx(float(C.min()), abs=1e-12)
+    assert found.total / len(W) <= found.eigenvalue + 1e-9
+    positive = merikoski(W.abs())
+    assert positive.smallest_cosine >= 0 and positive.eigenvalue <= positive.total + 1e-9
+    assert merikoski(3 * W) == pytest.approx(found)
+
+
+def test_merikoskis_bound_needs_positive_cosines():
+    plane = merikoski(torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]]))
+    assert plane.smallest_cosine == -1 and plane.total == pytest.approx(0)
+    assert plane.eigenvalue == pytest.approx(2)
+    line = merikoski(torch.ones(5, 3))  # one direction: the bound is far
+    assert line.eigenvalue == pytest.approx(5) and line.total == pytest.approx(25)
+
+
+@few
+@given(seeds, st.integers(2, 30), st.floats(0.51, 3), st.floats(0.1, 3))
+def test_the_gap_of_theorem_4_1_term_by_term(seed, d, gamma, A):
+    values = draw(seed, d).abs().numpy()
+    found = generalisation_gap(values, gamma, 50, 400, A, B=2.0, delta=0.1, C1=3.0, C2=0.5)
+    falling = sorted(values, reverse=True)
+    naive = []
+    for i, m in enumerate(range(2, d + 1)):
+        head = 3 * A * 50 * np.sqrt(sum(v**2 for v in falling[: m - 1])) / 20
+        tail = 3 * A * 50 * np.sqrt(m ** (1 - 2 * gamma) / (2 * gamma - 1)) / 20
+        assert (found.m[i], found.head[i], found.tail[i]) == pytest.approx((m, head, tail))
+        naive.append(head + tail)
+    assert found.confidence == pytest.approx(0.5 * 2 * np.sqrt(np.log(10)) / 20)
+    assert found.least == pytest.approx(min(naive) + found.confidence)
+    assert found.least_m == 2 + int(np.argmin(naive))
+    assert (np.diff(found.head) >= 0).all() and (np.diff(found.tail) < 0).all()
+    shuffled = np.random.default_rng(seed).permutation(values)
+    assert generalisation_gap(shuffled, gamma, 50, 400, A, 2.0, 0.1, 3.0, 0.5).least == found.least
+
+
+def test_faster_decay_and_more_text_narrow_the_gap():
+    """Remark 4.2, on spectra that are exactly k^−γ; amplitude is G V H √log d."""
+    k = np.arange(1, 201)
+    gaps = [generalisation_gap(k**-g, g, 1000, 10**6).least for g in (0.6, 0.8, 1.0, 2.0)]
+    assert gaps == sorted(gaps, reverse=True)
+    short, long = (generalisation_gap(1 / k, 1.0, 1000, n).least for n in (100, 10_000))
+    assert short == pytest.approx(10 * long)
+    assert amplitude(1.5, 2.0, 3.0, 100) == pytest.approx(9 * np.sqrt(np.log(100)))
+    A = amplitude(1.0, 2.0, 1.0, 200)
+    more = generalisation_gap(1 / k, 1.0, 1000, 100, A)
+    assert more.head[0] == pytest.approx(A * generalisation_gap(1 / k, 1.0, 1000, 100).head[0])
+    for bad in ({"gamma": 0.5}, {"n": 0}, {"delta": 0.0}, {"singular_values": [1.0]}):
+        usual = {"singular_values": 1 / k, "gamma": 1.0, "N": 10, "n": 10}
+        with pytest.raises(CourseError, match="theorem 4.1 needs"):
+            generalisation_gap(**usual | bad)
+
+
+@few
+@given(seeds, st.integers(2, 20), st.floats(0.5, 50))
+def test_the_gradient_of_the_augmented_loss(seed, N, tau):
+    logits, soft = draw(seed, 3, N).requires_grad_(), draw(seed + 1, 3, N)
+    loss = F.kl_div(
+        (logits / tau).log_softmax(-1),
+        (soft / tau).log_softmax(-1),
+        log_target=True,
+        reduction="sum",
+    )
+    (expected,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(augmented_gradient(logits.detach(), soft, tau), expected)
+
+
+@few
+@given(seeds, st.integers(2, 20))
+def test_at_high_temperature_the_logits_are_matched(seed, N):
+    """inan2017, eq. 15, with an error that falls as 1/τ."""
+    logits, soft = draw(seed, N), draw(seed + 1, N) + 3  # a constant is no difference
+    errors = []
+    for tau in (1e2, 1e3, 1e4):
+        exact, limit = (f(logits, soft, tau) for f in (augmented_gradient, matched_gradient))
+        errors.append(float((exact - limit).norm() / limit.norm()))
+    assert errors[1] < 0.15 * errors[0] + 1e-12 and errors[2] < 0.15 * errors[1] + 1e-8
+    assert errors[2] < 1e-2
+    same = matched_gradient(logits + 7, logits, 10.0)
+    assert same.abs().max() < 1e-12
+
+
+@few
+@given(seeds, st.integers(1, 6), st.integers(8, 20))
+def test_zero_loss_ties_the_matrices(seed, d, N):
+    """inan2017, eq. 16 and 17: W h_t = E E_{y_t} for d targets makes W = E A."""
+    E, A = draw(seed, N, d), draw(seed + 1, d, d)
+    assume(torch.linalg.cond(A) < 1e4 and torch.linalg.cond(E) < 1e4)
+    targets = torch.arange(N)
+    H = E[targets] @ torch.linalg.inv(A).T  # A h_t = E_{y_t}
+    W = E @ A
+    torch.testing.assert_close(H @ W.T, E[targets] @ E.T, rtol=1e-6, atol=1e-8)
+    assert augmented_gradient(H @ W.T, E[targets] @ E.T, 5.0).abs().max() < 1e-7
+    for found in (tying_map(E, W), zero_loss_map(E, H, targets)):
+        torch.testing.assert_close(found.A, A, rtol=1e-5, atol=1e-6)
+        assert found.residual < 1e-6
+
+
+def test_matrices_that_are_not_tied():
+    E, W = draw(0, 40, 3), draw(1, 40, 3)
+    found = tying_map(E, W)
+    Q = torch.linalg.qr(E).Q
+    assert found.residual == pytest.approx(float((W - Q @ (Q.T @ W)).norm() / W.norm()))
+    assert 0.9 < found.residual < 1 and tying_map(E, torch.cat([E, E], 1)).residual < 1e-12
+    assert zero_loss_map(E, draw(2, 30, 3), range(30)).residual > 0.5
+    for bad in (draw(0, 39, 3), torch.zeros(40, 3), torch.ones(40)):
+        with pytest.raises(CourseError, match="tying compares"):
+            tying_map(E, bad)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_rank_of_log_p_is_bounded_and_the_bound_reached(bias):
+    for d in (1, 5, 12):
+        logits = draw(0, 60, d) @ draw(1, 50, d).T + bias * draw(2, 50)
+        assert torch.linalg.matrix_rank(logits.log_softmax(1)) == rank_bound(d, bias)
+    assert rank_bound(400) == 402
+
+
+@few
+@given(seeds, st.tuples(st.integers(2, 30), st.integers(1, 12)))
+def test_lost_and_kept_gradient(seed, shape):
+    """Pythagoras, and that what is lost leaves no trace in Wᵀg."""
+    N, d = shape
+    W, g = draw(seed, N, d), draw(seed + 1, 4, N)
+    U = column_space(W)
+    torch.testing.assert_close(U.T @ U, torch.eye(min(N, d), dtype=torch.float64))
+    found = lost_gradient(U, g)
+    kept = g @ U @ U.T
+    torch.testing.assert_close(found.norm, g.norm(dim=1))
+    torch.testing.assert_close(found.kept, kept.norm(dim=1))
+    torch.testing.assert_close(found.lost, 1 - (found.kept / found.norm) ** 2, rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.suppressed, 1 - found.kept / found.norm, rtol=0, atol=1e-9)
+    torch.testing.assert_close((g - kept) @ W, torch.zeros(4, d, dtype=W.dtype), rtol=0, atol=1e-9)
+    for part, share in ((kept, 0.0), (g - kept, 1.0)):
+        if part.norm(dim=1).min() > 1e-6:
+            assert lost_gradient(U, part).lost.numpy() == pytest.approx(share, abs=1e-9)
+            assert lost_gradient(U, part).suppressed.numpy() == pytest.approx(share, abs=1e-6)
+    mixed = lost_gradient(column_space(W @ draw(seed + 2, d, d)), g)  # the space alone counts
+    if torch.linalg.cond(W @ draw(seed + 2, d, d)) < 1e5:
+        torch.testing.assert_close(mixed.lost, found.lost, rtol=0, atol=1e-6)
+
+
+def test_random_directions_keep_d_of_n():
+    found = lost_gradient(column_space(draw(0, 400, 20)), draw(1, 300, 400))
+    assert found.lost.mean() == pytest.approx(1 - 20 / 400, abs=0.005)
+    doubled = column_space(torch.cat([draw(0, 400, 20)] * 2, 1))
+    assert doubled.shape == (400, 20)  # repeated columns span nothing new
+    zero = lost_gradient(doubled, torch.zeros(400))
+    assert tuple(float(x) for x in zero) == (0, 0, 0, 0)
+    with pytest.raises(CourseError, match="each of the 400 words, got shape .3, 20."):
+        lost_gradient(doubled, torch.ones(3, 20))
+    with pytest.raises(CourseError, match="shape .N, d."):
+        column_space(torch.ones(4))
+
+
+def test_the_gradient_of_the_cross_entropy():
+    logits, y = draw(0, 3, 4, 9).requires_grad_(), torch.randint(9, (3, 4))
+    loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="sum")
+    (expected,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(cross_entropy_gradient(logits.log_softmax(-1).detach(), y), expected)
+
+
+def test_impossible_contexts_are_refused():
+    for bad in (torch.ones(3), torch.ones(0, 3), torch.full((2, 2), torch.inf)):
+        with pytest.raises(CourseError, match="contexts are a finite matrix"):
+            uniformly_negative_direction(bad)
+    with pytest.raises(CourseError, match="entry 1 of the layer norm's gain is 0"):
+        layer_norm_condition([1.0, 0.0], [1.0, 1.0])
