@@ -132,6 +132,41 @@ def test_twins_are_at_distance_zero_exactly():
     W[5] = W[2]
     distance, index = geometry.nearest_neighbours(W)
     assert distance[2] == distance[5] == 0 and (index[2], index[5]) == (5, 2)
+    distance, index = geometry.nearest_neighbours(np.ones((4, 2)))
+    assert distance.tolist() == [0] * 4 and index.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+@pytest.mark.parametrize("crowd", [0, geometry.CROWD, 10**9])
+def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, precision):
+    """A drift of 1e6 and two clumps whose inner distances are 1e-5 of their separation."""
+    n = 120
+    W = 1e-5 * cloud(0, (n, 6)) + np.sign(np.arange(n) - n / 2)[:, None] + 1e6
+    naive = np.linalg.norm(W[:, None] - W, axis=2) + np.diag(np.full(n, np.inf))
+    before = torch.get_float32_matmul_precision()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "CROWD", crowd)
+        patch.setattr(geometry, "BLOCK", 24 * 7)  # in which a row's candidates do not fit
+        torch.set_float32_matmul_precision(precision)
+        try:
+            distance, index = geometry.nearest_neighbours(W)
+        finally:
+            torch.set_float32_matmul_precision(before)
+    np.testing.assert_array_equal(index, naive.argmin(1))
+    np.testing.assert_allclose(distance, naive.min(1), rtol=1e-12)
+
+
+@few
+@given(seeds, st.integers(1, 300), st.floats(1e-3, 1e3))
+def test_the_bounds_of_a_sieve_hold_every_distance(seed, d, scale):
+    """What float32 products say of ‖x_i − x_j‖² is within c (‖x_i‖² + ‖x_j‖²)."""
+    x = torch.as_tensor(cloud(seed, (12, d), 1) * scale ** cloud(seed + 1, (12, 1)).clip(-1, 1))
+    sieve = geometry._Sieve(x.float())
+    exact = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+    product = torch.addmm(sieve.floor, sieve.x, sieve.x.T, alpha=-2).double()
+    own = sieve.squares[:, None]
+    assert (product + (1 - sieve.c) * own <= exact).all()
+    assert (exact <= product + (1 + sieve.c) * own + 2 * sieve.c * sieve.squares).all()
 
 
 @few
@@ -188,10 +223,354 @@ def test_tensors_of_low_precision_and_with_gradients_are_taken():
     assert geometry.mean_cosine(W) == pytest.approx(geometry.mean_cosine(same), abs=1e-12)
 
 
+def test_views_and_arrays_that_may_not_be_written_are_taken_and_left_as_they_are():
+    W = cloud(0, (20, 4))
+    W.flags.writeable = False
+    before = W.copy()
+    assert geometry.mean_cosine(W[::-1, ::-1]) == pytest.approx(geometry.mean_cosine(W))
+    V = torch.from_numpy(before.copy())
+    for M in (W, V):
+        geometry.nearest_neighbours(M), geometry.enclosing_cone(M), geometry.common_drift(M)
+        np.testing.assert_array_equal(M, before)
+
+
 def test_extreme_and_zero_rows_have_cosines():
     W = np.array([[1e200, 0], [1e-200, 1e-200], [0, 0]])
     assert geometry.mean_cosine(W) == pytest.approx(2 * np.sqrt(0.5) / 6)
     assert geometry.singular_values(np.zeros((3, 2)), normalised=True).tolist() == [0, 0]
+
+
+@few
+@given(seeds, shapes, st.floats(0.01, 100))
+def test_ranks_of_a_spectrum_are_their_formulas(seed, shape, scale):
+    W = scale * cloud(seed, shape, 0.5)
+    values = geometry.singular_values(W)
+    assert geometry.stable_rank(values) == pytest.approx(
+        np.linalg.norm(W) ** 2 / np.linalg.norm(W, 2) ** 2
+    )
+    gram = W.T @ W
+    assert geometry.participation_rank(values) == pytest.approx(
+        np.trace(gram) ** 2 / np.trace(gram @ gram)
+    )
+    turned = geometry.singular_values(3 * W @ rotation(seed, shape[1]))
+    assert geometry.stable_rank(turned) == pytest.approx(geometry.stable_rank(values))
+
+
+@few
+@given(st.integers(1, 50), st.integers(0, 10))
+def test_equal_singular_values_count_themselves(k, zeros):
+    values = np.r_[np.full(k, 1e200), np.zeros(zeros)]  # their squares overflow
+    for rank in (geometry.stable_rank, geometry.participation_rank):
+        assert rank(values) == pytest.approx(k)
+
+
+@few
+@given(seeds, st.integers(1, 5))
+def test_a_known_rank_under_noise_stays_the_rank_in_effect(seed, k):
+    """Rank k with equal singular values 1 and noise of norm 1e-3: full rank, of which k is seen."""
+    n, d = 60, 12
+    noise = cloud(seed + 2, (n, d))
+    low = np.linalg.qr(cloud(seed, (n, k)))[0] @ np.linalg.qr(cloud(seed + 1, (d, k)))[0].T
+    values = geometry.singular_values(low + 1e-3 * noise / np.linalg.norm(noise, 2))
+    assert (values > 1e-6).sum() == d
+    for rank in (geometry.stable_rank, geometry.participation_rank):
+        assert rank(values) == pytest.approx(k, rel=0.01)
+
+
+@few
+@given(st.integers(2, 12), st.integers(1, 12), st.floats(0.1, 10))
+def test_isoscore_counts_the_dimensions_that_share_the_variance(d, k, scale):
+    """k of d dimensions in equal use score (k − 1) / (d − 1), wherever the cloud lies."""
+    k = min(k, d)
+    axes = scale * np.eye(d)[:k]
+    W = np.concatenate([axes, -axes]) @ rotation(d, d) + cloud(k, (d,), 5)
+    assert geometry.isoscore(W) == pytest.approx((k - 1) / (d - 1), abs=1e-9)
+
+
+@few
+@given(seeds, st.integers(2, 8))
+def test_isoscore_is_the_published_sequence_of_steps(seed, d):
+    W = cloud(seed, (30, d)) @ cloud(seed + 1, (d, d))
+    variances = np.linalg.eigvalsh(np.cov(W.T))
+    scaled = np.sqrt(d) * variances / np.linalg.norm(variances)
+    defect = np.linalg.norm(scaled - 1) / np.sqrt(2 * (d - np.sqrt(d)))
+    steps = ((d - defect**2 * (d - np.sqrt(d))) ** 2 - d) / (d * (d - 1))
+    assert geometry.isoscore(W) == pytest.approx(steps)
+
+
+def test_the_floor_of_the_mean_cosine_has_the_moments_of_random_signs():
+    """It is the spread of a cloud without a side, whether or not the cloud has one."""
+    n = 40
+    W = unit(cloud(0, (n, 5)) * [5, 3, 1, 1, 1] + 2)
+    C = W @ W.T
+    variance = 2 * (np.square(C).sum() - n) / (n * (n - 1)) ** 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "BLOCK", 7 * n)
+        floor = geometry.cosine_floor(W, draws=4000)
+    assert len(floor.cosines) == 4000
+    assert floor.cosines.mean() == pytest.approx(0, abs=4 * np.sqrt(variance / 4000))
+    assert floor.cosines.var() == pytest.approx(variance, rel=0.2)
+    assert floor.p == 1 / 4001  # W leans to one side, no draw does
+    turned = geometry.cosine_floor(W * np.random.default_rng(1).choice([-1, 1], (n, 1)), seed=1)
+    assert turned.p > 0.02
+
+
+def test_shuffled_columns_keep_the_drift_and_are_no_floor():
+    W = cloud(0, (300, 6), 2)
+    shuffled = np.random.default_rng(1).permuted(W, axis=0)
+    assert geometry.mean_cosine(shuffled) == pytest.approx(geometry.mean_cosine(W), abs=0.02)
+    assert geometry.mean_cosine(W) > 0.7 > 0.1 > geometry.cosine_floor(W).cosines.max()
+
+
+@few
+@given(seeds, shapes, st.floats(0, 3))
+def test_contributions_of_dimensions_add_up_to_the_mean_cosine(seed, shape, shift):
+    W = cloud(seed, shape, shift)
+    U, n = unit(W), len(W)
+    pairs = ~np.eye(n, dtype=bool)
+    naive = [np.outer(column, column)[pairs].mean() for column in U.T]
+    np.testing.assert_allclose(geometry.cosine_by_dimension(W), naive, atol=1e-12)
+    assert sum(naive) == pytest.approx(geometry.mean_cosine(W), abs=1e-12)
+
+
+def test_a_rogue_dimension_makes_the_mean_cosine():
+    W = cloud(0, (500, 50))
+    W[:, 7] += 30
+    parts = geometry.cosine_by_dimension(W)
+    assert parts.argmax() == 7 and parts[7] / parts.sum() > 0.99
+
+
+@few
+@given(seeds, shapes, st.floats(0.1, 5))
+def test_drift_is_the_energy_that_centring_removes(seed, shape, shift):
+    W = cloud(seed, shape, shift)
+    drift = geometry.common_drift(W)
+    centred = W - W.mean(0)
+    assert 1 - drift.share == pytest.approx(np.square(centred).sum() / np.square(W).sum())
+    assert drift.cosine == pytest.approx(geometry.mean_cosine(W), abs=1e-12)
+    assert drift.centred == pytest.approx(geometry.mean_cosine(centred), abs=1e-12)
+    basis = np.linalg.qr(np.c_[W.mean(0), cloud(seed, (shape[1], shape[1] - 1))])[0]
+    assert drift.along == pytest.approx(geometry.cosine_by_dimension(W @ basis)[0], abs=1e-9)
+    turned = geometry.common_drift(2 * W @ rotation(seed, shape[1]))
+    np.testing.assert_allclose(turned, drift, atol=1e-9)
+
+
+def test_drift_of_copies_is_everything_and_of_opposites_nothing():
+    same = geometry.common_drift(np.ones((5, 3)))
+    assert (same.share, same.cosine_share) == (pytest.approx(1), pytest.approx(1))
+    opposite = geometry.common_drift([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
+    assert opposite.share == opposite.along == 0
+    assert geometry.common_drift(np.zeros((3, 2))) == (0, 0, 0, 0)
+    assert geometry.common_drift(np.eye(3)).cosine_share == 0
+
+
+def test_norms_by_frequency_average_each_bin():
+    """Zipf's words with norm log(1 + count): the bins' means rise, and the ranks agree wholly."""
+    counts = np.r_[0, 0, np.random.default_rng(0).zipf(1.5, 500)]
+    W = np.outer(np.log1p(counts), [0.6, 0.8])
+    result = geometry.norms_by_frequency(W, counts, bins=6)
+    assert result.words.sum() == 502 and (result.words > 0).all() and len(result.words) <= 6
+    assert result.spearman == pytest.approx(1)
+    edges = np.linspace(0, np.log1p(counts.max()), 7)
+    first = np.log1p(counts) < edges[1]
+    assert result.words[0] == first.sum()
+    assert result.count[0] == pytest.approx(counts[first].mean())
+    assert result.norm[0] == pytest.approx(np.log1p(counts[first]).mean())
+    assert (np.diff(result.norm) > 0).all() and (np.diff(result.count) > 0).all()
+    assert np.isnan(geometry.norms_by_frequency(np.ones((3, 2)), [1, 2, 3]).spearman)
+    assert geometry.norms_by_frequency(W[::-1], counts).spearman < 0.5
+
+
+def test_sampled_isotropy_averages_draws_without_replacement():
+    W = cloud(0, (60, 4), 0.3)
+    draws = np.random.default_rng(5)
+    each = [geometry.isotropy(W[draws.choice(60, 20, replace=False)]) for _ in range(3)]
+    sampled = geometry.sampled_isotropy(W, rows=20, draws=3, seed=5)
+    np.testing.assert_allclose(sampled.mean, np.mean(each, 0))
+    np.testing.assert_allclose(sampled.std, np.std(each, 0, ddof=1))
+    assert geometry.sampled_isotropy(W) == (geometry.isotropy(W), (0, 0))
+    one = geometry.sampled_isotropy(W, both_signs=False).mean
+    assert one == geometry.isotropy(W, both_signs=False)
+
+
+def test_isotropy_does_not_depend_on_blocks():
+    W = cloud(0, (50, 7), 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "BLOCK", 100)
+        small = geometry.isotropy(W)
+    assert small == pytest.approx(geometry.isotropy(W))
+
+
+@few
+@given(seeds)
+def test_a_density_is_the_mean_of_bells_and_has_area_one(seed):
+    values = cloud(seed, (40,)) * 3 + 7
+    x, y = geometry.density(values, points=300)
+    width = values.std(ddof=1) * 40 ** (-1 / 5)  # Scott's rule
+    bells = np.exp(-(((x[:, None] - values) / width) ** 2) / 2).mean(1) / width / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(y, bells, atol=1e-9)
+    assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
+
+
+@few
+@given(seeds, shapes)
+def test_margins_lie_between_their_bounds(seed, shape):
+    """Against the margin by its definition, over many contexts and the word's own best one."""
+    W, n = cloud(seed, shape), shape[0]
+    contexts = np.r_[cloud(seed + 1, (200, shape[1])), W, W - W.mean(0)]
+    logits = unit(contexts) @ W.T
+    for given_, chosen in ((None, W - W.mean(0)), (W, W)):
+        bounds = geometry.margin_bounds(W, given_)
+        assert (bounds.lower <= bounds.upper).all()
+        np.testing.assert_allclose(bounds.upper, geometry.nearest_neighbours(W)[0])
+        own = unit(chosen) @ W.T
+        for i in range(n):
+            others = np.arange(n) != i
+            assert (logits[:, i] - logits[:, others].max(1)).max() <= bounds.upper[i] + 1e-9
+            attained = max(0, own[i, i] - own[i, others].max())
+            assert bounds.lower[i] == pytest.approx(attained, abs=1e-9)
+    least, most = bounds.recognisable(0.1)
+    assert (least, most) == ((bounds.lower > 0.1).mean(), (bounds.upper > 0.1).mean())
+
+
+def test_the_margin_of_two_words_is_their_distance():
+    bounds = geometry.margin_bounds([[3.0, 4.0], [0.0, 0.0]])
+    assert bounds.lower == pytest.approx([5, 5]) and bounds.upper == pytest.approx([5, 5])
+    assert bounds.recognisable(5.1) == (0, 0) and bounds.recognisable(4.9) == (1, 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seeds, shapes, st.integers(0, 2), st.integers(0, 2), st.floats(1e-3, 1e3))
+def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digits, kind, scale):
+    """a_iᵀp ≥ ‖p‖² for all rows proves it; also for lattices, mirrored rows and copies."""
+    A = cloud(seed, shape).round(digits)
+    A[:, 0] += kind
+    A = scale * np.concatenate([A, *([], [-A + 2 * A[0]], [A[: shape[0] // 2]])[kind]])
+    weights = geometry.nearest_in_hull(A)
+    assert (weights >= 0).all() and weights.sum() == pytest.approx(1)
+    point = weights @ A
+    assert (A @ point >= point @ point - 1e-9 * scale**2 * 100).all()
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wrong):
+    A = cloud(0, (30, 5), 0.8)
+    expected = geometry.nearest_in_hull(A)
+
+    def nnls(system, target):
+        if not wrong:
+            raise RuntimeError("too many iterations")
+        return np.full(system.shape[1], wrong), 0.0
+
+    monkeypatch.setattr(geometry, "nnls", nnls)
+    np.testing.assert_allclose(geometry.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
+
+
+@few
+@given(seeds, st.floats(0.01, 1.55), st.integers(3, 8), st.integers(0, 60))
+def test_a_cone_of_known_aperture_is_found(seed, aperture, d, inside):
+    """Rows ±e_k tilted to one angle from an axis hold it; more rows nearer the axis change nothing,
+    nor do lengths and a rotation."""
+    rim = np.concatenate([np.eye(d)[1:], -np.eye(d)[1:]])
+    rim = np.cos(aperture) * np.eye(d)[0] + np.sin(aperture) * rim
+    random = np.random.default_rng(seed)
+    across = np.c_[np.zeros(inside), unit(random.normal(size=(inside, d - 1)))]
+    angle = random.uniform(0, aperture, size=(inside, 1))
+    W = np.r_[rim, np.cos(angle) * np.eye(d)[0] + np.sin(angle) * across]
+    turn = rotation(seed, d)
+    W = random.uniform(0.1, 9, size=(len(W), 1)) * W @ turn
+    cone = geometry.enclosing_cone(np.r_[W, np.zeros((1, d))])
+    assert cone.angle == pytest.approx(aperture, abs=1e-6)
+    assert cone.bound == pytest.approx(aperture, abs=1e-6) and cone.bound <= cone.angle + 1e-12
+    np.testing.assert_allclose(cone.axis, turn[0], atol=1e-5)
+
+
+@few
+@given(seeds, shapes, st.floats(0, 4))
+def test_both_sides_of_the_cone_hold_by_themselves(seed, shape, shift):
+    W = cloud(seed, shape, shift)
+    cone = geometry.enclosing_cone(W)
+    assert np.linalg.norm(cone.axis) == pytest.approx(1)
+    assert np.arccos((unit(W) @ cone.axis).min().clip(-1)) == pytest.approx(cone.angle, abs=1e-6)
+    assert cone.weights.sum() == pytest.approx(1) and (cone.weights >= 0).all()
+    mean = np.linalg.norm(cone.weights @ unit(W))
+    assert cone.bound == pytest.approx(np.arccos(min(mean, 1)), abs=1e-6)
+    if cone.bound < np.pi / 2 - 1e-6:
+        assert cone.angle == pytest.approx(cone.bound, abs=1e-5)
+    else:
+        assert cone.angle >= np.pi / 2 - 1e-6
+
+
+def test_no_half_space_holds_plus_and_minus_the_axes():
+    cone = geometry.enclosing_cone(np.r_[np.eye(3), -np.eye(3)])
+    assert cone.bound == pytest.approx(np.pi / 2) and cone.angle == pytest.approx(np.pi)
+
+
+@few
+@given(seeds, shapes)
+def test_cone_angles_are_those_to_the_axis(seed, shape):
+    W, axis = cloud(seed, shape, 1), cloud(seed + 1, shape[1:])
+    expected = np.arccos((unit(W) @ axis / np.linalg.norm(axis)).clip(-1, 1))
+    np.testing.assert_allclose(geometry.cone_angles(W, axis), expected, atol=1e-7)
+    mean = unit(W).mean(0)
+    np.testing.assert_allclose(geometry.cone_angles(W), geometry.cone_angles(W, mean), atol=1e-12)
+    assert geometry.cone_angles(W).max() >= geometry.enclosing_cone(W).bound - 1e-9
+
+
+@few
+@given(st.lists(st.floats(0, np.pi / 2), min_size=1, max_size=4), seeds)
+def test_principal_angles_are_found_however_small(angles, seed):
+    """Planes (e_k, f_k) turned by known angles, in any bases of the two spaces."""
+    k, turn = len(angles), rotation(seed, 2 * len(angles) + 1)
+    e, f = turn[:, :k], turn[:, k : 2 * k]
+    A = e @ (rotation(seed + 1, k) * 3)
+    B = (e * np.cos(angles) + f * np.sin(angles)) @ (rotation(seed + 2, k) * 5)
+    expected = np.sort(angles)[::-1]
+    np.testing.assert_allclose(geometry.principal_angles(A, B), expected, atol=1e-7)
+    assert geometry.subspace_distance(A, B) == pytest.approx(
+        np.sqrt(np.square(np.sin(angles)).mean()), abs=1e-9
+    )
+
+
+def test_leading_subspaces_ignore_what_follows_and_lie_within_their_matrix():
+    left, right = rotation(0, 9), rotation(1, 4)
+    A = left[:, :4] * [9, 8, 0.2, 0.1] @ right
+    B = left[:, [1, 0, 5, 6]] * [7, 6, 0.2, 0.1] @ right.T
+    assert geometry.subspace_distance(A, B, k=2) == pytest.approx(0, abs=1e-9)
+    assert geometry.subspace_distance(A, B) == pytest.approx(np.sqrt(2 / 4))
+    assert geometry.principal_angles(A, B)[:2] == pytest.approx([np.pi / 2] * 2)
+    inside = A @ cloud(0, (4, 2))
+    assert geometry.subspace_distance(inside, A) == pytest.approx(0, abs=1e-9)
+    assert geometry.subspace_distance(A, inside) == pytest.approx(np.sqrt(2 / 4))
+
+
+BAD_ARGUMENTS = [
+    (lambda: geometry.stable_rank(np.eye(2)), r"singular values: .* got shape \(2, 2\)"),
+    (lambda: geometry.participation_rank([1.0, -1.0]), "0 or more, and one above 0"),
+    (lambda: geometry.stable_rank(np.zeros(3)), "0 or more, and one above 0"),
+    (lambda: geometry.as_numbers(["one"], "counts"), "counts: numbers are needed"),
+    (lambda: geometry.as_numbers([], "bias"), "bias: a list of finite numbers"),
+    (lambda: geometry.isoscore(np.ones((3, 1))), "at least two columns"),
+    (lambda: geometry.norms_by_frequency(np.eye(3), [1, 2]), "3 counts, 0 or more"),
+    (lambda: geometry.norms_by_frequency(np.eye(2), [1, -2]), "0 or more"),
+    (lambda: geometry.sampled_isotropy(np.eye(3), draws=1), "2 draws or more, got 40000 and 1"),
+    (lambda: geometry.density(np.ones(5)), "not all the same"),
+    (lambda: geometry.density([1.0, np.nan]), "finite numbers"),
+    (lambda: geometry.margin_bounds(np.eye(3), np.eye(2)), "one context a row"),
+    (lambda: geometry.enclosing_cone(np.zeros((3, 2))), "every row is zero"),
+    (lambda: geometry.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
+    (lambda: geometry.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
+    (lambda: geometry.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),
+    (lambda: geometry.as_matrix([1.0]), "one vector a row"),
+    (lambda: geometry.as_matrix([[1.0], [1.0, 2.0]]), "a matrix of numbers is needed"),
+    (lambda: geometry.as_matrix([["one", "two"]]), "a matrix of numbers is needed"),
+]
+
+
+@pytest.mark.parametrize("call, message", BAD_ARGUMENTS)
+def test_what_cannot_be_measured_is_named(call, message):
+    with pytest.raises(CourseError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +586,10 @@ def test_what_is_no_finite_matrix_is_named(bad, message):
         geometry.mean_cosine(bad)
 
 
-PAIRWISE = ("mean_cosine", "nearest_neighbours", "positive_share", "pair_cosines")
+PAIRWISE = (
+    *("mean_cosine", "nearest_neighbours", "positive_share", "pair_cosines", "cosine_floor"),
+    *("cosine_by_dimension", "common_drift", "margin_bounds"),
+)
 
 
 @pytest.mark.parametrize("function", [getattr(geometry, name) for name in PAIRWISE])

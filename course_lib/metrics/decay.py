@@ -1,0 +1,122 @@
+"""How fast a spectrum falls: the two laws of wang2020, section 4.1, fitted to singular values.
+
+Fits are least squares in log σ. There a relative error counts the same at every k, so that the tail
+has its say (in σ itself the few largest would decide alone), and both laws are linear in their
+logarithms but for the exponential's γ: the best is found exactly, without starting values.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from course_lib.errors import CourseError
+from course_lib.metrics.geometry import as_numbers
+
+GAMMAS = np.geomspace(0.02, 20, 121)  # where the exponential's γ is sought; refined between two
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """σ_k = c1 exp(−c2 k^γ), k = 1, 2, … (wang2020, 𝒫_e)."""
+
+    c1: float
+    c2: float
+    gamma: float
+
+    def __call__(self, k) -> np.ndarray:
+        return self.c1 * np.exp(-self.c2 * np.asarray(k, dtype=float) ** self.gamma)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """σ_k = c1 k^(−γ), k = 1, 2, … (wang2020, 𝒫_p)."""
+
+    c1: float
+    gamma: float
+
+    def __call__(self, k) -> np.ndarray:
+        return self.c1 * np.asarray(k, dtype=float) ** -self.gamma
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A law with how well it describes `used` singular values."""
+
+    law: Exponential | Polynomial
+    error: float  # root mean square of log σ − log law: 0.1 is a typical error of 10 %
+    r2: float  # share of the variance of log σ that the law explains
+    aic: float  # n log(error²) + 2 × parameters: the lower of two fits of one spectrum is better
+    used: int
+
+
+def fit_exponential(values) -> Fit:
+    """`Exponential` by least squares in log σ: for each γ a line in k^γ, and the best γ of them.
+
+    values (n,) are singular values in decreasing order, at least 4; those below n 2⁻⁵² σ_1 are
+    rounding and left out. c2 ≥ 0 follows from the order. γ lies in [0.02, 20]: towards 0 the law
+    becomes the polynomial one. CourseError for what is no such spectrum.
+    """
+    k, logs = _logarithms(values)
+
+    def line(gamma):
+        return _line(k**gamma / k[-1] ** gamma, logs)
+
+    def loss(log_gamma):
+        return line(np.exp(log_gamma))[2]
+
+    best = int(np.argmin([line(gamma)[2] for gamma in GAMMAS]))
+    around = np.log(GAMMAS[[max(best - 1, 0), min(best + 1, len(GAMMAS) - 1)]])
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12})
+    gamma = float(min(np.exp(found.x), GAMMAS[best], key=lambda value: line(value)[2]))
+    offset, slope, _ = line(gamma)
+    law = Exponential(float(np.exp(offset)), float(-slope / k[-1] ** gamma), gamma)
+    return _fit(law, 3, offset + slope * (k / k[-1]) ** gamma, logs)
+
+
+def fit_polynomial(values) -> Fit:
+    """`Polynomial` by least squares in log σ: a line in log k. Arguments as `fit_exponential`."""
+    k, logs = _logarithms(values)
+    offset, slope, _ = _line(np.log(k), logs)
+    law = Polynomial(float(np.exp(offset)), float(-slope))
+    return _fit(law, 2, offset + slope * np.log(k), logs)
+
+
+def better(values) -> Fit:
+    """The exponential or the polynomial fit, whichever has the lower AIC.
+
+    The criterion charges the exponential for its third parameter, without which it could not lose:
+    the polynomial law is its limit. Singular values are no independent draws, so that this is a
+    rule of description, not a test.
+    """
+    return min(fit_polynomial(values), fit_exponential(values), key=lambda fit: fit.aic)
+
+
+def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
+    """k = 1, 2, … and log σ_k, without what rounding left of zeros."""
+    values = as_numbers(values, "singular values")
+    if (np.diff(values) > 0).any() or values[-1] < 0:
+        raise CourseError("singular values, 0 or more, are needed in decreasing order")
+    values = values[values > len(values) * np.finfo(float).eps * values[0]]
+    if len(values) < 4:
+        raise CourseError(
+            f"three parameters need four singular values above 0 or more, got {len(values)}"
+        )
+    return np.arange(1.0, len(values) + 1), np.log(values)
+
+
+def _line(x, y) -> tuple[float, float, float]:
+    """offset, slope and mean squared error of the least-squares line y ≈ offset + slope x."""
+    across = x - x.mean()
+    slope = across @ (y - y.mean()) / (across @ across)
+    offset = y.mean() - slope * x.mean()
+    return offset, slope, float(np.mean((y - offset - slope * x) ** 2))
+
+
+def _fit(law, parameters: int, predicted, logs) -> Fit:
+    square, variance = float(np.mean((logs - predicted) ** 2)), float(np.var(logs))
+    # What rounding leaves of a perfect fit is no evidence for one law against the other.
+    floor = (8 * np.finfo(float).eps * max(1.0, np.abs(logs).max())) ** 2
+    aic = len(logs) * np.log(max(square, floor)) + 2 * parameters
+    r2 = 1 - square / variance if variance > floor else float(square <= floor)
+    return Fit(law, square**0.5, r2, float(aic), len(logs))

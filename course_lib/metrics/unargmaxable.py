@@ -1,0 +1,340 @@
+"""Words that no context can make the most likely one.
+
+Word i is argmaxable if some context h puts it ahead of all others: w_iᵀh + b_i > w_jᵀh + b_j for
+every j ≠ i. A word whose row is inside the convex hull of the others' is not, whatever the model
+learns (Demeter et al. 2020; Grivas et al. 2022). With rows (w, b) and contexts (g, s), h = g/s,
+s > 0, the question is whether linear inequalities A x > 0 have a solution, and either answer has a
+certificate that is checked by itself:
+
+- a context, for which `lead` is above 0;
+- convex weights λ over the other words with Σ λ_j w_j = w_i and Σ λ_j b_j ≥ b_i: the combination
+  never scores less than word i, so some word in it does not either. `ceiling` gives what rounding
+  leaves of this.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+from torch import Tensor
+from tqdm import tqdm
+
+from course_lib.errors import CourseError
+from course_lib.metrics.geometry import as_matrix, as_numbers, nearest_in_hull
+
+BLOCK = 1 << 24  # logits held at once: 128 MiB
+PATIENCE = 20  # steps of all words together without a word solved
+ROWS = 64  # inequalities added to a linear programme at a time
+TOLERANCE = 1e-9  # of the largest logit's scale: a lead below it is none
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """For each of `words` (n,) a witness, a certificate against it, or neither."""
+
+    words: np.ndarray
+    contexts: np.ndarray  # (n, d): a context that puts the word first, else nan
+    leads: np.ndarray  # (n,): by how much, rounding deducted, else nan
+    weights: dict[int, tuple[np.ndarray, np.ndarray]]  # unargmaxable word: others, convex weights
+
+    @property
+    def argmaxable(self) -> np.ndarray:
+        """Words with a context that puts them first."""
+        return self.words[~np.isnan(self.leads)]
+
+    @property
+    def unargmaxable(self) -> np.ndarray:
+        """Words that no context puts first."""
+        return np.array([i for i in self.words if int(i) in self.weights], dtype=int)
+
+    @property
+    def undecided(self) -> np.ndarray:
+        """Words for which time ran out, or that are too close to call in float64."""
+        return np.setdiff1d(self.words, np.concatenate([self.argmaxable, self.unargmaxable]))
+
+
+class Ceiling(NamedTuple):
+    """No context h puts the word ahead by more than offset + slope ‖h‖∞."""
+
+    slope: float
+    offset: float
+
+
+def lead(W, i: int, h, bias=None) -> float:
+    """w_iᵀh + b_i − max_{j≠i} (w_jᵀh + b_j), less what rounding can have added: above 0 it proves
+    that context h (d,) makes word i the argmax. W (N, d), bias (N,)."""
+    W, b = _arrays(W, bias)
+    h = as_numbers(h, "context")
+    logits = W @ h + b
+    size = np.linalg.norm(W, axis=1).max() * np.linalg.norm(h) + np.abs(b).max()
+    rounding = 2 * (W.shape[1] + 4) * np.finfo(float).eps * size
+    return float(logits[i] - np.delete(logits, i).max() - rounding)
+
+
+def ceiling(W, i: int, weights, bias=None) -> Ceiling:
+    """What convex weights over the other words prove about word i: for every context h
+    lead ≤ (w_i − Σ λ_j w_j)ᵀh + b_i − Σ λ_j b_j ≤ slope ‖h‖∞ + offset, slope = ‖w_i − Σ λ_j w_j‖₁.
+
+    weights: pair (others, λ) as in `Verdicts.weights`. CourseError if they are not convex weights
+    over other words.
+    """
+    W, b = _arrays(W, bias)
+    others, share = (np.asarray(part) for part in weights)
+    if i in others or (share < 0).any() or not np.isclose(share.sum(), 1, atol=1e-9):
+        raise CourseError(f"the certificate of word {i} needs convex weights over other words")
+    share = share / share.sum()
+    return Ceiling(float(np.abs(W[i] - share @ W[others]).sum()), float(b[i] - share @ b[others]))
+
+
+def argmaxable_words(
+    W,
+    bias=None,
+    words: Sequence[int] | None = None,
+    bound: float | None = None,
+    time_limit: float = np.inf,
+    steps: int = 200,
+    progress: bool = False,
+) -> Verdicts:
+    """Decide for `words` (all by default) whether some context makes them the argmax.
+
+    W (N, d); bias (N,) or none; with `bound` r only contexts with ‖h‖∞ ≤ r count (Grivas et al.),
+    which matters where there is a bias. Three stages, each for what the one before leaves:
+
+    1. Words whose row another word has too, with a bias no less.
+    2. All words together, on W's device: x = C⁻¹ (w_i − mean), C the rows' covariance, is one
+       product and puts most words first; then up to `steps` steps of Gilbert's algorithm to the
+       point nearest 0 of the hull of the w_i − w_j, each towards the word j that is ahead, until
+       20 solve no word. 2 N² d operations for the first step, 2 N d for each further of a word.
+    3. A programme for each word, over the few inequalities that came nearest to being violated;
+       those that its solution violates join, until there are none or the weights prove that
+       there is no solution. Solved as non-negative least squares, then, if that leaves it open, as
+       a linear programme by HiGHS.
+
+    A word counts as unargmaxable if its `ceiling` is below 1e-9 of the logits' scale. What
+    `time_limit`, in seconds, leaves is undecided.
+
+    CourseError if W or bias is not finite or does not fit, or a word is not in 0 … N−1.
+    """
+    problem = _Problem(W, bias, bound)
+    words = np.arange(problem.n) if words is None else np.unique(np.asarray(words, dtype=int))
+    if len(words) and not 0 <= words[0] <= words[-1] < problem.n:
+        raise CourseError(f"words are numbers from 0 to {problem.n - 1}")
+    deadline = time.monotonic() + time_limit
+    contexts = np.full((problem.n, problem.d), np.nan)
+    leads, weights = np.full(problem.n, np.nan), problem.twins(words)
+    with tqdm(total=len(words), disable=not progress, unit="word") as bar:
+        bar.update(len(weights))
+        rest, starts = np.setdiff1d(words, list(weights)), {}
+        for begin in range(0, len(rest), problem.block):
+            if time.monotonic() < deadline:
+                ids = rest[begin : begin + problem.block]
+                solved, found, ahead, last = problem.approach(ids, steps, deadline)
+                contexts[solved], leads[solved] = found, ahead
+                starts |= last
+                bar.update(len(solved))
+        for i, start in sorted(starts.items()):
+            if time.monotonic() < deadline:
+                verdict = problem.programme(i, start, deadline)
+                if isinstance(verdict, tuple):
+                    weights[i] = verdict
+                elif verdict is not None:
+                    contexts[i], leads[i] = verdict, problem.leads(verdict[None], [i])[0]
+                bar.update(verdict is not None)
+    return Verdicts(words, contexts[words], leads[words], weights)
+
+
+class _Problem:
+    """Rows, bias and bound; contexts x (D,) are h, or with a bias (g, s) with h = g/s."""
+
+    def __init__(self, W, bias, bound):
+        self.W = as_matrix(W)
+        self.n, self.d = self.W.shape
+        if self.n < 2:
+            raise CourseError("a word is ahead of others: at least two rows are needed")
+        self.b = None if bias is None else torch.tensor(_bias(bias, self.n)).to(self.W)
+        if bound is not None and not 0 < bound < np.inf:
+            raise CourseError(f"the bound of the contexts is a number above 0, got {bound}")
+        self.bound = None if self.b is None else bound  # without a bias contexts scale freely
+        self.unit = bound or 1.0
+        self.block = max(1, BLOCK // self.n)
+        self.norms = self.W.norm(dim=1)
+        self.X = self.W if self.b is None else torch.cat([self.W, self.b[:, None]], 1)
+        self.mean = self.X.mean(0)
+        centred = self.X - self.mean
+        self.scale = float(centred[:, : self.d].abs().max()) or 1.0
+        self.scale_b = 0.0 if self.b is None else float(centred[:, -1].abs().max())
+        squares, axes = torch.linalg.eigh(centred.T @ centred / self.n)
+        squares = squares.clamp_min(1e-10 * float(squares[-1]) or 1.0)
+        self.whiten = axes / squares.sqrt()  # (D, D): rows X @ whiten are round
+        # Inequalities besides the words': s > 0, or −r s < g_k < r s.
+        D = self.X.shape[1]
+        self.extras = self.W.new_zeros(0, D)
+        if self.bound is not None:
+            box = torch.eye(self.d, D, dtype=torch.float64, device=self.W.device)
+            self.extras = torch.cat([box, -box])
+            self.extras[:, -1] = self.bound
+        elif self.b is not None:
+            self.extras = self.W.new_zeros(1, D)
+            self.extras[0, -1] = 1.0
+
+    def logits(self, h: Tensor) -> Tensor:
+        return h @ self.W.T if self.b is None else torch.addmm(self.b, h, self.W.T)
+
+    def context(self, x: Tensor) -> Tensor:
+        """(n, D) → contexts h (n, d), as long as they may be where s is not above 0."""
+        if self.b is None:
+            return x * (self.unit / x.abs().amax(1, keepdim=True).clamp_min(1e-300))
+        g, s = x[:, : self.d], x[:, self.d :]
+        reach = self.bound or 1e6 * max(self.scale_b, 1e-9) / self.scale
+        h = g / torch.maximum(s, g.abs().amax(1, keepdim=True) / reach).clamp_min(1e-300)
+        return h if self.bound is None else h.clamp(-self.bound, self.bound)
+
+    def rivals(self, h: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Lead of words ids at contexts h (n, d), less rounding, and who is next: (n,), (n,)."""
+        logits, at = self.logits(h), torch.arange(len(ids), device=ids.device)
+        own = logits[at, ids]
+        logits[at, ids] = -torch.inf
+        best, rival = logits.max(1)
+        size = self.norms.max() * h.norm(dim=1) + (0 if self.b is None else self.b.abs().max())
+        return own - best - 2 * (self.d + 4) * torch.finfo(h.dtype).eps * size, rival
+
+    def leads(self, h, ids) -> np.ndarray:
+        h = torch.as_tensor(h, device=self.W.device)
+        return self.rivals(h, torch.as_tensor(ids, device=h.device))[0].cpu().numpy()
+
+    def twins(self, words: np.ndarray) -> dict:
+        """Words whose row another word has too, with a bias no less; that word is the proof."""
+        _, group, count = torch.unique(self.W, dim=0, return_inverse=True, return_counts=True)
+        group, count = group.cpu().numpy(), count.cpu().numpy()
+        b = np.zeros(self.n) if self.b is None else self.b.cpu().numpy()
+        order = np.lexsort((-b, group))  # by group, the largest bias first
+        first = np.searchsorted(group[order], np.arange(len(count)))
+        weights = {}
+        for i in words[count[group[words]] > 1]:
+            best, second = order[first[group[i]] : first[group[i]] + 2]
+            other = second if i == best else best
+            if b[other] >= b[i]:
+                weights[int(i)] = np.array([other]), np.ones(1)
+        return weights
+
+    def approach(self, ids: np.ndarray, steps: int, deadline: float):
+        """Words solved, their contexts and leads, and where the others stopped {word: x}."""
+        ids = torch.as_tensor(ids, device=self.W.device)
+        y = (self.X[ids] - self.mean) @ self.whiten
+        solved, found, ahead, idle = [], [], [], 0
+        for _ in range(steps):
+            h = self.context(y @ self.whiten.T)
+            leads, rival = self.rivals(h, ids)
+            won = leads > 0
+            for parts, part in ((solved, ids), (found, h), (ahead, leads)):
+                parts.append(part[won].cpu().numpy())
+            ids, y, rival = ids[~won], y[~won], rival[~won]
+            idle = 0 if won.any() else idle + 1
+            if not len(ids) or idle == PATIENCE or time.monotonic() > deadline:
+                break
+            corner = (self.X[ids] - self.X[rival]) @ self.whiten
+            if self.b is not None:  # s > 0 is an inequality as the others
+                last = self.whiten[-1]
+                corner = torch.where(y @ last[:, None] > 0, corner, last / last.norm())
+            way = corner - y
+            share = -(y * way).sum(1) / way.square().sum(1).clamp_min(1e-300)
+            y += share.clamp(0, 1)[:, None] * way
+        rest = {int(i): x for i, x in zip(ids, y @ self.whiten.T, strict=True)}
+        return *(np.concatenate(part) for part in (solved, found, ahead)), rest
+
+    def programme(self, i: int, x: Tensor, deadline: float):
+        """A context (d,), a certificate (others, weights), or None."""
+        for solve in SOLVERS:
+            chosen = torch.zeros(self.n + len(self.extras), dtype=torch.bool, device=x.device)
+            violated = self._add(chosen, i, x, self.X.shape[1])
+            while violated and (left := deadline - time.monotonic()) > 0:
+                rows = chosen.nonzero()[:, 0]
+                A = self._inequalities(i, rows) @ self.whiten
+                size = A.norm(dim=1, keepdim=True)
+                solution = solve((A / size).cpu().numpy(), left)
+                if solution is None:
+                    break
+                y, weights = solution[0], solution[1] / size[:, 0].cpu().numpy()
+                if (weights := self._certificate(i, rows.cpu().numpy(), weights)) is not None:
+                    return weights
+                x = self.whiten @ torch.as_tensor(y, device=x.device)
+                h = self.context(x[None])
+                if self.leads(h, [i])[0] > 0:
+                    return h[0].cpu().numpy()
+                violated = self._add(chosen, i, x, ROWS)
+        return None
+
+    def _inequalities(self, i: int, rows: Tensor) -> Tensor:
+        words = rows[rows < self.n]
+        return torch.cat([self.X[i] - self.X[words], self.extras[rows[len(words) :] - self.n]])
+
+    def _add(self, chosen: Tensor, i: int, x: Tensor, count: int) -> bool:
+        """Choose the `count` inequalities that x comes nearest to violating; False if all are."""
+        slack = torch.cat([(self.X[i] @ x) - self.X @ x, self.extras @ x])
+        slack[chosen] = torch.inf
+        slack[i] = torch.inf
+        worst = slack.topk(min(count, len(slack)), largest=False)
+        fresh = worst.indices[worst.values < torch.inf]
+        chosen[fresh] = True
+        return len(fresh) > 0
+
+    def _certificate(self, i: int, rows: np.ndarray, shares: np.ndarray):
+        """The weights, if they prove that the word is never ahead."""
+        words = (rows < self.n) & (shares > 0)
+        if not words.any():
+            return None
+        weights = rows[words], shares[words] / shares[words].sum()
+        slope, offset = ceiling(self.W, i, weights, self.b)
+        if self.bound is not None:
+            slope, offset = 0.0, offset + slope * self.bound
+        small = slope <= TOLERANCE * self.scale
+        reach = 0.0 if self.b is None else self.scale * (self.bound or 0.0) + self.scale_b
+        return weights if small and offset <= TOLERANCE * reach else None
+
+
+def _nearest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+    """The point y of the hull of A's rows that is nearest 0, and its convex weights: A y ≥ ‖y‖²."""
+    weights = nearest_in_hull(A)
+    return weights @ A, weights
+
+
+def _deepest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.ndarray] | None:
+    """y with ‖y‖∞ ≤ 1 that maximises t: A y ≥ t, and the dual, convex weights of A's rows, by
+    HiGHS; where t is 0 to its precision, `_nearest` of the rows that the weights single out.
+    None if the solver gives up or the seconds are over."""
+    programme = linprog(
+        np.append(np.zeros(A.shape[1]), -1.0),
+        A_ub=np.hstack([-A, np.ones((len(A), 1))]),
+        b_ub=np.zeros(len(A)),
+        bounds=[(-1, 1)] * A.shape[1] + [(0, None)],
+        method="highs",
+        options={"time_limit": seconds} if np.isfinite(seconds) else {},
+    )
+    if not programme.success:
+        return None
+    y, weights = programme.x[:-1], -programme.ineqlin.marginals
+    support = weights > 0
+    if programme.x[-1] < 1e-6 and support.any():
+        y, weights[support] = _nearest(A[support])
+    return y, weights
+
+
+# Least squares are ten to twenty times faster than the simplex method at 400 dimensions, and exact
+# to rounding; HiGHS has the last word where they leave a word undecided.
+SOLVERS = (_nearest, _deepest)
+
+
+def _bias(bias, n: int) -> np.ndarray:
+    bias = as_numbers(bias, "bias")
+    if len(bias) != n:
+        raise CourseError(f"a bias of {n} numbers is needed, one a row, got {len(bias)}")
+    return bias
+
+
+def _arrays(W, bias) -> tuple[np.ndarray, np.ndarray]:
+    W = as_matrix(W).cpu().numpy()
+    return W, np.zeros(len(W)) if bias is None else _bias(bias, len(W))
