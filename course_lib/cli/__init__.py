@@ -9,7 +9,7 @@ from course_lib.errors import CourseError
 
 def application() -> typer.Typer:
     """The application with every group of commands mounted."""
-    from course_lib.cli import batch, benchmark, course, data, model, train
+    from course_lib.cli import batch, benchmark, course, data, examine, model, train
 
     app = typer.Typer(
         name="course_lib",
@@ -21,7 +21,7 @@ def application() -> typer.Typer:
     app.add_typer(data.app, name="data")
     app.add_typer(benchmark.app, name="benchmark")
     app.add_typer(batch.app, name="batch")
-    for group in (train, model, course):
+    for group in (train, model, examine, course):
         group.register(app)
     return app
 

@@ -1,0 +1,117 @@
+"""How often each word occurs: a run's own corpus, a file of counts, or a text and a tokenizer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from course_lib import data
+from course_lib.errors import CourseError
+
+LINES = 10_000  # lines of text encoded at once
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """counts (N,) and, where they are known, the words; `source` says where both came from."""
+
+    counts: np.ndarray
+    words: list[str] | None
+    source: str
+
+
+def of_corpus(corpus) -> Frequencies:
+    """Counts of the words, or pieces, of a corpus of the course in its train split."""
+    return Frequencies(
+        corpus.counts.numpy().astype(float), list(corpus.words), f"train split of {corpus.name}"
+    )
+
+
+def from_text(corpus, tokenizer: Path | None, N: int) -> Frequencies:
+    """Counts of N words in the train split of `corpus`: with a tokenizer.json its text is encoded
+    with that, without one the corpus must have N words itself.
+
+    CourseError for sentence pairs, or where the numbers of words do not agree.
+    """
+    if tokenizer is None or not tokenizer.is_file():
+        if len(corpus) != N:
+            raise CourseError(
+                f"corpus {corpus.name} has {len(corpus):,} words, the matrix {N:,}, and there is "
+                "no tokenizer.json beside the checkpoint to encode the text with"
+            )
+        return of_corpus(corpus)
+    if isinstance(corpus, data.SentencePairs):
+        raise CourseError(f"{corpus.name} has sentence pairs; counting needs running text")
+    encode = _tokenizer(tokenizer)
+    size = encode.get_vocab_size(with_added_tokens=True)
+    if size > N:
+        raise CourseError(f"{tokenizer} has {size:,} pieces, but the matrix only {N:,} rows")
+    counts, lines = np.zeros(N), corpus.decode(corpus.train).split("\n")
+    for start in range(0, len(lines), LINES):
+        texts = encode.encode_batch(lines[start : start + LINES], add_special_tokens=False)
+        for text in texts:
+            counts += np.bincount(text.ids, minlength=N)
+    return Frequencies(
+        counts, _pieces(encode, N), f"train split of {corpus.name}, by {tokenizer.name}"
+    )
+
+
+def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies:
+    """Counts from a file: a count a line, or `word<TAB>count`.
+
+    Where the words of the matrix are known, `word<TAB>count` is matched by word and what is
+    missing counts 0; else the file needs N lines in the order of the rows. CourseError names file
+    and line.
+    """
+    names, counts = read_counts(path)
+    if words is not None and names is not None:
+        table = dict(zip(names, counts, strict=True))
+        found = np.array([table.get(word, 0.0) for word in words])
+        if not found.any():
+            raise CourseError(f"{path}: none of its words is a word of the matrix")
+        return Frequencies(found, words, f"{path.name}, matched by word")
+    if len(counts) != N:
+        raise CourseError(f"{path} has {len(counts):,} counts, the matrix {N:,} rows")
+    return Frequencies(counts, names, f"{path.name}, in the order of the rows")
+
+
+def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    """(words or None, counts) of a file of counts."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CourseError(f"there is no file of counts {path}") from None
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{path} is not UTF-8 text ({error})") from None
+    names, counts = [], []
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        name, tab, count = line.rpartition("\t")
+        try:
+            value = float(count)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < np.inf:
+            raise CourseError(f"{path}, line {number}: {count!r} is no count of 0 or more")
+        names += [name] if tab else []
+        counts.append(value)
+    if names and len(names) != len(counts):
+        raise CourseError(f"{path}: some lines are `word<TAB>count` and some are a count alone")
+    return names or None, np.array(counts)
+
+
+def pieces(tokenizer: Path, N: int) -> list[str] | None:
+    """What each of N rows stands for by a tokenizer.json; None where there is none."""
+    return _pieces(_tokenizer(tokenizer), N) if tokenizer.is_file() else None
+
+
+def _pieces(encode: Tokenizer, N: int) -> list[str]:
+    return [encode.id_to_token(i) or f"row {i}" for i in range(N)]
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise CourseError(f"{path} is no tokenizer that can be read ({error})") from None

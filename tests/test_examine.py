@@ -1,0 +1,804 @@
+"""An examination names the disease of matrices made ill on purpose, reads what people have, and
+writes one report or none."""
+
+import hashlib
+import html.parser
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+from typer.testing import CliRunner
+
+from course_lib import data, examine, experiments
+from course_lib.cli import application
+from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.examine import (
+    diagnose,
+    diseased,
+    examination,
+    figures,
+    frequency_groups,
+    graded_series,
+)
+from course_lib.examine import frequencies as counting
+from course_lib.examine import report as reports
+from course_lib.examine.diagnosis import NAMED
+from course_lib.examine.graded import DISEASES, zipf_counts
+from course_lib.examine.repairs import REPAIRS, perplexities
+from course_lib.experiments import part
+from course_lib.training import Optimisation
+
+EXPECTED = {"collapsed": "cone"}  # everything is wrong with it, the narrow cone most of all
+
+
+def gaussian(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def turned(W, seed=1):
+    return W @ torch.linalg.qr(gaussian(W.shape[1], W.shape[1], seed=seed)).Q
+
+
+def severities(W, groups=None):
+    return {finding.name: finding.severity for finding in diagnose(W, groups).findings}
+
+
+# --- the verdict ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 100])
+@pytest.mark.parametrize("shape", [(2000, 64), (300, 16), (300, 128), (8000, 16), (1000, 200)])
+def test_the_graded_series_is_named_and_ranked(shape, seed):
+    """Twelve matrices from healthy to collapsed: the right name first, the strong one worse than
+    the weak one, and none as bad as the collapsed one."""
+    overall = {}
+    for one in graded_series(*shape, seed=seed):
+        found = diagnose(one.W, frequency_groups(one.counts))
+        assert found.name == EXPECTED.get(one.disease, one.disease), found.sentence
+        overall[one.disease, one.strength] = found.severity
+    assert len(overall) == 12
+    assert overall["healthy", 0.0] < min(v for (name, _), v in overall.items() if name != "healthy")
+    for disease in DISEASES[:5]:
+        assert overall[disease, 0.3] < overall[disease, 0.8] < overall["collapsed", 0.99]
+
+
+@pytest.mark.parametrize("shape", [(300, 768), (50_000, 16)])
+def test_the_extremes_of_shape(shape):
+    for disease in ("healthy", *DISEASES):
+        one = diseased(disease, 0.5, *shape, seed=3)
+        found = diagnose(one.W.float(), frequency_groups(one.counts))
+        assert found.name == disease, found.sentence
+
+
+@pytest.mark.parametrize("disease", DISEASES)
+def test_a_severity_grows_with_the_disease_and_is_its_share(disease):
+    """Weakly ill matrices without counts too, but for the split, of which they say nothing."""
+    values, strengths = [], [0.05, 0.15, 0.4, 0.7, 0.95]
+    for strength in strengths:
+        one = diseased(disease, strength, 1500, 48, seed=7)
+        groups = frequency_groups(one.counts)
+        values.append(diagnose(one.W, groups)[disease].severity)
+        if strength >= 0.4 and disease != "frequency_split":
+            assert diagnose(one.W).name == disease
+    assert values == sorted(values)
+    assert values == pytest.approx(strengths, abs=0.2)
+
+
+@given(st.integers(300, 1500), st.integers(16, 96), st.integers(0, 9))
+@settings(deadline=None, max_examples=25)
+def test_chance_alone_stays_below_half_of_what_is_named(N, d, seed):
+    groups = frequency_groups(zipf_counts(N))
+    for W in (gaussian(N, d, seed=seed), torch.rand(N, d) - 0.5):
+        assert max(severities(W, groups).values()) < NAMED / 2
+        assert diagnose(W).name == "healthy"
+
+
+def other_matrices(N, d):
+    """(name, W) by recipes that have nothing to do with `diseased`."""
+    for degrees in (60, 40, 20, 5):
+        across = torch.nn.functional.normalize(gaussian(N, d - 1), dim=1)
+        angle = torch.full((N, 1), float(np.radians(degrees)), dtype=torch.float64)
+        fixed = torch.cat([angle.cos(), angle.sin() * across], 1)
+        angle = angle * torch.rand(N, 1, dtype=torch.float64)
+        within = torch.cat([angle.cos(), angle.sin() * across], 1)
+        yield from (("cone", W) for W in (fixed, turned(fixed), turned(within)))
+        yield "cone", turned(fixed) * (0.5 + torch.rand(N, 1))
+    for offset in (0.5, 2.0):
+        yield "drift", gaussian(N, d) + offset
+        yield "drift", torch.rand(N, d, dtype=torch.float64) - 0.5 + 0.3 * offset
+    for k, size in ((1, 6), (1, 20), (2, 6), (3, 10)):
+        stretched, moved = gaussian(N, d), gaussian(N, d)
+        stretched[:, 2 : 2 + k] *= size
+        moved[:, 2 : 2 + k] += size
+        yield from (("rogue", W) for W in (stretched, moved))
+    for decay in (0.9, 0.7, 0.5):
+        W = gaussian(N, d) * decay ** torch.arange(d)
+        yield from (("low_rank", W), ("low_rank", turned(W)))
+    for rank in (1, 2, 4):
+        low = gaussian(N, rank) @ gaussian(rank, d, seed=4)
+        yield "low_rank", low + 0.05 * gaussian(N, d, seed=5)
+    for push in (1, 2):
+        W = gaussian(N, d)
+        W[N // 5 :] += push * gaussian(d, seed=6)
+        yield "frequency_split", W
+    W = 0.05 * gaussian(N, d) + gaussian(d, seed=6)
+    W[: N // 10] = gaussian(N // 10, d)
+    yield "frequency_split", W
+    for factor in (0.0, 0.1, 0.2):
+        W = gaussian(N, d)
+        W[::2] *= factor
+        yield "norm_collapse", W
+
+
+@pytest.mark.parametrize("shape", [(1000, 64), (2000, 16)])
+def test_matrices_made_ill_in_other_ways(shape):
+    torch.manual_seed(0)
+    groups = frequency_groups(zipf_counts(shape[0]))
+    for number, (name, W) in enumerate(other_matrices(*shape)):
+        found = diagnose(W, groups)
+        assert found.name == name, (number, found.sentence)
+
+
+def test_severities_are_closed_forms():
+    N, d = 4000, 32
+    across = torch.nn.functional.normalize(gaussian(N, d - 1), dim=1)
+    cone = torch.cat([torch.full((N, 1), 3**0.5 / 2, dtype=torch.float64), across / 2], 1)
+    found = diagnose(cone)
+    assert found["cone"].severity == pytest.approx(0.75, abs=1e-3)  # cos² 30°
+    assert found["cone"].numbers["aperture"] == pytest.approx(30, abs=0.5)
+    drift = gaussian(N, d) + 1.0  # ‖m‖² = d of 2 d
+    assert diagnose(drift)["drift"].severity == pytest.approx(0.5, abs=0.01)
+    flat = gaussian(N, 4) @ torch.linalg.qr(gaussian(d, 4)).Q.T
+    assert diagnose(flat)["low_rank"].severity == pytest.approx(1 - 4 / d, abs=0.03)
+    rogue = gaussian(N, d)
+    rogue[:, :2] += 40.0  # of ‖ŵ‖² all but 30 in 3,230
+    assert diagnose(rogue)["rogue"].severity == pytest.approx(1 - 30 / 3230 - 2 / d, abs=1e-3)
+    assert diagnose(rogue)["rogue"].numbers["offset"] > 0.99
+    short = gaussian(N, d)
+    short[: N // 4] = 0.0
+    assert diagnose(short)["norm_collapse"].severity == pytest.approx(0.25, abs=1e-3)
+    split = torch.nn.functional.normalize(gaussian(N, d), dim=1)
+    split[N // 2 :] += turned(torch.eye(d, dtype=torch.float64))[0]  # half of ‖ŵ‖²
+    groups = frequency_groups(zipf_counts(N))
+    assert severities(split, groups)["frequency_split"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_what_does_not_matter():
+    """Scale, order of the rows and, but for rogue dimensions, the axes."""
+    one = diseased("cone", 0.4, 600, 24, seed=2)
+    groups = frequency_groups(one.counts)
+    expected = severities(one.W, groups)
+    assert severities(1e-20 * one.W, groups) == pytest.approx(expected, abs=1e-9)
+    assert severities(turned(one.W), groups) == pytest.approx(expected, abs=1e-9)
+    order = torch.randperm(600)
+    again = severities(one.W[order], frequency_groups(one.counts[order]))
+    assert again == pytest.approx(expected, abs=1e-9)
+    rogue = diseased("rogue", 0.8, 600, 24, seed=2)
+    assert diagnose(rogue.W).name == "rogue" and diagnose(turned(rogue.W)).name == "low_rank"
+
+
+def test_several_findings_hold_at_once():
+    """A rogue coordinate explains its share and leaves the rest to the rest."""
+    one = diseased("drift", 0.5, 2000, 64, seed=1)
+    W = one.W.clone()
+    W[:, 5] += 12.0
+    found = diagnose(W)
+    assert [f.name for f in found.named] == ["rogue", "drift"] and found["rogue"].grade == "marked"
+    assert found["rogue"].numbers["coordinates"] == [5]
+    assert found["drift"].severity == pytest.approx(0.5 * (1 - found["rogue"].severity), abs=0.02)
+    assert found.severity > found["rogue"].severity
+    assert found.sentence.startswith("A few rogue dimensions (marked")
+    for finding in found.findings:
+        assert 0 <= finding.severity <= 1 and finding.reason and finding.remedy and finding.seen
+
+
+def test_degenerate_matrices_have_a_verdict_or_a_reason():
+    same = torch.ones(50, 8) * torch.arange(1, 9)
+    assert diagnose(same).name == "cone" and diagnose(same).severity > 0.99
+    with pytest.raises(CourseError, match="every row of the matrix is zero"):
+        diagnose(torch.zeros(50, 8))
+    with pytest.raises(CourseError, match="too small to judge"):
+        diagnose(torch.zeros(10, 8))
+
+
+@pytest.mark.parametrize("shape", [(400, 60), (60, 400)])
+def test_random_spectrum_is_that_of_a_gaussian_matrix(shape):
+    """Its energy is N d, its edges √N ± √d, and it agrees with a matrix that was made."""
+    values = examine.random_spectrum(*shape)
+    made = np.linalg.svd(np.random.default_rng(1).standard_normal(shape), compute_uv=False)
+    assert values.shape == made.shape and (np.diff(values) <= 0).all()
+    assert (values**2).sum() == pytest.approx(shape[0] * shape[1], rel=0.03)
+    np.testing.assert_allclose(values, made, rtol=0.05, atol=0.5)
+    edges = 400**0.5 + 60**0.5, 400**0.5 - 60**0.5
+    assert values[[0, -1]] == pytest.approx(edges, rel=0.06)
+
+
+def test_rare_and_frequent_words():
+    counts = zipf_counts(20_000)
+    groups = frequency_groups(counts)
+    rare = np.flatnonzero(counts < 1e-4 * counts.sum())
+    assert groups.frequent.tolist() == list(range(500)) and "1 in 10,000" in groups.rule
+    np.testing.assert_array_equal(groups.rare, rare)
+    np.testing.assert_array_equal(np.sort(np.concatenate(groups.bands())), np.arange(20_000))
+    small = frequency_groups(zipf_counts(300).flip(0))  # the last rows are the frequent ones
+    assert small.frequent.tolist() == list(range(299, 269, -1))
+    np.testing.assert_array_equal(small.rare, np.arange(150))
+    some = frequency_groups(counts[::10], tokens=counts.sum())  # of a sample: by the whole corpus
+    rare = np.flatnonzero(counts[::10] < 1e-4 * counts.sum())
+    np.testing.assert_array_equal(some.rare, rare[rare >= 200])  # the others are the frequent ones
+    for equal in (torch.ones(100), torch.zeros(100)):
+        with pytest.raises(CourseError, match="too equal"):
+            frequency_groups(equal)
+    with pytest.raises(CourseError, match="one finite number"):
+        frequency_groups([1.0, float("nan")] * 20)
+
+
+# --- reading matrices ----------------------------------------------------------------------------
+
+N, D = 60, 16
+W = gaussian(N, D, seed=3).float()
+OTHER = gaussian(N, D, seed=4).float()
+
+
+def folder_of(path, config, tensors, **options):
+    """A Hugging Face folder, by hand."""
+    path.mkdir(exist_ok=True)
+    if config is not None:
+        (path / "config.json").write_text(json.dumps({"vocab_size": N} | config))
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    save_file(tensors, path / "model.safetensors", {"format": "pt"}, **options)
+    return path
+
+
+def bert():
+    body = {"bert.embeddings.position_embeddings.weight": torch.randn(32, D)}
+    body["bert.embeddings.token_type_embeddings.weight"] = torch.randn(2, D)
+    body["bert.encoder.layer.0.attention.output.dense.weight"] = torch.randn(D, D)
+    body["bert.encoder.layer.0.output.dense.weight"] = torch.randn(D, N)  # feed-forward size N
+    body["cls.predictions.bias"] = torch.zeros(N)
+    return {"architectures": ["BertForMaskedLM"]}, body, "bert.embeddings.word_embeddings.weight"
+
+
+def gpt2():
+    body = {"transformer.wpe.weight": torch.randn(128, D), "transformer.ln_f.weight": torch.ones(D)}
+    body["transformer.h.0.attn.c_attn.weight"] = torch.randn(D, 3 * D)
+    return {"architectures": ["GPT2LMHeadModel"]}, body, "transformer.wte.weight"
+
+
+def llama(tied):
+    body = {"model.layers.0.self_attn.q_proj.weight": torch.randn(D, D)}
+    body["model.layers.0.mlp.down_proj.weight"] = torch.randn(D, 40)
+    body["model.norm.weight"] = torch.ones(D)
+    body["model.embed_tokens.weight"] = W if tied else OTHER
+    config = {"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": tied}
+    return config, body, "model.embed_tokens.weight" if tied else "lm_head.weight"
+
+
+@pytest.mark.parametrize("kind", [bert(), gpt2(), llama(True), llama(False)])
+def test_hugging_face_folders(tmp_path, kind):
+    config, body, name = kind
+    source = examine.read(folder_of(tmp_path / "model", config, body | {name: W}))
+    assert (source.name, source.kind) == (name, "Hugging Face model")
+    assert source.tied is (name != "lm_head.weight") and not source.transposed
+    assert torch.equal(source.W, W) and source.folder == tmp_path / "model"
+    digest = hashlib.sha256((tmp_path / "model" / "model.safetensors").read_bytes()).hexdigest()
+    assert source.sha256 == {"model.safetensors": digest}
+
+
+def test_tying_is_told_from_the_config_and_from_the_head(tmp_path):
+    config, body, name = llama(True)
+    same = examine.read(folder_of(tmp_path / "a", config, body | {"lm_head.weight": W.clone()}))
+    assert same.tied and "equals the input embedding" in same.notes[0]
+    differs = examine.read(folder_of(tmp_path / "b", config, body | {"lm_head.weight": OTHER}))
+    assert differs.tied is False and "config.json says tied, but" in differs.notes[0]
+    assert torch.equal(differs.W, OTHER)
+    lacking = config | {"tie_word_embeddings": False}
+    source = examine.read(folder_of(tmp_path / "c", lacking, body))
+    assert source.tied is False and "holds no output matrix" in source.notes[0]
+    headless = examine.read(
+        folder_of(tmp_path / "d", {"architectures": ["LlamaModel"]}, {"embed_tokens.weight": W})
+    )
+    assert headless.tied is None and "LlamaModel has no output layer" in headless.notes[0]
+    alone = folder_of(tmp_path / "e", None, {"lm_head.weight": W, "embed_tokens.weight": OTHER})
+    assert examine.read(alone).kind == "safetensors file" and examine.read(alone).tied is False
+    reading = examine.read(alone, "embed_tokens")
+    assert (
+        reading.tied is False and "the output matrix of this model is lm_head" in reading.notes[0]
+    )
+    nested = {"text_config": {"vocab_size": N, "tie_word_embeddings": False}, "vocab_size": None}
+    assert examine.read(folder_of(tmp_path / "f", nested, body)).tied is False
+
+
+def test_a_matrix_may_be_stored_by_columns(tmp_path):
+    """N is known from the config, from counts, from the other tensors, or larger than d."""
+    config, body, _ = llama(False)
+    across = examine.read(folder_of(tmp_path / "a", config, body | {"lm_head.kernel": W.T}))
+    assert across.transposed and torch.equal(across.W, W)
+    byte_level = {"lm_head.weight": torch.randn(10, 24), "layer.weight": torch.randn(24, 24)}
+    file = folder_of(tmp_path / "b", None, byte_level | {"norm.weight": torch.ones(24)})
+    assert not examine.read(file).transposed and len(examine.read(file).W) == 10
+    alone = folder_of(tmp_path / "c", None, {"anything": W.T})
+    assert examine.read(alone).transposed
+    assert not examine.read(alone, words=D).transposed
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn])
+def test_smaller_types_are_widened(tmp_path, dtype):
+    save_file({"wte.weight": W.to(dtype)}, tmp_path / "half.safetensors")
+    source = examine.read(tmp_path / "half.safetensors")
+    assert source.W.dtype == torch.float32 and torch.equal(source.W, W.to(dtype).float())
+    save_file({"wte.weight": W.double()}, tmp_path / "double.safetensors")
+    assert examine.read(tmp_path / "double.safetensors").W.dtype == torch.float64
+
+
+def test_a_sharded_checkpoint(tmp_path, monkeypatch):
+    """The index leads to the shard; no other tensor than the matrices asked for is read."""
+    config, body, name = llama(False)
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": N} | config))
+    files = {
+        "model-00001-of-00002.safetensors": body,
+        "model-00002-of-00002.safetensors": {name: W},
+    }
+    for file, tensors in files.items():
+        save_file(tensors, tmp_path / file)
+    shards = {tensor: file for file, tensors in files.items() for tensor in tensors}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": shards}))
+    read, tensor = [], examine.matrices._tensor
+    monkeypatch.setattr(examine.matrices, "_tensor", lambda n, t: read.append(n) or tensor(n, t))
+    for path in (tmp_path, index):
+        source = examine.read(path)
+        assert torch.equal(source.W, W) and source.tied is False
+        assert set(read) == {name, "model.embed_tokens.weight"}
+        assert set(source.sha256) == {"model-00002-of-00002.safetensors", index.name}
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(CourseError, match="files that are missing: model-00002"):
+        examine.read(tmp_path)
+    index.write_text("{}")
+    with pytest.raises(CourseError, match="it has no weight_map"):
+        examine.read(tmp_path)
+
+
+def test_numpy_arrays(tmp_path):
+    np.save(tmp_path / "W.npy", W.half().numpy().T)
+    source = examine.read(tmp_path / "W.npy")
+    assert source.transposed and torch.equal(source.W, W.half().float()) and source.tied is None
+    assert not examine.read(tmp_path / "W.npy", words=D).transposed
+    np.savez_compressed(
+        tmp_path / "all.npz", W=W.double().numpy(), b=np.ones(N), ids=np.ones((3, 3), int)
+    )
+    assert examine.read(tmp_path / "all.npz").name == "W"
+    np.savez(tmp_path / "two.npz", W=W.numpy(), V=OTHER.numpy())
+    assert torch.equal(examine.read(tmp_path / "two.npz", "V").W, OTHER)
+    with pytest.raises(CourseError, match="2 matrices .*--matrix: W 60×16, V 60×16"):
+        examine.read(tmp_path / "two.npz")
+    with pytest.raises(CourseError, match="unknown matrix in .*'Vv'; did you mean V"):
+        examine.read(tmp_path / "two.npz", "Vv")
+    np.savez(tmp_path / "none.npz", b=np.ones(3))
+    with pytest.raises(CourseError, match="0 matrices of floating-point numbers: nothing"):
+        examine.read(tmp_path / "none.npz")
+    for bad in (np.ones(5), np.ones((5, 5), int)):
+        np.save(tmp_path / "bad.npy", bad)
+        with pytest.raises(CourseError, match="one word a row"):
+            examine.read(tmp_path / "bad.npy")
+    np.save(tmp_path / "objects.npy", np.array([[{}, 1]], object), allow_pickle=True)
+    with pytest.raises(CourseError, match="would be a pickle"):
+        examine.read(tmp_path / "objects.npy")
+    for file in ("W.npy", "all.npz"):
+        whole = (tmp_path / file).read_bytes()
+        (tmp_path / file).write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(CourseError, match="is truncated"):
+            examine.read(tmp_path / file)
+
+
+class Spy:
+    """An object that would leave a trace if its pickle were opened."""
+
+    def __reduce__(self):
+        return print, ("unpickled",)
+
+
+def test_a_header_may_look_like_a_pickle(tmp_path):
+    """A header of 896 = 0x380 bytes: the file begins like a pickle of protocol 3."""
+    for padding in range(0, 900, 4):
+        file = tmp_path / "wte.safetensors"
+        save_file({"wte.weight": W}, file, {"padding": "x" * padding})
+        if file.read_bytes()[:2] == b"\x80\x03":
+            break
+    assert file.read_bytes()[:2] == b"\x80\x03"
+    assert torch.equal(examine.read(file).W, W)
+
+
+def test_what_is_refused_says_why(tmp_path, capsys):
+    def refused(match, path, *args):
+        with pytest.raises(CourseError, match=match):
+            examine.read(path, *args)
+
+    refused("does not exist", tmp_path / "nothing")
+    torch.save({"W": W, "spy": Spy()}, tmp_path / "pytorch_model.bin")
+    torch.save(Spy(), tmp_path / "disguised.safetensors", _use_new_zipfile_serialization=False)
+    for path in ("pytorch_model.bin", "disguised.safetensors"):
+        refused("is a pickle, which can run any code", tmp_path / path)
+    (tmp_path / "disguised.safetensors").unlink()
+    refused("pytorch_model.bin is a pickle", tmp_path)
+    assert "unpickled" not in capsys.readouterr().out
+
+    folder = folder_of(tmp_path / "model", *gpt2()[:2])
+    refused("no matrix of .* Candidates: transformer.wpe.weight 128×16, .*c_attn", folder)
+    refused("unknown matrix in .*'transformer.wte'; did you mean", folder, "transformer.wte")
+    save_file({"a.wte.weight": W, "b.wte.weight": OTHER}, tmp_path / "two.safetensors")
+    refused(
+        "is the end of several names .*: a.wte.weight, b.wte.weight",
+        tmp_path / "two.safetensors",
+        "wte",
+    )
+    quantised = {"lm_head.weight": torch.ones(N, D, dtype=torch.int8), "b": torch.ones(3)}
+    save_file(quantised, tmp_path / "int8.safetensors")
+    refused("no matrix of floating-point numbers", tmp_path / "int8.safetensors")
+    refused("quantised ones are not read", tmp_path / "int8.safetensors", "lm_head.weight")
+
+    broken = W.clone()
+    broken[7, 2] = torch.nan
+    save_file({"wte.weight": broken}, tmp_path / "nan.safetensors")
+    refused("row 7 of wte.weight holds a number that is not finite", tmp_path / "nan.safetensors")
+    whole = (tmp_path / "nan.safetensors").read_bytes()
+    for length in (0, 5, len(whole) // 2):
+        (tmp_path / "cut.safetensors").write_bytes(whole[:length])
+        refused("is truncated or not a safetensors file", tmp_path / "cut.safetensors")
+    (folder / "config.json").write_text("{")
+    refused("config.json is not readable JSON", folder)
+    (folder / "config.json").write_text("[]")
+    refused("should hold a JSON object", folder)
+    (tmp_path / "empty").mkdir()
+    refused("no run of this course and no safetensors", tmp_path / "empty")
+    np.save(tmp_path / "empty" / "W.npy", W)
+    refused("name one of its arrays: W.npy", tmp_path / "empty")
+    refused("several models; name one", tmp_path)
+
+
+# --- counts --------------------------------------------------------------------------------------
+
+
+def test_counts_from_a_file(tmp_path):
+    file = tmp_path / "counts.txt"
+    file.write_text("3\n1\n0\n")
+    found = counting.from_file(file, 3)
+    assert found.counts.tolist() == [3, 1, 0] and found.words is None
+    file.write_text("the\t7\nof\t2\ncat\t1\n")
+    assert counting.from_file(file, 3).words == ["the", "of", "cat"]
+    by_word = counting.from_file(file, 4, ["cat", "the", "dog", "of"])
+    assert by_word.counts.tolist() == [1, 7, 0, 2]
+    for text, match in (
+        ("3\nx\n", "line 2: 'x' is no count"),
+        ("3\n-1\n", "line 2: '-1'"),
+        ("nan\n", "line 1"),
+        ("the\t1\n2\n", "some lines are"),
+        ("1\n2\n", "2 counts, the matrix 3 rows"),
+    ):
+        file.write_text(text)
+        with pytest.raises(CourseError, match=match):
+            counting.from_file(file, 3)
+    file.write_text("emu\t3\n")
+    with pytest.raises(CourseError, match="none of its words"):
+        counting.from_file(file, 3, ["the", "of", "cat"])
+    file.write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(CourseError, match="not UTF-8"):
+        counting.from_file(file, 3)
+    with pytest.raises(CourseError, match="no file of counts"):
+        counting.from_file(tmp_path / "absent", 3)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A folder of text and, in another, a tokenizer.json of five words."""
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("the cat the cat the\nthe emu\n")
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "cat": 1, "dog": 2, "the": 3}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    (tmp_path / "model").mkdir()
+    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
+    return tmp_path
+
+
+def test_counts_from_a_text_and_a_tokenizer(text):
+    corpus, file = data.load(text), text / "model" / "tokenizer.json"
+    found = counting.from_text(corpus, file, 6)  # two rows of padding
+    assert found.counts.tolist() == [1, 2, 0, 4, 0, 0]
+    assert found.words[:4] == ["[UNK]", "cat", "dog", "the"] and found.words[5] == "row 5"
+    own = counting.from_text(corpus, None, len(corpus))
+    assert own.words == corpus.words and own.counts.tolist() == corpus.counts.tolist()
+    assert counting.of_corpus(corpus).counts.sum() == len(corpus.train)
+    assert counting.pieces(file, 4)[3] == "the" and counting.pieces(text / "absent", 4) is None
+    with pytest.raises(CourseError, match="has 4 pieces, but the matrix only 3 rows"):
+        counting.from_text(corpus, file, 3)
+    with pytest.raises(
+        CourseError, match=r"has \d words, the matrix 99, and there is no tokenizer"
+    ):
+        counting.from_text(corpus, None, 99)
+    file.write_text("{}")
+    with pytest.raises(CourseError, match="no tokenizer that can be read"):
+        counting.from_text(corpus, file, 6)
+
+
+# --- runs of the course --------------------------------------------------------------------------
+
+
+def experiment(folder, **changes):
+    """A small model of a text of 300 words, drawn by Zipf's law one by one."""
+    random = np.random.default_rng(0)
+    for split, tokens in (("train", 4000), ("valid", 400), ("test", 100)):
+        words = random.choice(300, tokens, p=(share := 1 / np.arange(1, 301)) / share.sum())
+        text = "\n".join(" ".join(f"w{i}" for i in line) for line in words.reshape(-1, 20))
+        (folder / f"{split}.txt").write_text(text + "\n")
+    return experiments.Experiment(
+        name="test/examined",
+        corpus=part(str(folder)),
+        size=24,
+        encoder=part("VariationalLSTM", units=24, dropout=0.0),
+        words=part("FullWords", init=0.05),
+        optimisation=Optimisation(
+            optimizer="adamw", learning_rate=2e-2, epochs=2, batch=10, length=20
+        ),
+    ).change(**changes)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A trained model, an untrained one, an untied one with spectral words."""
+    folder = tmp_path_factory.mktemp("runs")
+    spectral = {"words": part("SpectralWords", init=0.05), "tied": False}
+    kinds = {"trained": {}, "untrained": {"optimisation": {"epochs": 0}}}
+    kinds["spectral"] = spectral | {"optimisation": {"epochs": 1}}
+    for name, changes in kinds.items():
+        small = experiment(folder, **changes)
+        experiments.run(small, folder=folder / name, progress=False, device="cpu")
+    return folder
+
+
+def test_a_model_trained_here(runs):
+    """Counts and perplexity come with it; centring changes no probability, the other repair does;
+    what was read is what the model predicts with."""
+    found = examine.examine(runs / "trained")
+    model, corpus, _ = experiments.load_checkpoint(runs / "trained")
+    assert torch.equal(found.source.W, model.output_layer.words.matrix()) and found.source.tied
+    assert found.counts.tolist() == corpus.counts.tolist() and found.not_run is None
+    assert found.diagnosis.named and found.diagnosis.name != "healthy"
+    before = {repair["perplexity_before"] for repair in found.repairs.values()}
+    expected = perplexity(model, corpus.valid, corpus.eos, batch=4)
+    assert len(before) == 1 and before.pop() == pytest.approx(expected, rel=1e-5)
+    assert found.repairs["centring"]["perplexity"] == pytest.approx(expected, rel=1e-4)
+    assert found.repairs["all-but-the-top"]["perplexity"] > 1.01 * expected
+    assert found.repairs["centring"]["metrics"]["share of the mean vector"] < 1e-9
+
+
+def test_an_untrained_model_is_healthy(runs):
+    for path in (runs / "untrained", runs / "untrained" / "best.safetensors"):
+        found = examine.examine(path)
+        assert found.diagnosis.name == "healthy" and not found.diagnosis.named
+    assert "nearly round" in found.diagnosis.sentence
+
+
+def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs):
+    model, corpus, e = experiments.load_checkpoint(runs / "spectral")
+    source = examine.read(runs / "spectral")
+    torch.testing.assert_close(source.W.float(), model.output_layer.words.matrix())
+    assert source.tied is False and source.name == "model.output_layer.words.U, free, V"
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    own = model.output_layer.words
+    perplexities(model, corpus, e, {name: repair(source.W) for name, repair in REPAIRS.items()})
+    assert model.output_layer.words is own
+    assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
+    assert examine.read(runs / "trained", "words.weight").kind == "safetensors file"
+
+
+def test_a_run_without_its_corpus_is_examined_all_the_same(runs, monkeypatch):
+    def gone(path):
+        raise CourseError("the corpus is gone")
+
+    monkeypatch.setattr(examination, "load_checkpoint", gone)
+    found = examine.examine(runs / "trained")
+    assert found.groups is None and "no counts" in found.unknown
+    assert found.not_run == "the model cannot be run: the corpus is gone"
+    assert "perplexity" not in found.repairs["centring"]
+    assert all(finding.name != "frequency_split" for finding in found.diagnosis.findings)
+
+
+def test_a_translator(text):
+    for split in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            (text / f"{split}.{language}").write_text("eins zwei drei\nvier fünf\n" * 5)
+    small = experiments.profile(experiments.recipes["cldr/transformer-tiny"], "smoke").change(
+        corpus=part(str(text), direction="de-en"), optimisation={"epochs": 0}, size=16
+    )
+    experiments.run(small, folder=text / "run", progress=False, device="cpu")
+    found = examine.examine(text / "run")
+    assert found.source.tied and found.counts.sum() > 0
+    before = found.repairs["centring"]["perplexity_before"]
+    assert found.repairs["centring"]["perplexity"] == pytest.approx(before, rel=1e-4)
+    with pytest.raises(CourseError, match="counting needs running text"):
+        counting.from_text(small.load_corpus(), text / "model" / "tokenizer.json", 6)
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+
+class Page(html.parser.HTMLParser):
+    """Images, links and visible text of a page; void elements aside, every tag is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.images, self.links, self.words, self.open = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "img":
+            self.images.append(attributes)
+        self.links += [v for k, v in attributes.items() if k in ("src", "href", "srcset")]
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        self.words += [] if self.open and self.open[-1] == "style" else [text]
+
+
+def ill(tmp_path, disease="cone", name="W.npy", words=300):
+    one = diseased(disease, 0.8, words, 32, seed=5)
+    np.save(tmp_path / name, one.W.numpy())
+    np.savetxt(tmp_path / "counts.txt", one.counts.numpy(), "%d")
+    return tmp_path / name, tmp_path / "counts.txt"
+
+
+def test_the_report_is_one_file_that_says_everything(tmp_path):
+    path, counts = ill(tmp_path)
+    found = examine.examine(path, counts=counts)
+    report = found.save(tmp_path / "out")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+    page = Page(report.read_text("utf-8"))
+    assert not page.open and len(page.images) == 7
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert all(len(image["alt"]) > 40 for image in page.images)
+    shown = " ".join(page.words)
+    assert "@" not in shown and found.diagnosis.sentence in shown
+    for expected in ("Cone", "What to do.", "counts.txt", found.source.sha256["W.npy"], "torch"):
+        assert expected in shown
+    assert "prefers-color-scheme: dark" in report.read_text() and "viewport" in report.read_text()
+
+    content = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert content["verdict"] == "cone" and content["findings"][0]["name"] == "cone"
+    assert content["severity"] == pytest.approx(found.diagnosis.severity)
+    assert content["source"]["sha256"]["W.npy"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert content["source"]["words"] == 300 and content["source"]["size"] == 32
+    assert len(content["singular_values"]) == 32 and content["versions"]["torch"]
+    assert content["metrics"]["mean cosine"] == pytest.approx(found.metrics["mean cosine"])
+    assert content["against"] is None and "perplexity needs a run" in content["missing"][0]
+    assert set(content["repairs"]) == {"centring", "all-but-the-top"}
+
+
+@pytest.fixture
+def unpictured(monkeypatch):
+    """Pages without pictures, which take two seconds to draw."""
+    monkeypatch.setattr(reports, "pictures", lambda one: [])
+
+
+def test_without_counts_the_report_says_so(tmp_path, unpictured):
+    path, _ = ill(tmp_path, "frequency_split")
+    found = examine.examine(path)
+    assert "frequency_split" not in {f.name for f in found.diagnosis.findings}
+    shown = " ".join(Page(reports.page(found)).words)
+    assert "No counts: nothing is said about rare and frequent words" in shown
+    assert figures.lengths(found).title == "Lengths by row"
+    for picture in (figures.cosines, figures.mean_share, figures.cloud):
+        assert "rare" not in picture(found).alt
+    counts = tmp_path / "equal.txt"
+    counts.write_text("5\n" * 300)
+    assert "too equal" in examine.examine(path, counts=counts).unknown
+
+
+def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
+    path, counts = ill(tmp_path)
+    healthy, _ = ill(tmp_path, "healthy", "healthy.npy")
+    found = examine.examine(path, against=healthy, counts=counts)
+    assert found.against.diagnosis.name == "healthy" and found.against.groups is not None
+    shown = " ".join(Page(reports.page(found)).words)
+    assert "healthy.npy" in shown and "severity: cone" in shown
+    for picture in (figures.spectrum, figures.neighbour_distances):
+        names = [line.get_label() for line in picture(found).figure.axes[0].lines]
+        assert names == ["this matrix", "random matrix", "compared with"]
+    assert found.to_dict()["against"]["verdict"] == "healthy"
+    larger, _ = ill(tmp_path, "healthy", "larger.npy", words=400)
+    np.savetxt(counts, diseased("cone", 0.8, 300, 32).counts.numpy(), "%d")
+    assert examine.examine(path, against=larger, counts=counts).against.groups is None
+    both = examine.examine(runs / "trained", against=runs / "untrained")
+    assert both.against.diagnosis.name == "healthy" and both.against.groups is not None
+    save_file({"wte.weight": W, "extra.weight": OTHER}, tmp_path / "model.safetensors")
+    mixed = examine.examine(tmp_path / "model.safetensors", matrix="extra", against=path)
+    assert mixed.source.name == "extra.weight" and mixed.against.source.path == path
+
+
+def test_a_tokenizer_and_a_corpus_give_counts(text):
+    vectors = gaussian(40, 8).float()
+    folder_of(text / "model", {"vocab_size": 40}, {"transformer.wte.weight": vectors})
+    found = examine.examine(text / "model", corpus=text)
+    assert found.counts[:4].tolist() == [1, 2, 0, 4] and "tokenizer.json" in found.counted
+    assert found.words[3] == "the"
+    counts = text / "counts.txt"
+    counts.write_text("the\t9\ncat\t4\n")
+    assert examine.examine(text / "model", counts=counts).counts[[1, 3]].tolist() == [4, 9]
+
+
+def test_a_large_matrix_is_sampled_and_says_so(tmp_path, monkeypatch, unpictured):
+    path, counts = ill(tmp_path, words=900)
+    monkeypatch.setattr(examination, "NUMBERS", 500 * 32)
+    monkeypatch.setattr(examination, "PAIRED", 200)
+    found = examine.examine(path, counts=counts)
+    again = examine.examine(path, counts=counts)
+    assert len(found.W) == len(found.counts) == 500 and found.metrics == again.metrics
+    assert found.sampled[0].startswith("500 of 900 words") and "200 words" in found.sampled[1]
+    assert found.diagnosis.name == "cone" and len(examination.few(found.W)) == 200
+    assert "Sampled: 500 of 900 words" in " ".join(Page(reports.page(found)).words)
+
+
+def test_an_error_leaves_no_half_report(tmp_path, monkeypatch):
+    path, _ = ill(tmp_path)
+    found = examine.examine(path)
+
+    def fails(*_):
+        raise RuntimeError("no picture today")
+
+    monkeypatch.setattr(figures, "spectrum", fails)
+    with pytest.raises(RuntimeError, match="no picture"):
+        found.save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_numbers_are_written_for_reading():
+    written = [reports.number(v) for v in (0, 7, 1234.5, -0.25, 1e-7, 0.12345, None)]
+    assert written == ["0", "7", "1,234", "−0.25", "0", "0.123", "–"]
+    escaped = reports.table(("<a>", "b"), [("x & y", "1")])
+    assert "&lt;a&gt;" in escaped and "x &amp; y" in escaped
+
+
+def test_the_command(tmp_path, unpictured):
+    path, counts = ill(tmp_path)
+    command = ["examine", str(path), "--counts", str(counts), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(application(), command)
+    assert done.exit_code == 0, done.output
+    assert "Cone (marked" in done.output and "mean cosine" in done.output
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in done.output
+    failed = CliRunner().invoke(application(), ["examine", str(tmp_path / "absent")])
+    assert isinstance(failed.exception, CourseError) and "does not exist" in str(failed.exception)
+
+
+# --- made by transformers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["GPT2LMHead", "BertForMaskedLM", "LlamaForCausalLM", "BertModel"])
+def test_folders_by_save_pretrained(tmp_path, kind):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    made = {
+        "GPT2LMHead": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+        "BertForMaskedLM": (transformers.BertConfig, transformers.BertForMaskedLM),
+        "LlamaForCausalLM": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+        "BertModel": (transformers.BertConfig, transformers.BertModel),
+    }
+    config, model = made[kind]
+    model = model(config(intermediate_size=64, max_position_embeddings=200, **sizes))
+    model.save_pretrained(tmp_path)
+    source = examine.read(tmp_path)
+    head = model.get_output_embeddings() or model.get_input_embeddings()
+    assert torch.equal(source.W, head.weight.detach())
+    assert source.tied is {"LlamaForCausalLM": False, "BertModel": None}.get(kind, True)
+    assert diagnose(source.W).name == "healthy"  # random weights
+    model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert torch.equal(examine.read(tmp_path / "shards").W, source.W)
