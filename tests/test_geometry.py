@@ -1,5 +1,7 @@
 """Geometry: against naive one-liners in float64, and laws that hold for every cloud."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -147,6 +149,8 @@ def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, pr
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometry, "CROWD", crowd)
         patch.setattr(geometry, "BLOCK", 24 * 7)  # in which a row's candidates do not fit
+        sieve = Mock(side_effect=geometry._Sieve)
+        patch.setattr(geometry, "_Sieve", sieve)
         torch.set_float32_matmul_precision(precision)
         try:
             distance, index = geometry.nearest_neighbours(W)
@@ -154,6 +158,8 @@ def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, pr
             torch.set_float32_matmul_precision(before)
     np.testing.assert_array_equal(index, naive.argmin(1))
     np.testing.assert_allclose(distance, naive.min(1), rtol=1e-12)
+    products = torch.float32 if precision == "highest" else torch.float64
+    assert sieve.call_args_list[0].args[0].dtype == products
 
 
 @few

@@ -127,6 +127,7 @@ def test_a_bias_changes_the_answer_and_a_bound_changes_it_again():
     assert check(W, [-9.0, 0, 0, 0, 0], bound=1.0).unargmaxable.tolist() == [0, 4]
     assert check(W, [-9.0, 0, 0, 0, 0], bound=10.0).unargmaxable.tolist() == [4]
     assert check(W, [-0.5, 0, 0, 0, 0], bound=1.0).unargmaxable.tolist() == [4]
+    assert check([*CORNERS, [0.3, 0.1]], np.full(5, 0.1)).unargmaxable.tolist() == [4]
     assert check(W, bound=1e-3).unargmaxable.tolist() == [4]  # no bias: contexts scale freely
 
 

@@ -292,7 +292,8 @@ class _Problem:
         if self.bound is not None:
             slope, offset = 0.0, offset + slope * self.bound
         small = slope <= TOLERANCE * self.scale
-        reach = 0.0 if self.b is None else self.scale * (self.bound or 0.0) + self.scale_b
+        reach = self.scale * (self.bound or 0.0)
+        reach += 0.0 if self.b is None else float(self.b.abs().max())
         return weights if small and offset <= TOLERANCE * reach else None
 
 
