@@ -7,7 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from course_lib.cli.benchmark import app
 from course_lib.errors import CourseError
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import perplexity
@@ -299,6 +301,20 @@ def test_the_benchmark_compares_like_with_like(kind):
 def test_the_benchmark_runs_each_method_in_its_own_process():
     (row,) = benchmark_rank.report("softmax", 100, 50, 4, ("course",))
     assert row["Press' rank"] == 6 and row["memory MB"] > 0 and row["seconds"] > 0
+
+
+def test_the_benchmark_command_prints_a_row_a_method(monkeypatch):
+    row = {"method": "course", "seconds": 1.25, "memory MB": 1234.5, "Press' rank": 6}
+    asked = []
+    monkeypatch.setattr(benchmark_rank, "report", lambda *a: asked.append(a) or [row, row])
+    sizes = ["--contexts", "100", "--words", "50", "--size", "4"]
+    done = CliRunner().invoke(app, ["rank", "mixture", *sizes])
+    assert asked == [("mixture", 100, 50, 4)]
+    assert [line.split() for line in done.stdout.splitlines()[2:]] == [
+        ["course", "1.2", "1,234", "6"]
+    ] * 2
+    with pytest.raises(CourseError, match="softmax"):
+        CliRunner().invoke(app, ["rank", "sofmax"], catch_exceptions=False)
 
 
 N, EOS = 23, 4

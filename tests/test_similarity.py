@@ -1,7 +1,7 @@
 """Word similarity: against SciPy on every pair, on vocabularies whose answer is known."""
 
 import hashlib
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from course_lib import data
-from course_lib.data import folders
+from course_lib.data import folders, registry
 from course_lib.data import similarity as source
+from course_lib.data.registry import File
 from course_lib.data.similarity import Benchmark, load_word_similarity
 from course_lib.errors import CourseError
 from course_lib.metrics.similarity import (
@@ -146,10 +147,10 @@ def small_files(tmp_path, monkeypatch, text="Tiger\tcat\t7.35\r\ntiger\tTIGER\t1
         rows.append(
             (name, f"EN-{name}.txt", 2, len(text), hashlib.sha256(text.encode()).hexdigest())
         )
-    files = [SimpleNamespace(name=r[1], size=r[3], sha256=r[4], plain=None) for r in rows]
-    monkeypatch.setattr(source, "FILES", rows)
-    entry = SimpleNamespace(name="word-similarity", files=files)
-    monkeypatch.setattr(source, "WORD_SIMILARITY", entry)
+    files = tuple(File(r[1], r[3], r[4], ("http://127.0.0.1:9/none",)) for r in rows)
+    entry = replace(registry.WORD_SIMILARITY, files=files)
+    monkeypatch.setattr(source, "BENCHMARKS", rows)
+    monkeypatch.setitem(registry.DOWNLOADS, "word-similarity", entry)
     monkeypatch.setattr(folders, "corpora", lambda: tmp_path)
     return folder
 
@@ -168,13 +169,15 @@ def test_a_missing_or_changed_benchmark_says_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(CourseError, match="EN-two.txt is not the published file .truncated"):
         load_word_similarity()
     (folder / "EN-two.txt").unlink()
-    with pytest.raises(CourseError, match="EN-two.txt .SHA-256 [0-9a-f]{64}. is missing.*by hand"):
+    with pytest.raises(
+        CourseError, match="could not be downloaded.*EN-two.txt .SHA-256 [0-9a-f]{64}"
+    ):
         load_word_similarity()
 
 
 def test_the_thirteen_are_registered():
-    entry = source.WORD_SIMILARITY
-    assert len(entry.files) == 13 and entry.sizes[-1] == 11_768
+    entry = registry.DOWNLOADS["word-similarity"]
+    assert len(entry.files) == 13 and sum(row[2] for row in registry.BENCHMARKS) == 11_768
     assert all(len(f.sha256) == 64 and len(f.mirrors) == 3 for f in entry.files)
     assert len({f.sha256 for f in entry.files}) == 13
 

@@ -98,6 +98,33 @@ def models(
             print(line, flush=True)
 
 
+@app.command("rank")
+def spectrum(
+    kind: Annotated[str, typer.Argument(help="softmax or mixture.")] = "softmax",
+    contexts: Annotated[int, typer.Option(help="Rows of log P.")] = 20_000,
+    words: Annotated[int, typer.Option(help="Its columns.")] = 10_000,
+    size: Annotated[int, typer.Option(help="Of the contexts.")] = 400,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+):
+    """The spectrum of log P in one pass, against NumPy's singular value decomposition.
+
+    At full size NumPy takes minutes in float32, and longer in float64.
+    """
+    import os
+
+    from course_lib.experiments import benchmark_rank as measure
+
+    _known("kind of log P", [kind], measure.KINDS)
+    if threads:  # NumPy in the measuring processes takes as many
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    _begin(threads, 1)
+    for number, row in enumerate(measure.report(kind, contexts, words, size)):
+        if not number:
+            print("".join(f"{name:>15}" for name in row))
+        cells = (f"{v:,.0f}" if isinstance(v, float) and v > 99 else v for v in row.values())
+        print("".join(f"{c:>15.1f}" if isinstance(c, float) else f"{c:>15}" for c in cells))
+
+
 @app.command("training")
 def training(
     kind: Annotated[

@@ -28,7 +28,7 @@ def table(head: list[str], rows: list[list[str]]) -> None:
 
 @app.command("list")
 def list_() -> None:
-    """Every corpus that loads by name, and whether it is on this machine."""
+    """Every corpus that loads by name, every test, and whether it is on this machine."""
     from course_lib.data import cldr, folders
     from course_lib.data.docstrings import TOKENS, WORDS
     from course_lib.data.registry import DOWNLOADS
@@ -42,7 +42,11 @@ def list_() -> None:
         ["zipf", "any", "any", "any", "any", "embedded", "synthetic, the true log P is known"],
     ]
     pairs = [["cldr", *count(cldr.PAIRS), "any", "embedded", "German-English dates, places, units"]]
+    tests = []
     for name, entry in DOWNLOADS.items():
+        if entry.sizes is None:
+            tests.append([name, state(entry, folders.corpora() / name), entry.title])
+            continue
         sizes, words = (
             count(entry.sizes, "~" * entry.about),
             f"{entry.words:,}" if entry.words else "any",
@@ -53,6 +57,8 @@ def list_() -> None:
     table(head, texts)
     print("\nSentence pairs; words are the pieces of their encoding, as many as asked for")
     table(head, pairs)
+    print("\nTests of word vectors")
+    table(["name", "state", "what"], tests)
     print(f"\nfolder: {folders.corpora()}  (COURSE_DATA changes it)")
     print("A folder with train.txt, valid.txt, test.txt, or one text file, loads by its path;")
     print("one with train.de, train.en and so on too, with direction=.")

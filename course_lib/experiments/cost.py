@@ -100,7 +100,7 @@ def corpus_size(corpus: Part) -> Size:
         pairs = data.cldr.PAIRS if corpus.kind == "cldr" else DOWNLOADS[corpus.kind].sizes
         tokens = (n * SENTENCE[corpus.kind] for n in pairs)
         size = Size(options.get("pieces", given) or IWSLT14_PIECES[variant], *tokens)
-    elif corpus.kind in DOWNLOADS:
+    elif corpus.kind in DOWNLOADS and DOWNLOADS[corpus.kind].sizes:
         size = Size(DOWNLOADS[corpus.kind].words, *DOWNLOADS[corpus.kind].sizes)
     else:
         raise CourseError(f"the size of {corpus.kind} is not known before it is read")
@@ -263,8 +263,8 @@ def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu
 
 def _built(e: Experiment, words: int) -> Predictor:
     """The model on the meta device; recipes that share one share it here."""
-    shape = [e.encoder, e.words, e.output_words, e.size, e.tied, e.output_layer, e.regularizers, words]
-    key = repr(shape)
+    shape = [e.encoder, e.words, e.output_words, e.size, e.tied, e.output_layer]
+    key = repr([*shape, e.regularizers, words])
     if key not in _MODELS:
         with torch.device("meta"):
             _MODELS[key] = e.build(words)
