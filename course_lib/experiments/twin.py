@@ -70,8 +70,10 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
         while begin < len(text) - 2:  # two rows at least, whose difference is penalised
             mean = o.length if torch.rand(()) < 0.95 else o.length / 2
             length = max(5, int(torch.normal(mean, 5.0, ())))
-            optimizer.param_groups[0]["lr"] = o.learning_rate * length / o.length
             target = text[begin + 1 : begin + 1 + length]
+            # By the length that is there, as the paper says. The released code takes the drawn one
+            # where the text ends sooner, too: a full step on a few words just before validation.
+            optimizer.param_groups[0]["lr"] = o.learning_rate * len(target) / o.length
             optimizer.zero_grad()
             loss, state = model(text[begin : begin + len(target)], state, target)
             loss.backward()
