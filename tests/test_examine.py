@@ -4,6 +4,8 @@ writes one report or none."""
 import hashlib
 import html.parser
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from typer.testing import CliRunner
 
 from course_lib import data, examine, experiments
@@ -74,6 +76,8 @@ def test_the_extremes_of_shape(shape):
         one = diseased(disease, 0.5, *shape, seed=3)
         found = diagnose(one.W.float(), frequency_groups(one.counts))
         assert found.name == disease, found.sentence
+        if disease in ("drift", "cone", "frequency_split"):
+            assert found[disease].severity == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("disease", DISEASES)
@@ -181,6 +185,13 @@ def test_what_does_not_matter():
     assert again == pytest.approx(expected, abs=1e-9)
     rogue = diseased("rogue", 0.8, 600, 24, seed=2)
     assert diagnose(rogue.W).name == "rogue" and diagnose(turned(rogue.W)).name == "low_rank"
+
+
+def test_a_cloud_turned_at_random_has_no_rogue_dimensions():
+    """Not even one of one or two directions in few dimensions, where a coordinate may hold much."""
+    for seed in range(60):
+        flat = gaussian(200, 1 + seed % 2, seed=seed) @ gaussian(1 + seed % 2, 12, seed=seed + 1)
+        assert severities(flat + 0.01 * gaussian(200, 12))["rogue"] == 0
 
 
 def test_several_findings_hold_at_once():
@@ -311,6 +322,8 @@ def test_tying_is_told_from_the_config_and_from_the_head(tmp_path):
     assert (
         reading.tied is False and "the output matrix of this model is lm_head" in reading.notes[0]
     )
+    deep = {"model.layers.0.attention.output.weight": torch.randn(D, D), "model.wte.weight": W}
+    assert examine.read(folder_of(tmp_path / "g", None, deep)).name == "model.wte.weight"
     nested = {"text_config": {"vocab_size": N, "tie_word_embeddings": False}, "vocab_size": None}
     assert examine.read(folder_of(tmp_path / "f", nested, body)).tied is False
 
@@ -501,6 +514,8 @@ def text(tmp_path):
         (tmp_path / f"{split}.txt").write_text("the cat the cat the\nthe emu\n")
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "cat": 1, "dog": 2, "the": 3}, "[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {"single": "[UNK] $A", "special_tokens": [("[UNK]", 0)]}  # not counted as words
+    tokenizer.post_processor = processors.TemplateProcessing(**special)
     (tmp_path / "model").mkdir()
     tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
     return tmp_path
@@ -707,7 +722,7 @@ def test_without_counts_the_report_says_so(tmp_path, unpictured):
 def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     path, counts = ill(tmp_path)
     healthy, _ = ill(tmp_path, "healthy", "healthy.npy")
-    found = examine.examine(path, against=healthy, counts=counts)
+    found = examine.examine(str(path), against=str(healthy), counts=str(counts))
     assert found.against.diagnosis.name == "healthy" and found.against.groups is not None
     shown = " ".join(Page(reports.page(found)).words)
     assert "healthy.npy" in shown and "severity: cone" in shown
@@ -777,6 +792,14 @@ def test_the_command(tmp_path, unpictured):
     assert f"report: {tmp_path / 'out' / 'report.html'}" in done.output
     failed = CliRunner().invoke(application(), ["examine", str(tmp_path / "absent")])
     assert isinstance(failed.exception, CourseError) and "does not exist" in str(failed.exception)
+
+
+def test_the_page_runs_as_written(tmp_path, monkeypatch, unpictured):
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "examine.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(block, {})
+    assert (tmp_path / "my-report" / "report.html").is_file()
 
 
 # --- made by transformers ------------------------------------------------------------------------

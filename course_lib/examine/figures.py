@@ -130,7 +130,8 @@ def neighbour_distances(one: Examination) -> Picture:
         distance = neighbours(rows) / scale
         medians[name] = np.median(distance)
         if np.ptp(distance) > 0:
-            curves[name] = geometry.density(distance)
+            places, heights = geometry.density(distance)
+            curves[name] = places[places >= 0], heights[places >= 0]  # a kernel reaches below
     figure = plots.lines(curves, "distance to the nearest word / root mean square length",
                          "density")  # fmt: skip
     listed = ", ".join(f"{name} {median:.2f}" for name, median in medians.items())
@@ -171,6 +172,8 @@ def dimensions(one: Examination) -> Picture:
     flat = np.random.default_rng(0).chisquare(len(one.W), len(energy)) / len(one.W)
     curves = {"this matrix": energy.clip(1e-6), "random matrix": np.sort(flat)[::-1]}
     figure = plots.lines(curves, "coordinate, largest first", "energy / average", "y")
+    figure.axes[0].yaxis.set_major_formatter("{x:g}")
+    figure.axes[0].yaxis.set_minor_formatter("{x:g}")
     return Picture(
         "Coordinates", figure,
         f"Energy of each of the {len(energy)} coordinates relative to their average, largest "

@@ -64,6 +64,7 @@ def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies
     missing counts 0; else the file needs N lines in the order of the rows. CourseError names file
     and line.
     """
+    path = Path(path)
     names, counts = read_counts(path)
     if words is not None and names is not None:
         table = dict(zip(names, counts, strict=True))
@@ -78,9 +79,8 @@ def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies
 
 def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
     """(words or None, counts) of a file of counts."""
-    path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise CourseError(f"there is no file of counts {path}") from None
     except UnicodeDecodeError as error:

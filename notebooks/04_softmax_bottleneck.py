@@ -1,0 +1,427 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The softmax bottleneck: how many directions can log P have?
+#
+# **Question.** A context is a vector of d numbers; how much of a language's true probabilities can a softmax over it express, and does it matter?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to derive the bound on the rank of log P, and to verify it on a trained model;
+# - to take a language whose true probabilities are known and measure what a softmax with too few
+#   dimensions loses;
+# - to compute two ranks of a matrix that is too large to store, and to see how fragile the first of
+#   them is;
+# - to read the hidden size of a model off its outputs.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Lesson 1](01_output_layer.ipynb); singular values as in [lesson
+# 2](02_degeneration.ipynb).
+#
+# | profile | minutes | runs on | what changes |
+# |---|---|---|---|
+# | smoke | 0.5 | any CPU | fewer seeds, a model of seconds |
+# | quick | 2 | two CPU cores | three seeds, a Transformer on 200,000 tokens |
+# | standard | 15 | two CPU cores | the Transformer on the whole corpus, five times |
+# | full | 5 | one GPU | the same, twenty times |
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+SEED = 1  # of the languages and of the model
+
+# %%
+import tempfile
+
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import Markdown, display
+
+from course_lib import data, experiments, plots, theory
+from course_lib.evaluation.log_prob import log_prob_blocks
+from course_lib.metrics import rank
+from course_lib.output_layers import (
+    FullWords,
+    GeneralizedSigSoftmax,
+    MixtureOfSoftmaxes,
+    Softmax,
+)
+
+# %% [markdown]
+# ## Predict
+#
+# A language has 200 words and 80 different contexts. Its true log-probabilities, a table of 80 rows
+# and 200 columns, have rank 14. You fit a softmax over contexts of $d$ dimensions, with all the
+# data in the world.
+#
+# 1. From which $d$ on can the fit be perfect?
+# 2. Below that $d$: is there a cliff, or does the loss rise slowly?
+# 3. Another language has rank 80. Would a mixture of four softmaxes, whose log P can have any rank,
+#    fit it much better than one softmax of the same $d$?
+
+# %% [markdown]
+# ## The bound
+#
+# Write the contexts as the rows of $H$ ($M \times d$), the words as those of $W$ ($N \times d$). Then
+#
+# $$\log P = H W^\top + \mathbf 1 b^\top - z \mathbf 1^\top,$$
+#
+# with the bias $b$ and $z_i = \log\sum_j e^{l_{ij}}$, the logarithm of the normaliser of row $i$. A
+# product of $M\times d$ and $d\times N$ has rank at most $d$; each of the other two terms adds one
+# at most. So
+#
+# $$\operatorname{rank}(\log P) \le d + 2,$$
+#
+# however many contexts there are and however large the vocabulary. Yang et al. (2018) called it the
+# **softmax bottleneck**: if the truth has a higher rank, no training can reach it.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+random = np.random.default_rng(SEED)
+H, W = random.normal(size=(300, 7)), random.normal(size=(500, 7))
+logits = H @ W.T + random.normal(size=500)
+log_p = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+print("rank of log P:", np.linalg.matrix_rank(log_p))
+print("bound, d + 2: ", theory.rank_bound(7))
+
+# %% [markdown]
+# ## Two languages whose truth is known
+#
+# The corpus `zipf` draws text from probabilities that we choose. The last word decides which of 80
+# contexts we are in, and each context has its own distribution over 200 words; word frequencies
+# follow Zipf's law. In the first language the truth is itself a softmax over 12 dimensions, with
+# rank $12 + 2 = 14$. In the second it is a mixture of four softmaxes, and its log P has full rank.
+
+# %%
+options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
+languages = {
+    "one softmax": data.load("zipf", **options).truth,
+    "mixture of four": data.load("zipf", components=4, **options).truth,
+}
+rows = {
+    name: [
+        str(truth.rank),
+        str(rank.effective_rank(torch.linalg.svdvals(truth.matrix), 1e-3)),
+        f"{truth.entropy:.3f}",
+    ]
+    for name, truth in languages.items()
+}
+columns = ["rank", "effective rank, ε = 1e-3", "entropy, nats"]
+pd.DataFrame(rows, index=columns).T
+
+# %% [markdown]
+# With the truth at hand there is no need to draw text: we minimise the *expected* cross-entropy
+# over all contexts directly. The lowest value it can take is the entropy of the language; what a
+# model stays above it, its **excess**, is due to the model alone. There is no test set and no
+# overfitting here, only what can be expressed (and found by the optimiser).
+
+
+# %%
+def excess(truth, layer, steps=300):
+    """Expected cross-entropy above the entropy, in nats a word."""
+    P, share = truth.matrix.exp(), truth.stationary
+    H = torch.randn(len(P), layer.words.shape[1]).double()
+    H, layer = H.requires_grad_(), layer.double()
+    optimizer = torch.optim.Adam([H, *layer.parameters()], lr=0.05)
+    decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(steps):
+        loss = -(share @ (P * layer.log_prob(H)).sum(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay.step()
+    return loss.item() - truth.entropy
+
+
+# %%
+layers = {
+    "softmax": Softmax,
+    "GSS": GeneralizedSigSoftmax,
+    "mixture of 4": lambda words: MixtureOfSoftmaxes(words, components=4),
+}
+sizes = [2, 4, 8, 12, 16, 24]
+seeds = range(1 if PROFILE == "smoke" else 3)
+found = []
+for language, truth in languages.items():
+    for name, make in layers.items():
+        for d in sizes:
+            for seed in seeds:
+                torch.manual_seed(seed)
+                value = excess(truth, make(FullWords(200, d)))
+                found.append((language, name, d, value))
+
+# %%
+columns = ["language", "layer", "d", "excess"]
+table = pd.DataFrame(found, columns=columns)
+means = table.pivot_table("excess", ["language", "layer"], "d")
+means.round(4)
+
+# %%
+figure, axes = plots.panels(1, 2, height=4.2, sharey=True)
+for ax, language in zip(axes, languages, strict=True):
+    curves = {name: (sizes, means.loc[language, name]) for name in layers}
+    plots.lines(curves, "d", "", title=language, log="y", ax=ax)
+axes[0].set_ylabel("excess, nats a word")
+plain = means.xs("softmax", level="layer")
+low, high = plain[sizes[0]].max(), plain[sizes[-1]].min()
+plots.show(
+    figure,
+    alt="Excess cross-entropy against the dimension d for softmax, GSS "
+    "and a mixture of four, one panel for each language. All curves fall "
+    f"smoothly, from about {low:.1f} nats at d = 2.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+soft = plain.loc["one softmax"]
+print(
+    "excess falls with every step of d:", bool((soft.diff()[1:] < 0).all())
+)
+print("at d = 24 below 0.01 nats:", bool(soft[24] < 0.01))
+print("at d = 4 above 0.1 nats:", bool(soft[4] > 0.1))
+
+# %% [markdown]
+# Three things to note.
+#
+# - There is **no cliff**. Below the true rank the excess rises gradually: the leading directions of
+#   log P carry most of it, so a few dimensions go a long way. That a matrix *has* rank 80 says
+#   little about how much is lost at 24.
+# - A mixture can have any rank, but that is not the same as fitting better. At the same $d$ our
+#   mixture of four is no better than one softmax even on the language that *is* a mixture of four:
+#   its components' contexts are all made of the same $d$ numbers.
+# - GSS bends the logits one by one, which lifts the rank of log P to the full, at no cost in
+#   parameters. It changes the excess hardly at all.
+#
+# High rank is necessary where the truth has it; it is not sufficient. This is the point of
+# Parthiban et al. (2021), and lessons 9 and 10 come back to it with real text.
+
+# %% [markdown]
+# ## A real model
+#
+# How many directions does log P have in a model of English? Train the Transformer of lesson 2
+# briefly ($d = 128$, no bias, so that the bound is $d + 1$) and collect log P over a stretch of
+# text, a block of contexts after the other. The table would have thousands of rows and ten thousand
+# columns; it is never stored. What is kept is the sum of $x x^\top$ over its rows $x$, whose
+# eigenvalues are the squares of the singular values:
+
+# %%
+recipe = experiments.recipes["docstrings/transformer-128/tied"]
+experiment = experiments.profile(recipe, PROFILE, seed=SEED)
+if PROFILE == "quick":
+    small = {"train": 200_000, "valid": 5_000, "test": 5_000}
+    small["words"] = 2_000
+    experiment = experiment.change(corpus={"small": small})
+corpus = experiment.load_corpus()
+with tempfile.TemporaryDirectory() as folder:
+    run = experiments.run(experiment, folder=folder, progress=False)
+model, d = run.model, experiment.size
+
+# %%
+contexts = 400 if PROFILE == "smoke" else 4_000
+blocks = log_prob_blocks(
+    model, corpus.test, corpus.eos, contexts=contexts, progress=False
+)
+spectrum = rank.spectrum(blocks)
+values = spectrum.singular_values / spectrum.singular_values[0]
+figure = plots.lines({"log P": values}, "k", "σ / σ₁", log="xy")
+axes = figure.axes[0]
+
+# %%
+axes.axvline(d + 1, color=plots.INK, linestyle=":")
+axes.text(d + 8, 0.1, f"d + 1 = {d + 1}")
+axes.set_ylim(1e-9, 2)
+plots.show(
+    figure,
+    alt="Singular values of log P, both axes logarithmic. The first is "
+    f"{1 / values[1]:.0f} times the second; at about {d + 1} they drop by "
+    "several orders of magnitude, to the level of rounding.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+press = spectrum.press_rank()
+print("Press' rank is at most d + 1:", press <= d + 1)
+print("and not below d - 1:", press >= d - 1)
+
+# %%
+m, N = spectrum.shape
+effective = {e: spectrum.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)}
+listed = ", ".join(f"{k} at ε = {e:g}" for e, k in effective.items())
+display(
+    Markdown(
+        f"{m:,} contexts, {N:,} words, d = {d}: Press' rank **{press}**; "
+        f"effective rank {listed}."
+    )
+)
+
+# %% [markdown]
+# Two ranks. **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1\epsilon$,
+# with $\epsilon$ the precision of the numbers: it asks which directions are more than rounding. The
+# **ε-effective rank** is the number of directions that carry all but a share ε of the sum of
+# squares: it asks which ones matter.
+#
+# Here they could not differ more. The bottleneck is *filled*, yet the first direction is nearly
+# everything: a typical entry of log P is far below zero, so the common part of all rows, the
+# frequency of the words, outweighs what distinguishes one context from another. The effective rank
+# of log P is about the size of that common part. It is a good measure of closeness to low rank, and
+# a poor one of how much a model knows.
+
+# %% [markdown]
+# ## How fragile a rank is
+#
+# Take a matrix of rank 10 and add noise so faint that no experiment could detect it: Gaussian, of
+# variance $c/n^2$ (Parthiban et al., supplement). What do the two ranks say?
+
+# %%
+n = 200 if PROFILE == "smoke" else 600
+c = 10.0 ** np.arange(-28, -19)
+study = list(rank.fragility(n, c))
+curves = {
+    "Press' rank, float64": (c, [f.press_float64 for f in study]),
+    "effective rank, ε = 1e-5": (c, [f.effective[1e-5] for f in study]),
+}
+
+# %%
+figure = plots.lines(curves, "c, n² × variance of the noise", "rank", "x")
+plots.show(
+    figure,
+    alt=f"Ranks of a {n} × {n} matrix of rank 10 against the size of "
+    "added noise. Press' rank jumps from 10 to nearly the full size as "
+    "the noise passes the rounding of the numbers; the effective rank "
+    "stays.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(
+    "Press' rank jumps:",
+    study[0].press_float64 == 10 and study[-1].press_float64 > 0.8 * n,
+)
+print(
+    "the effective rank stays:",
+    len({f.effective[1e-5] for f in study}) == 1,
+)
+
+# %% [markdown]
+# So a rank of 9,981, which a table may print beside a perplexity, can mean ten directions that
+# matter and thousands that are there because a nonlinearity stirred the last digits. Published
+# comparisons of ranks deserve this question first.
+
+# %% [markdown]
+# ## Reading the hidden size off the outputs
+#
+# The bound has a use that was not intended: whoever sees a model's log-probabilities can count its
+# dimensions (Carlini et al. 2024; Finlayson et al. 2024). Take the mean out of each row (there goes
+# the normaliser), subtract the first row (there goes the bias), and count the dimensions up to the
+# gap:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+blocks = log_prob_blocks(
+    model, corpus.valid, corpus.eos, contexts=d + 150, progress=False
+)
+size = rank.hidden_size(blocks)
+print("the hidden size is found, but for one:", size.d in (d - 1, d))
+
+# %% [markdown]
+# One may be missing for a reason that [lesson 3](03_why_it_happens.ipynb) explains: a layer
+# normalisation holds all contexts in a plane, so that their differences span $d - 1$ dimensions.
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $M$, $N$, $d$ | `m`, `N`, `d` | contexts, words, dimensions |
+# | $H$, $W$, $b$ | `H`, `layer.words`, bias | contexts, word matrix, bias |
+# | $z$ | `np.logaddexp.reduce(…)` | logarithm of the normaliser, one a row |
+# | $\log P$ | `log_p`, `truth.matrix` | log-probabilities, one context a row |
+# | $\sigma_k$ | `spectrum.singular_values` | singular values of log P |
+# | $\varepsilon$, ε | `effective[1e-3]` | share of the squares left out |
+# | $c$ | `c` | $n^2$ times the variance of the noise |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. A sharper language
+# Raise `sharpness` in `options` to 4, so that contexts differ more. Does the excess at small $d$
+# grow? What happens to the effective rank of the truth?
+#
+# <details><summary>Hint</summary>
+#
+# `sharpness` is the standard deviation of the logits. Compare the excess with the difference
+# between the entropy of the word frequencies and that of the language, which is all a model can
+# gain.
+#
+# </details>
+#
+# ### 2. Wider components
+# Give the mixture contexts of its own size: `MixtureOfSoftmaxes(words, hidden_size=48,
+# components=4)` with words of size 12 (in `excess`, take the size of $H$ from
+# `layer.hidden_size`). Does it fit the mixture language now? How many parameters does it have, and
+# what does a softmax with as many achieve?
+#
+# <details><summary>Hint</summary>
+#
+# A fair rival has the same number of parameters, not the same $d$.
+#
+# </details>
+#
+# ### 3. Rounded outputs
+# Round `log_p` to three decimals before asking for its rank, and round the blocks before
+# `rank.hidden_size`. Which of the two still sees $d$?
+#
+# <details><summary>Hint</summary>
+#
+# Rounding is noise of a known size. Compare it with the singular values on either side of the gap.
+#
+# </details>
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+ratio = means.loc[("mixture of four", "mixture of 4"), 12]
+rival = means.loc[("mixture of four", "softmax"), 12]
+display(
+    Markdown(
+        f"A language of rank {languages['one softmax'].rank} costs a "
+        f"softmax of 4 dimensions {soft[4]:.2f} nats a word and one of 24 "
+        f"dimensions {soft[24]:.4f}, with no cliff in between. On a "
+        f"language that is a mixture, at d = 12, a mixture of four stays "
+        f"{ratio:.3f} nats above the truth and one softmax {rival:.3f}. "
+        f"The trained model fills its bottleneck to rank {press}; the "
+        f"effective rank of its log P is {effective[1e-3]}."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - Z. Yang, Z. Dai, R. Salakhutdinov, W. W. Cohen (2018). *Breaking the Softmax Bottleneck: A
+#   High-Rank RNN Language Model.* ICLR. [arXiv:1711.03953](https://arxiv.org/abs/1711.03953)
+# - D. Parthiban, Y. Mao, D. Inkpen (2021). *On the Softmax Bottleneck of Recurrent Language
+#   Models.* AAAI.
+# - N. Carlini et al. (2024). *Stealing Part of a Production Language Model.* ICML.
+#   [arXiv:2403.06634](https://arxiv.org/abs/2403.06634)
+# - M. Finlayson, X. Ren, S. Swayamdipta (2024). *Logits of API-Protected LLMs Leak Proprietary
+#   Information.* [arXiv:2403.09539](https://arxiv.org/abs/2403.09539)
+# - W. H. Press, S. A. Teukolsky, W. T. Vetterling, B. P. Flannery (2007). *Numerical Recipes*, 3rd
+#   edition, section 2.6. Cambridge University Press.

@@ -1,0 +1,198 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Run a batch
+#
+# **Question.** How many runs does it take before one may say that one setting is better than another?
+#
+# One training run is an anecdote: another seed gives another perplexity. A
+# claim needs several seeds of everything that is compared, so tables come from
+# *plans*: recipes × seeds × settings in a small file. This notebook writes a
+# plan, runs it, several runs at a time, and asks statistics what it shows.
+# Hundreds of runs on a cluster go the same way, see the how-to page of batches.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** Notebook 20, which the batch executes for every run.
+#
+# | profile | minutes | corpus and machine |
+# |---|---|---|
+# | `smoke` | 0.5 | four runs of a second, for the tests |
+# | `quick` | 1.5 | twelve runs of seconds, 2 CPU cores |
+# | `standard` | 600 | twelve runs of an hour, 2 CPU cores |
+# | `full` | 60 | the same on eight GPUs |
+#
+# On Google Colab, run this in a first cell and restart the session:
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+WORKERS = 2  # runs at the same time
+BUDGET = 30  # minutes; call again to go on
+DROPOUT = [0.0, 0.2, 0.4]  # settings to compare
+SEEDS = [1, 2, 3, 4]  # of each
+
+# %%
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown, clear_output, display
+
+from course_lib import plots
+from course_lib.errors import CourseError
+from course_lib.experiments import batch, plans
+from course_lib.metrics import statistics
+
+if PROFILE == "smoke":
+    DROPOUT, SEEDS = DROPOUT[:2], SEEDS[:2]
+small = PROFILE in ("smoke", "quick")
+
+# %% [markdown]
+# ## The plan
+#
+# A plan names recipes, a profile, seeds and the settings that differ from the
+# recipe; `grid` takes all combinations. Here: how much dropout should a small
+# LSTM have? In `quick` the runs are as small as they can be, so that you see
+# the machinery at work; what they say about dropout holds for a model of a few
+# thousand weights on a few pages of text, and no further.
+
+# %%
+text = f"""
+title = "Dropout of a small LSTM"
+
+[[runs]]
+recipes = ["ptb/vd-lstm-200/tied"]
+profile = "{"smoke" if small else PROFILE}"
+seeds = {SEEDS}
+change = {{"optimisation.epochs" = {4 if small else 40}}}
+grid = {{"encoder.dropout" = {DROPOUT}}}
+"""
+path = Path(tempfile.mkdtemp()) / "dropout.toml"
+path.write_text(text, encoding="utf-8")
+plan = plans.read_plan(path)
+print(f"{plan.title}: {len(plan.runs)} runs, the first {plan.runs[0].key}")
+
+# %% [markdown]
+# A misspelt setting is refused before anything runs, with what it may have been
+# meant to be:
+
+# %%
+try:
+    typo = {"encoder.dropuot": 0}
+    plans.Planned("ptb/vd-lstm-200/tied", "smoke", seed=1, change=typo)
+except CourseError as error:
+    print(error)
+
+# %% [markdown]
+# ## Running it
+#
+# Each run is notebook 20, executed by papermill in a process of its own. Where
+# a run stands is read from its folder; a run that is done is never done again,
+# one that was interrupted goes on from its checkpoint. So the next cell can be
+# stopped, killed and called again at any time.
+
+# %%
+states = batch.run_plan(plan, workers=WORKERS, minutes=BUDGET)
+clear_output()
+print(batch.summary(states))
+
+# %%
+# NBVAL_CHECK_OUTPUT
+again = batch.run_plan(plan, workers=WORKERS, progress=False)
+figures = [s.figures for s in states]
+print("every run is done:", {s.name for s in states} == {"done"})
+print("a second call does nothing:", figures == [s.figures for s in again])
+
+# %% [markdown]
+# ## What it shows
+#
+# One row a setting: the mean of its seeds with a 95 % interval (of Student's
+# $t$ distribution: the few seeds make it wide), and the standard deviation $s$
+# from seed to seed.
+
+# %%
+rows = [
+    {"dropout": run.change.get("encoder.dropout", 0.3), "seed": run.seed,
+     "perplexity": state.figures["test_perplexity"]}
+    for run, state in zip(plan.runs, states, strict=True)
+]  # fmt: skip
+table = pd.DataFrame(rows)
+found = {
+    dropout: statistics.mean_interval(group)
+    for dropout, group in table.groupby("dropout").perplexity
+}
+columns = ["mean", "low", "high", "s", "seeds"]
+pd.DataFrame(found.values(), index=found.keys(), columns=columns).round(2)
+
+# %%
+groups = dict(iter(table.groupby("dropout").perplexity))
+figure = plots.seeds(groups, found, "dropout", "test perplexity")
+listed = "; ".join(f"{d:g}: {m.mean:.1f}" for d, m in found.items())
+plots.show(
+    figure,
+    alt="Test perplexity of every seed against dropout, and the means "
+    f"with their intervals. Means by dropout: {listed}.",
+)
+
+# %% [markdown]
+# ## Is the difference real?
+#
+# Take the best setting and the next. Welch's $t$-test asks how often a
+# difference this large would come about if both had the same mean. And from the
+# spread one can say beforehand how many seeds would settle a difference of a
+# given size in four of five such experiments.
+
+# %%
+order = sorted(found, key=lambda d: found[d].mean)
+best, second = order[:2]
+test = statistics.welch(groups[second], groups[best])
+typical = np.sqrt(np.mean([found[d].sd ** 2 for d in (best, second)]))
+wanted = 0.01 * found[best].mean
+needed = statistics.seeds_needed(wanted, typical)
+verdict = "is" if test.p < 0.05 else "is not"
+display(Markdown(
+    f"Dropout {best:g} against {second:g}: the difference of the means is"
+    f" {test.difference:.2f} with the interval [{test.low:.2f},"
+    f" {test.high:.2f}], p = {test.p:.2g}; it **{verdict}** significant at"
+    f" 5 %. From seed to seed the perplexity varies by s = {typical:.2f}:"
+    f" a difference of one per cent would take **{needed} seeds** of each."
+))
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(
+    "the interval contains the difference:",
+    test.low <= test.difference <= test.high,
+)
+print(
+    "half the difference needs more seeds:",
+    statistics.seeds_needed(wanted / 2, typical) > needed,
+)
+
+# %% [markdown]
+# ## From here
+#
+# * `python -m course_lib batch run PLAN --workers 8 --budget 55` does the same
+#   from a terminal, `batch status PLAN` looks on, `batch merge` brings results
+#   from another machine, and `batch keep` copies them to `data/results`.
+# * `data/plans` holds a plan for every table of the five papers.
+#
+# ## References
+#
+# * Parthiban, Mao and Inkpen (2021). *On the Softmax Bottleneck of Recurrent
+#   Language Models*. AAAI. Ten seeds a model, and a test of each difference.
+# * Welch (1947). *The Generalization of "Student's" Problem when Several
+#   Different Population Variances are Involved*. Biometrika 34.

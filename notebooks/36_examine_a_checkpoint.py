@@ -1,0 +1,465 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Examine a checkpoint: what ails a word matrix?
+#
+# **Question.** Given nothing but a word matrix, can you say whether it is ill, with what, how badly, and whether anything helps?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to recognise five diseases of a word matrix by their pictures: common drift, cone, low rank, a
+#   few rogue dimensions, and rare words in a place of their own;
+# - to measure how severe each is, on one scale that means the same for a matrix of any shape;
+# - to read the examination of a real checkpoint, and to judge what a repair after training can and
+#   cannot do.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Lesson 1](01_output_layer.ipynb) and [lesson 2](02_degeneration.ipynb): the
+# output matrix, singular values, cosines.
+#
+# | profile | minutes | runs on | what is examined |
+# |---|---|---|---|
+# | smoke | 0.5 | any CPU | matrices of 600 × 32, a model of 30,000 tokens |
+# | quick | 1 | two CPU cores | matrices of 2,000 × 64, a model of 30,000 tokens |
+# | standard | 4 | two CPU cores | matrices of 10,000 × 128, a model of 600,000 tokens |
+# | full | 5 | two CPU cores | matrices of 20,000 × 256, a model of 600,000 tokens |
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+SEED = 5  # of the matrices and of the order in which they are shown
+
+# %%
+import tempfile
+
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown, display
+
+from course_lib import examine, experiments, plots
+from course_lib.examine import figures
+from course_lib.metrics import geometry
+
+shapes = {"smoke": (600, 32), "quick": (2000, 64)}
+shapes |= {"standard": (10_000, 128), "full": (20_000, 256)}
+N, d = shapes[PROFILE]
+series = examine.graded_series(N, d, seed=SEED)
+groups = examine.frequency_groups(series[0].counts)
+
+# %% [markdown]
+# ## Six patients
+#
+# `graded_series` makes matrices $W$ of $N$ rows, one a word, and $d$ columns. Each begins as a round
+# cloud of independent Gaussian numbers. Then it is made ill: so ill that the disease takes the share
+# $s$ of the cloud's **energy**, the mean of $\|w_i\|^2$ over its rows $w_i$. Five diseases:
+#
+# - **common drift**: one and the same vector is added to every row;
+# - **cone**: the same, and then every row is stretched by a factor of its own, so that the rows
+#   point one way but differ in length;
+# - **low rank**: a few directions, turned at random, hold what should be spread over all $d$;
+# - **rogue dimensions**: three of the $d$ *coordinates* are stretched;
+# - **frequency split**: a vector is added to the rows of the *rare* words only.
+#
+# Words are in the order of their frequency, which follows Zipf's law. Here is one patient with each
+# disease at $s = 0.8$, and a healthy one, in an order that you do not know.
+
+# %%
+ill = [one for one in series if one.strength in (0.0, 0.8)]
+order = np.random.default_rng(SEED).permutation(6)
+patients = dict(zip("ABCDEF", [ill[i] for i in order]))
+names = {"rare": groups.rare, "frequent": groups.frequent}
+few = np.concatenate([ids[:300] for ids in names.values()])
+which = np.repeat([0, 1], [len(ids[:300]) for ids in names.values()])
+
+
+def together(figure, xlabel, ylabel):
+    """One legend, and one label an axis, for all panels."""
+    shown = figure.axes[0].get_legend_handles_labels()
+    for ax in figure.axes:
+        ax.legend_.remove()
+        ax.set(xlabel="", ylabel="")
+    figure.legend(*shown, loc="outside upper center", ncols=2)
+    figure.supxlabel(xlabel)
+    figure.supylabel(ylabel)
+
+
+# %% [markdown]
+# ## Predict
+#
+# Below are three pictures of each patient: the cloud on the plane of its two largest singular
+# values, the cosines of pairs of words, and the singular values. **Write down a disease for each
+# letter before you read on.** Ask yourself:
+#
+# 1. Where is the origin: in the middle of the cloud, or outside it?
+# 2. Are the bells of the cosines about 0? Do rare and frequent words have the same bell?
+# 3. Do the singular values follow those of a random matrix? If not: does *one* stand out, do a
+#    *few*, or do they fall all the way?
+# 4. One pair of patients cannot be told apart by singular values and cosines at all, another only by
+#    looking at single coordinates. Which?
+
+# %%
+figure, axes = plots.panels(3, 2, height=3.1)
+for ax, (letter, one) in zip(axes.flat, patients.items()):
+    points = geometry.project(one.W).points[few]
+    plots.groups_of_points(points, which, names, letter, ax)
+together(figure, "first singular direction", "second singular direction")
+plots.show(
+    figure,
+    alt="Six clouds, A to F, on the plane of their two largest singular "
+    "values, with the origin marked: some round about it, some to one "
+    "side, one in two clumps of rare and of frequent words.",
+)
+
+# %%
+figure, axes = plots.panels(3, 2, height=2.6)
+for ax, (letter, one) in zip(axes.flat, patients.items()):
+    pairs = {g: geometry.pair_cosines(one.W[i]) for g, i in names.items()}
+    plots.cosine_histogram(pairs, ax, letter)
+together(figure, "cosine of two word vectors", "density")
+plots.show(
+    figure,
+    alt="Densities of the cosines of pairs of rare and of pairs of "
+    "frequent words for A to F. Some bells stand about 0, narrow or "
+    "wide, others far to the right of it.",
+)
+
+# %%
+chance = examine.random_spectrum(N, d, seed=SEED)
+figure, axes = plots.panels(3, 2, height=2.6)
+for ax, (letter, one) in zip(axes.flat, patients.items()):
+    values = geometry.singular_values(one.W)
+    both = {"patient": values, "random matrix": chance}
+    plots.singular_values(both, ax, letter)
+together(figure, "rank of the singular value / d", "σₖ / σ₁")
+plots.show(
+    figure,
+    alt="Singular values over the largest on a logarithmic axis, each "
+    "beside those of a random matrix: one follows it, the others drop "
+    "after the first, after a few, or run below it.",
+)
+
+# %% [markdown]
+# ## How ill is ill?
+#
+# A number alone says nothing. Is a mean cosine of 0.05 much? For 50 words it is chance, for 50,000
+# it is not. So every severity is a comparison with what a **random matrix of the same shape** has,
+# and all are in one unit: the **share of the energy that is not where it should be**. 0 is a round
+# cloud, 1 is a cloud of which nothing is left.
+#
+# For drift that share is simple: with the mean row $m = \frac1N\sum_i w_i$ it is
+# $\|m\|^2 / \frac1N\sum_i\|w_i\|^2$. Chance gives $1/N$.
+#
+# For low rank let $F(k)$ be the share of the energy that the first $k$ singular directions of the
+# centred rows hold, $\sum_{j\le k}\sigma_j^2 / \sum_j\sigma_j^2$, and $F_0(k)$ the same for the
+# random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$: the share of the energy
+# that would have to move elsewhere to make the spectrum a random one.
+
+# %%
+low = next(one for one in patients.values() if one.disease == "low_rank")
+unit = low.W / low.W.norm(dim=1, keepdim=True)
+values = geometry.singular_values(unit - unit.mean(0))
+F, F0 = (np.cumsum(s**2) / np.sum(s**2) for s in (values, chance))
+widest = int(np.argmax(F - F0))
+k = np.arange(1, d + 1)
+curves = {"patient, F": (k, F), "random matrix, F₀": (k, F0)}
+figure = plots.lines(curves, "number of directions k", "share of energy")
+figure.axes[0].vlines(widest + 1, F0[widest], F[widest], plots.INK, lw=3)
+plots.show(
+    figure,
+    alt="Share of the energy in the first k directions: it climbs at once "
+    "in the patient and slowly in a random matrix. A bar marks the widest "
+    f"gap, {F[widest] - F0[widest]:.2f}, at k = {widest + 1}.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+by_hand = F[widest] - F0[widest]
+severity = examine.diagnose(low.W)["low_rank"].severity
+print("by hand and by diagnose the same:", abs(by_hand - severity) < 0.02)
+
+# %% [markdown]
+# A drift and a cone have the same singular values and the same cosines: both have a direction that
+# all words share. What tells them apart is whether a word's length $t$ *along* that direction has
+# to do with its distance $p$ *from* it. If one vector was added to every row, $t$ knows nothing of
+# $p$; if rows were stretched along the cone, $t$ grows in proportion to $p$. The slope of $\log t$
+# over $\log p$ is 0 or 1.
+#
+# Likewise rogue dimensions and low rank: turn the cloud by any rotation and the one becomes the
+# other. Only the coordinate axes betray it, and what is *few* coordinates' doing is not blamed on
+# the spectrum.
+
+# %% [markdown]
+# ## The verdicts
+#
+# `diagnose` ranks what it finds. A severity of 0.1 or more is named: a tenth of the energy, more
+# than chance gives at any shape.
+
+# %%
+verdicts = {}
+for letter, one in patients.items():
+    verdicts[letter] = examine.diagnose(one.W, groups)
+said = {letter: [verdict.sentence] for letter, verdict in verdicts.items()}
+table = pd.DataFrame(said, index=["verdict"]).T
+table.style.set_properties(**{"text-align": "left"})
+
+# %%
+# NBVAL_CHECK_OUTPUT
+right = [verdicts[p].name == one.disease for p, one in patients.items()]
+print("named correctly:", sum(right), "of", len(right))
+
+# %% [markdown]
+# How many did you have? The hardest pair is drift and cone: their cosine bells and their spectra
+# agree, and even in the cloud you have to see that the cone's points fan out from the origin, while
+# the drift's are a round ball far from it. Low rank and rogue dimensions have the same pictures too,
+# until one looks at single coordinates, $\frac1N\sum_i w_{ij}^2$ for $j = 1 \dots d$:
+
+# %%
+curves = {}
+for letter, one in patients.items():
+    if one.disease in ("low_rank", "rogue"):
+        energy = np.sort(one.W.square().mean(0).numpy())[::-1]
+        curves[f"{letter}: {one.disease}"] = energy / energy.mean()
+xlabel = "coordinate, largest first"
+figure = plots.lines(curves, xlabel, "energy / average", "y")
+plots.show(
+    figure,
+    alt="Energy of each coordinate over the average, largest first. In "
+    "the matrix with rogue dimensions three are far above all others; in "
+    "that of low rank it falls smoothly.",
+)
+
+# %% [markdown]
+# Now all twelve of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the healthy
+# one, and one in which everything has collapsed. The *overall* severity is
+# $1 - \prod_k (1 - s_k)$ over the findings $k$: what is left of the cloud if each takes its share
+# of the rest.
+
+# %%
+found = [examine.diagnose(one.W, groups) for one in series]
+ranked = sorted(zip(found, series), key=lambda pair: pair[0].severity)
+figure, ax = plots.panels(height=4.6)
+labels = [f"{one.disease} {one.strength}" for _, one in ranked]
+bars = ax.barh(labels, [f.severity for f, _ in ranked], hatch="//",
+               color=plots.COLOURS[0], edgecolor=plots.PAPER)  # fmt: skip
+ax.bar_label(bars, [f" {f.name}" for f, _ in ranked], fontsize=10)
+ax.set(xlabel="overall severity", xlim=(0, 1.35))
+plots.show(
+    figure,
+    alt="Overall severity of the twelve matrices, sorted, with the name "
+    "of the verdict at each bar: the healthy one near 0, the weakly ill "
+    "near 0.3, the strongly ill near 0.8, the collapsed one near 1.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+names_right = [f.name == one.disease for f, one in zip(found, series)]
+print("of twelve, the first eleven named:", all(names_right[:11]))
+print("the collapsed one is:", found[-1].name, "and the worst:",
+      found[-1].severity == max(f.severity for f in found))  # fmt: skip
+
+# %% [markdown]
+# ## A real patient
+#
+# Train the small tied Transformer of [lesson 2](02_degeneration.ipynb) for a moment, and examine
+# its checkpoint as you would anybody's. In a terminal this is
+#
+# `python -m course_lib examine RUN_OR_CHECKPOINT`
+#
+# with a run of the course, any `.safetensors` file, a Hugging Face model folder or a NumPy array.
+# Before you look: which of the five diseases do you expect of a model trained for a minute, and
+# what was the verdict before its first step?
+
+# %%
+profile = "smoke" if PROFILE in ("smoke", "quick") else "quick"
+recipe = experiments.recipes["docstrings/transformer-128/tied"]
+experiment = experiments.profile(recipe, profile, seed=1)
+before = []
+
+
+def keep_first(step, model):
+    if step == 0:
+        before.append(model.words.matrix().detach().cpu().clone())
+
+
+folder = tempfile.TemporaryDirectory()
+settings = dict(folder=folder.name, callback=keep_first, progress=False)
+run = experiments.run(experiment, **settings)
+
+# %%
+patient = examine.examine(folder.name)
+untrained = examine.diagnose(before[0], patient.groups)
+first = patient.diagnosis.findings[0]
+display(
+    Markdown(
+        f"**Before training.** {untrained.sentence}\n\n"
+        f"**After training.** {patient.diagnosis.sentence}\n\n"
+        f"{first.seen}\n\n*Why this is the measure.* {first.reason}\n\n"
+        f"*What to do.* {first.remedy}"
+    )
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("before training:", untrained.name)
+print("after training:", patient.diagnosis.name)
+
+# %% [markdown]
+# The mean cosine of *all* words is high too, so a glance at one number would have said "drift".
+# But frequent words do not share that direction: most words are rare, and their common place is what
+# the mean of all shows. That is why the examination asks for counts.
+#
+# The whole report, with every number, all pictures and where they come from, is one HTML file that
+# opens anywhere:
+
+# %%
+report = patient.save(f"{folder.name}/report")
+print(f"{report.stat().st_size / 1000:.0f} kB in one file")
+picture = figures.lengths(patient)
+plots.show(
+    picture.figure,
+    alt="Length of each word vector against how often the word occurs, "
+    "one dot a word and the median: words seen once or twice are longer "
+    "than those seen some dozens of times, the most frequent longest.",
+)
+
+# %% [markdown]
+# ## Repairs
+#
+# Two repairs need no training: **centring** subtracts the mean row; **all-but-the-top** (Mu and
+# Viswanath 2018) also takes away the first $d/100$ principal directions, rounded, at least one.
+#
+# Predict once more: what do they do to the perplexity, if only the *output* matrix is replaced and
+# the model goes on reading with its own?
+
+# %%
+kept = ["mean cosine", "mean cosine, rare words", "IsoScore"]
+rows = {"as it is": [patient.metrics[name] for name in kept]}
+perplexities = []
+for name, repair in patient.repairs.items():
+    rows[name] = [repair["metrics"][m] for m in kept]
+    perplexities.append(repair["perplexity"])
+original = patient.repairs["centring"]["perplexity_before"]
+table = pd.DataFrame(rows, index=kept).T
+table["perplexity"] = [original, *perplexities]
+table.style.format("{:.2f}", subset=kept).format("{:,.1f}", ["perplexity"])
+
+# %%
+# NBVAL_CHECK_OUTPUT
+centred, topped = perplexities
+same = abs(centred / original - 1) < 1e-3
+print("centring leaves the perplexity:", same)
+print("all-but-the-top ruins it:", topped > 1.5 * original)
+
+# %% [markdown]
+# Centring takes $m^\top h$ from every logit of a context $h$, the same for all words, and a softmax
+# does not see that. All-but-the-top takes away the direction along which rare and frequent words
+# differ, and with it most of what the model knows about frequency. The cloud it leaves is
+# called healthy, and it is of no use to the model. It is a repair for *comparing* words, not for
+# predicting them: **a healthy shape is not a good model**.
+#
+# So what is to be done depends on what you want. To compare words: repair. To predict better: train
+# otherwise, with one of the remedies of lessons 5 to 11.
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $W$, $w_i$ | `one.W` | word matrix, one row a word |
+# | $N$, $d$ | `N`, `d` | words, dimensions |
+# | $s$ | `one.strength` | share of the energy that the disease was given |
+# | $m$ | `one.W.mean(0)` | mean row |
+# | $\sigma_k$ | `geometry.singular_values(W)` | singular values, largest first |
+# | $F(k)$, $F_0(k)$ | `F`, `F0` | share of the energy in the first $k$ directions, of the patient and of a random matrix |
+# | $t$, $p$ | `diagnose` | length of a row along the common direction, and its distance from it |
+# | $s_k$ | `finding.severity` | severity of finding $k$ |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. Two diseases at once
+# Add the drift of one patient to the rogue dimensions of another and let `diagnose` rank them. Why
+# is the severity of the second not the $s$ it was made with?
+#
+# <details><summary>Hint</summary>
+#
+# Make both with `examine.diseased(name, 0.5, N, d, seed)` and add the matrices. What the rogue
+# coordinates explain is not blamed on the rest: the other findings are those of the remaining
+# coordinates, times the share of the energy that is theirs.
+#
+# </details>
+#
+# ### 2. Hide a drift
+# Give half of the rows the vector $v$ and the other half $-v$. The mean row is 0. Does the
+# examination find anything, and under which name? And what if the halves are the rare and the
+# frequent words?
+#
+# <details><summary>Hint</summary>
+#
+# `W[::2] += v; W[1::2] -= v`, with `v` several times as long as one of its coordinates in the cloud.
+# Look at `diagnose(W, groups).findings`: a direction that is not common to all is one direction of
+# the spectrum.
+#
+# </details>
+#
+# ### 3. Your own checkpoint
+# Examine a model that you have: a Hugging Face folder, or `np.save` of any word vectors. Give it
+# counts with `--corpus` or `--counts` and see whether the verdict changes.
+#
+# <details><summary>Hint</summary>
+#
+# The page *Examine a checkpoint* under *How to* on the course's site lists what can be read. Without
+# counts a frequency split looks like a drift, because most words are rare.
+#
+# </details>
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+display(
+    Markdown(
+        f"Of eleven matrices, ten of them made ill on purpose, the "
+        f"examination named {sum(names_right[:11])} as intended, and "
+        f"put the healthy one at {found[0].severity:.2f}. "
+        f"A model trained on {len(run.corpus.train):,} tokens went from "
+        f"“{untrained.name}” to “{first.title}” with severity "
+        f"{first.severity:.2f}. "
+        f"Centring its output matrix left the perplexity at "
+        f"{centred:,.1f} (it was {original:,.1f}); all-but-the-top made "
+        f"the cloud round and the perplexity {topped:,.1f}."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - J. Gao, D. He, X. Tan, T. Qin, L. Wang, T.-Y. Liu (2019). *Representation Degeneration Problem
+#   in Training Natural Language Generation Models.* ICLR.
+#   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
+# - J. Mu, P. Viswanath (2018). *All-but-the-Top: Simple and Effective Postprocessing for Word
+#   Representations.* ICLR. [arXiv:1702.01417](https://arxiv.org/abs/1702.01417)
+# - W. Timkey, M. van Schijndel (2021). *All Bark and No Bite: Rogue Dimensions in Transformer
+#   Language Models Obscure Representational Quality.* EMNLP.
+#   [arXiv:2109.04404](https://arxiv.org/abs/2109.04404)
+# - W. Rudman, N. Gillman, T. Rayne, C. Eickhoff (2022). *IsoScore: Measuring the Uniformity of
+#   Embedding Space Utilization.* Findings of ACL.
+#   [arXiv:2108.07344](https://arxiv.org/abs/2108.07344)
+# - I. Dumitriu, A. Edelman (2002). *Matrix models for beta ensembles.* Journal of Mathematical
+#   Physics 43. [arXiv:math-ph/0206043](https://arxiv.org/abs/math-ph/0206043)
