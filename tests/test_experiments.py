@@ -6,7 +6,7 @@ import pytest
 
 from course_lib import experiments
 from course_lib.errors import CourseError
-from course_lib.experiments import Experiment, part, recipes
+from course_lib.experiments import Experiment, part, recipes, results
 from course_lib.experiments.recipes import add
 from course_lib.training import Cosine
 
@@ -162,6 +162,8 @@ def test_committed_results_are_whole_and_say_where_they_come_from():
     for folder in experiments.kept_results():
         content = experiments.read_result(folder)
         experiment = Experiment.from_dict(content["experiment"])
-        assert folder.name == f"{experiment.profile}-seed{experiment.seed}"
+        assert folder.name == results.run_folder(experiment).name
         assert len(content["epochs"]) == experiment.optimisation.epochs
-        assert content["provenance"]["corpus_sha256"]["train"]
+        digests = content["provenance"]["corpus_sha256"]
+        sides = experiment.corpus.options.get("direction", "").split("-")  # of sentence pairs
+        assert all(len(digests[f"train.{side}".strip(".")]) == 64 for side in sides)
