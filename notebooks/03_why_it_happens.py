@@ -114,8 +114,8 @@ left.fill(*np.r_[[[0, 0]], circle[negative]].T, alpha=0.35,
 left.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
 left.annotate("v", (1.15 * v - 0.1).tolist(), fontsize=14)
 plots.origin(left)
-left.set_aspect("equal")
 left.legend(loc="upper left", fontsize=10)
+left.set_aspect("equal")
 
 # %%
 curves = {}
