@@ -391,7 +391,8 @@ def references(cells):
 
 
 def outputs(notebook: Path) -> list[str]:
-    """What is wrong with the committed `.ipynb`: its size, figures without alternative text."""
+    """What is wrong with the committed `.ipynb`: its size, figures without alternative text, what
+    another run would print otherwise."""
     if not notebook.is_file():
         return [f"{notebook.name} is missing; run `python -m course_lib notebooks pair`"]
     found = []
@@ -406,6 +407,9 @@ def outputs(notebook: Path) -> list[str]:
         for output in cell.outputs:
             if output.output_type == "error":
                 found.append(f"cell {number}: the committed output is the error {output.ename}")
+            shown = output.get("text", "") + output.get("data", {}).get("text/plain", "")
+            if re.search(r" at 0x[0-9a-f]{6,}>", shown):
+                found.append(f"cell {number}: the output shows an object's address in memory")
             alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
             if "image/png" in output.get("data", {}) and not alt.strip():
                 found.append(f"cell {number}: a figure in the output has no alternative text")

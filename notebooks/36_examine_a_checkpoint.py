@@ -215,8 +215,8 @@ verdicts = {}
 for letter, one in patients.items():
     verdicts[letter] = examine.diagnose(one.W, groups)
 said = {letter: [verdict.sentence] for letter, verdict in verdicts.items()}
-table = pd.DataFrame(said, index=["verdict"]).T
-table.style.set_properties(**{"text-align": "left"})
+pd.set_option("display.max_colwidth", None)
+pd.DataFrame(said, index=["verdict"]).T
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -357,7 +357,7 @@ for name, repair in patient.repairs.items():
 original = patient.repairs["centring"]["perplexity_before"]
 table = pd.DataFrame(rows, index=kept).T
 table["perplexity"] = [original, *perplexities]
-table.style.format("{:.2f}", subset=kept).format("{:,.1f}", ["perplexity"])
+table.round(2)
 
 # %%
 # NBVAL_CHECK_OUTPUT
