@@ -333,6 +333,7 @@ def test_a_matrix_may_be_stored_by_columns(tmp_path):
     config, body, _ = llama(False)
     across = examine.read(folder_of(tmp_path / "a", config, body | {"lm_head.kernel": W.T}))
     assert across.transposed and torch.equal(across.W, W)
+    assert len(examine.read(tmp_path / "a", words=D).W) == N  # the config knows better than counts
     byte_level = {"lm_head.weight": torch.randn(10, 24), "layer.weight": torch.randn(24, 24)}
     file = folder_of(tmp_path / "b", None, byte_level | {"norm.weight": torch.ones(24)})
     assert not examine.read(file).transposed and len(examine.read(file).W) == 10

@@ -286,7 +286,7 @@ def _lies_across(table, chosen, words: int | None, vocabulary: int | None) -> bo
     """Whether the matrix is (d, N). Decided by N where it is known; else d is the dimension that
     more of the other tensors have; else a vocabulary has more words than dimensions."""
     rows, columns = table[chosen].shape
-    for known in (words, vocabulary):
+    for known in (vocabulary, words):
         if known is not None and (rows == known) != (columns == known):
             return columns == known
     sizes = Counter(
