@@ -610,6 +610,17 @@ def test_weights_of_another_model_are_refused(experiment, tmp_path):
         restore(experiment.build(30), {}, "c")
 
 
+@pytest.mark.parametrize("length", [640, 896])  # as bytes \x80\2 and \x80\3, like a pickle's
+def test_a_header_whose_length_looks_like_a_pickle_is_read(tmp_path, length):
+    path, padding = tmp_path / "last.safetensors", 0
+    while not path.exists() or int.from_bytes(path.read_bytes()[:8], "little") < length:
+        save_checkpoint(path, {"a": torch.ones(2)}, {"x": "y" * padding})
+        padding += 1
+    assert int.from_bytes(path.read_bytes()[:8], "little") == length
+    tensors, progress = load_checkpoint(path)
+    assert tensors["a"].tolist() == [1, 1] and set(progress["x"]) == {"y"}
+
+
 def test_pickles_truncated_and_foreign_files_are_refused(tmp_path):
     path = tmp_path / "model.safetensors"
     with pytest.raises(CourseError, match="there is no checkpoint"):

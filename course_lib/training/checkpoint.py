@@ -48,8 +48,11 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
             f"there is no checkpoint {path}; train one with: python -m course_lib train"
         )
     with open(path, "rb") as file:
-        head = file.read(4)
-    if head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        head = file.read(9)
+    # safetensors begin with the length of their header, which may look like a pickle's first bytes,
+    # and then its brace
+    pickled = head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    if pickled and head[8:] != b"{":
         raise CourseError(
             f"{path} is a pickle (torch.save), which can run any code when opened; it is not read. "
             "Save the weights as safetensors instead"
