@@ -440,6 +440,18 @@ def test_the_gate_spares_targets_that_point_away():
     assert torch.equal(offset[:, 0] < 0, aligned)
 
 
+def test_random_noise_has_the_size_of_the_worst_but_any_direction():
+    """cos(δ, h) has mean 0 and variance 1/d, and its sign is not the adversary's choice."""
+    layer = build(AdversarialSoftmax, alpha=0.5, random=True)
+    worst = build(AdversarialSoftmax, alpha=0.5)
+    hidden = torch.randn(20_000, 1, D, dtype=torch.float64)
+    target = torch.randint(N, (20_000,))
+    cosine = layer.target_offset(hidden, target) / worst.target_offset(hidden, target)
+    assert cosine.abs().max() <= 1
+    assert abs(cosine.mean()) < 4 / (20_000 * D) ** 0.5
+    assert abs(cosine.square().mean() * D - 1) < 0.1
+
+
 def test_zero_contexts_have_finite_gradients():
     layer = build(AdversarialSoftmax, gradient="full")
     hidden = torch.zeros(3, D, dtype=torch.float64, requires_grad=True)

@@ -29,6 +29,7 @@ class Adversarial(OutputLayer):
         epsilon: float | None = None,
         gradient: str = "none",
         gated: bool = False,
+        random: bool = False,
         **options,
     ):
         """ε = α ‖w_y‖, adaptive (equation 10), or the constant `epsilon` if one is given.
@@ -36,13 +37,14 @@ class Adversarial(OutputLayer):
         gradient: how much of −ε ‖h‖ is differentiated. "none" is the paper's text; "hidden",
         with ε held constant, its released code, where δ is constant but (w + δ)ᵀh is not; "full"
         goes through ‖w_y‖, too. gated: only targets with cos(h, w_y) > 0 are perturbed, as in
-        that code. CourseError for an unknown `gradient`.
+        that code. random: for comparison, a δ as long as the worst one, ‖δ‖ = ε, in a direction
+        drawn anew at every position: δᵀh = ε ‖h‖ cos(δ, h). CourseError for an unknown `gradient`.
         """
         super().__init__(words, *arguments, **options)
         if gradient not in GRADIENTS:
             raise unknown("gradient of the adversarial softmax", gradient, GRADIENTS)
         self.alpha, self.epsilon = alpha, epsilon
-        self.gradient, self.gated = gradient, gated
+        self.gradient, self.gated, self.random = gradient, gated, random
 
     def target_offset(self, contexts, target):
         """contexts (n, K, d), target (n,) → −ε ‖h‖ (n, K)."""
@@ -58,6 +60,9 @@ class Adversarial(OutputLayer):
             with torch.no_grad():
                 aligned = torch.einsum("nkd,nd->nk", contexts.to(rows), rows) > 0
             offset = offset * aligned
+        if self.random:  # the cosine of a random direction is the same for every h
+            draw = torch.randn_like(contexts, requires_grad=False)
+            offset = offset * draw[..., 0] / _norm(draw)
         return offset
 
 
