@@ -393,7 +393,7 @@ OTHER |= {"average_from": None, "groups": {}, "max_steps": 1, "low": -0.01}
 OTHER |= {"high": 0.01, "betas": (0.5, 0.6), "eps": 1e-3, "optimizer": "coupled-adam"}
 OTHER |= {"max_tokens": 200, "average_last": None, "constraint": "centred"}
 # Read by the loop between epochs (tests/test_training.py); how much is read in a search.
-ELSEWHERE = {"average_after", "patience", "search_tokens", "evaluation_length"}
+ELSEWHERE = {"average_after", "keep", "patience", "search_tokens", "evaluation_length"}
 
 
 def other(name, value):

@@ -353,6 +353,20 @@ def test_patience_ends_a_run(experiment, tmp_path):
     assert trained(experiment, tmp_path)[1] == epochs
 
 
+def test_the_last_epoch_is_kept_where_it_is_asked_for(experiment, tmp_path):
+    settings = {"optimizer": "sgd", "learning_rate": 9.0, "schedule": Constant(), "clip": None}
+    experiment = experiment.change(optimisation=settings | {"epochs": 5})
+    kept = {}
+    for keep in ("best", "last"):
+        asked = experiment.change(optimisation={"keep": keep})
+        _, epochs = trained(asked, tmp_path / keep)
+        kept[keep] = load_checkpoint(tmp_path / keep / "best.safetensors")[1]["epoch"]
+    history = [e["valid_perplexity"] for e in epochs]
+    assert kept == {"best": 1 + history.index(min(history)), "last": 5} and kept["best"] < 5
+    with pytest.raises(CourseError, match="did you mean last"):
+        Optimisation(keep="lst")
+
+
 def test_the_mean_of_the_last_epochs(experiment, tmp_path):
     ends, rows = [], 0
 

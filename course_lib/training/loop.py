@@ -47,7 +47,8 @@ def fit(
 
     `folder` receives last.safetensors (everything a resumed run needs; on one CPU it then ends
     bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
-    perplexity). `identity` is stored in both; a checkpoint of another identity is refused.
+    perplexity, or the last one where `optimisation.keep` says so). `identity` is stored in both; a
+    checkpoint of another identity is refused.
     `callback(step, model)` sees step 0 before training and every step after it.
     CourseError when the loss is no longer finite: the last good checkpoint stays. After
     `deadline`, in seconds as time.time() counts, it saves and raises `Paused`: within the epoch
@@ -245,9 +246,9 @@ class _Run:
         self.epoch, self.row = self.epoch + 1, 0
         self.carried = (None,) * o.accumulate
         self.nll, self.tokens, self.seconds = 0.0, 0, 0.0
-        if valid < self.best:
-            self.best = valid
+        if valid < self.best or o.keep == "last":
             self.keep_best(self.epoch)
+        self.best = min(valid, self.best)
         history = [e["valid_perplexity"] for e in self.epochs]
         if not self.average and o.average_after is not None and stalled(history, o.average_after):
             self.average = WeightAverage(self.bare)

@@ -84,6 +84,7 @@ OPTIONS = {  # what a group of each may set beside its optimizer, learning rate 
 _AVERAGES = ("average_from", "average_after", "average_last")
 _COUNTS = (*_AVERAGES, "max_steps", "patience", "batch", "max_tokens", "accumulate", "length")
 _COUNTS += ("evaluation_batch", "evaluation_length")
+KEPT = ("best", "last")
 PRECISIONS = {"fp32": "no", "bf16": "bf16"}  # the course's names -> accelerate's
 
 
@@ -103,6 +104,7 @@ class Optimisation:
     schedule: object = field(default_factory=Constant)
     epochs: int = 40  # 0 takes the weights it starts from as they are
     max_steps: int | None = None  # ends within an epoch; schedules then run over these steps
+    keep: str = "best"  # the epoch whose weights are evaluated: best in validation, or the last
     patience: int | None = None  # or ends at an epoch above the best of those before so many last
     batch: int = 20  # columns, over all processes
     max_tokens: int = 4096  # of a batch of sentence pairs, over all processes and parts
@@ -129,6 +131,8 @@ class Optimisation:
     def __post_init__(self):
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
+        if self.keep not in KEPT:
+            raise unknown("epoch to keep", self.keep, KEPT)
         for name in _COUNTS:
             if getattr(self, name) is not None:
                 _positive(name, getattr(self, name))
