@@ -312,21 +312,126 @@ def collapse_animation(frames, group, names, captions) -> Animation:
         f'<span><svg viewBox="0 0 12 12" aria-hidden="true">{shape}</svg>{html.escape(name)}</span>'
         for name, shape in zip(names, _SHAPES, strict=False)
     )
-    slots = {
-        "KEY": "c" + hashlib.sha256(encoded.encode()).hexdigest()[:10],
-        "LAST": str(F - 1),
-        "LEGEND": legend,
-        "DATA": encoded,
-    }
-    page = resources.files("course_lib").joinpath("collapse.html").read_text(encoding="utf-8")
-    for slot, value in slots.items():
+    slots = {"LAST": str(F - 1), "LEGEND": legend}
+    page = _page("collapse.html", slots, encoded)
+    return Animation(page, groups_of_points(frames[-1], group, names))
+
+
+def _page(file: str, slots: dict, encoded: str) -> str:
+    """The fragment in `file` with its slots filled, and an id that its data decide."""
+    page = resources.files("course_lib").joinpath(file).read_text(encoding="utf-8")
+    key = file[0] + hashlib.sha256(encoded.encode()).hexdigest()[:10]
+    for slot, value in {"KEY": key, **slots, "DATA": encoded}.items():
         page = page.replace(f"@{slot}@", value)
     if len(page) > ANIMATION_BYTES:
         raise CourseError(
             f"the animation takes {len(page):,} bytes of at most {ANIMATION_BYTES:,}: "
             "show fewer points or snapshots"
         )
-    return Animation(page, groups_of_points(frames[-1], group, names))
+    return page
+
+
+class Panel(NamedTuple):
+    """One of an `explorer`'s axes. curves: {name: (x (P,), y)}, with y (P,) for a curve that stays
+    and (n, …, P) for one that follows the sliders; `log`: whether y is logarithmic."""
+
+    curves: dict
+    xlabel: str
+    ylabel: str
+    xlim: tuple[float, float]
+    ylim: tuple[float, float]
+    title: str = ""
+    log: bool = False
+
+
+def explorer(sliders, axes, captions, start) -> Animation:
+    """Curves with a slider for each setting they depend on; works offline, in JupyterLab too.
+
+    sliders: {setting: values (n,)}, one or more; axes: `Panel`s; captions (n, …): a line for each
+    combination of values; start: the indices shown first, and in the figure for paper. Everything
+    is precomputed: points travel as 16-bit integers in base64, a ten-thousandth of the axis each.
+    The page takes its colours from the text around it (light or dark). At most 4 names of curves,
+    which keep their colour and dashes in all panels.
+    Raises CourseError if shapes disagree or the page exceeds 300 kB.
+    """
+    shape = tuple(len(values) for values in sliders.values())
+    styles = {name: i for i, name in enumerate(dict.fromkeys(n for p in axes for n in p.curves))}
+    texts = np.asarray(captions, dtype=object)
+    shapes = {f"curve {name}": np.shape(y) for p in axes for name, (_, y) in p.curves.items()}
+    for what, found in {"captions": (*texts.shape, 0), **shapes}.items():
+        if found[:-1] not in ((), shape) or (what == "captions" and found[:-1] != shape):
+            raise CourseError(f"{what}: {found[:-1]} values for sliders of {shape}")
+    data = {
+        "names": list(sliders),
+        "values": [[f"{v:g}".replace("-", "−") for v in values] for values in sliders.values()],
+        "captions": texts.ravel().tolist(),
+        "panels": [_packed(panel, styles) for panel in axes],
+    }
+    encoded = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    line = '<svg viewBox="0 0 36 8" aria-hidden="true"><line x2="36" y1="4" y2="4" stroke-width="3"'
+    ranges = [
+        f'<label><span></span><input type="range" min="0" max="{n - 1}" step="1" value="{at}" '
+        f'aria-label="{html.escape(name, quote=True)}"></label>'
+        for name, n, at in zip(sliders, shape, start, strict=True)
+    ]
+    slots = {
+        "CANVASES": "".join(
+            f'<canvas role="img" aria-label="{html.escape(text, quote=True)}"></canvas>'
+            for text in (f"{p.title}: {p.ylabel} against {p.xlabel}" for p in axes)
+        ),
+        "LEGEND": "".join(f"<span>{line}/></svg>{html.escape(name)}</span>" for name in styles),
+        "SLIDERS": "\n".join(ranges),
+    }
+    return Animation(_page("explorer.html", slots, encoded), _explored(axes, styles, start))
+
+
+def _packed(panel: Panel, styles: dict) -> dict:
+    """A panel for the page: its words, ticks and curves as shares of the axes."""
+    ends = np.log10(panel.ylim) if panel.log else np.asarray(panel.ylim, dtype=float)
+
+    def whole(values, low, high):
+        share = np.rint((np.asarray(values, dtype=float) - low) / (high - low) * 1e4)
+        return base64.b64encode(share.clip(-32_767, 32_767).astype("<i2").tobytes()).decode()
+
+    def ticks(places, labels, low, high):
+        return [[float((p - low) / (high - low)), x] for p, x in zip(places, labels, strict=True)]
+
+    def plain(low, high):
+        places = [p for p in MaxNLocator(5).tick_values(low, high) if low <= p <= high]
+        return ticks(places, [f"{p:g}".replace("-", "−") for p in places], low, high)
+
+    every = max(1, int(np.ptp(ends)) // 5)
+    powers = range(math.ceil(ends[0]), math.floor(ends[1]) + 1, every)
+    raised = [f"10{str(p).translate(_RAISED)}" for p in powers]
+    return {
+        **{name: getattr(panel, name) for name in ("title", "xlabel", "ylabel")},
+        "xticks": plain(*panel.xlim),
+        "yticks": ticks(powers, raised, *ends) if panel.log else plain(*ends),
+        "curves": [
+            {
+                "style": styles[name],
+                "moves": np.ndim(y) > 1,
+                "x": whole(x, *panel.xlim),
+                "y": whole(np.log10(y) if panel.log else y, *ends),
+            }
+            for name, (x, y) in panel.curves.items()
+        ],
+    }
+
+
+def _explored(several, styles, start) -> Figure:
+    """The `Panel`s at one setting, as a figure."""
+    figure, axes = panels(1, len(several), height=4.0, squeeze=False)
+    for ax, panel in zip(axes[0], several, strict=True):
+        for name, (x, y) in panel.curves.items():
+            i = styles[name]
+            y = y[tuple(start)] if np.ndim(y) > 1 else y
+            ax.plot(x, y, color=COLOURS[i], linestyle=LINES[i], label=name)
+        ax.set(xlabel=panel.xlabel, ylabel=panel.ylabel, xlim=panel.xlim, title=panel.title)
+        ax.set(yscale="log" if panel.log else "linear", ylim=panel.ylim)
+    handles = {k: h for ax in axes[0] for h, k in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=2)
+    return figure
 
 
 def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
@@ -347,3 +452,4 @@ _SHAPES = (
     '<rect x="2.5" y="2.5" width="7" height="7"/>',
     '<path d="M6 1 11 10 1 10Z"/>',
 )
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

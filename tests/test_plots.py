@@ -217,3 +217,62 @@ def test_seeds_stand_at_their_number_and_means_carry_their_interval():
     ax = plots.seeds(named, {"a": (1.5, 1, 2), "b": (2, 1, 3)}, "model", "y").axes[0]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["a", "b"]
     assert ax.containers[0].lines[0].get_linestyle() == "None"
+
+
+def explorer(**changes):
+    x, c, k = np.linspace(-4, 4, 9), np.array([-1.0, 0.0, 1.0]), np.array([1.0, 2.0])
+    bent = x * np.where(x < c[:, None, None], k[:, None], 1)
+    curves = {"bent & moved": (x, bent), "straight": (x, x)}
+    falling = {"straight": (x + 5, np.exp(-x)), "third": (x + 5, np.exp(bent))}
+    arguments = {
+        "sliders": {"c": c, "k": k},
+        "axes": [
+            plots.Panel(curves, "x", "f(x)", (-4, 4), (-8, 4)),
+            plots.Panel(falling, "x", "p", (1, 9), (1e-4, 1e2), log=True),
+        ],
+        "captions": [[f"c {i}, k {j}" for j in k] for i in c],
+        "start": (2, 1),
+    }
+    return plots.explorer(**arguments | changes), bent
+
+
+def test_the_explorer_holds_every_curve_of_every_combination():
+    drawn, bent = explorer()
+    data = data_in(drawn.page)
+    left, right = data["panels"]
+    y = np.frombuffer(base64.b64decode(left["curves"][0]["y"]), "<i2").reshape(3, 2, 9)
+    np.testing.assert_allclose(y / 1e4 * 12 - 8, bent, atol=1e-3)
+    y = np.frombuffer(base64.b64decode(right["curves"][1]["y"]), "<i2").reshape(3, 2, 9)
+    np.testing.assert_allclose(y / 1e4 * 6 - 4, bent / np.log(10), atol=1e-3)
+    assert [curve["moves"] for curve in left["curves"]] == [True, False]
+    assert left["curves"][1]["style"] == right["curves"][0]["style"]
+    assert [label for _, label in right["yticks"]] == [
+        "10⁻⁴",
+        "10⁻³",
+        "10⁻²",
+        "10⁻¹",
+        "10⁰",
+        "10¹",
+        "10²",
+    ]
+    assert data["captions"][5] == "c 1.0, k 2.0" and data["values"] == [
+        ["-1", "0", "1"],
+        ["1", "2"],
+    ]
+    on_paper = drawn.last.axes[0].lines[0]
+    np.testing.assert_allclose(on_paper.get_ydata(), bent[2, 1])
+
+
+def test_the_explorer_is_self_contained_and_accessible():
+    page = shown(explorer()[0])[0]["text/html"]
+    assert not re.search(r"(src|href)=|https?:|import\(|fetch\(", page)
+    assert not re.search(r"@[A-Z]+@", page) and len(page) < plots.ANIMATION_BYTES
+    assert page.count('type="range"') == 2 and 'aria-label="k"' in page and ALT in page
+    assert "bent &amp; moved" in page
+
+
+def test_an_explorer_whose_shapes_disagree_says_so():
+    with pytest.raises(CourseError, match=r"captions: \(3,\) values for sliders of \(3, 2\)"):
+        explorer(captions=["a"] * 3)
+    with pytest.raises(CourseError, match=r"curve bent & moved: \(3, 2\) .* of \(2, 2\)"):
+        explorer(sliders={"c": [0, 1], "k": [1, 2]}, captions=[["a"] * 2] * 2)
