@@ -256,7 +256,7 @@ def test_the_explorer_holds_every_curve_of_every_combination():
         "10²",
     ]
     assert data["captions"][5] == "c 1.0, k 2.0" and data["values"] == [
-        ["-1", "0", "1"],
+        ["−1", "0", "1"],
         ["1", "2"],
     ]
     on_paper = drawn.last.axes[0].lines[0]
