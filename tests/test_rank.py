@@ -352,6 +352,10 @@ def test_the_first_contexts_alone():
     assert whole.dtype == torch.float32
     found = spectrum(log_prob_blocks(model, tokens(), EOS, progress=False))
     assert found.press_rank() <= 6 + 2 and found.shape == (43, N)
+    summary = found.summary()
+    assert (summary["contexts"], summary["words"]) == found.shape
+    assert summary["press_rank"] == found.press_rank()
+    assert summary["effective_rank"]["0.0001"] == found.effective_rank(1e-4)
 
 
 def test_a_reader_that_stops_leaves_the_model_as_it_was():

@@ -39,6 +39,17 @@ class Spectrum(NamedTuple):
         """How many carry all but a share ε of the sum of squares: see `effective_rank`."""
         return effective_rank(self.singular_values, epsilon)
 
+    def summary(self) -> dict:
+        """Shape and ranks, ready for JSON; the effective ones by ε, from 1e-3 to 1e-5."""
+        effective = {f"{e:g}": self.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)}
+        contexts, words = self.shape
+        return {
+            "contexts": contexts,
+            "words": words,
+            "press_rank": self.press_rank(),
+            "effective_rank": effective,
+        }
+
 
 def spectrum(blocks: Iterable) -> Spectrum:
     """The singular values of a matrix given as blocks (b, N) of its rows, in one pass.
