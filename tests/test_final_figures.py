@@ -97,6 +97,9 @@ def test_a_transformer_is_evaluated_with_a_longer_memory(experiment):
     figures = final_figures(model, corpus, experiment, progress=False)
     assert figures["valid_perplexity"] == pytest.approx(at_once, rel=1e-5)
     assert model.encoder.memory == 8 and math.isfinite(figures["test_perplexity"])
+    ranks = figures["log_prob"]
+    assert (ranks["contexts"], ranks["words"]) == (len(corpus.test), len(corpus))
+    assert 1 <= ranks["effective_rank"]["0.001"] <= ranks["press_rank"] <= experiment.size + 2
     with evaluating(model, clamp=3) as clamped:
         assert clamped.encoder.clamp == 3 and clamped.encoder.memory == 8
     clamped = perplexity(model, corpus.valid, corpus.eos, length=16, memory=400, clamp=2)

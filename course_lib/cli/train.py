@@ -42,7 +42,10 @@ def train(
         deadline=deadline,
     )
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
-    for name, value in result.metrics.items():
+    shape = result.metrics.get("geometry", {})  # results of older versions have none
+    for name, value in (result.metrics | shape).items():
+        if isinstance(value, dict | list | None):
+            continue
         text = f"{value:,.2f}".removesuffix(".00") if isinstance(value, int | float) else value
         print(f"  {name.replace('_', ' '):<24} {text}")
     print(f"  result in {result.folder}")

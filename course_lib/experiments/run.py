@@ -12,15 +12,20 @@ from torch import nn
 
 from course_lib.data import Corpus, SentencePairs, token_batches, tokenise
 from course_lib.errors import CourseError, Paused
+from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.metrics.rank import spectrum
+from course_lib.metrics.summary import summary
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
 from course_lib.training.loop import fit
 from course_lib.training.tasks import Columns, Pairs
+
+RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
 
 
 @dataclass
@@ -83,6 +88,7 @@ def run(
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
         **final_figures(model, corpus, experiment, progress),
+        "geometry": summary(model.output_layer.words.matrix().cpu(), corpus.counts),
     }
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
@@ -96,7 +102,8 @@ def run(
 
 def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:
     """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
-    of a translator, BLEU too, with its signature."""
+    of a translator, BLEU too, with its signature; with a small vocabulary, the ranks of log P over
+    the first contexts of the test split."""
     o = experiment.optimisation
     if experiment.translates:
         return _translation_figures(model, corpus, experiment, progress)
@@ -109,10 +116,16 @@ def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, prog
         "memory": o.evaluation_memory,
         "clamp": o.evaluation_clamp,
     }
-    return {
+    figures = {
         "valid_perplexity": perplexity(model, corpus.valid, **settings),
         "test_perplexity": perplexity(model, corpus.test, **settings),
     }
+    if len(corpus) <= RANKED:
+        blocks = log_prob_blocks(
+            model, corpus.test, contexts=2 * RANKED, progress=False, **settings
+        )
+        figures["log_prob"] = spectrum(blocks).summary()
+    return figures
 
 
 def _translation_figures(model, corpus, experiment, progress) -> dict:

@@ -1,0 +1,42 @@
+"""The geometry that every run leaves."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from course_lib import experiments
+from course_lib.metrics import geometry
+from course_lib.metrics.summary import summary
+
+
+def test_summary_is_the_single_metrics_of_the_right_rows():
+    random = np.random.default_rng(0)
+    W = torch.from_numpy(random.normal(size=(900, 12)) + 0.3)
+    counts = np.repeat([10_000, 2_000, 1], [500, 200, 200])  # only the last are rarer than 1e-4
+    found = json.loads(json.dumps(summary(W, counts)))
+    assert found["mean_cosine"] == pytest.approx(geometry.mean_cosine(W))
+    assert found["mean_cosine_rare"] == pytest.approx(geometry.mean_cosine(W[700:]))
+    assert found["mean_cosine_frequent"] == pytest.approx(geometry.mean_cosine(W[:500]))
+    assert found["singular_values"] == pytest.approx(np.linalg.svd(W)[1], rel=1e-5)
+    assert (found["I1"], found["I2"]) == pytest.approx(geometry.isotropy(W))
+    assert found["positive_share"] == pytest.approx(geometry.positive_share(W))
+    assert found["drift"] == pytest.approx(geometry.common_drift(W).share)
+    assert found["mean_norm"] == pytest.approx(np.linalg.norm(W, axis=1).mean())
+
+
+def test_a_group_of_one_word_has_no_cosine():
+    counts = np.array([100, 50, 30, 0])
+    assert summary(torch.randn(4, 3), counts)["mean_cosine_rare"] is None
+
+
+def test_a_run_leaves_the_geometry_of_the_matrix_that_predicts(tmp_path):
+    recipe = experiments.recipes["docstrings/transformer-128/untied"]
+    run = experiments.run(experiments.profile(recipe, "smoke"), folder=tmp_path, progress=False)
+    kept = json.loads((tmp_path / "result.json").read_text())["metrics"]["geometry"]
+    predicts = run.model.output_layer.words.matrix().detach()
+    assert kept == summary(predicts, run.corpus.counts)
+    assert kept["mean_norm"] != pytest.approx(
+        float(run.model.words.matrix().detach().norm(dim=1).mean())
+    )
