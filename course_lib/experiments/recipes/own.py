@@ -5,7 +5,7 @@ from course_lib.experiments.recipes.registry import add
 from course_lib.training import Cosine, InverseSquareRoot, Optimisation
 
 # Small enough to degenerate before the reader's eyes.
-add(
+_tied = add(
     name="docstrings/transformer-128/tied",
     source="the course's own, lesson 02",
     corpus=part("docstrings"),
@@ -33,10 +33,62 @@ add(
         clip=1.0,
         weight_decay=0.01,
         betas=(0.9, 0.98),
-        precision="bf16",
-        evaluation_length=64,
+        evaluation_length=64,  # in fp32: bf16 is slower on processors without AMX
     ),
 )
+
+# The same with one remedy each. Their constants are starting points, to be swept by a plan.
+_AUGMENTED = part("CrossEntropy"), part("AugmentedLoss", weight=0.65 * 20, temperature=20.0)
+# Penalties in the middle of wang2020's ranges; W begins with the norm of independent numbers of
+# standard deviation 0.02, so that no parameter needs a learning rate of its own.
+_ORTHOGONALITY = part(
+    "Orthogonality", frobenius_U=0.1, frobenius_V=0.1, spectral_U=0.1, spectral_V=0.1
+)
+_EXPONENTIAL = part("ExponentialPrior", weight=0.1, c1=3.4, c2=0.05, gamma=0.6)
+_SPECTRUM = {
+    "words": part("SpectralWords"),
+    "regularizers": (_ORTHOGONALITY, _EXPONENTIAL),
+}
+# The polynomial prior has the norm of the exponential one. Penalties that fail keep σ at 1 or less.
+_POLYNOMIAL = part("PolynomialPrior", weight=0.1, c1=5.8, gamma=0.3)
+_NORMALISED = {
+    "words": part("SpectralWords", normalise=True),
+    "regularizers": (_ORTHOGONALITY,),
+}
+_D_OPTIMAL = _NORMALISED | {"regularizers": (_ORTHOGONALITY, part("DOptimal", weight=0.1))}
+_ADVERSARIAL = {"output_layer": part("AdversarialSoftmax", alpha=0.005, bias=False)}
+_VARIANTS = {
+    "untied": ("05", {"tied": False}),
+    "augmented": ("05", {"tied": False, "objectives": _AUGMENTED}),
+    "tied-augmented": ("05", {"objectives": _AUGMENTED}),
+    "cosine": ("06", {"regularizers": (part("CosineRegularizer", weight=1.0),)}),
+    "adversarial": ("07", _ADVERSARIAL),
+    "spectrum": ("08", _SPECTRUM),
+    "spectrum-polynomial": ("08", _SPECTRUM | {"regularizers": (_ORTHOGONALITY, _POLYNOMIAL)}),
+    "spectral-normalization": ("08", _NORMALISED),
+    "spectral-normalization+d-optimal": ("08", _D_OPTIMAL),
+    "mos": ("09", {"output_layer": part("MixtureOfSoftmaxes", components=4, bias=False)}),
+    "moc": ("09", {"output_layer": part("MixtureOfContexts", components=4, bias=False)}),
+    "gss": ("10", {"output_layer": part("GeneralizedSigSoftmax", c=-1.5, k=2.5, bias=False)}),
+    "plif": ("10", {"output_layer": part("PiecewiseLinearSoftmax", pieces=1_000, bias=False)}),
+    "centred": ("11", {"words": {"constraint": "centred"}}),
+    "mu-loss": ("11", {"regularizers": (part("MuLoss"),)}),
+    "gated": ("11", {"output_layer": part("GatedSoftmax", bias=False)}),
+    "coupled-adam": (
+        "11",
+        {"optimisation": {"groups": {"words.": {"optimizer": "coupled-adam"}}}},
+    ),
+    "z-loss": ("11", {"objectives": (part("CrossEntropy"), part("ZLoss"))}),
+    "capped": ("11", {"output_layer": part("SoftCappedSoftmax", bias=False)}),
+    "muon": (
+        "11",
+        {"optimisation": {"groups": {"words.": {"optimizer": "muon", "learning_rate": 0.02}}}},
+    ),
+    "spectrum-adversarial": ("11", _SPECTRUM | _ADVERSARIAL),
+}
+for _name, (_lesson, _changes) in _VARIANTS.items():
+    _source = f"the course's own, lesson {_lesson}"
+    add(_tied, name=f"docstrings/transformer-128/{_name}", source=_source, **_changes)
 
 # Translators of Multi30k for two CPU cores and about half an hour.
 _softmax = add(

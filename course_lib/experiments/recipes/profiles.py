@@ -32,9 +32,9 @@ _RUN = {
     "quick": {"epochs": 2, "batch": 20, "length": 70, "max_tokens": 2_000, "warmup": 100},
 }
 
-# Where one recipe wants another size than the common one.
+# Where a recipe, or all below a name, want another size than the common one.
 _OWN = {
-    "docstrings/transformer-128/tied": {
+    "docstrings/transformer-128": {
         # words rarer than 1e-4 must exist
         "smoke": {
             "corpus": {"small": {"train": 30_000, "valid": 2_000, "test": 2_000, "words": 3_000}},
@@ -57,9 +57,9 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     """The experiment at the size of a profile; CourseError for an unknown profile."""
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
-    own = _OWN.get(experiment.name, {}).get(name)
-    if own is not None:
-        experiment = experiment.change(**own)
+    family = next((f for f in _OWN if f"{experiment.name}/".startswith(f"{f}/")), None)
+    if family and name in (own := _OWN[family]):
+        experiment = experiment.change(**own[name])
     elif name in _MOST:
         experiment = _small(experiment, name)
     return experiment.change(profile=name, seed=seed)
