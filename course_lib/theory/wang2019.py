@@ -6,13 +6,12 @@ and computes in float64.
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+from course_lib.metrics.geometry import nearest_in_hull
 from course_lib.theory.double import double
 
 
@@ -81,8 +80,8 @@ def margin_witness(W, i: int) -> Witness:
     definition 3.2), that is if ε < max_{‖h‖=1} min_{j≠i} (w_i − w_j)ᵀh. Where that is above 0 it
     is the distance from 0 to the convex hull of the w_i − w_j, and h points to the nearest point.
     The hull's vertices being farther, such a word is more than ε from every other row (theorem
-    3.3). The nearest point is found by non-negative least squares, Θ(N d) a pivot; margin and
-    bound are evaluated from h and the weights, so that they hold whatever its accuracy.
+    3.3). The nearest point is `nearest_in_hull`'s; margin and bound are evaluated from h and the
+    weights, so that they hold whatever its accuracy.
 
     CourseError unless W has two rows or more, all finite.
     """
@@ -91,12 +90,8 @@ def margin_witness(W, i: int) -> Witness:
         raise CourseError(f"a margin needs two finite rows or more, got shape {tuple(W.shape)}")
     others = torch.arange(len(W)) != torch.arange(len(W))[i]
     D = W[i] - W[others]
-    nearest = float(D.norm(dim=1).min()) or 1.0  # no hull point nearer 0 is longer: scale by it
-    # λ = s μ, μ convex, minimises s² ‖Dᵀμ‖² + (s − 1)² only where ‖Dᵀμ‖ is least.
-    A = np.vstack([D.T.numpy() / nearest, np.ones(len(D))])
-    solution, _ = nnls(A, np.eye(len(A))[-1])
     weights = torch.zeros(len(W), dtype=W.dtype)
-    weights[others] = torch.from_numpy(solution / solution.sum())
+    weights[others] = torch.from_numpy(nearest_in_hull(D))
     point = weights[others] @ D
     h = F.normalize(point, dim=0)
     margin = float((D @ h).min())
