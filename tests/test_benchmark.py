@@ -1,5 +1,6 @@
 """The benchmark compares like with like and prints what it measured."""
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,8 @@ from course_lib.experiments.benchmark import (
     VARIANTS,
     Course,
     Plain,
+    Seconds,
+    alternating,
     in_a_process,
     language_model,
     peak_memory,
@@ -309,3 +312,16 @@ def test_the_plain_model_has_the_settings_of_the_recipe():
     assert encoder["weight_drop"] == 0.5 and experiment.output_dropout == 0.4
     assert experiment.reading.options == {"row_dropout": 0.1}
     assert [p.options["weight"] for p in penalties] == [2.0, 1.0]
+
+
+def test_ratios_are_taken_within_a_round():
+    """A machine that gets slower and slower does not change them."""
+    seconds = Seconds({"ours": [1.0, 2.0, 40.0], "plain": [2.0, 4.0, 80.0]})
+    assert seconds["ours"] == 2.0 and seconds.ratio("ours", "plain") == 0.5
+
+
+def test_steps_alternate_and_the_order_turns():
+    done = []
+    steps = {name: functools.partial(done.append, name) for name in "ab"}
+    taken = alternating(steps, rounds=2)
+    assert "".join(done) == "abbaabba" and [len(s) for s in taken.rounds.values()] == [2, 2]

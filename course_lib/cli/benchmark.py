@@ -37,7 +37,7 @@ def output_layers(
     methods: Annotated[
         list[str] | None, typer.Argument(help="Methods; all without any.", show_default=False)
     ] = None,
-    words: Annotated[list[int], typer.Option(help="10000 or 33278; repeat for both.")] = (
+    words: Annotated[list[int], typer.Option(help="10000, 33278, 260000; repeat for more.")] = (
         10_000,
         33_278,
     ),

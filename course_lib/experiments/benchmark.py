@@ -73,16 +73,30 @@ def stepper(kind: str, precision: str, words: int, device: str = "cpu") -> Calla
     return step
 
 
-def alternating(steps: dict, rounds: int) -> dict:
-    """Median seconds of each step, taken in turn after two rounds to warm up."""
+class Seconds(dict):
+    """The median seconds of each step; `rounds` has all of them."""
+
+    def __init__(self, rounds: dict[str, list[float]]):
+        super().__init__({name: statistics.median(taken) for name, taken in rounds.items()})
+        self.rounds = rounds
+
+    def ratio(self, a, b) -> float:
+        """Median of the ratios within a round: slow changes of the machine cancel."""
+        pairs = zip(self.rounds[a], self.rounds[b], strict=True)
+        return statistics.median(x / y for x, y in pairs)
+
+
+def alternating(steps: dict, rounds: int) -> Seconds:
+    """Every step once a round, in turn, after two rounds to warm up; each second round backwards,
+    so that none always follows the same other."""
     seconds = {name: [] for name in steps}
     for number in range(rounds + 2):
-        for name, step in steps.items():
+        for name in list(steps)[:: -1 if number % 2 else 1]:
             started = time.perf_counter()
-            step()
+            steps[name]()
             if number >= 2:
                 seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(taken) for name, taken in seconds.items()}
+    return Seconds(seconds)
 
 
 def in_a_process(function: Callable, *arguments):
@@ -114,7 +128,7 @@ def language_model(words: int, rounds: int = 9, device: str | None = None) -> li
         {
             "variant": " ".join(v),
             "tokens/s": speed[v],
-            "speed ratio": speed[v] / speed[base],
+            "speed ratio": seconds.ratio(base, v),
             "memory MB": memory[v],
             "memory ratio": memory[v] / memory[base],
         }

@@ -32,7 +32,8 @@ from course_lib.regularizers import (
 )
 
 SIZE = 400  # d, and the hidden size that the output layer reads
-SHAPES = {10_000: 1400, 33_278: 5600}  # vocabulary -> positions of an AWD-LSTM's batch on it
+# vocabulary -> positions of an AWD-LSTM's batch on it; the largest is for memory
+SHAPES = {10_000: 1400, 33_278: 5600, 260_000: 1400}
 SIZES, BATCH = (400, 1150, 1150, 400), 20
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
 _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
@@ -229,13 +230,12 @@ def output_layers(
         for key, variant in variants.items():
             row[f"{key}ms"] = 1e3 * alone[key]
             row[f"{key}MB"] = in_a_process(_memory, *variant, precision, shape, device, threads)
-        row["of naive"] = row["ms"] / row["naive ms"]
-        row["of softmax"] = alone[""] / alone["softmax"]
+        row["of naive"] = alone.ratio("", "naive ") if fits else nan
+        row["of softmax"] = alone.ratio("", "softmax")
         if whole:
             steps = {
                 key: _stepper(key, False, precision, shape, True, device)[0]
                 for key in {"softmax": None, name: None}
             }
-            seconds = alternating(steps, rounds)
-            row["step"] = seconds[name] / seconds["softmax"]
+            row["step"] = alternating(steps, rounds).ratio(name, "softmax")
         yield row

@@ -415,7 +415,7 @@ def output_layers(
         yield {
             "method": name,
             "ms": 1e3 * seconds[name],
-            "of softmax": seconds[name] / seconds["softmax"],
+            "of softmax": seconds.ratio(name, "softmax"),
         }
 
 
