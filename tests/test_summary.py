@@ -34,9 +34,14 @@ def test_a_group_of_one_word_has_no_cosine():
 def test_a_run_leaves_the_geometry_of_the_matrix_that_predicts(tmp_path):
     recipe = experiments.recipes["docstrings/transformer-128/untied"]
     run = experiments.run(experiments.profile(recipe, "smoke"), folder=tmp_path, progress=False)
-    kept = json.loads((tmp_path / "result.json").read_text())["metrics"]["geometry"]
+    metrics = json.loads((tmp_path / "result.json").read_text())["metrics"]
+    kept = metrics["geometry"]
     predicts = run.model.output_layer.words.matrix().detach()
     assert kept == summary(predicts, run.corpus.counts)
     assert kept["mean_norm"] != pytest.approx(
         float(run.model.words.matrix().detach().norm(dim=1).mean())
     )
+    reads = run.model.words.matrix().detach()
+    assert metrics["input_geometry"] == summary(reads, run.corpus.counts)
+    distance = geometry.subspace_distance(predicts, reads)
+    assert metrics["subspace_distance"] == pytest.approx(distance)

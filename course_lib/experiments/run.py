@@ -18,6 +18,7 @@ from course_lib.evaluation.translation import BeamSearch, bleu, translate, trans
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.metrics.geometry import subspace_distance
 from course_lib.metrics.rank import spectrum
 from course_lib.metrics.summary import summary
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
@@ -88,7 +89,7 @@ def run(
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
         **final_figures(model, corpus, experiment, progress),
-        "geometry": summary(model.output_layer.words.matrix().cpu(), corpus.counts),
+        **shapes(model, corpus.counts),
     }
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
@@ -98,6 +99,18 @@ def run(
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source)
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
+
+
+def shapes(model: nn.Module, counts: torch.Tensor) -> dict:
+    """The geometry of the matrix that predicts; untied, that of the matrix that reads, and the
+    distance of the first's column space from the second's."""
+    W = model.output_layer.words.matrix().cpu()
+    found = {"geometry": summary(W, counts)}
+    if not model.tied:
+        E = model.words.matrix().cpu()
+        found["input_geometry"] = summary(E, counts)
+        found["subspace_distance"] = subspace_distance(W, E)
+    return found
 
 
 def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:

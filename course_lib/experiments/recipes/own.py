@@ -61,6 +61,7 @@ _VARIANTS = {
     "untied": ("05", {"tied": False}),
     "augmented": ("05", {"tied": False, "objectives": _AUGMENTED}),
     "tied-augmented": ("05", {"objectives": _AUGMENTED}),
+    "smoothed": ("05", {"objectives": (part("LabelSmoothing", epsilon=0.1),)}),
     "cosine": ("06", {"regularizers": (part("CosineRegularizer", weight=1.0),)}),
     "adversarial": ("07", _ADVERSARIAL),
     "spectrum": ("08", _SPECTRUM),
