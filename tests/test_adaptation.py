@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from course_lib.evaluation import cache, dynamic
-from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.perplexity import best_first, perplexity
 from course_lib.models import AWDLSTM, LanguageModel
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 
@@ -160,3 +160,16 @@ def test_learning_from_the_test_text_helps_where_it_repeats():
     still = [row["perplexity"] for row in rows if row["rate"] == 0]
     assert still[0] == pytest.approx(perplexity(model, text, EOS))
     assert rows[0]["perplexity"] < 0.5 * still[0]
+
+
+def test_a_search_puts_what_diverged_last():
+    rows = [{"perplexity": value} for value in (math.nan, math.inf, 48.0, math.nan, 47.0)]
+    found = [row["perplexity"] for row in best_first(rows)]
+    assert found[:3] == [47.0, 48.0, math.inf] and all(map(math.isnan, found[3:]))
+
+
+def test_a_perplexity_beyond_every_number_is_infinite():
+    """Not an OverflowError, which would end the search."""
+    found = cache.Predictions(*(torch.zeros(3) for _ in cache.Predictions._fields))
+    found = found._replace(log_prob=torch.full((3,), -1e4))
+    assert cache.mixed_perplexity(found, torch.zeros(3), 0.1) == math.inf

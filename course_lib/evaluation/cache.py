@@ -1,12 +1,12 @@
 """The continuous cache: words of the recent past become likelier (Grave et al. 2017)."""
 
-import math
 from itertools import product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from course_lib.evaluation.perplexity import best_first
 from course_lib.models.state import detach
 
 
@@ -69,7 +69,7 @@ def mixed_perplexity(found: Predictions, cached: Tensor, weight: float) -> float
     shares = torch.full_like(cached, weight).double()
     shares[:1] = 0
     model = torch.log1p(-shares) + found.log_prob.double()
-    return math.exp(-torch.logaddexp(model, (shares * cached.double()).log()).mean().item())
+    return (-torch.logaddexp(model, (shares * cached.double()).log()).mean()).exp().item()
 
 
 def search(found: Predictions, windows, thetas, weights) -> list[dict]:
@@ -80,4 +80,4 @@ def search(found: Predictions, windows, thetas, weights) -> list[dict]:
         for weight in weights:
             value = mixed_perplexity(found, cached, weight)
             rows.append({"window": window, "theta": theta, "weight": weight, "perplexity": value})
-    return sorted(rows, key=lambda row: row["perplexity"])
+    return best_first(rows)

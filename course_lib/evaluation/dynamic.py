@@ -1,6 +1,5 @@
 """Dynamic evaluation: the model goes on learning from the text it is tested on (Krause 2018)."""
 
-import math
 from collections.abc import Iterator
 from itertools import product, repeat
 
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
+from course_lib.evaluation.perplexity import best_first
 from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
@@ -149,13 +149,13 @@ def dynamic_perplexity(
     total, segments = 0.0, -(-len(tokens) // length)
     for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
         total = total + nll.double() * count
-    return math.exp(total.item() / len(tokens))
+    return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
 
 
 def search(model, tokens, eos, squares, rates, decays, epsilons=(1e-3,), **options) -> list[dict]:
-    """Perplexity of every combination, best first: for a validation split."""
+    """Perplexity of every combination, best first, diverged ones last: for a validation split."""
     rows = []
     for rate, decay, epsilon in product(rates, decays, epsilons):
         value = dynamic_perplexity(model, tokens, eos, squares, rate, decay, epsilon, **options)
         rows.append({"rate": rate, "decay": decay, "epsilon": epsilon, "perplexity": value})
-    return sorted(rows, key=lambda row: row["perplexity"])
+    return best_first(rows)

@@ -1,5 +1,6 @@
 """Perplexity exactly as published figures mean it."""
 
+import math
 from contextlib import contextmanager
 
 import torch
@@ -31,6 +32,11 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
 
 
 @torch.no_grad()
+def best_first(rows: list[dict]) -> list[dict]:
+    """The rows of a search by their "perplexity", those that diverged to NaN last."""
+    return sorted(rows, key=lambda row: (math.isnan(row["perplexity"]), row["perplexity"]))
+
+
 def perplexity(
     model,
     tokens: Tensor,

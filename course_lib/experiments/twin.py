@@ -6,7 +6,6 @@ the activations, clipping, torch's SGD. Nothing of the course's training or kern
 begin with the same weights; masks and lengths differ by chance.
 """
 
-import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -59,10 +58,10 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     torch.manual_seed(experiment.seed)
     epochs, last = [], folder / "last.safetensors"
     if last.exists():  # interrupted after the end of some epoch
-        tensors, progress = load_checkpoint(last)
+        tensors, head = load_checkpoint(last)
         restore(model, tensors, str(last))
         torch.set_rng_state(tensors["random"])
-        epochs = progress["epochs"]
+        epochs = head["epochs"]
     for epoch in range(len(epochs) + 1, o.epochs + 1):
         started, total, begin, state = time.perf_counter(), 0.0, 0, None
         bar = tqdm(total=len(text) - 1, desc=f"epoch {epoch}/{o.epochs}", disable=not progress)
@@ -144,4 +143,4 @@ def _perplexity(model: PlainLSTM, text: torch.Tensor, length: int) -> float:
         target = text[start + 1 : start + 1 + length]
         loss, state = model(text[start : start + len(target)], state, target)
         total += loss.item() * len(target)
-    return math.exp(total / (len(text) - 1))
+    return torch.tensor(total / (len(text) - 1)).exp().item()
