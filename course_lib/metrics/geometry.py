@@ -52,11 +52,14 @@ def isoscore(W) -> float:
     (k − 1) / (d − 1) when k directions share it equally (Rudman et al. 2022). Their steps (rotate
     to principal components, scale the variances λ to length √d, distance from (1, …, 1), rescale)
     come to (R − 1) / (d − 1) with R = (Σ λ)² / Σ λ². The cloud is centred: its drift is not seen.
+    Equal rows have no spread, and 0.
     """
     matrix = as_matrix(W)
     if matrix.shape[1] < 2:
         raise CourseError("IsoScore compares dimensions: the matrix needs at least two columns")
     spread = singular_values(matrix - matrix.mean(0))
+    if not spread.any():
+        return 0.0
     return (participation_rank(spread) - 1) / (matrix.shape[1] - 1)
 
 
@@ -365,7 +368,9 @@ def nearest_in_hull(rows) -> np.ndarray:
     dependent, and a slower one takes over.
     """
     A = as_matrix(rows).cpu().numpy()
-    system = np.vstack([A.T / max(np.abs(A).max(), 1e-300), np.ones(len(A))])
+    # No point of the hull is nearer 0 than the nearest row: at that scale the answer is not small.
+    scale = max(np.linalg.norm(A, axis=1).min(), 1e-9 * np.abs(A).max(), 1e-300)
+    system = np.vstack([A.T / scale, np.ones(len(A))])
     target = np.append(np.zeros(A.shape[1]), 1.0)
     try:
         weights, _ = nnls(system, target)
