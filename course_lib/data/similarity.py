@@ -6,6 +6,7 @@ import numpy as np
 
 from course_lib.data.files import checked, read_text
 from course_lib.data.registry import BENCHMARKS
+from course_lib.errors import CourseError
 
 
 class Benchmark(NamedTuple):
@@ -22,9 +23,11 @@ def load_word_similarity() -> dict[str, Benchmark]:
     line. CourseError naming the file, its SHA-256 and its place if one is missing or differs.
     """
     found = {}
-    for (name, *_), path in zip(BENCHMARKS, checked("word-similarity"), strict=True):
+    for (name, _, pairs, *_), path in zip(BENCHMARKS, checked("word-similarity"), strict=True):
         text = read_text(path).lower()
         rows = [line.split() for line in text.splitlines() if line.strip()]
+        if len(rows) != pairs:
+            raise CourseError(f"{path} has {len(rows):,} pairs; {name} has {pairs:,}")
         found[name] = Benchmark(
             [(a, b) for a, b, _ in rows], np.array([float(score) for *_, score in rows])
         )

@@ -68,6 +68,9 @@ def similarity(
     first, second = F.normalize(rows[ids], dim=-1).unbind(1)
     cosines = (first * second).sum(1).numpy().round(12)  # equal ones tie, whatever the rounding
     scores = np.asarray(benchmark.scores)[known]
+    rho = float(_spearman(cosines, scores))
+    if np.isnan(rho):  # one side is constant
+        return Similarity(rho, rho, rho, n, len(known) - n)
     interval = bootstrap(
         (cosines, scores),
         lambda x, y, axis: np.nan_to_num(_spearman(x, y, axis)),  # one pair n times: no order
@@ -79,7 +82,6 @@ def similarity(
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    rho = float(_spearman(cosines, scores))
     return Similarity(rho, float(interval.low), float(interval.high), n, len(known) - n)
 
 
@@ -105,10 +107,11 @@ def wins(scores: Mapping[str, Iterable[float]]) -> pd.DataFrame:
     scores: model -> ρ by benchmark, the same benchmarks in the same order. What is NaN for one of
     two models counts for neither.
     """
-    lengths = {len(list(values)) for values in scores.values()}
+    scores = {model: list(values) for model, values in scores.items()}
+    lengths = {len(values) for values in scores.values()}
     if len(lengths) > 1:
         raise CourseError(f"models with different numbers of benchmarks, {sorted(lengths)}")
-    table = np.array([list(values) for values in scores.values()], np.float64)
+    table = np.array(list(scores.values()), np.float64)
     count = (table[:, None] > table[None]).sum(-1)
     return pd.DataFrame(count, index=list(scores), columns=list(scores))
 

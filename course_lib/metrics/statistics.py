@@ -224,8 +224,9 @@ def summary(
     results: model -> values over seeds. Columns mean, low, high, sd, n; difference to the baseline
     with its interval and Welch's p, corrected by Holm for the number of models; verdict. With a
     margin "equivalent" comes first: what differs by less does not matter, however surely it
-    differs. Else "better" or "worse" if p < α, and "inconclusive" if not, for which more seeds
-    would have to be run (`seeds_needed`). CourseError for an unknown baseline, and as `welch`.
+    differs; that test is not corrected. Else "better" or "worse" if p < α, and "inconclusive" if
+    not, for which more seeds would have to be run (`seeds_needed`). CourseError for an unknown
+    baseline, and as `welch`.
     """
     if baseline not in results:
         raise unknown("baseline", baseline, results)
@@ -238,7 +239,7 @@ def summary(
         if name == baseline:
             continue
         test, p = tests[name], corrected[name]
-        if margin and equivalence(values, results[baseline], margin, alpha).equivalent:
+        if margin is not None and equivalence(values, results[baseline], margin, alpha).equivalent:
             verdict = "equivalent"
         elif p >= alpha:
             verdict = "inconclusive"

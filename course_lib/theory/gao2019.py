@@ -53,6 +53,8 @@ def uniformly_negative_direction(H) -> Hull:
         rows = np.hstack([unit[active], np.ones((len(active), 1))])
         bounds = [(-1, 1)] * d + [(None, None)]
         found = linprog(-np.eye(d + 1)[-1], rows, np.zeros(len(active)), bounds=bounds)
+        if not found.success:
+            raise CourseError(f"the linear programme was not solved: {found.message}")
         v, t, share = found.x[:d], found.x[d], -found.ineqlin.marginals
         along = unit @ v
         failed = np.setdiff1d(np.flatnonzero(along > -t / 2), active)
