@@ -5,6 +5,7 @@ import hashlib
 import html.parser
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,30 @@ def test_degenerate_matrices_have_a_verdict_or_a_reason():
         diagnose(torch.zeros(50, 8))
     with pytest.raises(CourseError, match="too small to judge"):
         diagnose(torch.zeros(10, 8))
+
+
+def test_a_matrix_of_a_large_model_is_diagnosed_without_overflow():
+    """Sets of 172 dimensions of 4096 are more than a float can count."""
+    W = gaussian(300, 4096)
+    W[:, :200] *= 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert diagnose(W).findings
+
+
+@pytest.mark.parametrize("rows", ["zero", "equal", "one"])
+def test_degenerate_matrices_are_examined_or_refused_with_the_reason(tmp_path, rows):
+    W = {"zero": np.zeros((50, 8)), "equal": np.ones((50, 8)), "one": np.eye(50, 8) * 0}[rows]
+    if rows == "one":
+        W[7] = 1.0
+    np.save(tmp_path / "W.npy", W)
+    if rows == "zero":
+        with pytest.raises(CourseError, match="zero"):
+            examine.examine(tmp_path / "W.npy")
+    else:
+        found = examine.examine(tmp_path / "W.npy")
+        assert found.metrics["IsoScore"] == pytest.approx(0, abs=1e-9)
+        assert (found.repairs["centring"]["verdict"] == "Nothing is left.") == (rows == "equal")
 
 
 @pytest.mark.parametrize("shape", [(400, 60), (60, 400)])
@@ -484,6 +509,9 @@ def test_counts_from_a_file(tmp_path):
     file.write_text("3\n1\n0\n")
     found = counting.from_file(file, 3)
     assert found.counts.tolist() == [3, 1, 0] and found.words is None
+    file.write_text("the\t7\nof\t2\nthe\t1\n")  # a word twice, another not there
+    twice = counting.from_file(file, 3, ["of", "the", "emu"])
+    assert twice.counts.tolist() == [2, 8, 0] and "2 of 3 rows" in twice.source
     file.write_text("the\t7\nof\t2\ncat\t1\n")
     assert counting.from_file(file, 3).words == ["the", "of", "cat"]
     by_word = counting.from_file(file, 4, ["cat", "the", "dog", "of"])
@@ -545,6 +573,17 @@ def test_counts_from_a_text_and_a_tokenizer(text):
 # --- runs of the course --------------------------------------------------------------------------
 
 
+def test_settings_of_a_tokenizer_for_training_do_not_change_the_counts(text):
+    """Neither truncation nor padding is a count of the text."""
+    corpus, file = data.load(text), text / "model" / "tokenizer.json"
+    plain = counting.from_text(corpus, file, 6)
+    made = Tokenizer.from_file(str(file))
+    made.enable_truncation(2)
+    made.enable_padding(pad_id=0, length=64)
+    made.save(str(file))
+    assert counting.from_text(corpus, file, 6).counts.tolist() == plain.counts.tolist()
+
+
 def experiment(folder, **changes):
     """A small model of a text of 300 words, drawn by Zipf's law one by one."""
     random = np.random.default_rng(0)
@@ -568,7 +607,7 @@ def experiment(folder, **changes):
 def runs(tmp_path_factory):
     """A trained model, an untrained one, an untied one with spectral words."""
     folder = tmp_path_factory.mktemp("runs")
-    spectral = {"words": part("SpectralWords", init=0.05), "tied": False}
+    spectral = {"output_words": part("SpectralWords", init=0.05, normalise=True), "tied": False}
     kinds = {"trained": {}, "untrained": {"optimisation": {"epochs": 0}}}
     kinds["spectral"] = spectral | {"optimisation": {"epochs": 1}}
     for name, changes in kinds.items():

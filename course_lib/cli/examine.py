@@ -38,7 +38,10 @@ def examine(
     found = package.examine(
         checkpoint, against=against, corpus=corpus, matrix=matrix, counts=counts
     )
-    name = checkpoint.resolve().name.removesuffix(".safetensors") or "checkpoint"
+    path = checkpoint.resolve()
+    run = path.name in ("best.safetensors", "last.safetensors")  # named like those of other runs
+    name = f"{path.parent.name}-{path.name}" if run else path.name
+    name = name.removesuffix(".safetensors") or "checkpoint"
     report = found.save(out or build_folder("examine", name))
     source = found.source
     print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")

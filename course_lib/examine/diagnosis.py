@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import comb, gammaln
+from scipy.special import gammaln
 from scipy.stats import beta, chi2
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -312,8 +312,9 @@ def _outstanding(moment: Tensor, most: int) -> np.ndarray:
     k = np.arange(1, most + 1)
     held = np.cumsum(share[order])[:most]
     size = rank * (d - 1) * (d + 2) / (2 * (d - rank)) - 1  # of the Beta: its two parameters' sum
-    by_chance = comb(d, k) * beta.sf(held, size * k / d, size * (d - k) / d)
-    sets = k[(by_chance < CHANCE) & (share[order][:most] > 1.5 / d)]
+    log_sets = gammaln(d + 1) - gammaln(k + 1) - gammaln(d - k + 1)
+    by_chance = log_sets + beta.logsf(held, size * k / d, size * (d - k) / d)
+    sets = k[(by_chance < np.log(CHANCE)) & (share[order][:most] > 1.5 / d)]
     return order[: sets[0]] if len(sets) else np.arange(0)
 
 

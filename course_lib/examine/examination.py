@@ -194,6 +194,7 @@ def _examination(source, found, unknown, repaired: bool = True) -> Examination:
             groups = frequency_groups(counts, tokens)
         except CourseError as error:
             unknown = str(error)
+    diagnosis = diagnose(W, groups)  # refuses a matrix of nothing but zeros
     if len(W) > PAIRED:
         sampled.append(
             f"nearest neighbours and the share of positive pairs: among {PAIRED:,} words"
@@ -210,7 +211,7 @@ def _examination(source, found, unknown, repaired: bool = True) -> Examination:
             "verdict": "Nothing is left." if gone else diagnose(better, groups).sentence,
         }
     return Examination(
-        source, W, diagnose(W, groups), metrics, spectrum, random_spectrum(*W.shape), repairs,
+        source, W, diagnosis, metrics, spectrum, random_spectrum(*W.shape), repairs,
         counts, words, groups, found.source if found else None, unknown, sampled=tuple(sampled),
     )  # fmt: skip
 

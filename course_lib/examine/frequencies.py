@@ -1,5 +1,6 @@
 """How often each word occurs: a run's own corpus, a file of counts, or a text and a tokenizer."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,17 +62,20 @@ def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies
     """Counts from a file: a count a line, or `word<TAB>count`.
 
     Where the words of the matrix are known, `word<TAB>count` is matched by word and what is
-    missing counts 0; else the file needs N lines in the order of the rows. CourseError names file
-    and line.
+    missing counts 0, what is there twice the sum; else the file needs N lines in the order of the
+    rows. CourseError names file and line.
     """
     path = Path(path)
     names, counts = read_counts(path)
     if words is not None and names is not None:
-        table = dict(zip(names, counts, strict=True))
-        found = np.array([table.get(word, 0.0) for word in words])
+        table = Counter()
+        for name, count in zip(names, counts, strict=True):
+            table[name] += count
+        found = np.array([float(table[word]) for word in words])
         if not found.any():
             raise CourseError(f"{path}: none of its words is a word of the matrix")
-        return Frequencies(found, words, f"{path.name}, matched by word")
+        matched = f"{path.name}, matched by word ({(found > 0).sum():,} of {N:,} rows)"
+        return Frequencies(found, words, matched)
     if len(counts) != N:
         raise CourseError(f"{path} has {len(counts):,} counts, the matrix {N:,} rows")
     return Frequencies(counts, names, f"{path.name}, in the order of the rows")
@@ -112,6 +116,9 @@ def _pieces(encode: Tokenizer, N: int) -> list[str]:
 
 def _tokenizer(path: Path) -> Tokenizer:
     try:
-        return Tokenizer.from_file(str(path))
+        made = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises nothing more special
         raise CourseError(f"{path} is no tokenizer that can be read ({error})") from None
+    made.no_truncation()  # what models are fed with is not what a text is counted with
+    made.no_padding()
+    return made

@@ -362,7 +362,8 @@ def _read_run(path: Path, table: dict[str, Entry], identity: dict) -> Source:
         name = f"{stem}.U, free, V"
         U, sigma, V = (_tensor(f"{stem}.{part}", table).double() for part in ("U", "free", "V"))
         sigma = sigma.abs()
-        if experiment.words.options.get("normalise"):
+        words = experiment.words if tied else experiment.output_words or experiment.words
+        if words.options.get("normalise"):
             sigma = sigma / sigma.max()
         W, dtype = (U * sigma) @ V.T, table[f"{stem}.U"].dtype
     else:

@@ -11,7 +11,8 @@ from course_lib.examine.figures import pictures
 
 CENTRING = (
     "Centring an output matrix takes the same number from every logit of a position and changes no "
-    "probability of a softmax; a perplexity that differs after it tells of what follows the logits."
+    "probability of a softmax over all words at once; a perplexity that differs after it tells of "
+    "what follows the logits."
 )
 
 
@@ -35,7 +36,7 @@ def number(value) -> str:
         return "–"
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{0.0 if abs(value) < 5e-4 else value:.3g}".replace("-", "−")
+    return f"{0.0 if abs(value) < 1e-12 else value:.3g}".replace("-", "−")
 
 
 def _head(one: Examination) -> str:

@@ -15,9 +15,9 @@ def centred(W: Tensor, weights: Tensor | None = None) -> Tensor:
     As an output matrix nothing changes: every logit of a context h falls by the same μᵀh, and a
     softmax does not see a common shift; nor do its mixtures, in which each component has its own.
     It does change what follows an elementwise transform of the logits, an offset that depends on
-    the rows' norms, and a tied model, which also reads with W: give that one a matrix of its own
-    to read with. Naive: `W - W.mean(0)`. Raises ValueError for weights that are not N numbers
-    of at least 0 with a finite sum above 0.
+    the rows' norms, an adaptive softmax, whose logits of clusters stay, and a tied model, which
+    also reads with W: give that one a matrix of its own to read with. Naive: `W - W.mean(0)`.
+    Raises ValueError for weights that are not N numbers of at least 0 with a finite sum above 0.
     """
     rows = _rows(W)
     if weights is None:
