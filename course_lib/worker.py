@@ -28,9 +28,16 @@ class Job:
     folder: Path
     source: Path  # of the notebook
     parameters: dict
-    threads: int = 1
+    share: int = 1  # into so many parts the cores are divided
     start_by: float = math.inf  # too late to begin after that, as time.time() counts
     retry: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Of the machine that asks, which on a cluster is the one that executes."""
+        from joblib import cpu_count
+
+        return max(1, cpu_count() // self.share)
 
 
 def execute(job: Job) -> tuple[str, str] | None:

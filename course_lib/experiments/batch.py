@@ -167,7 +167,6 @@ def run_plan(
     call. Failed runs are left alone unless `retry`. A run that begins with another's weights comes
     after it. The cores are shared out evenly. Each worker sees one GPU, dealt out in turn.
     """
-    from joblib import cpu_count
     from tqdm import tqdm
 
     if workers < 1:
@@ -179,7 +178,7 @@ def run_plan(
     # what saving a checkpoint and closing the notebooks may take
     deadline = None if end is None else end - min(60, 2 + 3 * minutes)
     start_by = math.inf if end is None else deadline - START_SECONDS
-    threads, tried = max(1, cpu_count() // workers), {}
+    tried = {}
 
     def jobs() -> dict[str, Job]:
         """What can be begun now, runs that were begun earlier first."""
@@ -190,7 +189,7 @@ def run_plan(
         states = [s for s in states if s.name in left and not s.waits]
         states.sort(key=lambda s: s.name != "paused")
         return {
-            s.planned.key: Job(s.folder, *_notebook(s, deadline), threads, start_by, retry)
+            s.planned.key: Job(s.folder, *_notebook(s, deadline), workers, start_by, retry)
             for s in states
         }
 
