@@ -18,6 +18,7 @@ from course_lib.evaluation.translation import BeamSearch, bleu, translate, trans
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
 from course_lib.metrics.rank import spectrum
 from course_lib.metrics.summary import summary
@@ -60,7 +61,9 @@ def run(
     result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()).
     """
     started = time.perf_counter()
-    accelerator = Accelerator(cpu=device == "cpu")
+    accelerator = Accelerator(cpu=device == "cpu" or not torch.cuda.is_available())
+    if accelerator.device.type == "cpu":
+        keep_freed_memory()
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     commit = results.commit()
     corpus = experiment.load_corpus()

@@ -36,7 +36,7 @@ def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
     """
     if not 0 <= dropout < 1:
         raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
-    if x.is_cuda or x.is_meta or not training or not dropout:
+    if x.device.type != "cpu" or not training or not dropout:
         return F.dropout(x, dropout, training)
     return _Dropout.apply(x, min(max(1, round((1 - dropout) * _STEPS)), _STEPS - 1))
 
