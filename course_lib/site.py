@@ -77,6 +77,8 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
         below = re.sub(r"\]\((?!\w+:|[#./])", "](../", contributing)  # the page lies a level deeper
         text = keep_known_links(below, source / "how-to")
         (source / "generated" / "contributing.md").write_text(text, "utf-8")
+        guide = source / "which-lesson.md"  # of all lessons, where some may have failed
+        guide.write_text(keep_known_links(guide.read_text("utf-8"), source), "utf-8")
         copy_mathjax(source / "_static" / "mathjax")
         sphinx(source, site, Path(folder, "doctrees"), quiet)
         shutil.rmtree(output, ignore_errors=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import site_sample
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from course_lib import site
@@ -153,6 +154,38 @@ def test_every_page_of_the_navigation_in_light_and_dark(browser, address, width)
             wrong += [f"{page.url} ({mode}): {fault}" for fault in page.evaluate(FAULTS)]
     page.close()
     assert not wrong, "\n".join(wrong)
+
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds: the rule, and the first three elements that break it."""
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [
+        f"{rule['id']}: {rule['help']}: " + " | ".join(n["html"][:160] for n in rule["nodes"][:3])
+        for rule in found
+    ]
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_no_page_breaks_a_rule_of_accessibility(browser, address, mode):
+    page, wrong = open_page(browser, address, "desktop")
+    page.emulate_media(color_scheme=mode)
+    for target in navigation(page):
+        page.goto(target)
+        page.evaluate(SETTLE)
+        wrong += [f"{page.url}: {broken}" for broken in violations(page)]
+    page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_broken_rule_is_noticed(browser):
+    page = browser.new_page()
+    page.set_content("<p style='color: #999; background: #aaa'>pale</p><img src='a.png'>")
+    found = {line.split(":")[0] for line in violations(page)}
+    page.close()
+    assert {"image-alt", "color-contrast", "html-has-lang"} <= found
 
 
 @pytest.mark.parametrize("body, fault", [
