@@ -817,8 +817,8 @@ def test_an_error_leaves_no_half_report(tmp_path, monkeypatch):
 
 
 def test_numbers_are_written_for_reading():
-    written = [reports.number(v) for v in (0, 7, 1234.5, -0.25, 1e-7, 0.12345, None)]
-    assert written == ["0", "7", "1,234", "−0.25", "0", "0.123", "–"]
+    written = [reports.number(v) for v in (0, 7, 1234.5, -0.25, 1e-13, 3e-4, 0.12345, None)]
+    assert written == ["0", "7", "1,234", "−0.25", "0", "0.0003", "0.123", "–"]
     escaped = reports.table(("<a>", "b"), [("x & y", "1")])
     assert "&lt;a&gt;" in escaped and "x &amp; y" in escaped
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import gammaln
 from scipy.stats import beta, chi2
 from torch import Tensor
@@ -161,13 +162,17 @@ def random_spectrum(N: int, d: int, seed: int = 0) -> np.ndarray:
     """Singular values of a Gaussian (N, d) matrix, largest first, without making the matrix.
 
     Householder reflections turn it into a bidiagonal one of independent χ variables, of N, N−1, …
-    degrees of freedom on the diagonal and d−1, d−2, … beside it (Dumitriu & Edelman 2002).
+    degrees of freedom on the diagonal and d−1, d−2, … beside it (Dumitriu & Edelman 2002). Its
+    singular values are, with both signs, the eigenvalues of a tridiagonal matrix of twice the size
+    with both in turn beside a diagonal of zeros (Golub & Kahan 1965): Θ(d²).
     """
     long, short = max(N, d), min(N, d)
     random = np.random.default_rng(seed)
     diagonal = np.sqrt(random.chisquare(long - np.arange(short)))
     beside = np.sqrt(random.chisquare(short - np.arange(1, short)))
-    return np.linalg.svd(np.diag(diagonal) + np.diag(beside, -1), compute_uv=False)
+    turns = np.zeros(2 * short - 1)
+    turns[::2], turns[1::2] = diagonal, beside
+    return eigvalsh_tridiagonal(np.zeros(2 * short), turns)[: short - 1 : -1]
 
 
 # --- one function a disease ----------------------------------------------------------------------
