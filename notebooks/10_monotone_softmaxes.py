@@ -1,0 +1,1269 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Monotone softmaxes: full rank for nothing
+#
+# **Question.** Bending every logit by a monotone function lifts the rank of log P to the full, at no cost; does the model then predict any better?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to derive the family GSS(c, k), which holds the softmax and SigSoftmax, and the form of it that
+#   does not lose digits;
+# - to say what bending logits can change about a model and what it cannot, whatever its rank;
+# - to read the learned function of a PLIF layer, and to find out whether training moved it at all;
+# - to test a claim about rank and perplexity by *changing* the rank, not only by looking at both.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Lesson 4](04_softmax_bottleneck.ipynb): the bound on the rank of log P, Press'
+# rank, the effective rank, languages whose truth is known.
+#
+# | profile | minutes | runs on | what is trained before your eyes |
+# |---|---|---|---|
+# | smoke | 0.3 | any CPU | three Transformers on 30,000 tokens |
+# | quick | 1.3 | two CPU cores | three Transformers on 200,000 tokens |
+# | standard | 40 | two CPU cores | the same on the whole corpus, five times |
+# | full | 15 | one GPU | the same, twenty times |
+#
+# Grids over $c$ and $k$ with three seeds each were run beforehand, by the plan
+# `data/plans/lessons-10.toml`; the lesson reads their results in every profile and says where.
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+SEED = 1  # of the models, the languages and every random draw below
+
+# %%
+import inspect
+import itertools
+import tempfile
+
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import Code, Markdown, display
+from torch.nn import functional as F
+
+from course_lib import data, experiments, plots
+from course_lib.experiments import plans, published, results
+from course_lib.metrics import rank, statistics
+from course_lib.output_layers import FullWords, Softmax, monotone
+
+GSS = monotone.GeneralizedSigSoftmax
+PLIF = monotone.PiecewiseLinearSoftmax
+
+# %% [markdown]
+# ## Predict
+#
+# One softmax over contexts of $d$ numbers has a log P of rank $d + 2$ at most ($d + 1$ without a
+# bias). Suppose we replace each logit $l$ by $f(l)$, with one increasing function $f$ for all
+# words and contexts, and take the softmax of that.
+#
+# 1. Take a *trained* softmax and round its logits to two decimals (rounding is increasing, too).
+#    What becomes of the rank of log P? Of the perplexity?
+# 2. A word was never the likeliest, in any context whatsoever. Can it be now?
+# 3. A layer learns $f$ as a chain of 100,000 straight pieces. Another keeps the random slopes that
+#    it began with. How much worse is the second?
+
+# %% [markdown]
+# ## The idea in one picture
+#
+# Take contexts of *one* number $h$, and three words. The logits $l = h w + b$ are three straight
+# lines in $h$. All that matters for the probabilities is how far two logits are from the third, so a
+# context is a point in a plane: $\log P_1/P_3$ against $\log P_2/P_3$. As $h$ runs, what does the
+# point draw?
+
+# %%
+h = torch.linspace(-7, 7, 141, dtype=torch.float64)[:, None]
+w = torch.tensor([[1.0, -0.5, 0.25]]).double()
+three = h @ w + torch.tensor([-1.0, 0.5, 0.0])
+torch.manual_seed(SEED + 3)
+one_number = FullWords(3, 1)
+bends = {
+    "softmax: f(l) = l": Softmax(one_number),
+    "GSS: slope 2.5 below −1": GSS(one_number, c=-1.0, k=2.5),
+    "PLIF: 7 pieces": PLIF(one_number, pieces=7, low=-7, high=7),
+}
+bends = {name: layer.double() for name, layer in bends.items()}
+
+
+# %%
+@torch.no_grad()
+def bend(layer, logits):
+    """f of a layer, elementwise; the softmax leaves logits alone."""
+    if layer.transform is None:
+        return logits
+    return layer.transform(logits, *layer.transform_parameters())
+
+
+# %%
+figure, (left, right) = plots.panels(1, 2, height=4.3)
+odds = {}
+for name, layer in bends.items():
+    f = bend(layer, three)
+    odds[name] = (f[:, 0] - f[:, 2], f[:, 1] - f[:, 2])
+plots.lines(odds, "log P₁/P₃", "log P₂/P₃", title="three words",
+            ax=left)  # fmt: skip
+left.legend_.remove()
+
+# %%
+many = 3 * torch.randn(200, 1).double()
+fifty = many @ torch.randn(1, 50).double() + torch.randn(50).double()
+values = {}
+for name, layer in bends.items():
+    s = torch.linalg.svdvals(bend(layer, fifty).log_softmax(1)) + 1e-18
+    values[name] = (np.arange(1, 51), s / s[0])
+plots.lines(values, "k", "σₖ / σ₁ of log P", "xy", "50 words", right)
+right.set_ylim(1e-17, 3)
+right.legend_.remove()
+handles, names = left.get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=2)
+
+# %%
+plots.show(
+    figure,
+    alt="Left: log-odds of three words as one number h runs: a straight "
+    "line for the softmax, a smooth curve for GSS, a zigzag for PLIF. "
+    "Right: singular values of log P for 50 words, both axes logarithmic: "
+    "the softmax has three, then rounding; those of GSS and PLIF go on "
+    "falling to the fiftieth.",
+)
+
+# %% [markdown]
+# The softmax draws a straight line. Bent, it is no longer straight, and needs a plane to lie in; with
+# 50 words it needs all 50 dimensions. That is all that **rank** says: how many dimensions the
+# smallest *flat* has that holds all the points. But a bent wire is still a wire. One number $h$ moves
+# the point, whatever $f$ is, and there are no more distributions to choose from than before. Keep
+# this picture: the rank grows because the set is *curved*, not because it is *larger*.
+
+# %% [markdown]
+# ## GSS, step by step
+#
+# **1. SigSoftmax** (Kanai et al. 2018) multiplies each exponential by a sigmoid, $P \propto e^{l}
+# \sigma(l)$. In logarithms: $l + \log\sigma(l) = l - \mathrm{softplus}(-l)$, with
+# $\mathrm{softplus}(x) = \log(1 + e^x)$. So it is a softmax of bent logits. The slope of the bend
+# is $1 + \sigma(-l)$: 2 far below zero, 1 far above.
+#
+# **2. Any place, any slope.** Let the slope go from $k$ far below $c$ to 1 far above,
+#
+# $$\mathrm{PL}'(x) = 1 + (k-1)\,\sigma(c - x).$$
+#
+# The antiderivative of $\sigma(c-x)$ is $-\mathrm{softplus}(c-x)$. With the constant chosen so that
+# nothing changes far above $c$,
+#
+# $$\mathrm{PL}(x; c, k) = x - (k-1)\,\mathrm{softplus}(c - x).$$
+#
+# **3. The paper's form.** Since $\mathrm{softplus}(z) = z + \mathrm{softplus}(-z)$, the same
+# function is $k(x-c) + c - (k-1)\,\mathrm{softplus}(x-c)$. That is equation 3 of Parthiban et al.
+# (2021), and $\mathrm{GSS}(l; c, k) = \mathrm{softmax}(\mathrm{PL}(l; c, k))$.
+#
+# **4. Its limits.** $k = 1$ is the softmax. $(c, k) = (0, 2)$ is SigSoftmax. For $c \to -\infty$ all
+# logits are above the bend: the softmax again. For $c \to +\infty$ all are below it: the softmax of
+# $k\,l$, which is the same family with a longer $W$. A bend only matters if logits lie on both
+# sides of it.
+
+
+# %%
+def PL(x, c, k):
+    return x - (k - 1) * F.softplus(c - x)
+
+
+def printed(x, c, k):
+    return k * (x - c) + c - (k - 1) * F.softplus(x - c)
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+x = torch.linspace(-30, 30, 2001).double()
+pairs = {
+    "both forms agree": (PL(x, -1.5, 2.5), printed(x, -1.5, 2.5)),
+    "(0, 2) is SigSoftmax": (PL(x, 0, 2), x + x.sigmoid().log()),
+    "k = 1 is the softmax": (PL(x, 3, 1), x),
+    "c far below: the softmax": (PL(x, -90, 3), x),
+    "c far above: slope k": (PL(x, 90, 3), 3 * x),
+}
+for name, (one, other) in pairs.items():
+    same = torch.allclose(one - one[0], other - other[0])
+    print(f"{name:26}", same)
+
+# %%
+figure, (left, right) = plots.panels(1, 2, height=4.3)
+x = torch.linspace(-6, 6, 121).double()
+c, k = -1.5, 2.5
+kink = torch.where(x > c, x, k * (x - c) + c)
+plots.lines({"smooth": (x, PL(x, c, k)), "kinked": (x, kink),
+             "softmax": (x, x)}, "logit x", "PL(x)",
+            title="c = −1.5, k = 2.5", ax=left)  # fmt: skip
+slopes = {}
+for c, k in [(-1.5, 2.5), (0, 2), (2, 1.5), (0, 1)]:
+    name = f"c = {c}, k = {k}".replace("-", "−")
+    slopes[name] = (x, 1 + (k - 1) * (c - x).sigmoid())
+plots.lines(slopes, "logit x", "slope PL′(x)", ax=right)
+left.legend(loc="lower right", fontsize=10.5)
+right.legend(loc="upper right", fontsize=10.5)
+right.set_ylim(0.9, 3.1)
+
+# %%
+plots.show(
+    figure,
+    alt="Left: PL for c = −1.5 and k = 2.5 beside its kinked version and "
+    "the diagonal: it lies on the diagonal far above c and falls with "
+    "slope 2.5 below. Right: its slope for four settings, each a step "
+    "that goes down smoothly from k to 1 around c.",
+)
+
+# %% [markdown]
+# Left is the paper's Figure 1. Far above $c$ nothing happens; below, differences between logits are
+# stretched by $k$, so improbable words become more improbable still.
+#
+# ### The form matters to a computer
+#
+# Three ways to write one function: as the released code has it, with a plain
+# `log(exp(x − c) + 1)`; the printed formula with a careful softplus; and the form above. How far
+# does each stray, in `float32` and in `bfloat16`, from the exact value?
+
+
+# %%
+def released(x, c, k):
+    return k * (x - c) + c - (k - 1) * torch.log(torch.exp(x - c) + 1)
+
+
+rows, large = {}, torch.arange(0.0, 1000)
+forms = {"released code": released, "printed formula": printed}
+for name, form in (forms | {"PL, as above": PL}).items():
+    row = rows[name] = {}
+    for kind in (torch.float32, torch.bfloat16):
+        x = torch.linspace(0, 20, 401).to(kind)
+        error = form(x, -1.5, 2.5).double() - PL(x.double(), -1.5, 2.5)
+        label = str(kind).removeprefix("torch.")
+        row[f"largest error, {label}"] = f"{error.abs().max():.1e}"
+    finite = form(large, -1.5, 2.5).isfinite()
+    row["finite up to x ="] = int(finite.sum()) - 1
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# The errors are those for positive logits, the likely words. There the printed formula takes two
+# numbers of size $k x$ from each other to find one of size $x$. In `bfloat16` that costs whole
+# tenths of a nat; the form of step 2 subtracts nearly nothing and is exact up to the rounding of $x$
+# itself. The released code overflows besides, once a logit exceeds $c + 88$. This is what the
+# library does, slope and value in one pass:
+
+# %% tags=["hide-input"]
+source = inspect.getsource(monotone._Bend)
+display(Code(source, language="python"))
+
+# %% [markdown]
+# ## What bending cannot change
+#
+# **The order of the words.** $f$ is increasing, so in a given context the words stand in the order
+# of their logits, bent or not. A word that no context can make the likeliest stays so. Sixty words
+# in the plane, no bias, contexts in all directions and of several lengths: which words win
+# somewhere? Beside the bent softmaxes stands a mixture of two, $\frac12 P(h) + \frac12 P(h')$, for
+# comparison ([lesson 9](09_mixtures.ipynb)).
+
+# %%
+# NBVAL_CHECK_OUTPUT
+torch.manual_seed(0)
+angle = torch.linspace(0, 6.28, 61, dtype=torch.float64)[:, None]
+ring = torch.cat([angle.cos(), angle.sin()], 1)
+W = ring[:60] * (2 + 0.1 * torch.randn(60, 1))
+turns = torch.linspace(0, 6.28, 700, dtype=torch.float64)[:, None]
+H = torch.cat([turns.cos(), turns.sin()], 1)
+H = torch.cat([length * H for length in (0.3, 1, 3, 10)])
+winners = {}
+for name, layer in bends.items():
+    winners[name] = set(bend(layer, H @ W.T).argmax(1).tolist())
+P = (H @ W.T).softmax(1)
+both = torch.cat([(P + p).argmax(1).unique() for p in P[::20]]).unique()
+
+# %%
+# NBVAL_CHECK_OUTPUT
+counts = [len(group) for group in winners.values()]
+print("words that win, softmax, GSS, PLIF:", *counts)
+print("the same words:", len(set(map(frozenset, winners.values()))) == 1)
+print("words that win in a mixture of two:", len(both))
+
+# %% [markdown]
+# **The size of the set.** Contexts of $d$ numbers give a $d$-dimensional set of distributions, bent
+# or not. There is one subtlety. A softmax does not notice if all logits rise by the same amount; a
+# bent one does, because the logits then move past $c$. So if some direction in context space lifts
+# all words alike (a column of ones in $W$), the softmax wastes it and GSS does not: it becomes a
+# knob that turns the shape of the tail. One dimension, at most. Count it: the rank of log P over
+# 300 random contexts, and the number of directions in which log P moves at one of them (the rank
+# of the Jacobian $\partial \log P/\partial h$). Here $d = 4$, and the last column of $W$ is ones.
+
+# %%
+torch.manual_seed(0)
+words = FullWords(200, 4).double()
+with torch.no_grad():
+    words.weight.normal_()[:, 3] = 1
+H, at = 2 * torch.randn(300, 4).double(), torch.randn(4).double()
+layers = {"softmax": Softmax(words, bias=False)}
+layers["GSS"] = GSS(words, bias=False, c=0.0, k=2.0)
+layers["PLIF"] = PLIF(words, bias=False, pieces=40)
+ways, line = 1e-4 * torch.eye(4).double(), "{:8} rank {:>3}, {} directions"
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for name, layer in layers.items():
+    layer.double().requires_grad_(False)
+    log_p = layer.log_prob(H)
+    moved = (layer.log_prob(at + ways) - layer.log_prob(at - ways)) / 2e-4
+    both = [torch.linalg.matrix_rank(m, rtol=1e-9) for m in (log_p, moved)]
+    print(line.format(name, *map(int, both)))
+
+# %% [markdown]
+# Rank 200 against 4, and what was bought is a single direction. If high rank is to help, it must help
+# because the *curved* set of four dimensions happens to pass nearer to the truth than the flat one.
+# That is an empirical question.
+
+# %% [markdown]
+# ## PLIF: let the data choose the function
+#
+# If a bend may help, why not learn it? Ganea et al. (2019) make $f$ a chain of $K$ straight pieces
+# of equal width $\Delta$ on $[-20, 20]$ (LMS-PLIF: linear monotonic softmax with a piecewise linear
+# increasing function). A positive slope for each piece makes it increasing, and a softplus makes
+# any number $v_i$ a positive slope:
+#
+# $$f(x) = (x - x_i)\,s_i + \Delta \sum_{j<i} s_j,\qquad s_i = \mathrm{softplus}(v_i),\qquad x_i =
+# -20 + i\Delta,$$
+#
+# with $i$ the piece that $x$ lies in; beyond the ends the outermost pieces go on. Looking up the
+# sum for a logit takes one read, because all the sums are known beforehand. Slopes begin around 1:
+# $v \sim \mathcal N(\log(e - 1), 1)$, and $\mathrm{softplus}(\log(e-1)) = 1$.
+
+# %% tags=["hide-input"]
+layer = PLIF
+source = inspect.getsource(layer.transform_parameters)
+source += "\n" + inspect.getsource(layer.transform)
+source += "\n\n" + inspect.getsource(monotone._Pieces.forward)
+display(Code(source, language="python"))
+
+# %% [markdown]
+# The paper uses $K = 100{,}000$. Look at such a function before any training.
+
+# %%
+torch.manual_seed(SEED)
+fine = PLIF(one_number, pieces=100_000)
+coarse = PLIF(one_number, pieces=20)
+figure, (left, right) = plots.panels(1, 2, height=4.3)
+x = torch.linspace(-20, 20, 401)
+start = {f"K = {len(f.free_slopes):,}": f for f in (fine, coarse)}
+drawn = {name: (x, bend(f, x) - bend(f, x[200:201]))
+         for name, f in start.items()}  # fmt: skip
+plots.lines(drawn, "logit x", "f(x) − f(0)", title="the function", ax=left)
+slopes = fine.transform_parameters()[0].detach()
+some = slopes[50_000:50_050]
+right.stairs(some, np.linspace(0, 0.02, 51), linewidth=1.6)
+right.set(xlabel="logit x", ylabel="slope s", title="50 of 100,000 slopes")
+
+# %%
+plots.show(
+    figure,
+    alt="Left: f before training. With 100,000 pieces it is a straight "
+    f"line of slope {slopes.mean():.2f} to the eye; with 20 it is visibly "
+    "bent. Right: the slopes of fifty neighbouring pieces, 0.02 wide "
+    f"together, jump between {some.min():.1f} and {some.max():.1f}.",
+)
+straight = np.polyfit(x, bend(fine, x), 1)
+off = float((bend(fine, x) - np.polyval(straight, x)).abs().max())
+
+# %% [markdown]
+# This is a curious object. Going **forwards**, 100,000 random slopes average out, and $f$ is a
+# straight line. Going **backwards**, the gradient of a logit is multiplied by the slope of its own
+# little piece, and those slopes are all over the place:
+
+# %%
+display(
+    Markdown(
+        f"Mean slope **{slopes.mean():.2f}** (the softplus of a random "
+        f"number is on average above that of its mean). f strays from a "
+        f"straight line by at most **{off:.2f}** over 40 units, but half "
+        f"of the slopes lie outside {slopes.quantile(0.25):.2f} to "
+        f"{slopes.quantile(0.75):.2f}."
+    )
+)
+
+# %% [markdown]
+# A softmax whose forward pass is untouched and whose gradients carry a random factor: it is at least
+# plausible that a *frozen* PLIF acts as a regularizer, as Parthiban et al. suspect. In their
+# experiments it costs training perplexity, gains a little on test data, and trained slopes are no
+# better than frozen ones:
+
+# %%
+METHODS = {"softmax": "softmax", "sigsoftmax": "GSS(0, 2)"}
+METHODS |= {"gss": "GSS(−1.5, 2.5)", "plif": "PLIF"}
+METHODS |= {"plif-frozen": "PLIF, frozen"}
+of = published.rows().query("paper == 'parthiban2021' & corpus == 'ptb'")
+of = of[of.table.isin(["2", "3"]) & of.method.isin(METHODS)]
+of = of[of.metric.isin(["perplexity", "rank"])]
+digits = of.metric.map({"perplexity": 2, "rank": 0})
+each = zip(of.value, of.sd, digits, strict=True)
+shown = [f"{v:,.{n}f} ± {sd:.{n}f}" for v, sd, n in each]
+shown = of.assign(shown=shown, kind=of.metric + ", " + of.split)
+shown = shown.pivot(index="method", columns="kind", values="shown")
+shown.rename(index=METHODS).loc[list(METHODS.values())].fillna("")
+
+# %% [markdown]
+# Those are the paper's figures for Penn Treebank (mean and standard deviation over 11 seeds). Now
+# ours.
+
+# %% [markdown]
+# ## Training with and without a bend
+#
+# A small tied Transformer, three times from the same random start: with the softmax, with GSS at the
+# paper's $(c, k) = (-1.5, 2.5)$, and with PLIF. We make the bottleneck narrow, $d = 32$ for 1,000
+# words, so that if rank is what is missing, it should show. (There is no bias: the softmax's bound
+# is $d + 1$. And the words begin wider than in lesson 2, so that the cone does not get in the way.)
+
+# %%
+SMALL = {"train": 150_000, "valid": 10_000, "test": 10_000, "words": 1_000}
+RATE = 4e-3  # the best of three for the softmax on validation text
+BATCHES = {"batch": 8, "length": 32, "evaluation_length": 32}
+BATCHES |= {"learning_rate": RATE}
+NARROW = {"head_size": 8, "feedforward": 128}
+SLOPES = {"learning_rate": 0.02, "weight_decay": 0.0}
+
+
+# %%
+def settings(name, **layer):
+    """A recipe of this lesson at the profile, smaller where it must be."""
+    recipe = experiments.recipes[f"docstrings/transformer-128/{name}"]
+    e = experiments.profile(recipe, PROFILE, seed=SEED)
+    if PROFILE == "quick":
+        e = e.change(corpus={"small": SMALL}, optimisation=BATCHES)
+    if PROFILE in ("smoke", "quick"):
+        e = e.change(size=32, encoder=NARROW, words={"init": 0.1})
+    if name == "plif":
+        groups = {"output_layer.free_slopes": SLOPES}
+        e = e.change(optimisation={"groups": groups})
+    return e.change(output_layer=layer)
+
+
+# %%
+recipes = {
+    "softmax": settings("tied"),
+    "GSS": settings("gss", c=-1.5, k=2.5),
+    "PLIF": settings("plif", pieces=10_000),
+}
+live = {}
+for name, experiment in recipes.items():
+    with tempfile.TemporaryDirectory() as folder:
+        live[name] = experiments.run(
+            experiment, folder=folder, progress=False
+        )
+    live[name].model.cpu()
+corpus, d = live["softmax"].corpus, live["softmax"].experiment.size
+
+# %% [markdown]
+# For all that follows we keep, of each model, the contexts before 500 tokens of test text, their
+# logits *before* the bend, and log P after it.
+
+# %%
+target = corpus.test[:500]
+
+
+@torch.no_grad()
+def contexts(model, length=32):
+    """The contexts (n, d) in which the targets are predicted."""
+    first = target.new_tensor([corpus.eos])
+    text = torch.cat([first, target])[:-1, None]
+    return torch.cat([model(t).hidden[:, 0] for t in text.split(length)])
+
+
+def perplexity(log_p):
+    return log_p.gather(1, target[:, None]).mean().neg().exp().item()
+
+
+# %%
+raw, log_p, spectra, rows = {}, {}, {}, {}
+for name, run in live.items():
+    layer = run.model.output_layer
+    W = layer.words.matrix().detach()
+    raw[name] = contexts(run.model) @ W.T
+    log_p[name] = bend(layer, raw[name]).log_softmax(1)
+    s = spectra[name] = rank.spectrum(log_p[name])
+    top = (log_p[name].topk(5).indices == target[:, None]).any(1)
+    rows[name] = {
+        "test perplexity": f"{run.metrics['test_perplexity']:.1f}",
+        "next word in top 5": f"{top.float().mean():.0%}",
+        "Press' rank": s.press_rank(),
+        **{f"ε = {e:g}": s.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)},
+    }
+pd.DataFrame(rows).T
+
+# %%
+# NBVAL_CHECK_OUTPUT
+press = {name: s.press_rank() for name, s in spectra.items()}
+m = len(target)
+print("softmax, Press' rank at most d + 1:", press["softmax"] <= d + 1)
+print("GSS, at least three times that:    ", press["GSS"] > 3 * (d + 1))
+print("PLIF, too:                         ", press["PLIF"] > 3 * (d + 1))
+
+# %% [markdown]
+# One run each is no comparison; that comes below, with seeds. But note what the ranks do *not* have
+# beside them: a difference in perplexity that would be worth their name. (The column of the top five
+# is the paper's Figure 3 in another form: the paper looks at eighteen chosen contexts, we count over
+# 500. Its Figure 4, word similarity, needs larger models; Figures 5 and 6 are about mixtures, see
+# [lesson 9](09_mixtures.ipynb).)
+#
+# ## Bend a trained softmax by hand
+#
+# Now take the trained **softmax** and bend its logits, with no further training at all. Left is the
+# function; right what it makes of one test context's probabilities, words sorted; below it rank and
+# perplexity on those 500 tokens. Move $c$ and $k$.
+
+# %%
+c_values = np.arange(-6, 6.1, 1.5)
+k_values = [0.5, 1, 1.01, 1.25, 1.5, 2, 3]
+at = int(target.ne(corpus.eos).nonzero()[120])  # the context to look at
+places = np.geomspace(1, len(corpus), 50).astype(int)
+x = np.linspace(-12, 12, 97)
+log_rank = np.log10(places)
+
+
+def tried(c, k):
+    """log P of the trained softmax with its logits bent."""
+    return PL(raw["softmax"], c, k).log_softmax(1)
+
+
+def sorted_probabilities(log_p):
+    return log_p[at].exp().sort(descending=True).values[places - 1]
+
+
+# %%
+functions = np.empty((len(c_values), len(k_values), len(x)))
+shown = np.empty((len(c_values), len(k_values), len(places)))
+captions = np.empty(functions.shape[:2], dtype=object)
+line = "Press' rank {} of {} (softmax: {}), perplexity {:.1f} ({:.1f})"
+before = perplexity(log_p["softmax"])
+for i, c in enumerate(c_values):
+    for j, k in enumerate(k_values):
+        bent = tried(c, k)
+        functions[i, j] = PL(torch.tensor(x), c, k)
+        shown[i, j] = sorted_probabilities(bent).clamp(min=1e-12)
+        numbers = rank.spectrum(bent).press_rank(), m, press["softmax"]
+        captions[i, j] = line.format(*numbers, perplexity(bent), before)
+
+# %%
+plain = sorted_probabilities(log_p["softmax"])
+axes = [
+    plots.Panel({"GSS": (x, functions), "softmax": (x, x)}, "logit x",
+                "PL(x)", (-12, 12), (-30, 12), "the bend"),
+    plots.Panel({"GSS": (log_rank, shown), "softmax": (log_rank, plain)},
+                "log₁₀ of the word's place", "probability", (0, 3.1),
+                (1e-8, 1), "one context", log=True),
+]  # fmt: skip
+sliders = {"c": c_values, "k": k_values}
+moving = plots.explorer(sliders, axes, captions, start=(3, 5))
+
+# %% tags=["gallery"]
+plots.show(
+    moving,
+    alt="Sliders for c and k. Left the bend beside the diagonal, right "
+    "the sorted probabilities of one context for GSS and the softmax. At "
+    f"c = {c_values[3]:g}, k = {k_values[5]} the tail falls faster than "
+    f"the softmax's; {captions[3, 5]}.",
+)
+
+# %% [markdown]
+# Even $k = 1.01$ usually lifts the rank above the bound, wherever the bend meets logits on both
+# sides. How small can a change be and still do it? Two increasing functions: the bend at 0 with $k =
+# 1 + \epsilon$, and a **staircase**, which rounds every logit to a multiple of $\epsilon$. (Storing
+# logits in half precision does much the same.)
+
+# %%
+sizes = 10.0 ** np.arange(-5, 0.1, 0.5)
+functions = {
+    "bend, k = 1 + ε": lambda x, e: PL(x, 0.0, 1 + e),
+    "staircase, steps of ε": lambda x, e: (x / e).round() * e,
+}
+ranks, change = {}, {}
+for name, f in functions.items():
+    bent = [f(raw["softmax"], e).log_softmax(1) for e in sizes]
+    ranks[name] = sizes, [rank.spectrum(b).press_rank() for b in bent]
+    moved = [abs(perplexity(b) / before - 1) * 100 for b in bent]
+    change[name] = sizes, np.maximum(moved, 1e-5)
+
+# %%
+figure, (left, right) = plots.panels(1, 2, height=4.3)
+plots.lines(ranks, "ε", "Press' rank of log P", "x", ax=left)
+left.axhline(d + 1, color=plots.INK, linestyle=":")
+left.annotate(f"d + 1 = {d + 1}", (1e-5, d + 1 + m / 50))
+plots.lines(change, "ε", "change of perplexity, %", "xy", ax=right)
+for ax in (left, right):
+    ax.legend_.remove()
+handles, names = left.get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=2)
+steps_at = dict(zip(sizes, ranks["staircase, steps of ε"][1], strict=True))
+cost_of = dict(zip(*change["staircase, steps of ε"], strict=True))
+free = min(e for e in sizes if steps_at[e] > 0.9 * m)
+
+# %%
+plots.show(
+    figure,
+    alt="A trained softmax whose logits go through a slight bend or a "
+    "staircase. Left: Press' rank against the size ε; the staircase's "
+    f"jumps from {d + 1} to {m}, the bend's grows slowly. Right: the "
+    f"change of perplexity. With steps of {free:.0e} the rank is "
+    f"{steps_at[free]} and the perplexity moves by {cost_of[free]:.4f} %.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("nearly full rank, perplexity changed by less than 0.1 %:",
+      bool(cost_of[free] < 0.1))  # fmt: skip
+
+# %% [markdown]
+# A model can be given almost any rank without being changed in any way that its predictions show.
+# Whoever finds a high rank in a table has learned that *something* was not exactly linear.
+
+# %% [markdown]
+# ## The other way round: take the rank away
+#
+# Perhaps a model *trained* with a bend makes use of its many directions? Then it should suffer when
+# they are removed. Keep only the first $r$ singular directions of its log P, renormalise, and take
+# the perplexity again. (This is the best approximation in squares, not in perplexity; so what is
+# lost is an upper bound on what rank $r$ must cost.)
+
+# %%
+curves = {n: s.singular_values / s.singular_values[0]
+          for n, s in spectra.items()}  # fmt: skip
+figure, (left, right) = plots.panels(1, 2, height=4.4)
+plots.lines(curves, "k", "σₖ / σ₁ of log P", "xy", ax=left)
+left.set_ylim(1e-8, 2)
+limit = 0.5 * np.sqrt(m + len(corpus) + 1) * np.finfo(np.float32).eps
+left.axhline(limit, color=plots.INK, linestyle=":", linewidth=1.2)
+left.annotate("Press", (1.1, limit * 1.4), fontsize=10.5)
+kept_ranks = [1, 2, 4, 8, 16, d + 1, 64, 128, 256, m]
+cuts = {}
+for name, table in log_p.items():
+    U, S, V = torch.linalg.svd(table.double(), full_matrices=False)
+    low = [(U[:, :r] * S[:r]) @ V[:r] for r in kept_ranks]
+    cuts[name] = [perplexity(t.log_softmax(1)) for t in low]
+
+# %%
+drawn = {name: (kept_ranks, values) for name, values in cuts.items()}
+plots.lines(drawn, "directions kept, r", "perplexity", "xy", ax=right)
+for ax in (left, right):
+    ax.axvline(d + 1, color=plots.INK, linestyle=":", linewidth=1.2)
+    ax.legend_.remove()
+handles, names = left.get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=3)
+lost = {n: v[kept_ranks.index(d + 1)] / v[-1] - 1 for n, v in cuts.items()}
+plots.show(
+    figure,
+    alt="Left: singular values of log P; that of the softmax drops to "
+    f"rounding at d + 1 = {d + 1}, those of GSS and PLIF go on. Right: "
+    f"perplexity with the first r directions kept. At r = {d + 1} GSS has "
+    f"lost {lost['GSS']:.1%} and PLIF {lost['PLIF']:.1%}.",
+)
+
+# %% [markdown]
+# ## What PLIF has learned
+#
+# The slopes of the live run began at random and were trained by Adam with a learning rate of 0.02.
+# Here is $f$ before and after, beside the straight line and GSS's bend, all made to agree at the
+# median logit of the words that came next; and its slope, averaged over pieces.
+
+# %%
+layer = live["PLIF"].model.output_layer
+start = recipes["PLIF"].build(len(corpus)).output_layer
+hit = raw["PLIF"].gather(1, target[:, None])
+low, high = (float(raw["PLIF"].quantile(q)) for q in (0.002, 0.998))
+high = max(high, float(hit.quantile(0.95)))
+x, anchor = torch.linspace(low, high, 201), hit.median()
+functions = {
+    "PLIF, trained": lambda x: bend(layer, x),
+    "PLIF, before": lambda x: bend(start, x),
+    "GSS(−1.5, 2.5)": lambda x: PL(x, -1.5, 2.5),
+    "softmax": lambda x: x,
+}
+curves = {n: (x, f(x) - f(anchor)) for n, f in functions.items()}
+
+# %%
+figure, (left, right) = plots.panels(1, 2, height=4.6)
+plots.lines(curves, "logit x", "f(x) − f(median)", ax=left)
+edges = torch.linspace(low, high, 21)
+middle = (edges[1:] + edges[:-1]) / 2
+slopes = {n: (middle, f(edges).diff() / edges.diff())
+          for n, f in functions.items()}  # fmt: skip
+plots.lines(slopes, "logit x", "slope of f", ax=right)
+for ax in (left, right):
+    ax.legend_.remove()
+    ax.axvspan(*hit.quantile(torch.tensor([0.25, 0.75])).tolist(),
+               color="#bbbbbb", alpha=0.35, linewidth=0)  # fmt: skip
+handles, names = left.get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=2)
+learned = slopes["PLIF, trained"][1]
+
+# %%
+plots.show(
+    figure,
+    alt="Left: PLIF before and after training, GSS and the diagonal, over "
+    "the logits of the model. Right: their slopes. The learned slope goes "
+    f"from {learned[:3].mean():.2f} at the lowest logits to "
+    f"{learned[-3:].mean():.2f} at the highest. Grey: the middle half of "
+    "the logits of the words that came next.",
+)
+
+# %% [markdown]
+# ### Did the paper's slopes move at all?
+#
+# Parthiban et al. find trained slopes no better than frozen ones, and leave open whether the learned
+# slopes are no better or were not learned. Their released code trains the slopes by plain gradient
+# descent, with a learning rate of 0.02 (all other parameters: 20 to 30). How far does that carry? A
+# slope touches the loss only through $\Delta = 0.0004$:
+
+# %%
+fresh = settings("plif", pieces=100_000).build(len(corpus))
+columns = data.columns(corpus.valid, 20)
+tokens, words_after = next(data.batches(columns, 64))
+fresh(tokens, None, words_after).loss.backward()
+steepest = fresh.output_layer.free_slopes.grad.abs().max().item()
+o = experiments.recipes["ptb/awd-lstm/plif/et-asgd"].optimisation
+rate = o.groups["output_layer.free_slopes"]["learning_rate"]
+steps = 929_589 // (o.batch * o.length) * o.epochs
+farthest = rate * steepest * steps
+
+# %%
+display(
+    Markdown(
+        f"The largest gradient of any v, at the start: {steepest:.1e}. "
+        f"One step moves it by {rate * steepest:.1e}. If it kept its size "
+        f"and sign for all {steps:,} steps of {o.epochs} epochs, v would "
+        f"move by **{farthest:.2g}**, where the v were drawn with a "
+        f"standard deviation of 1."
+    )
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("less than one standard deviation:", farthest < 1)
+
+# %% [markdown]
+# So with that optimiser "trained" and "frozen" are nearly one and the same, by arithmetic. It is the
+# second reading: the slopes were not learned. (Only a bound, since gradients change during training;
+# the grid below trains them both ways.) Adam, which divides by the size of the gradient, moves them.
+
+# %% [markdown]
+# ## Over c and k: does rank buy perplexity?
+#
+# One run says little. The plan `lessons-10` trained every setting with three seeds, in the size of
+# the live runs: the softmax and GSS(−1.5, 2.5) at three learning rates, GSS over twelve $(c, k)$, PLIF
+# in five variants. From here on we read those results.
+
+
+# %%
+LAYERS = {"Softmax": "softmax", "GeneralizedSigSoftmax": "GSS"}
+
+
+def settings_of(e):
+    """Layer, its options and learning rate of a run."""
+    o, slopes = e.output_layer.options, e.optimisation.groups
+    own = slopes.get("output_layer.free_slopes", {})
+    how = "frozen" if o.get("frozen") else own.get("optimizer", "adam")
+    return {
+        "layer": LAYERS.get(e.output_layer.kind, "PLIF"), "how": how,
+        "c": o.get("c"), "k": o.get("k"), "pieces": o.get("pieces"),
+        "rate": e.optimisation.learning_rate, "seed": e.seed,
+    }  # fmt: skip
+
+
+# %%
+def figures_of(kept):
+    """What a kept result says."""
+    f, shape = kept["metrics"], kept["metrics"]["geometry"]
+    effective = f["log_prob"]["effective_rank"]
+    return {
+        "valid": f["valid_perplexity"], "test": f["test_perplexity"],
+        "press": f["log_prob"]["press_rank"],
+        "1e-3": effective["0.001"], "1e-5": effective["1e-05"],
+        "parameters": f["parameters"],
+        "seconds": kept["provenance"]["wall_seconds"],
+        "mean cosine": shape["mean_cosine"],
+        "σ₂/σ₁": shape["singular_values"][1] / shape["singular_values"][0],
+    }  # fmt: skip
+
+
+# %%
+planned = plans.read_plan("lessons-10").runs
+kept = [experiments.read_result(results.kept() / p.key) for p in planned]
+rows = [settings_of(p.experiment()) for p in planned]
+rows = [a | figures_of(b) for a, b in zip(rows, kept, strict=True)]
+runs = pd.DataFrame(rows)
+source, ranked = kept[0]["provenance"], kept[0]["metrics"]["log_prob"]
+display(
+    Markdown(
+        f"{len(runs)} kept results of plan `lessons-10`, commit "
+        f"{source['commit'][:7]}, {source['device']}; ranks of log P over "
+        f"{ranked['contexts']:,} contexts and {ranked['words']:,} words."
+    )
+)
+
+# %% [markdown]
+# First a fair opponent: the learning rate of both, chosen on validation text.
+
+# %%
+softmax = runs[runs.layer == "softmax"]
+bent = runs[(runs.layer == "GSS") & (runs.c == -1.5)]
+tuned = {"softmax": softmax, "GSS(−1.5, 2.5)": bent}
+columns = ["valid", "test"]
+rates = {n: t.groupby("rate")[columns].mean() for n, t in tuned.items()}
+pd.concat(rates).round(2)
+
+# %%
+best = rates["softmax"].valid.idxmin()
+base = softmax[softmax.rate == best]
+middle = statistics.mean_interval(base.test)
+grid = runs[(runs.layer == "GSS") & (runs.rate == RATE)]
+three_c = grid[grid.c.isin([-3, 0, 3])]
+figure, axes = plots.panels(1, 2, height=4.4)
+styles = zip(plots.COLOURS, plots.MARKERS, plots.LINES, strict=True)
+for (k, part), (colour, *style) in zip(three_c.groupby("k"), styles):
+    style = dict(zip(["marker", "linestyle"], style, strict=True))
+    for ax, column in zip(axes, ["test", "press"], strict=True):
+        of = part.groupby("c")[column].apply(statistics.mean_interval)
+        mean, low, high = np.array([v[:3] for v in of]).T
+        ax.errorbar(of.index + k / 8, mean, (mean - low, high - mean),
+                    label=f"k = {k:g}", capsize=4, color=colour,
+                    **style)  # fmt: skip
+
+# %%
+axes[0].axhspan(middle.low, middle.high, color="#888888", alpha=0.3,
+                label="softmax", linewidth=0)  # fmt: skip
+axes[1].axhline(base.press.mean(), color="#888888", label="softmax")
+axes[0].set(ylabel="test perplexity", xlabel="c")
+axes[1].set(ylabel="Press' rank of log P", xlabel="c")
+handles, names = axes[0].get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=5,
+              columnspacing=1.0, handlelength=2)  # fmt: skip
+means = grid.groupby(["c", "k"]).test.mean()
+
+# %%
+plots.show(
+    figure,
+    alt="Test perplexity (left) and Press' rank (right) against c, one "
+    "line for each k, means and 95 % intervals of three seeds. The rank "
+    f"is {grid.press.min()} to {grid.press.max()} where the softmax has "
+    f"{base.press.max()}. Perplexities are {means.min():.1f} to "
+    f"{means.max():.1f}; the softmax's interval is "
+    f"{middle.low:.1f} to {middle.high:.1f}.",
+)
+
+# %% [markdown]
+# And the paper's Figure 2: each run a point, rank across, perplexity up. If rank bought perplexity,
+# the points would fall to the right.
+
+# %%
+points = pd.concat([base, grid])
+figure, axes = plots.panels(1, 2, height=4.2, sharey=True)
+titles = {"press": "Press' rank", "1e-5": "effective rank, ε = 1e-5"}
+for ax, (column, title) in zip(axes, titles.items(), strict=True):
+    groups = [("softmax", base), *grid.groupby("k")]
+    for i, (k, part) in enumerate(groups):
+        label = k if i == 0 else f"k = {k:g}"
+        ax.plot(part[column], part.test, plots.MARKERS[i], label=label,
+                color=plots.COLOURS[i], alpha=0.75)  # fmt: skip
+    ax.set(xlabel=title, xscale="log")
+axes[0].set_ylabel("test perplexity")
+handles, names = axes[0].get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=3)
+
+# %%
+half = points[points.test < points.test.median()]
+rows = {}
+for name, part in {"all runs": points, "the better half": half}.items():
+    for column, title in titles.items():
+        r = statistics.pearson(part[column], part.test)
+        rows[f"{title}, {name}"] = r._asdict()
+correlations = pd.DataFrame(rows).T[["r", "low", "high", "n"]]
+
+# %%
+r = correlations.r.iloc[0]
+plots.show(
+    figure,
+    alt="Every run a point: test perplexity against Press' rank (left) "
+    "and an effective rank (right), marked by k. The softmax stands "
+    f"alone at the left. Pearson's r is {r:.2f} on the left.",
+)
+correlations.round(2)
+
+# %% [markdown]
+# Three things to read off, here and in the paper.
+#
+# - **The sign.** The paper reports $r = 0.48$ on Penn Treebank and 0.53 on WikiText-2, between rank
+#   and *perplexity*. Low perplexity is good, so a positive $r$ says that the higher rank went with
+#   the *worse* model, if with anything. The hypothesis that rank helps predicts a negative $r$.
+# - **The range.** Leaving out runs whose perplexity is unusual, as the paper does to call the
+#   correlation weak (0.24 and 0.21), must shrink $r$: choosing points by the height they have takes
+#   away the spread that a correlation is made of. The second pair of rows does it with ours.
+# - **The cause.** $c$ and $k$ set both the rank and the shape of the tail. A correlation over such
+#   a grid cannot tell which of the two the perplexity follows. The two interventions above can.
+#
+# Is there a setting that beats the softmax? Choose on validation text, judge on test text:
+
+# %%
+settings_tried = grid.groupby(["c", "k"]).valid.mean()
+choice = settings_tried.idxmin()
+chosen = grid[(grid.c == choice[0]) & (grid.k == choice[1])]
+named = "GSS({:g}, {:g}), chosen".format(*choice).replace("-", "−")
+groups = {"softmax": base.test, named: chosen.test}
+plif = runs[(runs.layer == "PLIF") & (runs.pieces == 100_000)]
+HOW = {"frozen": "frozen", "sgd": "slopes by SGD", "adam": "by Adam"}
+for how, name in HOW.items():
+    groups[f"PLIF, {name}"] = plif[plif.how == how].test
+groups["PLIF, K = 1, by Adam"] = runs[runs.pieces == 1].test
+groups = {name: values.to_numpy() for name, values in groups.items()}
+verdicts = statistics.summary(groups, "softmax")
+verdicts[["mean", "low", "high", "difference", "p", "verdict"]].round(2)
+
+# %%
+figure, ax = plots.panels(height=4.6)
+v = verdicts.loc[list(groups)]
+y = np.arange(len(v))
+for row, values in zip(y, groups.values(), strict=True):
+    ax.plot(values, [row] * len(values), "o", color=plots.COLOURS[0],
+            alpha=0.45)  # fmt: skip
+ax.errorbar(v["mean"], y, xerr=(v["mean"] - v.low, v.high - v["mean"]),
+            fmt="s", capsize=5, color=plots.COLOURS[1])  # fmt: skip
+ax.axvspan(middle.low, middle.high, color="#888888", alpha=0.25, lw=0)
+ax.set_yticks(y, list(groups))
+ax.invert_yaxis()
+ax.set_xlabel("test perplexity, three seeds, 95 % interval")
+
+# %%
+plots.show(
+    figure,
+    alt="Test perplexity of the softmax, the chosen GSS and four variants "
+    "of PLIF, three seeds each with their interval. The means lie between "
+    f"{v['mean'].min():.1f} ({v['mean'].idxmin()}) and "
+    f"{v['mean'].max():.1f} ({v['mean'].idxmax()}).",
+)
+
+# %%
+frozen, sgd = (groups[f"PLIF, {n}"] for n in ("frozen", "slopes by SGD"))
+same = np.abs(frozen - sgd)
+display(
+    Markdown(
+        f"Frozen or trained by SGD, seed by seed: the test perplexities "
+        f"differ by {same.min():.3f} to {same.max():.3f}, while those of "
+        f"different seeds differ by up to {np.ptp(frozen):.2f}."
+    )
+)
+
+# %% [markdown]
+# $K = 1$ deserves a word. One piece has one slope, so it is a softmax with a learned **temperature**,
+# and its rank is the softmax's. Whatever it gains over the softmax, rank has no part in it. It is the
+# control that a claim about PLIF and rank needs.
+#
+# ## Languages whose truth is known
+#
+# Real text does not tell what rank it has. Lesson 4's languages do: 200 words, 80 contexts, the true
+# probabilities known, and a model is judged by its **excess**, the expected cross-entropy above the
+# entropy. There, GSS at its default setting hardly changed the excess. Now with PLIF, and with a third
+# language, made to measure: its true logits are low-rank *and bent*, so that GSS is the truth.
+
+# %%
+options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
+flat = data.load("zipf", **options).truth
+mixed = data.load("zipf", components=4, **options).truth
+share = flat.stationary  # of the contexts
+logits = flat.contexts[:, 0] @ flat.word_matrix.T + flat.bias
+order = logits.flatten().sort()
+mass = (share[:, None] * flat.matrix.exp()).flatten()[order.indices]
+C, SLOPE = float(order.values[(mass.cumsum(0) < 0.5).sum()]), 3.0
+
+# %%
+truths = {
+    "one softmax": flat.matrix,
+    "mixture of four": mixed.matrix,
+    "bent": PL(logits, C, SLOPE).log_softmax(1),
+}
+true_rank, entropy = {}, {}
+for name, t in truths.items():
+    true_rank[name] = int(torch.linalg.matrix_rank(t))
+    entropy[name] = -float(share @ (t.exp() * t).sum(1))
+true_rank
+
+
+# %%
+def excess(name, layer, seed, steps=250):
+    """Expected cross-entropy above the entropy, in nats a word."""
+    P = truths[name].exp()
+    torch.manual_seed(seed)
+    H = torch.randn(len(P), layer.words.shape[1]).double()
+    H, layer = H.requires_grad_(), layer.double()
+    optimizer = torch.optim.Adam([H, *layer.parameters()], lr=0.05)
+    decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(steps):
+        loss = -(share @ (P * layer.log_prob(H)).sum(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay.step()
+    return loss.item() - entropy[name], layer
+
+
+# %%
+SOFT, BENT, CHAIN = "softmax", "GSS, bent as the third", "PLIF, K = 200"
+layers = {
+    SOFT: Softmax,
+    BENT: lambda words: GSS(words, c=C, k=SLOPE),
+    CHAIN: lambda words: PLIF(words, pieces=200, spread=0.0),
+}
+sizes, found, fitted = [4, 8, 12], [], {}
+for language, name in itertools.product(truths, layers):
+    for d_here in sizes:
+        for seed in range(1 if PROFILE == "smoke" else 3):
+            layer = layers[name](FullWords(200, d_here))
+            value, layer = excess(language, layer, seed)
+            found.append((language, name, d_here, value))
+    fitted[language, name] = layer
+
+# %%
+columns = ["language", "layer", "d", "excess"]
+table = pd.DataFrame(found, columns=columns)
+means = table.pivot_table("excess", ["language", "layer"], "d", sort=False)
+figure, axes = plots.panels(1, 3, height=4.4, sharey=True)
+for ax, language in zip(axes, truths, strict=True):
+    curves = {name: (sizes, means.loc[language, name]) for name in layers}
+    title = f"{language}\nrank {true_rank[language]}"
+    plots.lines(curves, "d", "", log="y", title=title, ax=ax)
+    ax.legend_.remove()
+axes[0].set_ylabel("excess, nats a word")
+handles, names = axes[0].get_legend_handles_labels()
+figure.legend(handles, names, loc="outside lower center", ncols=3,
+              columnspacing=1.2, fontsize=10.5)  # fmt: skip
+gain = means.loc["bent", SOFT] / means.loc["bent", BENT]
+
+# %%
+plots.show(
+    figure,
+    alt="Excess against d for three languages and three layers. On the "
+    "language that is one softmax and on the mixture the layers are close "
+    f"together. On the bent language at d = 12 GSS has {gain[12]:.0f} "
+    "times less excess than the softmax.",
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("bent language, d = 12: GSS below the softmax:", gain[12] > 1.5)
+plain, curved = (means.loc[("one softmax", n), 12] for n in (SOFT, BENT))
+print("flat language, d = 12: the softmax below GSS:", plain < curved)
+
+# %% [markdown]
+# The two languages on the left and on the right both have truths that GSS and PLIF can match in
+# *rank*. It is the **shape** that decides: a bend helps where the truth is bent that way, and harms a
+# little where it is not. In the middle the truth has rank 80 and no layer profits from being able to
+# have rank 80 too. Does PLIF find the bend of the third language, which nobody told it?
+
+# %%
+layer = fitted["bent", CHAIN]
+x = torch.linspace(-14, 4, 200).double()
+anchor = torch.tensor([C + 2.0]).double()
+f = bend(layer, x) - bend(layer, anchor)
+want = PL(x, C, SLOPE) - PL(anchor, C, SLOPE)
+curves = {"true bend": (x, want), "learned by PLIF": (x, f),
+          "straight": (x, x - anchor)}  # fmt: skip
+plots.show(
+    plots.lines(curves, "logit x", "f(x), zero at c + 2"),
+    alt="The bend of the third language, which steepens below its c, and "
+    "the function that PLIF learned from the probabilities alone.",
+)
+
+# %% [markdown]
+# ## The word matrix, and the cost
+#
+# A bend does nothing for the shape of the word matrix (lesson 2) that one would notice, and costs
+# time but no memory worth speaking of: GSS has no parameters, PLIF one for each piece. The kernel
+# applies both within a block of logits, so no second table of logits is kept. What they add is
+# work for *every* logit, in the one place of a small model that is busiest anyway.
+
+# %%
+kinds = {
+    "softmax": base,
+    "GSS(−1.5, 2.5)": bent[bent.rate == best],
+    "PLIF": plif[plif.how == "adam"],
+}
+extra = ["", "softplus and sigmoid", "two reads, two histograms"]
+cost = {}
+for (name, part), work in zip(kinds.items(), extra, strict=True):
+    cost[name] = {
+        "more work for each logit": work,
+        "parameters": f"{part.parameters.iloc[0]:,}",
+        "time": f"{part.seconds.median() / base.seconds.median():.2f}",
+        **{n: f"{part[n].mean():.2f}" for n in ("mean cosine", "σ₂/σ₁")},
+    }
+pd.DataFrame(cost).T
+
+# %% [markdown]
+# Times are those of the kept runs, medians relative to the softmax; with $d = 32$ the products are
+# cheap and the bend weighs more than it would in a large model. The paper, at $d = 400$ on a GPU:
+
+# %%
+seconds = published.rows().query("metric == 'seconds-per-epoch'")
+seconds = seconds[seconds.paper == "parthiban2021"]
+seconds = seconds.pivot_table("value", "method", "corpus", sort=False)
+(seconds / seconds.loc["softmax"]).round(2)
+
+# %% [markdown]
+# ## What the paper says and what its code does
+#
+# | | the text | the released code | here |
+# |---|---|---|---|
+# | GSS | $k(x-c)+c-(k-1)\,\mathrm{softplus}(x-c)$ | the same with `log(exp(x − c) + 1)`: infinite beyond $c + 88$ | $x-(k-1)\,\mathrm{softplus}(c-x)$ |
+# | SigSoftmax | a softmax of bent logits | $e^l\sigma(l)$ normalised, the logarithm last: a small enough probability becomes $\log 0$ | bent logits |
+# | PLIF's start | slopes drawn at random | an option named *variance* that multiplies the draw, so a standard deviation; the same at 1 | `spread`; 0 starts as the softmax |
+# | PLIF's slopes | "get learned" | SGD at 0.02, weight decay as for all, the gradient clipped together with all others; on a GPU not reproducible | any optimiser for the group `output_layer.free_slopes`; sums into histograms, reproducible on the CPU |
+# | rank | of log P of the test set | an SVD in `float32`; on WikiText-2 of the first contexts only, about as many as words | sums in `float64`, in one pass |
+# | correlation | 0.48 and 0.53, "weak" | | positive between rank and *perplexity*: the wrong sign for the hypothesis |
+#
+# ## When not to use it
+#
+# - To gain rank. Nothing in this lesson, nor in the paper, got better because rank did.
+# - Where probabilities are read in half precision, with any form but the stable one.
+# - PLIF under plain gradient descent with the usual rates: that is a frozen PLIF. Under Adam it is a
+#   learned temperature and a little more; try the temperature first.
+# - A bend is worth a try where the tail itself is known to have the wrong shape: many words that must
+#   be all but impossible ($k > 1$), or none that may ever be ($k < 1$).
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $l = W h + b$ | `raw[name]` | logits before the bend |
+# | $c$, $k$ | `c`, `k` | place of the bend; slope far below it (1 far above) |
+# | $\mathrm{PL}(x; c, k)$ | `PL(x, c, k)` | the bend of GSS |
+# | $K$, $\Delta$ | `pieces`, 40 / `pieces` | number of PLIF's pieces; width of one |
+# | $v_i$, $s_i$ | `free_slopes`, `transform_parameters()[0]` | free number of a piece; its slope, softplus(v) |
+# | $f$ | `bend(layer, x)` | a layer's function of the logits |
+# | $\sigma(x)$ | `torch.sigmoid` | $1/(1+e^{-x})$; with an index, $\sigma_k$, a singular value |
+# | $r$ | `kept_ranks`, `correlations.r` | directions kept; Pearson's correlation |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. A heavier tail
+# For which $k$ is PL increasing? What does $k = 0$ do to all words with logits far below $c$, and
+# what does $k = 0.5$? Try both with `tried(c, k)` and look at the smallest probability in log P.
+#
+# <details><summary>Hint</summary>
+#
+# Look at the slope, $1 + (k - 1)\,\sigma(c - x)$. Its extremes are 1 and $k$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# With $k = 0$, PL tends to the constant $c$ far below $c$: such words all receive the same
+# probability, a floor. `tried(0.0, 0.0).exp().min()` against `log_p["softmax"].exp().min()`.
+#
+# </details>
+#
+# ### 2. Does the trained GSS turn its knob?
+# A softmax does not notice if all logits of a context rise together; GSS does. Does the trained model
+# use that? Compare the mean logit of a context, `raw["GSS"].mean(1)`, with the entropy of its
+# distribution, and do the same for the softmax.
+#
+# <details><summary>Hint</summary>
+#
+# The entropy is `-(log_p[name].exp() * log_p[name]).sum(1)`; `statistics.spearman` compares.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A correlation may be there without the bend, because it is there for the softmax as well. To see
+# whether the knob *matters*, take it away: subtract from `raw["GSS"]` the mean of each row, add the
+# mean over all rows, bend, and compare perplexities.
+#
+# </details>
+#
+# ### 3. A rank of your choice
+# Make log P of the trained softmax have Press' rank 100, as nearly as you can, with a change of
+# perplexity below 0.01 %. Then find a *threshold* at which the trained GSS has rank 100.
+#
+# <details><summary>Hint</summary>
+#
+# `tried(c, k)` has two knobs. The rank rises fastest where the logits are many.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For the second part no computing is needed: draw a horizontal line in the plot of singular values.
+#
+# </details>
+#
+# ### 4. What regularizes in a frozen PLIF? (open)
+# Forwards a frozen PLIF with 100,000 pieces is a straight line; backwards each gradient is multiplied
+# by a random slope. Build the layer that has *only* the second: it returns $1.11\,x$ and passes
+# gradients through random slopes. Train it, the frozen PLIF and the softmax for several epochs on
+# few tokens, so that they overfit, and compare training and test perplexity. Is the noise in the
+# gradient the regularizer? Is it better than dropout?
+#
+# <details><summary>Hint</summary>
+#
+# A `torch.autograd.Function`, after the pattern of `monotone._Pieces`: `forward` returns a multiple
+# of `x` and saves the slopes, `backward` multiplies.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Enter it as a subclass of `PLIF(frozen=True)` whose `transform` calls your
+# function with `slopes` only. Use `model.output_layer` of a built experiment, or `course_lib.attach`.
+#
+# </details>
+# <details><summary>Third hint</summary>
+#
+# Give each rival its own best dropout and learning rate on validation text, and three seeds. The
+# slope of a piece is fixed, so a logit that does not move keeps its factor: is it noise at all, or
+# just a different learning rate for each logit?
+#
+# </details>
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+v = verdicts.loc[named]
+said = (
+    f"Rounding the logits of a trained softmax to multiples of {free:.0e} "
+    f"takes Press' rank from {press['softmax']} to {steps_at[free]} of "
+    f"{m} and moves its perplexity by {cost_of[free]:.4f} %. "
+    f"The best of {len(settings_tried)} GSS reaches a test perplexity of "
+    f"{v['mean']:.2f} ({v.low:.2f} to {v.high:.2f}) at rank "
+    f"{chosen.press.mean():.0f}, the softmax {middle.mean:.2f} "
+    f"({middle.low:.2f} to {middle.high:.2f}) at rank "
+    f"{base.press.mean():.0f}: {v.verdict}. On a language that is itself "
+    f"bent GSS has {gain[12]:.0f} times less excess than a softmax of the "
+    f"same d: what helps is the right shape, not the rank."
+)
+display(Markdown(said))
+
+# %% [markdown]
+# ## References
+#
+# - D. Parthiban, Y. Mao, D. Inkpen (2021). *On the Softmax Bottleneck of Recurrent Language
+#   Models.* AAAI. [doi:10.1609/aaai.v35i15.17608](https://doi.org/10.1609/aaai.v35i15.17608)
+# - S. Kanai, Y. Fujiwara, Y. Yamanaka, S. Adachi (2018). *Sigsoftmax: Reanalysis of the Softmax
+#   Bottleneck.* NeurIPS. [arXiv:1805.10829](https://arxiv.org/abs/1805.10829)
+# - O. Ganea, S. Gelly, G. Bécigneul, A. Severyn (2019). *Breaking the Softmax Bottleneck via
+#   Learnable Monotonic Pointwise Non-linearities.* ICML.
+#   [arXiv:1902.08077](https://arxiv.org/abs/1902.08077)
+# - Z. Yang, Z. Dai, R. Salakhutdinov, W. W. Cohen (2018). *Breaking the Softmax Bottleneck: A
+#   High-Rank RNN Language Model.* ICLR. [arXiv:1711.03953](https://arxiv.org/abs/1711.03953)
