@@ -81,6 +81,8 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
         guide.write_text(keep_known_links(guide.read_text("utf-8"), source), "utf-8")
         copy_mathjax(source / "_static" / "mathjax")
         sphinx(source, site, Path(folder, "doctrees"), quiet)
+        for page in site.rglob("*.html"):
+            page.write_text(labelled(page.read_text("utf-8")), "utf-8")
         shutil.rmtree(output, ignore_errors=True)
         output.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(site, output)
@@ -95,6 +97,22 @@ def sphinx(source: Path, site: Path, doctrees: Path, quiet: bool) -> None:
     if done.returncode:
         report = (done.stderr or "see above").replace(f"{source}/", "").strip()
         raise CourseError(f"the website was not built, Sphinx reported:\n{report}")
+
+
+def labelled(page: str) -> str:
+    """A page with what screen readers miss in it: a name for the buttons that fold the navigation,
+    no empty headers of tables, no lists of definitions that define nothing (long signatures)."""
+    page = page.replace(
+        '<summary><span class="toctree-toggle"',
+        '<summary aria-label="Show or hide the pages below"><span class="toctree-toggle"',
+    )
+    page = re.sub(r'<th(?: class="head[^"]*")?>\s*(?:<p>\s*</p>)?</th>', "<td></td>", page)
+
+    def lines(found: re.Match) -> str:
+        inner = found[1].replace("<dd>", '<span class="sig-line">').replace("</dd>", "</span>")
+        return f'<span class="sig-lines">{inner}</span>'
+
+    return re.sub(r'<dl>\n((?:<dd><em class="sig-param">.*</dd>\n)+)</dl>', lines, page)
 
 
 def copy_mathjax(target: Path) -> None:
