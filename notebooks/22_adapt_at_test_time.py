@@ -182,7 +182,9 @@ plots.show(
 # $$\Delta\theta = -\eta\,\frac{g}{\sqrt{\text{MS}_g}+\varepsilon}
 # + \lambda\,(\theta_0-\theta)\,\frac{\sqrt{\text{MS}_g}}{\text{mean}\sqrt{\text{MS}_g}}.$$
 #
-# (Here $\theta$ and $\lambda$ have nothing to do with those of the cache.)
+# where the factor of $\theta_0-\theta$ is at most 1, so that no weight is drawn
+# past $\theta_0$. (Here $\theta$ and $\lambda$ have nothing to do with those of
+# the cache.)
 # First the gradients' mean squares, then a search on the validation split.
 
 # %% tags=["hide-output"]

@@ -333,9 +333,7 @@ print(f"{report.stat().st_size / 1000:.0f} kB in one file")
 picture = figures.lengths(patient)
 plots.show(
     picture.figure,
-    alt="Length of each word vector against how often the word occurs, "
-    "one dot a word and the median: words seen once or twice are longer "
-    "than those seen some dozens of times, the most frequent longest.",
+    alt=picture.alt,
 )
 
 # %% [markdown]
@@ -357,7 +355,9 @@ for name, repair in patient.repairs.items():
 original = patient.repairs["centring"]["perplexity_before"]
 table = pd.DataFrame(rows, index=kept).T
 table["perplexity"] = [original, *perplexities]
-table.round(2)
+display(table.round(2))
+for name, repair in patient.repairs.items():
+    print(f"after {name}: {repair['verdict']}")
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -369,8 +369,8 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # %% [markdown]
 # Centring takes $m^\top h$ from every logit of a context $h$, the same for all words, and a softmax
 # does not see that. All-but-the-top takes away the direction along which rare and frequent words
-# differ, and with it most of what the model knows about frequency. The cloud it leaves is
-# called healthy, and it is of no use to the model. It is a repair for *comparing* words, not for
+# differ, and with it most of what the model knows about frequency. Its verdict, above, is the
+# best of the three, and the matrix is of no use to the model. It is a repair for *comparing* words, not for
 # predicting them: **a healthy shape is not a good model**.
 #
 # So what is to be done depends on what you want. To compare words: repair. To predict better: train
