@@ -108,7 +108,9 @@ def test_dynamic_evaluation_is_the_written_out_loop(rate, decay):
     squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
     expected = written_out(model, tokens(), squares, rate, decay, 1e-3)
     model.train()
-    value = dynamic.dynamic_perplexity(model, tokens(), EOS, squares, rate, decay, progress=False)
+    value = dynamic.dynamic_perplexity(
+        model, tokens(), EOS, squares, rate=rate, decay=decay, progress=False
+    )
     assert value == pytest.approx(expected, rel=1e-9)
     assert model.training and all(map(torch.equal, model.parameters(), before))
     assert all(p.grad is None for p in model.parameters())

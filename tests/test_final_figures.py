@@ -58,7 +58,7 @@ def test_an_adaptation_searches_on_the_validation_split(experiment, kind):
 
         def value(tokens, rate):
             return dynamic.dynamic_perplexity(
-                model, tokens, corpus.eos, squares, rate, 1e-3, progress=False
+                model, tokens, corpus.eos, squares, rate=rate, decay=1e-3, progress=False
             )
 
         rows = {rate: value(corpus.valid[:100], rate) for rate in (1e-3, 1e-4)}

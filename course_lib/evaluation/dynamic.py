@@ -129,24 +129,22 @@ def dynamic_perplexity(
     tokens: Tensor,
     eos: int,
     squares: dict[str, Tensor],
-    rate: float,
-    decay: float,
-    epsilon: float = 1e-3,
-    length: int = SEGMENT,
     progress: bool = True,
+    **settings,
 ) -> float:
     """Perplexity of a split at batch 1, each segment scored before the model learns from it:
 
         Δθ = −η g / (√MS_g + ε) + λ (θ₀ − θ) √MS_g / mean √MS_g,   λ √MS_g / mean ≤ 1
 
-    η = `rate`, λ = `decay`, the mean over all parameters. The weights return to θ₀ at the end.
+    settings as `losses` takes them: η = `rate`, λ = `decay`, ε = `epsilon`, `length` of a segment;
+    the mean is over all parameters. The weights return to θ₀ at the end.
 
     The released code divides by the sum of the parameters' means instead, and takes the root of
     the sum over the segments unless told otherwise: constants, which its λ, η and ε absorb. Search
     them anew rather than copy its values.
     """
-    steps = losses(model, tokens, eos, squares, rate, decay, epsilon, length)
-    total, segments = 0.0, -(-len(tokens) // length)
+    steps = losses(model, tokens, eos, squares, **settings)
+    total, segments = 0.0, -(-len(tokens) // settings.get("length", SEGMENT))
     for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
         total = total + nll.double() * count
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
@@ -156,6 +154,7 @@ def search(model, tokens, eos, squares, rates, decays, epsilons=(1e-3,), **optio
     """Perplexity of every combination, best first, diverged ones last: for a validation split."""
     rows = []
     for rate, decay, epsilon in product(rates, decays, epsilons):
-        value = dynamic_perplexity(model, tokens, eos, squares, rate, decay, epsilon, **options)
-        rows.append({"rate": rate, "decay": decay, "epsilon": epsilon, "perplexity": value})
+        settings = {"rate": rate, "decay": decay, "epsilon": epsilon}
+        value = dynamic_perplexity(model, tokens, eos, squares, **settings, **options)
+        rows.append(settings | {"perplexity": value})
     return best_first(rows)

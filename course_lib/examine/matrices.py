@@ -22,6 +22,7 @@ from torch import Tensor
 
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import Experiment
+from course_lib.training.checkpoint import is_pickle
 
 FLOATS = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"}
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
@@ -127,13 +128,7 @@ def _checkpoint(folder: Path) -> Path:
 
 
 def _is_pickle(file: Path) -> bool:
-    """By its name or its first bytes. A safetensors file begins with the length of its header, any
-    eight bytes, which may look like a pickle's; the ninth is the header's `{`."""
-    with open(file, "rb") as opened:
-        head = opened.read(9)
-    pickled = head[:1] == b"\x80" and head[1:2] in (b"\2", b"\3", b"\4", b"\5")
-    magic = (pickled or head[:4] == b"PK\3\4") and head[8:] != b"{"
-    return magic or file.suffix in PICKLES
+    return file.suffix in PICKLES or is_pickle(file)
 
 
 def _json(file: Path) -> dict:

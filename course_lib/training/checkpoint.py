@@ -40,6 +40,18 @@ def save_checkpoint(path: Path, tensors: dict[str, Tensor], progress: dict) -> N
     write_atomically(Path(path), save(tensors, {"progress": json.dumps(progress)}))
 
 
+def is_pickle(path: Path) -> bool:
+    """By the first bytes: a pickle's, or the zip archive that torch.save puts one into.
+
+    A safetensors file begins with the length of its header, any eight bytes, which may look like
+    them; the ninth is the header's `{`.
+    """
+    with open(path, "rb") as file:
+        head = file.read(9)
+    pickled = head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    return pickled and head[8:] != b"{"
+
+
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     """(tensors, progress) of a file written by `save_checkpoint`; CourseError says why not."""
     path = Path(path)
@@ -47,12 +59,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
         raise CourseError(
             f"there is no checkpoint {path}; train one with: python -m course_lib train"
         )
-    with open(path, "rb") as file:
-        head = file.read(9)
-    # safetensors begin with the length of their header, which may look like a pickle's first bytes,
-    # and then its brace
-    pickled = head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-    if pickled and head[8:] != b"{":
+    if is_pickle(path):
         raise CourseError(
             f"{path} is a pickle (torch.save), which can run any code when opened; it is not read. "
             "Save the weights as safetensors instead"
