@@ -132,7 +132,7 @@ plots.lines(values, "k", "σₖ / σ₁ of log P", "xy", "50 words", right)
 right.set_ylim(1e-17, 3)
 right.legend_.remove()
 handles, names = left.get_legend_handles_labels()
-figure.legend(handles, names, loc="outside lower center", ncols=2)
+_ = figure.legend(handles, names, loc="outside lower center", ncols=2)
 
 # %%
 plots.show(
@@ -154,8 +154,8 @@ plots.show(
 # %% [markdown]
 # ## GSS, step by step
 #
-# **1. SigSoftmax** (Kanai et al. 2018) multiplies each exponential by a sigmoid, $P \propto e^{l}
-# \sigma(l)$. In logarithms: $l + \log\sigma(l) = l - \mathrm{softplus}(-l)$, with
+# **1. SigSoftmax** (Kanai et al. 2018) multiplies each exponential by a sigmoid $\sigma(l)
+# = 1/(1+e^{-l})$: $P \propto e^{l}\sigma(l)$. In logarithms: $l + \log\sigma(l) = l - \mathrm{softplus}(-l)$, with
 # $\mathrm{softplus}(x) = \log(1 + e^x)$. So it is a softmax of bent logits. The slope of the bend
 # is $1 + \sigma(-l)$: 2 far below zero, 1 far above.
 #
@@ -216,7 +216,7 @@ for c, k in [(-1.5, 2.5), (0, 2), (2, 1.5), (0, 1)]:
 plots.lines(slopes, "logit x", "slope PL′(x)", ax=right)
 left.legend(loc="lower right", fontsize=10.5)
 right.legend(loc="upper right", fontsize=10.5)
-right.set_ylim(0.9, 3.1)
+_ = right.set_ylim(0.9, 3.1)
 
 # %%
 plots.show(
@@ -257,8 +257,8 @@ for name, form in (forms | {"PL, as above": PL}).items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The errors are those for positive logits, the likely words. There the printed formula takes two
-# numbers of size $k x$ from each other to find one of size $x$. In `bfloat16` that costs whole
+# The errors are those for positive logits, the likely words. There the printed formula takes a
+# number of size $(k-1)x$ from one of size $kx$ to find $x$. In `bfloat16` that costs whole
 # tenths of a nat; the form of step 2 subtracts nearly nothing and is exact up to the rounding of $x$
 # itself. The released code overflows besides, once a logit exceeds $c + 88$. This is what the
 # library does, slope and value in one pass:
@@ -271,25 +271,24 @@ display(Code(source, language="python"))
 # ## What bending cannot change
 #
 # **The order of the words.** $f$ is increasing, so in a given context the words stand in the order
-# of their logits, bent or not. A word that no context can make the likeliest stays so. Sixty words
+# of their logits, bent or not. A word that no context can make the likeliest stays so. Twenty-four words
 # in the plane, no bias, contexts in all directions and of several lengths: which words win
 # somewhere? Beside the bent softmaxes stands a mixture of two, $\frac12 P(h) + \frac12 P(h')$, for
 # comparison ([lesson 9](09_mixtures.ipynb)).
 
 # %%
-# NBVAL_CHECK_OUTPUT
 torch.manual_seed(0)
-angle = torch.linspace(0, 6.28, 61, dtype=torch.float64)[:, None]
-ring = torch.cat([angle.cos(), angle.sin()], 1)
-W = ring[:60] * (2 + 0.1 * torch.randn(60, 1))
+angle = torch.arange(24, dtype=torch.float64)[:, None] * np.pi / 12
+W = torch.cat([angle.cos(), angle.sin()], 1)
+W = W * (2 + 0.1 * torch.randn(24, 1))
 turns = torch.linspace(0, 6.28, 700, dtype=torch.float64)[:, None]
 H = torch.cat([turns.cos(), turns.sin()], 1)
-H = torch.cat([length * H for length in (0.3, 1, 3, 10)])
+H = torch.cat([length * H for length in (0.3, 1, 5, 10)])
 winners = {}
 for name, layer in bends.items():
     winners[name] = set(bend(layer, H @ W.T).argmax(1).tolist())
 P = (H @ W.T).softmax(1)
-both = torch.cat([(P + p).argmax(1).unique() for p in P[::20]]).unique()
+both = torch.cat([(P + p).argmax(1).unique() for p in P[::10]]).unique()
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -328,7 +327,7 @@ for name, layer in layers.items():
     print(line.format(name, *map(int, both)))
 
 # %% [markdown]
-# Rank 200 against 4, and what was bought is a single direction. If high rank is to help, it must help
+# Compare the ranks: and what was bought with them is a single direction. If high rank is to help, it must help
 # because the *curved* set of four dimensions happens to pass nearer to the truth than the flat one.
 # That is an empirical question.
 
@@ -370,7 +369,9 @@ plots.lines(drawn, "logit x", "f(x) − f(0)", title="the function", ax=left)
 slopes = fine.transform_parameters()[0].detach()
 some = slopes[50_000:50_050]
 right.stairs(some, np.linspace(0, 0.02, 51), linewidth=1.6)
-right.set(xlabel="logit x", ylabel="slope s", title="50 of 100,000 slopes")
+_ = right.set(
+    xlabel="logit x", ylabel="slope s", title="50 of 100,000 slopes"
+)
 
 # %%
 plots.show(
@@ -417,7 +418,8 @@ each = zip(of.value, of.sd, digits, strict=True)
 shown = [f"{v:,.{n}f} ± {sd:.{n}f}" for v, sd, n in each]
 shown = of.assign(shown=shown, kind=of.metric + ", " + of.split)
 shown = shown.pivot(index="method", columns="kind", values="shown")
-shown.rename(index=METHODS).loc[list(METHODS.values())].fillna("")
+shown = shown.rename(index=METHODS).loc[list(METHODS.values())]
+shown.fillna("").rename_axis(index=None, columns=None)
 
 # %% [markdown]
 # Those are the paper's figures for Penn Treebank (mean and standard deviation over 11 seeds). Now
@@ -432,7 +434,9 @@ shown.rename(index=METHODS).loc[list(METHODS.values())].fillna("")
 # is $d + 1$. And the words begin wider than in lesson 2, so that the cone does not get in the way.)
 
 # %%
-SMALL = {"train": 150_000, "valid": 10_000, "test": 10_000, "words": 1_000}
+SMALL = {"smoke": {"train": 15_000, "words": 1_000}}
+SMALL["quick"] = {"train": 150_000, "valid": 10_000, "test": 10_000}
+SMALL["quick"] |= {"words": 1_000}
 RATE = 4e-3  # the best of three for the softmax on validation text
 BATCHES = {"batch": 8, "length": 32, "evaluation_length": 32}
 BATCHES |= {"learning_rate": RATE}
@@ -445,9 +449,9 @@ def settings(name, **layer):
     """A recipe of this lesson at the profile, smaller where it must be."""
     recipe = experiments.recipes[f"docstrings/transformer-128/{name}"]
     e = experiments.profile(recipe, PROFILE, seed=SEED)
-    if PROFILE == "quick":
-        e = e.change(corpus={"small": SMALL}, optimisation=BATCHES)
-    if PROFILE in ("smoke", "quick"):
+    if PROFILE in SMALL:
+        small = e.corpus.options["small"] | SMALL[PROFILE]
+        e = e.change(corpus={"small": small}, optimisation=BATCHES)
         e = e.change(size=32, encoder=NARROW, words={"init": 0.1})
     if name == "plif":
         groups = {"output_layer.free_slopes": SLOPES}
@@ -529,8 +533,8 @@ print("PLIF, too:                         ", press["PLIF"] > 3 * (d + 1))
 # perplexity on those 500 tokens. Move $c$ and $k$.
 
 # %%
-c_values = np.arange(-6, 6.1, 1.5)
-k_values = [0.5, 1, 1.01, 1.25, 1.5, 2, 3]
+c_values = np.arange(-6, 6.1, 6 if PROFILE == "smoke" else 2)
+k_values = [0.5, 1, 1.01, 1.5, 2, 3]
 at = int(target.ne(corpus.eos).nonzero()[120])  # the context to look at
 places = np.geomspace(1, len(corpus), 50).astype(int)
 x = np.linspace(-12, 12, 97)
@@ -570,15 +574,15 @@ axes = [
                 (1e-8, 1), "one context", log=True),
 ]  # fmt: skip
 sliders = {"c": c_values, "k": k_values}
-moving = plots.explorer(sliders, axes, captions, start=(3, 5))
+moving = plots.explorer(sliders, axes, captions, start=(1, 4))
 
 # %% tags=["gallery"]
 plots.show(
     moving,
     alt="Sliders for c and k. Left the bend beside the diagonal, right "
     "the sorted probabilities of one context for GSS and the softmax. At "
-    f"c = {c_values[3]:g}, k = {k_values[5]} the tail falls faster than "
-    f"the softmax's; {captions[3, 5]}.",
+    f"c = {c_values[1]:g}, k = {k_values[4]} the tail falls faster than "
+    f"the softmax's; {captions[1, 4]}.",
 )
 
 # %% [markdown]
@@ -610,9 +614,10 @@ for ax in (left, right):
     ax.legend_.remove()
 handles, names = left.get_legend_handles_labels()
 figure.legend(handles, names, loc="outside lower center", ncols=2)
-steps_at = dict(zip(sizes, ranks["staircase, steps of ε"][1], strict=True))
+steps_at = dict(zip(*ranks["staircase, steps of ε"], strict=True))
 cost_of = dict(zip(*change["staircase, steps of ε"], strict=True))
-free = min(e for e in sizes if steps_at[e] > 0.9 * m)
+cheap = [e for e in sizes if cost_of[e] < 0.1]
+free = max(cheap, key=steps_at.get)
 
 # %%
 plots.show(
@@ -626,8 +631,8 @@ plots.show(
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("nearly full rank, perplexity changed by less than 0.1 %:",
-      bool(cost_of[free] < 0.1))  # fmt: skip
+print("three times the bound, perplexity changed by less than 0.1 %:",
+      steps_at[free] > 3 * (d + 1))  # fmt: skip
 
 # %% [markdown]
 # A model can be given almost any rank without being changed in any way that its predictions show.
@@ -828,42 +833,52 @@ rates = {n: t.groupby("rate")[columns].mean() for n, t in tuned.items()}
 pd.concat(rates).round(2)
 
 # %%
+HOW = {"frozen": "frozen", "sgd": "slopes by SGD", "adam": "by Adam"}
+
+
+def label(row):
+    """What a setting is called in the figures."""
+    if row.layer == "softmax":
+        return "softmax"
+    if row.layer == "GSS":
+        return f"GSS({row.c:g}, {row.k:g})".replace("-", "−")
+    return f"PLIF, {HOW[row.how]}" if row.pieces > 1 else "PLIF, K = 1"
+
+
 best = rates["softmax"].valid.idxmin()
-base = softmax[softmax.rate == best]
-middle = statistics.mean_interval(base.test)
-grid = runs[(runs.layer == "GSS") & (runs.rate == RATE)]
-three_c = grid[grid.c.isin([-3, 0, 3])]
-figure, axes = plots.panels(1, 2, height=4.4)
-styles = zip(plots.COLOURS, plots.MARKERS, plots.LINES, strict=True)
-for (k, part), (colour, *style) in zip(three_c.groupby("k"), styles):
-    style = dict(zip(["marker", "linestyle"], style, strict=True))
-    for ax, column in zip(axes, ["test", "press"], strict=True):
-        of = part.groupby("c")[column].apply(statistics.mean_interval)
-        mean, low, high = np.array([v[:3] for v in of]).T
-        ax.errorbar(of.index + k / 8, mean, (mean - low, high - mean),
-                    label=f"k = {k:g}", capsize=4, color=colour,
-                    **style)  # fmt: skip
+tried_out = runs[runs.rate == best].copy()
+tried_out["setting"] = tried_out.apply(label, axis=1)
 
 # %%
-axes[0].axhspan(middle.low, middle.high, color="#888888", alpha=0.3,
-                label="softmax", linewidth=0)  # fmt: skip
-axes[1].axhline(base.press.mean(), color="#888888", label="softmax")
-axes[0].set(ylabel="test perplexity", xlabel="c")
-axes[1].set(ylabel="Press' rank of log P", xlabel="c")
-handles, names = axes[0].get_legend_handles_labels()
-figure.legend(handles, names, loc="outside lower center", ncols=5,
-              columnspacing=1.0, handlelength=2)  # fmt: skip
-means = grid.groupby(["c", "k"]).test.mean()
+order = tried_out.groupby("setting").press.mean().sort_values().index
+groups = {n: tried_out[tried_out.setting == n] for n in order}
+tests = {n: part.test.to_numpy() for n, part in groups.items()}
+verdicts = statistics.summary(tests, "softmax")
+base, middle = groups["softmax"], verdicts.loc["softmax"]
+figure, axes = plots.panels(1, 2, height=5.4, sharey=True)
+y = np.arange(len(order))
+for ax, column in zip(axes, ["test", "press"], strict=True):
+    for row, part in zip(y, groups.values(), strict=True):
+        ax.plot(part[column], [row] * len(part), "o", alpha=0.45,
+                color=plots.COLOURS[0])  # fmt: skip
+mean, low, high = (verdicts[n] for n in ("mean", "low", "high"))
+_ = axes[0].errorbar(mean, y, xerr=(mean - low, high - mean), fmt="s",
+                 color=plots.COLOURS[1], capsize=4)  # fmt: skip
 
 # %%
+axes[0].axvspan(middle.low, middle.high, color="#888888", alpha=0.25, lw=0)
+axes[0].set_yticks(y, list(order))
+axes[0].invert_yaxis()
+axes[0].set_xlabel("test perplexity")
+axes[1].set(xlabel="Press' rank of log P", xscale="log")
+lowest, highest = mean.idxmin(), mean.idxmax()
 plots.show(
     figure,
-    alt="Test perplexity (left) and Press' rank (right) against c, one "
-    "line for each k, means and 95 % intervals of three seeds. The rank "
-    f"is {grid.press.min()} to {grid.press.max()} where the softmax has "
-    f"{base.press.max()}. Perplexities are {means.min():.1f} to "
-    f"{means.max():.1f}; the softmax's interval is "
-    f"{middle.low:.1f} to {middle.high:.1f}.",
+    alt="Settings in the order of their rank; left their test perplexity, "
+    "three seeds with mean and interval, right their Press' rank. The "
+    f"lowest mean, {mean.min():.1f}, is that of {lowest}, rank "
+    f"{groups[lowest].press.mean():.0f}; the highest that of {highest}, "
+    f"rank {groups[highest].press.mean():.0f}.",
 )
 
 # %% [markdown]
@@ -871,19 +886,20 @@ plots.show(
 # the points would fall to the right.
 
 # %%
-points = pd.concat([base, grid])
-figure, axes = plots.panels(1, 2, height=4.2, sharey=True)
+points = tried_out[tried_out.layer != "PLIF"]
+figure, axes = plots.panels(1, 2, height=4.4, sharey=True)
 titles = {"press": "Press' rank", "1e-5": "effective rank, ε = 1e-5"}
+styles = list(zip(plots.COLOURS * 2, plots.MARKERS * 2, strict=True))
 for ax, (column, title) in zip(axes, titles.items(), strict=True):
-    groups = [("softmax", base), *grid.groupby("k")]
-    for i, (k, part) in enumerate(groups):
-        label = k if i == 0 else f"k = {k:g}"
-        ax.plot(part[column], part.test, plots.MARKERS[i], label=label,
-                color=plots.COLOURS[i], alpha=0.75)  # fmt: skip
+    for (name, part), (colour, marker) in zip(
+        points.groupby("setting", sort=False), styles, strict=False
+    ):
+        ax.plot(part[column], part.test, marker, label=name, color=colour)
     ax.set(xlabel=title, xscale="log")
 axes[0].set_ylabel("test perplexity")
 handles, names = axes[0].get_legend_handles_labels()
-figure.legend(handles, names, loc="outside lower center", ncols=3)
+_ = figure.legend(handles, names, loc="outside lower center", ncols=4,
+                  columnspacing=1.0, handletextpad=0.2)  # fmt: skip
 
 # %%
 half = points[points.test < points.test.median()]
@@ -898,9 +914,9 @@ correlations = pd.DataFrame(rows).T[["r", "low", "high", "n"]]
 r = correlations.r.iloc[0]
 plots.show(
     figure,
-    alt="Every run a point: test perplexity against Press' rank (left) "
-    "and an effective rank (right), marked by k. The softmax stands "
-    f"alone at the left. Pearson's r is {r:.2f} on the left.",
+    alt="Every run of the softmax and of GSS a point: test perplexity "
+    "against Press' rank (left) and an effective rank (right). Pearson's "
+    f"r is {r:.2f} on the left.",
 )
 correlations.round(2)
 
@@ -916,54 +932,22 @@ correlations.round(2)
 # - **The cause.** $c$ and $k$ set both the rank and the shape of the tail. A correlation over such
 #   a grid cannot tell which of the two the perplexity follows. The two interventions above can.
 #
-# Is there a setting that beats the softmax? Choose on validation text, judge on test text:
+# Which differences to the softmax are more than chance? Welch's test, corrected by Holm for the number
+# of settings:
 
 # %%
-settings_tried = grid.groupby(["c", "k"]).valid.mean()
-choice = settings_tried.idxmin()
-chosen = grid[(grid.c == choice[0]) & (grid.k == choice[1])]
-named = "GSS({:g}, {:g}), chosen".format(*choice).replace("-", "−")
-groups = {"softmax": base.test, named: chosen.test}
-plif = runs[(runs.layer == "PLIF") & (runs.pieces == 100_000)]
-HOW = {"frozen": "frozen", "sgd": "slopes by SGD", "adam": "by Adam"}
-for how, name in HOW.items():
-    groups[f"PLIF, {name}"] = plif[plif.how == how].test
-groups["PLIF, K = 1, by Adam"] = runs[runs.pieces == 1].test
-groups = {name: values.to_numpy() for name, values in groups.items()}
-verdicts = statistics.summary(groups, "softmax")
-verdicts[["mean", "low", "high", "difference", "p", "verdict"]].round(2)
+columns = ["mean", "low", "high", "difference", "p", "verdict"]
+verdicts[columns].round(2)
 
 # %%
-figure, ax = plots.panels(height=4.6)
-v = verdicts.loc[list(groups)]
-y = np.arange(len(v))
-for row, values in zip(y, groups.values(), strict=True):
-    ax.plot(values, [row] * len(values), "o", color=plots.COLOURS[0],
-            alpha=0.45)  # fmt: skip
-ax.errorbar(v["mean"], y, xerr=(v["mean"] - v.low, v.high - v["mean"]),
-            fmt="s", capsize=5, color=plots.COLOURS[1])  # fmt: skip
-ax.axvspan(middle.low, middle.high, color="#888888", alpha=0.25, lw=0)
-ax.set_yticks(y, list(groups))
-ax.invert_yaxis()
-ax.set_xlabel("test perplexity, three seeds, 95 % interval")
-
-# %%
-plots.show(
-    figure,
-    alt="Test perplexity of the softmax, the chosen GSS and four variants "
-    "of PLIF, three seeds each with their interval. The means lie between "
-    f"{v['mean'].min():.1f} ({v['mean'].idxmin()}) and "
-    f"{v['mean'].max():.1f} ({v['mean'].idxmax()}).",
-)
-
-# %%
-frozen, sgd = (groups[f"PLIF, {n}"] for n in ("frozen", "slopes by SGD"))
-same = np.abs(frozen - sgd)
+frozen, sgd = tests["PLIF, frozen"], tests["PLIF, slopes by SGD"]
+apart = np.abs(frozen - sgd)
 display(
     Markdown(
-        f"Frozen or trained by SGD, seed by seed: the test perplexities "
-        f"differ by {same.min():.3f} to {same.max():.3f}, while those of "
-        f"different seeds differ by up to {np.ptp(frozen):.2f}."
+        f"PLIF frozen or trained by SGD, seed by seed: test perplexities "
+        f"{apart.min():.2f} to {apart.max():.2f} apart, on average "
+        f"{(sgd - frozen).mean():+.2f}; seeds of the frozen one are up to "
+        f"{np.ptp(frozen):.2f} apart."
     )
 )
 
@@ -976,11 +960,12 @@ display(
 #
 # Real text does not tell what rank it has. Lesson 4's languages do: 200 words, 80 contexts, the true
 # probabilities known, and a model is judged by its **excess**, the expected cross-entropy above the
-# entropy. There, GSS at its default setting hardly changed the excess. Now with PLIF, and with a third
-# language, made to measure: its true logits are low-rank *and bent*, so that GSS is the truth.
+# entropy. Here contexts of 4 numbers are enough for the first truth, one softmax of rank 6. The second
+# is a mixture of four. The third is made to measure for this lesson: the logits of the first, *bent*,
+# with slope 3 below the middle of the probability. GSS with the same $c$ and $k$ can match it exactly.
 
 # %%
-options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
+options = dict(N=200, d=4, states=80, tokens=1000, seed=SEED)
 flat = data.load("zipf", **options).truth
 mixed = data.load("zipf", components=4, **options).truth
 share = flat.stationary  # of the contexts
@@ -1003,13 +988,13 @@ true_rank
 
 
 # %%
-def excess(name, layer, seed, steps=250):
+def excess(name, layer, seed, steps=40 if PROFILE == "smoke" else 300):
     """Expected cross-entropy above the entropy, in nats a word."""
     P = truths[name].exp()
     torch.manual_seed(seed)
     H = torch.randn(len(P), layer.words.shape[1]).double()
     H, layer = H.requires_grad_(), layer.double()
-    optimizer = torch.optim.Adam([H, *layer.parameters()], lr=0.05)
+    optimizer = torch.optim.Adam([H, *layer.parameters()], lr=0.2)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         loss = -(share @ (P * layer.log_prob(H)).sum(1))
@@ -1020,21 +1005,31 @@ def excess(name, layer, seed, steps=250):
     return loss.item() - entropy[name], layer
 
 
+# %% [markdown]
+# A fit can get stuck, so each is begun twice and the better one counts. (Here that is fair: there is
+# nothing to overfit.)
+
 # %%
-SOFT, BENT, CHAIN = "softmax", "GSS, bent as the third", "PLIF, K = 200"
+SOFT, BENT, CHAIN = "softmax", "GSS, bent as the third", "PLIF, K = 40"
 layers = {
     SOFT: Softmax,
     BENT: lambda words: GSS(words, c=C, k=SLOPE),
-    CHAIN: lambda words: PLIF(words, pieces=200, spread=0.0),
+    CHAIN: lambda words: PLIF(words, pieces=40, spread=0.0),
 }
-sizes, found, fitted = [4, 8, 12], [], {}
+dimensions, found, fitted = [2, 4, 6], [], {}
+
+# %%
 for language, name in itertools.product(truths, layers):
-    for d_here in sizes:
-        for seed in range(1 if PROFILE == "smoke" else 3):
+    for d_here in dimensions:
+        fits = []
+        for seed in range(2):
+            torch.manual_seed(seed)
             layer = layers[name](FullWords(200, d_here))
-            value, layer = excess(language, layer, seed)
-            found.append((language, name, d_here, value))
-    fitted[language, name] = layer
+            fits.append(excess(language, layer, seed))
+        value, fitted[language, name, d_here] = min(
+            fits, key=lambda f: f[0]
+        )
+        found.append((language, name, d_here, value))
 
 # %%
 columns = ["language", "layer", "d", "excess"]
@@ -1042,50 +1037,55 @@ table = pd.DataFrame(found, columns=columns)
 means = table.pivot_table("excess", ["language", "layer"], "d", sort=False)
 figure, axes = plots.panels(1, 3, height=4.4, sharey=True)
 for ax, language in zip(axes, truths, strict=True):
-    curves = {name: (sizes, means.loc[language, name]) for name in layers}
+    curves = {}
+    for name in layers:
+        values = means.loc[language, name].clip(lower=1e-4)
+        curves[name] = (dimensions, values)
     title = f"{language}\nrank {true_rank[language]}"
     plots.lines(curves, "d", "", log="y", title=title, ax=ax)
+    ax.set_xticks(dimensions)
     ax.legend_.remove()
-axes[0].set_ylabel("excess, nats a word")
+_ = axes[0].set_ylabel("excess, nats a word (at least 1e-4)")
+
+# %%
 handles, names = axes[0].get_legend_handles_labels()
 figure.legend(handles, names, loc="outside lower center", ncols=3,
               columnspacing=1.2, fontsize=10.5)  # fmt: skip
-gain = means.loc["bent", SOFT] / means.loc["bent", BENT]
-
-# %%
+small = means.loc[("bent", SOFT), 6]
 plots.show(
     figure,
-    alt="Excess against d for three languages and three layers. On the "
-    "language that is one softmax and on the mixture the layers are close "
-    f"together. On the bent language at d = 12 GSS has {gain[12]:.0f} "
-    "times less excess than the softmax.",
+    alt="Excess against d for three languages and three layers, on a "
+    "logarithmic axis. In each language the layers lie close together "
+    "and fall with d. On the bent language of rank "
+    f"{true_rank['bent']} a softmax of six dimensions has an excess of "
+    f"{small:.4f} nats.",
 )
+means.round(4)
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("bent language, d = 12: GSS below the softmax:", gain[12] > 1.5)
-plain, curved = (means.loc[("one softmax", n), 12] for n in (SOFT, BENT))
-print("flat language, d = 12: the softmax below GSS:", plain < curved)
-
-# %% [markdown]
-# The two languages on the left and on the right both have truths that GSS and PLIF can match in
-# *rank*. It is the **shape** that decides: a bend helps where the truth is bent that way, and harms a
-# little where it is not. In the middle the truth has rank 80 and no layer profits from being able to
-# have rank 80 too. Does PLIF find the bend of the third language, which nobody told it?
+helps = (means[4] < means[2]) & (means[6] < means[2])
+print("more dimensions always help:", bool(helps.all()))
 
 # %%
-layer = fitted["bent", CHAIN]
-x = torch.linspace(-14, 4, 200).double()
-anchor = torch.tensor([C + 2.0]).double()
-f = bend(layer, x) - bend(layer, anchor)
-want = PL(x, C, SLOPE) - PL(anchor, C, SLOPE)
-curves = {"true bend": (x, want), "learned by PLIF": (x, f),
-          "straight": (x, x - anchor)}  # fmt: skip
-plots.show(
-    plots.lines(curves, "logit x", "f(x), zero at c + 2"),
-    alt="The bend of the third language, which steepens below its c, and "
-    "the function that PLIF learned from the probabilities alone.",
+bent_at, flat_at = means.loc["bent"], means.loc["one softmax"]
+line = "softmax {:.4f}, GSS {:.4f}, PLIF {:.4f} nats"
+display(
+    Markdown(
+        f"Excess at d = 4 on the bent language, rank {true_rank['bent']}: "
+        f"{line.format(*bent_at[4])}. At d = 6 the softmax, of rank 8, "
+        f"is at **{bent_at[6][SOFT]:.4f}**. On the flat language "
+        f"at d = 4: {line.format(*flat_at[4])}."
+    )
 )
+
+# %% [markdown]
+# This is as far as the case for a bend can be taken: a truth that *is* bent, of full rank, against a
+# layer that has the very same bend. What it gains over the softmax at the same $d$ is a matter of
+# thousandths of a nat, and a softmax with two more dimensions makes it up, although its rank is a
+# tenth of the truth's. Where the truth is not bent, the bend costs something. And the mixture, full
+# rank as well, is fitted by no layer better for being able to have full rank. More dimensions
+# help in all three languages; more rank in none.
 
 # %% [markdown]
 # ## The word matrix, and the cost
@@ -1098,8 +1098,8 @@ plots.show(
 # %%
 kinds = {
     "softmax": base,
-    "GSS(−1.5, 2.5)": bent[bent.rate == best],
-    "PLIF": plif[plif.how == "adam"],
+    "GSS(−1.5, 2.5)": groups["GSS(−1.5, 2.5)"],
+    "PLIF": groups["PLIF, by Adam"],
 }
 extra = ["", "softplus and sigmoid", "two reads, two histograms"]
 cost = {}
@@ -1239,19 +1239,26 @@ seconds = seconds.pivot_table("value", "method", "corpus", sort=False)
 # %% [markdown]
 # ## What we saw
 
+
 # %%
-v = verdicts.loc[named]
+def told(name):
+    v, of_rank = verdicts.loc[name], groups[name].press.mean()
+    interval = f"{v['mean']:.1f} ({v.low:.1f} to {v.high:.1f})"
+    return f"{interval}, rank {of_rank:.0f}"
+
+
+# %%
+top = order[-1]
 said = (
     f"Rounding the logits of a trained softmax to multiples of {free:.0e} "
     f"takes Press' rank from {press['softmax']} to {steps_at[free]} of "
     f"{m} and moves its perplexity by {cost_of[free]:.4f} %. "
-    f"The best of {len(settings_tried)} GSS reaches a test perplexity of "
-    f"{v['mean']:.2f} ({v.low:.2f} to {v.high:.2f}) at rank "
-    f"{chosen.press.mean():.0f}, the softmax {middle.mean:.2f} "
-    f"({middle.low:.2f} to {middle.high:.2f}) at rank "
-    f"{base.press.mean():.0f}: {v.verdict}. On a language that is itself "
-    f"bent GSS has {gain[12]:.0f} times less excess than a softmax of the "
-    f"same d: what helps is the right shape, not the rank."
+    f"Test perplexity and rank of trained models: softmax "
+    f"{told('softmax')}; {top}, the highest rank, {told(top)}; "
+    f"the best, {lowest}, {told(lowest)}. On a language of rank "
+    f"{true_rank['bent']} that is bent as GSS is, a softmax of 6 "
+    f"dimensions comes within {bent_at[6][SOFT]:.4f} nats of the truth, "
+    f"GSS of 4 within {bent_at[4][BENT]:.4f}."
 )
 display(Markdown(said))
 
