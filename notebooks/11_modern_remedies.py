@@ -794,7 +794,8 @@ figure, axes = plots.panels(1, 2, height=4.0, sharey=True)
 drifts = {}
 pairs = zip(axes, ["tied", "untied"], [tied, untied], strict=True)
 for ax, title, group in pairs:
-    found = {group[m]: r["drift"] for m, r in chosen.items() if m in group}
+    known = [method for method in group if method in chosen]
+    found = {group[method]: chosen[method]["drift"] for method in known}
     spans = {k: statistics.mean_interval(v) for k, v in found.items()}
     plots.seeds(found, spans, "optimiser of W", "", title, ax)
     drifts[title] = {k: span.mean for k, span in spans.items()}
@@ -940,6 +941,15 @@ pd.DataFrame({"share of the layer's own work": more}).round(3)
 #
 # One point for each method:
 
+
+# %%
+def interval(found):
+    """Its interval, where there are methods enough for one."""
+    if found.n < 10:
+        return f"{found.n} methods, too few for an interval"
+    return f"95 % interval {found.low:.2f} to {found.high:.2f}"
+
+
 # %%
 others = judged[judged["verdict"] != "baseline"]
 figure, axes = plots.panels(1, 2, height=4.0, sharey=True)
@@ -955,7 +965,7 @@ for ax, column in zip(axes, measures, strict=True):
     ax.axhline(0, color=plots.INK, lw=1, ls=":")
     relation[column] = statistics.spearman(judged[column], middle)
     ax.set_xlabel(f"{column}, ρ = {relation[column].r:.2f}")
-axes[0].set_ylabel("test loss, nats from the baseline")
+_ = axes[0].set_ylabel("test loss, nats from the baseline")
 
 # %%
 ratio, cosine = (relation[measure] for measure in measures)
@@ -963,9 +973,8 @@ plots.show(
     figure,
     alt="Test loss relative to the baseline, marked by a star, against "
     "σ₂/σ₁ and against the mean cosine of rare words, one point a method. "
-    f"Rank correlation with σ₂/σ₁ {ratio.r:.2f}, interval {ratio.low:.2f} "
-    f"to {ratio.high:.2f}; with the cosine {cosine.r:.2f}, "
-    f"{cosine.low:.2f} to {cosine.high:.2f}.",
+    f"Rank correlation with σ₂/σ₁ {ratio.r:.2f}, with the cosine "
+    f"{cosine.r:.2f}; {interval(cosine)}.",
 )
 
 # %%
@@ -979,8 +988,7 @@ display(
             if verdict != "baseline"
         )
         + f". Rank correlation of test loss and cosine of rare words: "
-        f"{cosine.r:.2f}, 95 % interval [{cosine.low:.2f}, "
-        f"{cosine.high:.2f}]."
+        f"{cosine.r:.2f}; {interval(cosine)}."
     )
 )
 
@@ -1150,7 +1158,7 @@ display(
         f"differs by {gap:+.3f} nats [{low:+.3f}, {high:+.3f}]. "
         f"Over {len(judged)} methods the rank correlation of test loss "
         f"and cosine of rare words is {cosine.r:.2f} "
-        f"[{cosine.low:.2f}, {cosine.high:.2f}]; better than the baseline "
+        f"({interval(cosine)}); better than the baseline "
         f"after correction: {better}."
     )
 )
