@@ -597,9 +597,9 @@ for name, ax in both.items():
         for job, M in matrices(live[name].model).items()
     }  # fmt: skip
     plots.cosine_histogram(groups, ax=ax, title=name)
-axes[1].set_ylabel("")
 
 # %%
+axes[1].set(ylabel="")
 cone = table["cosine, rare"]
 read, predict = cone["untied", "reads"], cone["untied", "predicts"]
 one = cone["tied", "both"]
@@ -799,7 +799,7 @@ for tau in (1, 5, 20, 80):
         "perplexity of ỹ": entropy.mean().exp(),
         "N": len(corpus),
     }
-pd.DataFrame(rows).T.astype(float).round(5)
+pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 
 # %% [markdown]
 # At $\tau = 20$ the soft target is the uniform distribution, give or take a little: its perplexity
@@ -842,8 +842,7 @@ for name in columns:
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# Untied, half of our small model is a second word matrix; tied, it is gone, and no operation is
-# added. The loss makes the output layer a third dearer in products, and doubles what is elementwise,
+# Tying takes a whole word matrix away and adds no operation. The loss makes the output layer a third dearer in products, and doubles what is elementwise,
 # which on a processor can cost as much again; `python -m course_lib benchmark output-layers` measures it on your machine.
 
 # %% [markdown]
