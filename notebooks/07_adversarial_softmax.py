@@ -924,7 +924,7 @@ five.round(1).fillna("")
 #
 # - On few tokens the order is that of the toy language. Noise in a **random** direction, the noise
 #   ablation, changes nothing. The text's gradient, `none`, changes little. The code's, `hidden`, gets
-#   ahead, by about one per cent, with or without its **gate**.
+#   a little ahead, with or without its **gate**.
 # - On more tokens, where nothing is overfitted, the gradients through the norm cost perplexity, and the
 #   full one most. A regulariser that has nothing to regularise is in the way.
 # - The norms of the words change with $\alpha$: distances in raw units change with them, and mean nothing.
