@@ -941,7 +941,8 @@ pd.DataFrame(differences, index=columns).T.round(2)
 # what helps is the **scale** (the same matrix makes sharper predictions, and learns faster). What is
 # left for the bend is the third line, half of that; a softmax scaled by something between 1 and 3, which
 # we have not tried, may take that, too. And GSS(3, 3) has the *lowest* rank of all the bends that we
-# tried. At the other end, GSS(−3, 3) and the finely cut PLIFs have the highest ranks and gain nothing.
+# tried. At the other end, GSS(−3, 3) and the finely cut PLIFs have the highest ranks, and are worse than
+# the softmax if anything.
 #
 # And the paper's Figure 2: each run of the softmax and of GSS a point, rank across, perplexity up. If
 # rank bought perplexity, the points would fall to the right.
@@ -986,7 +987,8 @@ correlations.round(2)
 #
 # - **The sign.** The paper reports $r = 0.48$ on Penn Treebank and 0.53 on WikiText-2, between rank
 #   and *perplexity*. Low perplexity is good, so a positive $r$ says that the higher rank went with
-#   the *worse* model, if with anything. The hypothesis that rank helps predicts a negative $r$.
+#   the *worse* model, if with anything. Ours is positive, too. The hypothesis that rank helps predicts
+#   a negative one.
 # - **The range.** Leaving out runs whose perplexity is unusual, as the paper does to call the
 #   correlation weak (0.24 and 0.21), must shrink $r$: choosing points by the height they have takes
 #   away the spread that a correlation is made of. The second pair of rows does it with ours.
