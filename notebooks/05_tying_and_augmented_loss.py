@@ -802,11 +802,14 @@ for tau in (1, 5, 20, 80):
 pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 
 # %% [markdown]
-# At $\tau = 20$ the soft target is the uniform distribution, give or take a little: its perplexity
-# is nearly the size of the vocabulary, and the target itself gets hardly more than any other word.
-# What the loss then asks for is mostly that the softened *prediction* be flat too, that is, that the
-# logits do not spread: a relative of label smoothing. What similarity adds is of order $1/\tau$.
-# Lower temperatures let the target show its colours, at the price of the theory.
+# At $\tau = 20$ the soft target *is* the uniform distribution, for all that one can see: its
+# perplexity is the size of the vocabulary, and the target itself gets hardly more than any other
+# word. After so short a training the word vectors are too short for $\tau = 1$ to change that. What
+# the loss asks for, then, is that the softened *prediction* be flat, that is, that the logits do not
+# spread: a relative of label smoothing. It explains three of the hints above: that smoothing does as
+# well, that the gradient through $\tilde y$ does nothing, and that the perplexity falls although the
+# similarity of words cannot have been of any help. What similarity adds needs longer vectors, that
+# is, longer training than ours.
 
 # %% [markdown]
 # ## The cost
