@@ -1156,8 +1156,8 @@ display(
 
 # %% [markdown]
 # This is as far as the case for a bend can be taken: a truth that *is* bent, of full rank, against a
-# layer that has the very same bend. What it gains over the softmax at the same $d$ is a matter of
-# thousandths of a nat, and a softmax with two more dimensions makes it up, although its rank is a
+# layer that has the very same bend. (It could reach an excess of 0 at $d = 4$; our optimiser stops short
+# of that.) What it gains over the softmax at the same $d$ is a matter of thousandths of a nat, and a softmax with two more dimensions makes it up, although its rank is a
 # tenth of the truth's. Where the truth is not bent, the bend costs something. And the mixture, full
 # rank as well, is fitted by no layer better for being able to have full rank. More dimensions
 # help in all three languages; more rank in none.
