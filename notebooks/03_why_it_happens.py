@@ -559,8 +559,8 @@ plots.show(
     plots.lines(curves, "exponent γ of the decay", "bound, relative"),
     alt="The bound on the generalisation gap and its two terms against "
     "the exponent of the decay. Their sum falls as the spectrum falls "
-    f"faster, from {gaps[0].least:.1f} to {gaps[-1].least:.1f}; the term of "
-    "the large ones jumps where it pays to count more of them as large.",
+    f"faster, from {gaps[0].least:.1f} to {gaps[-1].least:.1f}; the term "
+    "of the large ones jumps where it pays to count more as large.",
 )
 
 # %% [markdown]
@@ -639,8 +639,9 @@ display(
         f"All {len(H):,} contexts of the trained model lie on one side "
         f"of the origin, as the bias of the last layer normalisation "
         f"demands: 1ᵀ(b/g) = {shape_of['1ᵀ(b/g)']:.2f}, and it was 0 "
-        f"before training. The rare words flee to the other side: the cosine of "
-        f"their mean direction with that against the mean context is "
+        f"before training. The rare words flee to the other side: the "
+        f"cosine of their mean direction with that against the mean "
+        f"context is "
         f"{float(axis @ -mean):.2f}. The vector of a rare word is nearly "
         f"that of a word that never comes: at a share of "
         f"{shares[2]:.0e} their squared distance is {measured[2]:.1g}."

@@ -309,7 +309,10 @@ ax = figure.axes[0]
 ax.set_ylim(0, 1.12)
 ax.axhline(chance, color=plots.INK, linestyle=":")
 ax.text(100, chance + 0.03, "two random spaces", ha="right")
+ax.legend(loc=(0.35, 0.66))
 known, noisy = (distances for _, distances in curves.values())
+
+# %%
 plots.show(
     figure,
     alt="Distance between the column spaces of the fitted W and of E "
@@ -701,6 +704,8 @@ for row, (measure, ylabel) in zip(axes, measures.items(), strict=True):
         ax.axhspan(m.low, m.high, color=plots.COLOURS[2], alpha=0.25)
         ax.axhline(m.mean, color=plots.COLOURS[2], linestyle="-.")
         ax.set(xscale="log", xlabel=label if measure == "cosine W" else "")
+        ax.set_xticks(list(groups), [f"{k:g}" for k in groups])
+        ax.minorticks_off()
         if ax is not axes[0, 0]:
             ax.legend_.remove()
     row[0].set_ylabel(ylabel)

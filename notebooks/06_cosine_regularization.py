@@ -313,16 +313,11 @@ pd.DataFrame(rows).T
 # NBVAL_CHECK_OUTPUT
 checked = {name: theory.merikoski(cloud) for name, cloud in clouds.items()}
 share = {name: f.eigenvalue / 1000 for name, f in checked.items()}
-print(
-    "lower bound holds:",
-    all(f.total / 1000 <= f.eigenvalue + 1e-9 for f in checked.values()),
-)
-print(
-    "where no cosine is negative, Sum(A) ≥ N:",
-    all(
-        f.total >= 1000 for f in checked.values() if f.smallest_cosine >= 0
-    ),
-)
+lower = [f.total / 1000 <= f.eigenvalue + 1e-9 for f in checked.values()]
+positive = [f for f in checked.values() if f.smallest_cosine >= 0]
+print("lower bound holds:", all(lower))
+print("where no cosine is negative, Sum(A) ≥ N:",
+      all(f.total >= 1000 for f in positive))  # fmt: skip
 print("two bunches: R below 0.01, λ₁/N above 0.8:", bool(
     checked["two bunches"].total / 1e6 < 0.01
     and share["two bunches"] > 0.8))  # fmt: skip
@@ -887,7 +882,7 @@ means = {n: statistics.mean_interval(v) for n, v in score.items()}
 listed = ", ".join(f"{m.mean:.0f} at γ = {n}" for n, m in means.items())
 plots.seeds(score, means, "weight γ", "test perplexity", ax=right)
 handles, labels = left.get_legend_handles_labels()
-figure.legend(handles, labels, loc="outside lower center", ncols=3)
+_ = figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 # %%
 at = swept.groupby("γ")[list(groups)].mean()

@@ -333,7 +333,8 @@ print(f"{report.stat().st_size / 1000:.0f} kB in one file")
 picture = figures.lengths(patient)
 plots.show(
     picture.figure,
-    alt=picture.alt,
+    alt="Length of each word vector against how often the word occurs. "
+    f"{picture.alt}",
 )
 
 # %% [markdown]
