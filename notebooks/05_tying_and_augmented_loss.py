@@ -309,7 +309,8 @@ ax = figure.axes[0]
 ax.set_ylim(0, 1.12)
 ax.axhline(chance, color=plots.INK, linestyle=":")
 ax.text(100, chance + 0.03, "two random spaces", ha="right")
-ax.legend(loc=(0.35, 0.66))
+ax.legend_.remove()
+_ = figure.legend(loc="outside lower center")
 known, noisy = (distances for _, distances in curves.values())
 
 # %%

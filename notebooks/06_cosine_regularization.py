@@ -985,7 +985,7 @@ display(
 #
 # Count multiplications. A training step on $n$ positions costs the output layer $3\,nNd$: logits,
 # gradient of the contexts, gradient of $W$. The penalty takes about $2Nd$ forwards (norms, sum) and
-# $3Nd$ backwards, once a step, whatever $n$ is.
+# $3 N d$ backwards, once a step, whatever $n$ is.
 
 # %%
 n = o.batch * o.length

@@ -276,7 +276,7 @@ display(Code(source, language="python"))
 # $$p_k \approx q_k\Big(1 + m\big(q_k - \textstyle\sum_j q_j^2\big)\Big):$$
 #
 # what is likely becomes likelier, what is unlikely less likely. The distribution is **sharpened**.
-# (This is not in the paper; [exercise 3](#3.-Derive-the-sharpening) derives it.) With two words there is
+# (This is not in the paper; exercise 3 derives it.) With two words there is
 # a closed form for every $m$, which we draw, and we check the formula with six words by minimising
 # the expected loss.
 
@@ -872,6 +872,8 @@ for ax, (column, label) in zip(axes, labels.items(), strict=True):
     low, high = statistics.mean_interval(plain)[1:3]
     ax.axhspan(low, high, color="grey", alpha=0.3, label="plain softmax")
     ax.set(xscale="log", xlabel="α", ylabel=label)
+    ax.set_xticks(list(groups.groups), map(str, groups.groups))
+    ax.minorticks_off()
 handles = axes[0].get_legend_handles_labels()
 _ = figure.legend(*handles, loc="outside lower center", ncols=3)
 

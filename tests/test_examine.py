@@ -97,10 +97,11 @@ def test_a_severity_grows_with_the_disease_and_is_its_share(disease):
 
 @given(st.integers(300, 1500), st.integers(16, 96), st.integers(0, 9))
 @settings(deadline=None, max_examples=25)
-def test_chance_alone_stays_below_half_of_what_is_named(N, d, seed):
+def test_chance_alone_stays_below_what_is_named(N, d, seed):
     groups = frequency_groups(zipf_counts(N))
-    for W in (gaussian(N, d, seed=seed), torch.rand(N, d) - 0.5):
-        assert max(severities(W, groups).values()) < NAMED / 2
+    even = torch.rand(N, d, generator=torch.Generator().manual_seed(seed)) - 0.5
+    for W in (gaussian(N, d, seed=seed), even):
+        assert max(severities(W, groups).values()) < NAMED
         assert diagnose(W).name == "healthy"
 
 
