@@ -253,8 +253,10 @@ for function in (MixtureOfSoftmaxes.contexts, MixtureOfContexts.contexts):
 
 # %% [markdown]
 # Everything after it stays in logarithms,
-# $\log P = \operatorname{logsumexp}_k(\log\pi_k + \operatorname{log\,softmax}(W h_k))$, so that a
-# word whose probability underflows in every component keeps a finite loss.
+#
+# $$\log P = \operatorname{logsumexp}_k(\log\pi_k + \operatorname{log\,softmax}(W h_k)),$$
+#
+# so that a word whose probability underflows in every component keeps a finite loss.
 
 # %% tags=["hide-input"]
 source = inspect.getsource(MixtureOfSoftmaxes.log_prob)
@@ -268,8 +270,11 @@ display(Code(inspect.cleandoc("\n" + source), language="python"))
 #
 # $$r_k = \frac{\pi_k P_k(y)}{\sum_m \pi_m P_m(y)}, \qquad \sum_k r_k = 1.$$
 #
-# Differentiate $-\log P(y) = -\log\sum_k \exp(\log\pi_k + \log P_k(y))$: a logsumexp passes its
-# gradient on in the proportions of its terms, which are the $r_k$. So component $k$ receives $r_k$
+# Differentiate
+#
+# $$-\log P(y) = -\log\sum_k \exp(\log\pi_k + \log P_k(y)).$$
+#
+# A logsumexp passes its gradient on in the proportions of its terms, which are the $r_k$. So component $k$ receives $r_k$
 # times the gradient of a softmax of its own (lesson 1), and the scores $Qh$ are drawn from $\pi$
 # towards $r$:
 #

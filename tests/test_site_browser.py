@@ -20,8 +20,9 @@ FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-syn
          "--disable-background-networking --disable-component-update").split()
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
 
-# Images are loaded and mathematics is typeset before a page is judged.
+# Hints are opened, images loaded and mathematics typeset before a page is judged.
 SETTLE = """async () => {
+  document.querySelectorAll("article details").forEach(hint => { hint.open = true; });
   await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
   await window.MathJax?.startup?.promise;
 }"""
