@@ -162,7 +162,7 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 RULES = {"runOnly": TAGS, "rules": {"region": {"enabled": False}}}  # the theme's title has none
 # Thousands of elements that are all alike: mathematics has its own test, and the colours of code
 # are looked at on one page.
-ALIKE = {"exclude": [["mjx-container"], [".highlight pre span"]]}
+ALIKE = {"exclude": [["mjx-container"], [".highlight"]]}
 
 
 def violations(page: Page, context: dict | None = None) -> list[str]:
