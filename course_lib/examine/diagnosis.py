@@ -399,7 +399,8 @@ def _lengths(rows: Tensor, directions: float) -> Finding:
 def _frequency_split(unit: Tensor, groups: Groups) -> Finding:
     """Rare words in a place of their own: of their directions' energy seen from the mean of the
     frequent words, ‖δ‖²/(‖δ‖² + v) with δ the difference of the two means and v the rare words'
-    variance. ‖δ‖² is the unbiased estimate, less v_r/n_r + v_f/n_f, so that chance gives 0.
+    variance. ‖δ‖² is what the means are apart less v_r/n_r + v_f/n_f, which chance adds on
+    average, and two deviations of it, so that few words drawn alike have none.
 
     Where frequency begins to matter is not known beforehand: the largest of three cuts counts,
     the usual rare words, the rarer half and the rarest tenth.
@@ -427,9 +428,14 @@ def _frequency_split(unit: Tensor, groups: Groups) -> Finding:
 
 
 def _apart(rare: Tensor, frequent: Tensor) -> float:
+    """‖δ‖²/(‖δ‖² + v), δ the difference of the means, beyond two deviations of what chance adds."""
     v_r, v_f = (float(part.var(0).sum()) for part in (rare, frequent))
     apart = float((rare.mean(0) - frequent.mean(0)).square().sum())
-    apart -= v_r / len(rare) + v_f / len(frequent)
+    by_chance = v_r / len(rare) + v_f / len(frequent)
+    if v_r > 0:  # of ‖δ‖² where there is no δ: mean by_chance, deviation by_chance √(2/rank)
+        spread = torch.cov(rare.T)
+        by_chance *= 1 + 2 * (2 * float(spread.square().sum())) ** 0.5 / v_r
+    apart -= by_chance
     return apart / (apart + v_r) if apart > 0 else 0.0
 
 
