@@ -126,6 +126,14 @@ def names(states):
     return {s.planned.seed: s.name for s in states}
 
 
+def test_threads_are_the_share_of_the_machine_that_asks(monkeypatch):
+    """A cluster's node has other cores than the machine that hands out the jobs."""
+    job = batch.Job(Path(), Path(), {}, share=5)
+    for cores, threads in ((12, 2), (64, 12), (2, 1)):
+        monkeypatch.setattr("joblib.cpu_count", lambda cores=cores: cores)
+        assert job.threads == threads
+
+
 # The whole of it ---------------------------------------------------------------------------------
 
 
