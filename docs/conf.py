@@ -30,6 +30,7 @@ mathjax3_config = {
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
+html_js_files = ["course.js"]
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_context = {"default_mode": "auto"}
