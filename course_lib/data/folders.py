@@ -1,4 +1,7 @@
-"""Where corpora lie. The only place in the course that reads an environment variable."""
+"""Where corpora and the reader's progress lie.
+
+The only place in the course that reads environment variables.
+"""
 
 import os
 from pathlib import Path
@@ -20,3 +23,14 @@ def corpora() -> Path:
 def cache() -> Path:
     """Where what is expensive to derive is kept; may be deleted at any time."""
     return home() / ".course-cache"
+
+
+def progress() -> Path:
+    """`COURSE_PROGRESS` if it is set, else `runs`; holds the record of the exercises."""
+    given = os.environ.get("COURSE_PROGRESS")
+    return Path(given).expanduser() if given else home() / "runs"
+
+
+def strict_exercises() -> bool:
+    """Whether `COURSE_EXERCISES=strict`: a check that is not right is an error. For tests."""
+    return os.environ.get("COURSE_EXERCISES") == "strict"
