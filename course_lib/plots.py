@@ -125,6 +125,15 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
     return ax.figure
 
 
+def learning_curve(epochs, ylabel: str = "perplexity") -> Figure:
+    """Training and validation perplexity of a result's `epochs`, each {"epoch": …,
+    "train_perplexity": …, "valid_perplexity": …}."""
+    at = [epoch["epoch"] for epoch in epochs]
+    parts = {"training": "train_perplexity", "validation": "valid_perplexity"}
+    curves = {name: (at, [epoch[key] for epoch in epochs]) for name, key in parts.items()}
+    return lines(curves, "epoch", ylabel, log="y")
+
+
 def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None) -> Figure:
     """Every seed of every setting, and the settings' means with their intervals.
 
@@ -319,9 +328,12 @@ def collapse_animation(frames, group, names, captions) -> Animation:
 
 def _page(file: str, slots: dict, encoded: str) -> str:
     """The fragment in `file` with its slots filled, and an id that its data decide."""
-    page = resources.files("course_lib").joinpath(file).read_text(encoding="utf-8")
+    page, redraw = (
+        resources.files("course_lib").joinpath(name).read_text(encoding="utf-8")
+        for name in (file, "redraw.js")
+    )
     key = file[0] + hashlib.sha256(encoded.encode()).hexdigest()[:10]
-    for slot, value in {"KEY": key, **slots, "DATA": encoded}.items():
+    for slot, value in {"KEY": key, "REDRAW": redraw, **slots, "DATA": encoded}.items():
         page = page.replace(f"@{slot}@", value)
     if len(page) > ANIMATION_BYTES:
         raise CourseError(

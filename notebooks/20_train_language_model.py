@@ -56,7 +56,7 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% tags=["hide-output"]
 import json
 
-import pandas as pd
+import numpy as np
 from IPython.display import Markdown, clear_output, display
 
 from course_lib import experiments, plots
@@ -89,18 +89,13 @@ clear_output()  # the progress bar has done its work
 
 # %%
 if result.epochs:  # none where a trained model is only adapted
-    epochs = pd.DataFrame(result.epochs).set_index("epoch")
-    curves = {
-        "training": (epochs.index, epochs.train_perplexity),
-        "validation": (epochs.index, epochs.valid_perplexity),
-    }
-    fig = plots.lines(curves, "epoch", "perplexity", log="y")
-    best = epochs.valid_perplexity.min()
+    valid = [epoch["valid_perplexity"] for epoch in result.epochs]
+    best = result.epochs[np.nanargmin(valid)]
     plots.show(
-        fig,
+        plots.learning_curve(result.epochs),
         alt="Training and validation perplexity by epoch; the best"
-        f" validation perplexity, {best:.1f}, is reached at epoch"
-        f" {epochs.valid_perplexity.idxmin()}.",
+        f" validation perplexity, {best['valid_perplexity']:.1f}, is"
+        f" reached at epoch {best['epoch']}.",
     )
 
 # %% [markdown]

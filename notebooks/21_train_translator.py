@@ -57,6 +57,7 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% tags=["hide-output"]
 import json
 
+import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
@@ -91,18 +92,13 @@ clear_output()  # the progress bar has done its work
 # same encoding only. Training perplexity is taken with dropout.
 
 # %%
-epochs = pd.DataFrame(result.epochs).set_index("epoch")
-curves = {
-    "training": (epochs.index, epochs.train_perplexity),
-    "validation": (epochs.index, epochs.valid_perplexity),
-}
-fig = plots.lines(curves, "epoch", "perplexity of a piece", log="y")
-best = epochs.valid_perplexity.min()
+valid = [epoch["valid_perplexity"] for epoch in result.epochs]
+best = result.epochs[np.nanargmin(valid)]
 plots.show(
-    fig,
+    plots.learning_curve(result.epochs, "perplexity of a piece"),
     alt="Training and validation perplexity by epoch; the best validation"
-    f" perplexity, {best:.1f}, is reached at epoch"
-    f" {epochs.valid_perplexity.idxmin()}.",
+    f" perplexity, {best['valid_perplexity']:.1f}, is reached at epoch"
+    f" {best['epoch']}.",
 )
 
 # %% [markdown]
@@ -122,7 +118,7 @@ display(Markdown(
     f" {metrics['test_bleu']:.2f} (`{metrics['bleu_signature']}`), test"
     f" perplexity {metrics['test_perplexity']:.2f} with"
     f" {metrics['parameters']:,} parameters, best epoch"
-    f" {metrics['best_epoch']} of {len(epochs)}."
+    f" {metrics['best_epoch']} of {len(result.epochs)}."
 ))
 
 # %% [markdown]

@@ -202,6 +202,17 @@ def test_states_are_numerals_and_class_vectors_keep_their_directions():
     np.testing.assert_allclose(tips, classes / 2 * longest)
 
 
+def test_a_learning_curve_begins_where_its_epochs_do():
+    epochs = [
+        {"epoch": e, "train_perplexity": 90.0 / e, "valid_perplexity": 100.0 / e} for e in (3, 4, 5)
+    ]
+    drawn = plots.learning_curve(epochs).axes[0]
+    assert [line.get_label() for line in drawn.lines] == ["training", "validation"]
+    for line, start in zip(drawn.lines, (90, 100), strict=True):
+        assert line.get_xdata().tolist() == [3, 4, 5]
+        assert line.get_ydata().tolist() == [start / e for e in (3, 4, 5)]
+
+
 def test_seeds_stand_at_their_number_and_means_carry_their_interval():
     groups = {0.0: [5.0, 7.0], 0.4: [3.0, 4.0, 5.0]}
     intervals = {0.0: (6.0, 5.5, 6.5), 0.4: (4.0, 3.0, 5.5, 1.0, 3)}
