@@ -12,6 +12,7 @@ from course_lib.metrics.statistics import (
     equivalence,
     holm,
     mean_interval,
+    paired,
     pearson,
     power,
     seeds_needed,
@@ -46,6 +47,17 @@ def test_the_interval_covers_as_often_as_it_says():
         m.low < 3 < m.high for m in (mean_interval(random.normal(3, 1, 4)) for _ in range(2000))
     ]
     assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
+
+
+@few
+@given(seeds, sizes, st.floats(0.5, 0.999))
+def test_a_paired_test_is_students_of_the_differences(seed, n, confidence):
+    """The interval is that of the mean difference; what both of a pair share cancels."""
+    shared = normal(seed, n, 0, 1000)
+    a, b = normal(seed + 1, n, 0.5), normal(seed + 2, n)
+    found, expected = paired(a + shared, b + shared, confidence), stats.ttest_1samp(a - b, 0)
+    assert found[:3] == pytest.approx(mean_interval(a - b, confidence)[:3], abs=1e-9)
+    assert found[3:] == pytest.approx((expected.statistic, n - 1, expected.pvalue), rel=1e-6)
 
 
 @few
@@ -250,6 +262,9 @@ def test_a_sure_but_tiny_difference_is_equivalent():
         (lambda: mean_interval([3.0, np.nan]), "2 finite values or more"),
         (lambda: welch([1.0], [1.0, 2.0]), "each side of a t-test needs 2"),
         (lambda: student([1.0, 1.0], [2.0, 2.0]), "values that vary"),
+        (lambda: paired([1.0, 2.0], [1.0]), "each side of a paired t-test needs 2"),
+        (lambda: paired([1.0, 2.0], [1.0, 2.0, 3.0]), "pairs, got 2 and 3"),
+        (lambda: paired([1.0, 2.0], [2.0, 3.0]), "differences that vary"),
         (lambda: bootstrap_interval([1.0, 1.0]), "values that vary, got 2 times 1"),
         (lambda: bootstrap_interval([1.0, 2.0], method="bca"), "unknown bootstrap method 'bca'"),
         (lambda: pearson([1, 2, 3], [1, 2, 3]), "4 finite values"),

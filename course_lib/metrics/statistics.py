@@ -63,6 +63,20 @@ def welch(a, b, confidence: float = 0.95) -> Difference:
     return _t_test(a, b, confidence, equal_var=False)
 
 
+def paired(a, b, confidence: float = 0.95) -> Difference:
+    """The t-test of a mean difference of 0 between pairs: a[i] and b[i] share a seed.
+
+    What a seed brings to both of a pair cancels, so that fewer seeds are needed than for unpaired
+    samples. CourseError for fewer than 2 pairs, or if the differences do not vary.
+    """
+    a, b = (_sample(values, 2, "each side of a paired t-test") for values in (a, b))
+    if len(a) != len(b):
+        raise CourseError(f"a paired t-test needs pairs, got {len(a)} and {len(b)} values")
+    if np.ptp(a - b) == 0:
+        raise CourseError("a paired t-test needs differences that vary")
+    return _difference(stats.ttest_rel(a, b), float((a - b).mean()), confidence)
+
+
 class Interval(NamedTuple):
     """A statistic of a sample and the interval around it."""
 
@@ -254,8 +268,12 @@ def _t_test(a, b, confidence: float, equal_var: bool) -> Difference:
     if np.ptp(a) == 0 and np.ptp(b) == 0:
         raise CourseError("a t-test needs values that vary, in one of the two samples at least")
     found = stats.ttest_ind(a, b, equal_var=equal_var)
+    return _difference(found, float(a.mean() - b.mean()), confidence)
+
+
+def _difference(found, difference: float, confidence: float) -> Difference:
+    """SciPy's t-test as a `Difference`."""
     interval = found.confidence_interval(confidence)
-    difference = float(a.mean() - b.mean())
     t, df, p = (float(v) for v in (found.statistic, found.df, found.pvalue))
     return Difference(difference, float(interval.low), float(interval.high), t, df, p)
 
