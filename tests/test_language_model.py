@@ -76,6 +76,14 @@ def test_perplexity_does_not_depend_on_the_segment_length(length):
     assert model.training  # left as it was
 
 
+def test_perplexity_keeps_nothing_for_a_backward_pass():
+    """Else the graph of a whole split would lie in memory."""
+    model, kept = tiny(), []
+    model.register_forward_hook(lambda module, given, step: kept.append(step.nll.requires_grad))
+    perplexity(model, torch.arange(13), eos=0, length=5)
+    assert kept == [False] * 3
+
+
 def test_perplexity_of_a_uniform_model_is_the_vocabulary_size():
     model = tiny()
     with torch.no_grad():

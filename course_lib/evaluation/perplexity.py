@@ -31,12 +31,12 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
         model.train(was_training)
 
 
-@torch.no_grad()
 def best_first(rows: list[dict]) -> list[dict]:
     """The rows of a search by their "perplexity", those that diverged to NaN last."""
     return sorted(rows, key=lambda row: (math.isnan(row["perplexity"]), row["perplexity"]))
 
 
+@torch.no_grad()
 def perplexity(
     model,
     tokens: Tensor,
