@@ -153,8 +153,8 @@ def solve(source: Path, cells: list[NotebookNode]) -> list[NotebookNode]:
             given = assigned(answer), solution.wrong, check.source
             answer.source = solution.right
             line = f"refuse({', '.join(map(repr, given))}, globals())"
-            trial = new_code_cell(f"from course_lib.exercises import refuse\n\n{line}")
-            trials[check["id"]] = [trial]
+            text = f"from course_lib.exercises import refuse\n\n{line}"
+            trials[check["id"]] = [new_code_cell(text, metadata={"tags": []})]
     return [each for cell in cells for each in (cell, *trials.get(cell["id"], ()))]
 
 

@@ -18,6 +18,7 @@ import nbformat
 from jupytext.combine import combine_inputs_with_outputs
 from nbformat import NotebookNode
 
+from course_lib import exercises
 from course_lib.errors import CourseError, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -150,7 +151,7 @@ def lint(source: Path) -> list[str]:
     rules, headings = [question, minutes_table, colab, parameters_cell, references], FULL_SCALE
     rules += [cell_size, figures]
     if not full_scale(source):
-        rules += [objectives, prediction, symbols, exercises, takeaway, checked]
+        rules += [objectives, prediction, symbols, hints, takeaway, checked]
         headings = LESSON
     found = sections(notebook.cells, headings)
     for rule in rules:
@@ -311,7 +312,7 @@ def symbols(cells):
     return found
 
 
-def exercises(cells):
+def hints(cells):
     parts = re.split(r"(?m)^### ", prose(section(cells, "Exercises")))[1:]
     found = [] if len(parts) >= 2 else ["`Exercises` needs at least two, each under `### …`"]
     for part in parts:
@@ -419,11 +420,12 @@ def outputs(notebook: Path) -> list[str]:
 # --- copies for the tests ------------------------------------------------------------------------
 
 
-def smoke_copies(target: Path, folder: Path = FOLDER) -> list[Path]:
-    """Write every notebook of `folder` into an emptied `target` with PROFILE = "smoke" injected.
+def smoke_copies(target: Path, chosen: list[Path]) -> list[Path]:
+    """Write the notebooks of sources into an emptied `target` with PROFILE = "smoke" injected.
 
     Outputs come along, so that nbval compares the checked cells with the committed `quick` run. A
     notebook with a parameter FOLDER trains into a fresh one, never going on with an older run.
+    Exercises are solved, and their wrong answers tried (`exercises.solve`).
     """
     from papermill import inspect_notebook
     from papermill.iorw import load_notebook_node
@@ -432,10 +434,11 @@ def smoke_copies(target: Path, folder: Path = FOLDER) -> list[Path]:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     copies = []
-    for source in sources(folder):
+    for source in chosen:
         if not source.with_suffix(".ipynb").is_file():
             raise CourseError(check(source)[0])
         notebook = load_notebook_node(str(source.with_suffix(".ipynb")))
+        notebook.cells = exercises.solve(source, notebook.cells)
         parameters = {"PROFILE": "smoke"}
         if "FOLDER" in inspect_notebook(notebook):
             parameters["FOLDER"] = str(target / "runs" / source.stem)

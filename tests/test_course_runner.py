@@ -220,15 +220,30 @@ def test_bad_input_is_refused_with_near_matches(app, arguments, message):
     assert isinstance(result.exception, CourseError) and message in str(result.exception)
 
 
-def test_test_command_runs_smoke_copies_under_nbval(app, monkeypatch, tmp_path):
+@pytest.fixture
+def calls(monkeypatch):
+    """What the command line asks for: copies (target, sources), and commands (words, options)."""
     calls = []
-    monkeypatch.setattr("course_lib.notebooks.smoke_copies", lambda target: calls.append(target))
+    monkeypatch.setattr("course_lib.notebooks.smoke_copies", lambda *given: calls.append(given))
     monkeypatch.setattr(
         command.subprocess, "call", lambda words, **rest: calls.append((words, rest)) or 5
     )
+    return calls
+
+
+def test_test_command_runs_smoke_copies_under_nbval(app, calls, tmp_path):
     result = CliRunner().invoke(app, ["test", "--workers", "1", "--", "-k", "one"])
-    target, (words, rest), (notebooks, _) = calls
+    (target, sources), (words, rest), (notebooks, _) = calls
     assert result.exit_code == 5
     assert "tests" in words and words[-2:] == ["-k", "one"]
     assert target == tmp_path / "smoke" and str(target) in notebooks and "--nbval-lax" in notebooks
+    assert sources == course.notebooks.sources()
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
+    assert rest["env"]["COURSE_EXERCISES"] == "strict"
+
+
+def test_solve_command_runs_the_named_copies_only(app, calls):
+    assert CliRunner().invoke(app, ["notebooks", "solve", "02_degeneration"]).exit_code == 5
+    (_, sources), (words, rest) = calls
+    assert [source.stem for source in sources] == ["02_degeneration"]
+    assert "--nbval-lax" in words and rest["env"]["COURSE_EXERCISES"] == "strict"

@@ -294,7 +294,7 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
     (target / "99_gone.ipynb").write_text("{}")
     write(lessons)
     write(lessons, LESSON.replace("SEED = 1", 'FOLDER = ""'), "20_train")
-    lesson, train = notebooks.smoke_copies(target, lessons)
+    lesson, train = notebooks.smoke_copies(target, notebooks.sources(lessons))
     cells = nbformat.read(lesson, as_version=4).cells
     assert cells[4].source == '# Parameters\nPROFILE = "smoke"\n'
     cells = nbformat.read(train, as_version=4).cells
@@ -302,7 +302,38 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
     assert sorted(target.iterdir()) == [lesson, train]
     (lessons / "20_train.ipynb").unlink()
     with pytest.raises(CourseError, match="20_train.ipynb is missing; run"):
-        notebooks.smoke_copies(target, lessons)
+        notebooks.smoke_copies(target, notebooks.sources(lessons))
+
+
+QUESTION = """# %% [markdown]
+# ### 1. Turn it
+
+# %% tags=["exercise"]
+angle = None  # of the turn
+
+# %%
+print("tried:", angle)
+check("02.1", angle, lambda angle: angle == 1)
+
+# %% [markdown]
+# ## What we saw
+"""
+
+
+def test_smoke_copies_have_their_exercises_solved(tmp_path):
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "lessons").mkdir()
+    answers = "# %% 02.1\nangle = 1\n# %% 02.1 wrong\nangle = 2\n"
+    (tmp_path / "solutions" / "02_cone.py").write_text(answers)
+    text = LESSON.replace("# %% [markdown]\n# ## What we saw\n", QUESTION)
+    source = write(tmp_path / "lessons", text)
+    (copy,) = notebooks.smoke_copies(tmp_path / "smoke", [source])
+    sources = [cell.source for cell in nbformat.read(copy, as_version=4).cells]
+    answer = sources.index("angle = 1")
+    assert sources[answer + 1].startswith('print("tried:", angle)')
+    assert "refuse('angle', ['angle = 2'], 'print(\"tried:\"" in sources[answer + 2]
+    shipped = nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells
+    assert "angle = None  # of the turn" in [cell.source for cell in shipped]
 
 
 def test_names_select_notebooks(tmp_path):

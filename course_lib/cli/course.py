@@ -87,24 +87,33 @@ def test(
     ] = None,
     workers: Workers = 2,
 ):
-    """Run the tests, and every notebook as a smoke copy whose checked cells must hold."""
-    from joblib import cpu_count
-
-    from course_lib.notebooks import smoke_copies
-
-    copies = build_folder("smoke")
-    smoke_copies(copies)
-    threads = str(max(1, cpu_count() // workers))
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": "0"}
+    """Run the tests, and every notebook as a smoke copy, its exercises solved: what the checked
+    cells print must hold, and every check must say right."""
     # The notebooks after the tests and one by one: kernels that start at the same moment can
     # take each other's port, and nbval would wait for ever.
     parallel = ["tests", "-n", str(workers), "--dist", "loadfile", "--durations", "10"]
-    one_by_one = [str(copies), "--nbval-lax", "--nbval-cell-timeout", "300"]
-    code = 0
-    for command in (parallel + list(arguments or ()), one_by_one):
-        command = [sys.executable, "-m", "pytest", "-q", *command]
-        code = subprocess.call(command, env=environment, cwd=build_folder().parent) or code
-    raise typer.Exit(code)
+    one_by_one = smoke_copies([])
+    failed = pytest(parallel + list(arguments or ()), workers)
+    raise typer.Exit(pytest(one_by_one, workers) or failed)
+
+
+def smoke_copies(names: list[str]) -> list[str]:
+    """Write the smoke copies of notebooks, of all without names; pytest's arguments for them."""
+    from course_lib import notebooks
+
+    copies = build_folder("smoke", *names)  # named ones apart: several can run at a time
+    notebooks.smoke_copies(copies, notebooks.select(names))
+    return [str(copies), "--nbval-lax", "--nbval-cell-timeout", "300"]
+
+
+def pytest(arguments: list[str], workers: int) -> int:
+    """Run pytest with its share of the threads; its exit code."""
+    from joblib import cpu_count
+
+    environment = os.environ | {"OMP_NUM_THREADS": str(max(1, cpu_count() // workers))}
+    environment |= {"PYTHONHASHSEED": "0", "COURSE_EXERCISES": "strict"}
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    return subprocess.call(command, env=environment, cwd=build_folder().parent)
 
 
 def lab():
@@ -137,6 +146,12 @@ def outputs(names: Names = None, profile: Profile = "quick"):
             raise CourseError(f"{source.stem} was not executed; run `python -m course_lib course`")
         notebooks.pair(source, executed)
         print(f"{source.stem}: outputs of the {profile} profile")
+
+
+@group.command()
+def solve(names: Names = None):
+    """Execute notebooks as `test` does: smoke copies with their exercises solved."""
+    raise typer.Exit(pytest(smoke_copies(names or []), 2))
 
 
 def report(problems: list[str]) -> None:
