@@ -96,6 +96,20 @@ def record(exercise: str) -> None:
         )
 
 
+def standing(exercise, right: dict[str, datetime]) -> str:
+    """How an `Exercise` stands in words: "right, 21 November 2026", "to do" or "open"."""
+    if exercise.name in right:
+        when = right[exercise.name]
+        return f"right, {when.day} {when:%B %Y}"
+    return "open" if exercise.open else "to do"
+
+
+def count(exercises: list, right: dict[str, datetime]) -> str:
+    """How many of those that can be checked are right, "2 of 3"."""
+    names = [each.name for each in exercises if not each.open]
+    return f"{sum(name in right for name in names)} of {len(names)}"
+
+
 def progress_file() -> Path:
     """The reader's `progress.json`."""
     from course_lib.data import folders

@@ -21,7 +21,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
+from course_lib import exercises
 from course_lib.errors import CourseError
+from course_lib.exercises import Exercise
+from course_lib.progress import count, recorded, standing
 
 PACKAGE = Path(__file__).resolve().parent
 DOCS = PACKAGE.parent / "docs"
@@ -45,6 +48,7 @@ class Lesson(NamedTuple):
     question: str
     thumbnail: bytes | None
     alt: str
+    exercises: tuple[Exercise, ...] = ()
 
     @property
     def part(self) -> str:
@@ -72,6 +76,7 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
             (source / "lessons" / path.name).touch()
         lessons = [lesson(path, source) for path in notebooks]
         write_course_pages(lessons, source)
+        write_progress(lessons, source / "generated")
         write_reference(source / "reference")
         contributing = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
         below = re.sub(r"\]\((?!\w+:|[#./])", "](../", contributing)  # the page lies a level deeper
@@ -161,11 +166,14 @@ def lesson(path: Path, source: Path) -> Lesson:
                 png = base64.b64decode("".join(bundle.pop("image/png")))
                 pictures.append(("gallery" in tags(cell), png, alt))
                 bundle.setdefault("text/html", image(png, alt, source / "_static" / "figures"))
+    asked = tuple(exercises.find(path.stem, cells))
+    for one in asked:
+        name_heading(one, cells)
     notebook["cells"] = cells
     (source / "lessons" / path.name).write_text(json.dumps(notebook), "utf-8")
     title, question = heading(cells, path.stem)
     _, png, alt = max(pictures, key=lambda picture: picture[0], default=(False, None, ""))
-    return Lesson(path.stem, title, question, png, alt)
+    return Lesson(path.stem, title, question, png, alt, asked)
 
 
 def tags(cell: dict) -> list[str]:
@@ -190,6 +198,20 @@ def heading(cells: list[dict], name: str) -> tuple[str, str]:
     paragraphs = [p for p in re.split(r"\n\s*\n", found[2]) if p.strip()]
     first = paragraphs[0] if paragraphs else ""
     return found[1], " ".join(re.sub(r"^\s*>|\*\*Question\.?\*\*", "", first, flags=re.M).split())
+
+
+def name_heading(exercise: Exercise, cells: list[dict]) -> None:
+    """Give the heading of an exercise a name, to which the page of the reader's progress links."""
+    number = exercise.name.partition(".")[2]
+    line = re.compile(rf"^### {number}\. {re.escape(exercise.title)}", re.M)
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            named = rf"\n({target(exercise)})=\n\g<0>"
+            cell["source"] = line.sub(named, cell["source"])
+
+
+def target(exercise: Exercise) -> str:
+    return "exercise-" + exercise.name.replace(".", "-")
 
 
 def keep_known_links(markdown: str, folder: Path) -> str:
@@ -229,6 +251,19 @@ def write_course_pages(lessons: list[Lesson], source: Path) -> None:
     (folder / "map.md").write_text("\n".join(course_map), "utf-8")
     grid = f":::::{{container}} course-gallery\n{''.join(cards)}:::::\n"
     (folder / "gallery.md").write_text(grid, "utf-8")
+
+
+def write_progress(lessons: list[Lesson], folder: Path) -> None:
+    """The exercises of every lesson as they stand in the reader's record (for progress.md)."""
+    right, parts = recorded(), []
+    every = [one for lesson in lessons for one in lesson.exercises]
+    for lesson in filter(lambda lesson: lesson.exercises, lessons):
+        rows = [f"- {'✓ ' * (one.name in right)}[{one.title}](project:#{target(one)}): "
+                f"{standing(one, right)}\n" for one in lesson.exercises]
+        heading = f"## [{lesson.title}](lessons/{lesson.name}.ipynb)"
+        parts.append(f"{heading}\n\n{count(lesson.exercises, right)} right\n\n{''.join(rows)}")
+    summary = f"**{count(every, right)} exercises are right.**"
+    (folder / "progress.md").write_text("\n".join([summary + "\n", *parts]), "utf-8")
 
 
 def cell(text: str) -> str:

@@ -51,6 +51,12 @@ repository](../course_lib/errors.py) and [a paper](https://arxiv.org/abs/1611.01
 """
 
 
+EXERCISES = """## Exercises
+
+### 1. How *long* is $w_i$?
+Assign `answer`."""
+
+
 def png(width: int = 900, height: int = 600) -> bytes:
     """A picture with something to see, as a plot would be saved."""
     picture = Image.new("RGB", (width, height), "white")
@@ -97,6 +103,10 @@ def lessons(folder: Path, alt: str | None = ALT) -> Path:
         code("table", table),
         code("animate()", animation),
         code("slider", widget),
+        new_markdown_cell(EXERCISES),
+        code("answer = None  # a number", tags=["exercise"]),
+        code('check("01.1", answer, bool)'),
+        new_markdown_cell("### 2. An open one\n\nThink."),
     ]
     other = [new_markdown_cell("# Another lesson\n\nIs there more than one?\n\n## Setting\n\nYes.")]
     folder.mkdir(parents=True, exist_ok=True)

@@ -247,3 +247,47 @@ def test_solve_command_runs_the_named_copies_only(app, calls):
     (_, sources), (words, rest) = calls
     assert [source.stem for source in sources] == ["02_degeneration"]
     assert "--nbval-lax" in words and rest["env"]["COURSE_EXERCISES"] == "strict"
+
+
+ASKED = """# %% [markdown]
+# # The cone
+#
+# Why?
+#
+# ## Exercises
+#
+# ### 1. Turn it
+
+# %% tags=["exercise"]
+angle = None  # of the turn
+
+# %% [markdown]
+# ### 2. An open one
+"""
+
+
+def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))
+    sources = [tmp_path / "02_cone.py", tmp_path / "20_train.py"]
+    sources[0].write_text(ASKED)
+    sources[1].write_text(GOOD)
+    monkeypatch.setattr(course.notebooks, "sources", lambda: sources)
+
+    def printed():
+        lines = CliRunner().invoke(app, ["progress"]).output.splitlines()
+        return [" ".join(line.split()) for line in lines]
+
+    head, one, two, total = printed()
+    assert (head, one, two) == ("The cone (0 of 1 right)", "02.1 Turn it to do",
+                                "02.2 An open one open")  # fmt: skip
+    assert total == f"0 of 1 exercises are right; the record is {tmp_path / 'progress.json'}"
+    (tmp_path / "progress.json").write_text('{"02.1": "2026-03-01T12:30+00:00"}')
+    head, one, two, total = printed()
+    assert (head, one) == ("The cone (1 of 1 right)", "02.1 Turn it right, 1 March 2026")
+    assert total.startswith("1 of 1 exercises")
+
+
+def test_progress_without_lessons_says_so(app, monkeypatch):
+    monkeypatch.setattr(course.notebooks, "sources", lambda: [])
+    result = CliRunner().invoke(app, ["progress"])
+    assert isinstance(result.exception, CourseError) and "no lessons" in str(result.exception)

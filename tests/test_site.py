@@ -50,6 +50,17 @@ def loads(text: str, suffix: str) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def record(tmp_path_factory):
+    """A reader's record, in which one exercise of the sample is right."""
+    folder = tmp_path_factory.mktemp("progress")
+    right = {"01.1": "2026-03-01T12:30+00:00", "99.1": "2026-03-02T12:30+00:00"}
+    (folder / "progress.json").write_text(json.dumps(right))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_PROGRESS", str(folder))
+        yield
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
@@ -129,6 +140,29 @@ def test_gallery_shows_a_small_copy_of_the_main_figure(built):
     assert 'href="lessons/01_small.html"' in page.partition("course-card")[2]
     with Image.open(built / "_static" / "figures" / "01_small.png") as picture:
         assert picture.size == (640, 427)
+
+
+def test_progress_links_every_exercise_and_says_how_it_stands(built):
+    page = (built / "progress.html").read_text("utf-8")
+    article = re.sub(r"\s+", " ", page.partition("<article")[2].partition("</article")[0])
+    assert "1 of 1 exercises are right." in article
+    assert 'href="lessons/01_small.html"' in article
+    assert re.search(r'✓ <a [^>]*href="lessons/01_small.html#exercise-01-1"[^>]*>.*?How <em>long'
+                     r'</em> is .*?</a>: right, 1 March 2026', article)
+    assert re.search(r'href="lessons/01_small.html#exercise-01-2"[^>]*>.*?</a>: open', article)
+    assert "20_other" not in article  # it has no exercises
+    lesson = (built / "lessons" / "01_small.html").read_text("utf-8")
+    assert 'id="exercise-01-1"' in lesson and 'id="exercise-01-2"' in lesson
+    assert 'href="progress.html"' in (built / "index.html").read_text("utf-8")
+
+
+def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))
+    path = site_sample.lessons(tmp_path / "executed") / "01_small.ipynb"
+    site.write_progress([site.lesson(path, source)], tmp_path)
+    text = (tmp_path / "progress.md").read_text("utf-8")
+    assert "**0 of 1 exercises are right.**" in text
+    assert "- [How *long* is $w_i$?](project:#exercise-01-1): to do\n" in text
 
 
 def test_search_index_knows_the_words_of_lessons_and_library(built):

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACES = ("README.md", "CONTRIBUTING.md", "data/README.md", "docs", "course_lib", "notebooks")
+FOLDERS = ("docs", "course_lib", "notebooks", "solutions")
+PLACES = ("README.md", "CONTRIBUTING.md", "data/README.md", *FOLDERS)
 
 
 def misspelt(*paths) -> str:

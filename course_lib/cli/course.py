@@ -1,4 +1,4 @@
-"""`python -m course_lib course | site | test | lab | notebooks …`."""
+"""`python -m course_lib course | site | test | lab | progress | notebooks …`."""
 
 import ast
 import os
@@ -116,6 +116,25 @@ def pytest(arguments: list[str], workers: int) -> int:
     return subprocess.call(command, env=environment, cwd=build_folder().parent)
 
 
+def progress():
+    """Print the exercises of every lesson, which are right, and since when."""
+    from course_lib import exercises, notebooks
+    from course_lib.progress import count, progress_file, recorded, standing
+    from course_lib.site import heading
+
+    right, every = recorded(), []
+    for source in notebooks.sources():
+        cells = notebooks.read(source).cells
+        if found := exercises.find(source.stem, cells):
+            print(f"{heading(cells, source.stem)[0]} ({count(found, right)} right)")
+            for one in found:
+                print(f"  {one.name:<6}{one.title:<54}  {standing(one, right)}")
+        every += found
+    if not every:
+        raise CourseError(f"there are no lessons in {notebooks.FOLDER}; take the repository")
+    print(f"{count(every, right)} exercises are right; the record is {progress_file()}")
+
+
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
@@ -182,4 +201,5 @@ def register(app: typer.Typer) -> None:
     app.command("site")(build_site)
     app.command()(test)
     app.command()(lab)
+    app.command()(progress)
     app.add_typer(group, name="notebooks")
