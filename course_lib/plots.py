@@ -9,6 +9,7 @@ Every function takes plain arrays, returns the figure and leaves showing to `sho
 import base64
 import hashlib
 import html
+import inspect
 import io
 import json
 import math
@@ -18,13 +19,14 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
+from IPython import get_ipython
 from IPython.display import display
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 from PIL import Image
 
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, unknown
 
 INK, PAPER = "#1f2430", "#fdfcf9"
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#8B3F77", "#A66F00", "#3D3D3D"]
@@ -32,6 +34,7 @@ LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2))]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 FREQUENCY = LinearSegmentedColormap.from_list("rare to frequent", ["#F2A65A", "#C4446A", "#1B1F5E"])
 ANIMATION_BYTES = 300_000
+AWAY = "In JupyterLab this cell has controls; on the website the figure above has its own."
 
 plt.rcParams.update(
     {
@@ -444,6 +447,57 @@ def _explored(several, styles, start) -> Figure:
     handles = {k: h for ax in axes[0] for h, k in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=2)
     return figure
+
+
+def live(draw, **controls) -> None:
+    """Controls with which a person who sits at the notebook in JupyterLab draws a figure anew.
+
+    controls: {argument of draw: (label, values, start)}, a slider for numbers, a menu for words;
+    start is one of the values. draw(**values) gives a figure and a sentence on what it shows: its
+    alternative text, and written under it. Nothing is precomputed, so draw may take a second.
+    Where nobody can move a control (the course's runs, the tests) draw is only tried at the start,
+    and a line points to the figure above, which is always the same one: see `explorer`.
+    Raises CourseError for an argument that draw lacks, or a start that is none of the values.
+    """
+    arguments = inspect.signature(draw).parameters
+    for name, (_, values, start) in controls.items():
+        if name not in arguments:
+            raise unknown(f"argument of {draw.__name__}", name, arguments)
+        if start not in list(values):
+            raise CourseError(
+                f"the control {name} starts at {start!r}, which is none of its values"
+            )
+
+    def redraw(**values):
+        figure, sentence = draw(**values)
+        show(figure, sentence)
+        print(sentence)
+
+    if attended():
+        from ipywidgets import interactive
+
+        display(interactive(redraw, **{name: _control(*c) for name, c in controls.items()}))
+    else:
+        draw(**{name: start for name, (_, _, start) in controls.items()})
+        print(AWAY)
+
+
+def attended() -> bool:
+    """Whether somebody sits at the notebook: JupyterLab lets a cell ask its reader a question,
+    while papermill, nbval and nbconvert, which execute alone, forbid it."""
+    return bool(getattr(getattr(get_ipython(), "kernel", None), "_allow_stdin", False))
+
+
+def _control(label: str, values, start):
+    """A slider over numbers, a menu of words; moves count when the reader lets go."""
+    from ipywidgets import Dropdown, SelectionSlider
+
+    look = {"description": label, "style": {"description_width": "initial"}}
+    if all(isinstance(value, str) for value in values):
+        return Dropdown(options=list(values), value=start, **look)
+    named = [(f"{value:g}".replace("-", "−"), value) for value in values]
+    wide = {"width": "min(100%, 36rem)"}
+    return SelectionSlider(options=named, value=start, continuous_update=False, layout=wide, **look)
 
 
 def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:

@@ -287,3 +287,72 @@ def test_an_explorer_whose_shapes_disagree_says_so():
         explorer(captions=["a"] * 3)
     with pytest.raises(CourseError, match=r"curve bent & moved: \(3, 2\) .* of \(2, 2\)"):
         explorer(sliders={"c": [0, 1], "k": [1, 2]}, captions=[["a"] * 2] * 2)
+
+
+def drawing(seen):
+    def bend(c, kind="straight"):
+        seen.append((c, kind))
+        sentence = f"A line of the {kind} kind that rises to {c}."
+        return plots.lines({kind: [0, c]}, "x", "y"), sentence
+
+    return bend
+
+
+CONTROLS = {
+    "c": ("place of the bend c", np.array([-1.0, 0.5, 2.0]), 0.5),
+    "kind": ("kind of line", ["straight", "bent"], "straight"),
+}
+
+
+def test_nobody_is_there_when_tests_run():
+    assert not plots.attended()
+
+
+def test_where_nobody_is_there_one_line_stands_and_the_drawing_is_tried(capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(plots, "display", lambda *given, **options: seen.append("shown"))
+    plots.live(drawing(seen), **CONTROLS)
+    assert capsys.readouterr().out == plots.AWAY + "\n"
+    assert seen == [(0.5, "straight")]
+
+
+def test_where_somebody_is_there_controls_redraw(capsys, monkeypatch):
+    seen, displayed = [], []
+    monkeypatch.setattr(plots, "attended", lambda: True)
+    monkeypatch.setattr(plots, "display", lambda data, **options: displayed.append(data))
+    plots.live(drawing(seen), **CONTROLS)
+    first, panel = displayed  # the figure, drawn once before the panel with its controls
+    assert first["text/plain"] == "A line of the straight kind that rises to 0.5."
+    slider, menu, _ = panel.children
+    assert (slider.description, menu.description) == ("place of the bend c", "kind of line")
+    assert not slider.continuous_update and slider.options[0] == ("−1", -1.0)
+    slider.value = 2.0
+    menu.value = "bent"
+    assert seen == [(0.5, "straight"), (2.0, "straight"), (2.0, "bent")]
+    assert displayed[-1]["text/plain"] == "A line of the bent kind that rises to 2.0."
+    assert "rises to 2.0.\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("somebody", [True, False])
+def test_a_control_that_draw_does_not_know_says_so(monkeypatch, somebody):
+    monkeypatch.setattr(plots, "attended", lambda: somebody)
+    with pytest.raises(CourseError, match="argument of bend 'knd'; did you mean kind"):
+        plots.live(drawing([]), c=CONTROLS["c"], knd=CONTROLS["kind"])
+    with pytest.raises(CourseError, match="control c starts at 7, which is none of its values"):
+        plots.live(drawing([]), c=("c", [1, 2], 7))
+
+
+def test_a_kernel_knows_whether_somebody_sits_at_it():
+    """JupyterLab asks a kernel with allow_stdin, everything that executes alone without."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    code, told = "from course_lib import plots; print(plots.attended())", []
+    hear = {"output_hook": lambda message: told.append(message["content"].get("text"))}
+    try:
+        for asked in (True, False):
+            client.execute_interactive(code, allow_stdin=asked, timeout=60, **hear)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert [line for line in told if line] == ["True\n", "False\n"]
