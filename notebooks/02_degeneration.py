@@ -59,6 +59,7 @@ from IPython.display import Markdown, display
 
 from course_lib import data, experiments, plots
 from course_lib.metrics import geometry
+from course_lib.progress import check
 
 recipe = experiments.recipes["docstrings/transformer-128/tied"]
 experiment = experiments.profile(recipe, PROFILE, seed=SEED)
@@ -92,9 +93,10 @@ rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 # - **Mean cosine** of two different rows, for the whole vocabulary or a part of it.
 # - **Share of positive pairs**: of all pairs of words, how many have a positive cosine? Half, if
 #   the cloud is round.
-# - **Isotropy** $I_1 = \min_a Z(a) / \max_a Z(a)$ with $Z(a) = \sum_i \exp(w_i^\top a)$ over the
-#   principal directions $\pm a$. It is 1 if the softmax's normaliser is the same whichever way the
-#   context points.
+# - **Isotropy** $I_1 = \min_a Z(a) / \max_a Z(a)$. Here $Z(a) = \sum_i \exp(w_i^\top a)$ is the
+#   softmax's *normaliser*, the sum that its exponentials are divided by, for a context $a$. As
+#   contexts we take unit vectors along the directions of the singular values, each with both signs.
+#   $I_1$ is 1 if the normaliser is the same whichever way the context points.
 #
 # There are tens of millions of pairs, but their cosines need not be computed one by one. With the
 # rows divided by their norms, $\hat w_i = w_i / \|w_i\|$,
@@ -207,6 +209,22 @@ plots.show(
     "a narrow bundle; the frequent words stay behind.",
 )
 
+# %%
+def checkpoint(step, plane):
+    """All words after that step, on the final plane or on their own."""
+    W = snapshots[step]
+    view = axes if plane == "of the end" else geometry.project(W).axes
+    ratio, low, high = shape(W)
+    text = f"Step {step}: σ₂/σ₁ {ratio:.2f}, mean cosine of rare words "
+    text += f"{low:.2f}, of frequent words {high:.2f}."
+    return plots.cloud(W.numpy() @ view, counts / counts.sum()), text
+
+
+planes = ("plane", ["of the end", "its own"], "its own")
+plots.live(
+    checkpoint, step=("training step", list(snapshots), last), plane=planes
+)
+
 # %% [markdown]
 # Here is the whole vocabulary at the end, each word coloured by its frequency. Frequency decides
 # the place: the rare words are far out on one side, and the most frequent of all, *the* and its
@@ -291,7 +309,7 @@ print("the cone points away from the mean context:", against < 0)
 # Why so fast, if the pushes are tiny? The optimiser is Adam, as it is for nearly every Transformer.
 # Adam divides each step by the usual size of its gradient. A rare word's gradient is minute but
 # always points the same way, so its row moves at full speed; a frequent word is torn to and fro.
-# The norms bear it out: the rarest words, which have hardly anything to say, have some of the
+# (Exercise 2 takes Adam away.) The norms bear it out: the rarest words, which have hardly anything to say, have some of the
 # longest vectors.
 
 # %%
@@ -308,9 +326,10 @@ plots.show(
 #
 # Gao et al. put two other matrices beside that of their model: vectors from **Word2Vec**, and the
 # softmax weights of an image **classifier**. We do the same. First skip-gram with negative
-# sampling, on the same text. It too is pulled and pushed: towards the words nearby, away from a few
-# words drawn at random. We look at it after each of its passes; as usual it leaves out words seen
-# fewer than five times.
+# sampling, on the same text. It has two vectors for each word, one for the word in the middle and one
+# for its neighbours; as usual we look at the first. It too is pulled and pushed: towards the words
+# nearby, away from a few words drawn at random. We look at it after each of its passes; it leaves
+# out words seen fewer than five times.
 
 # %%
 from gensim.models import Word2Vec
@@ -356,9 +375,9 @@ display(
 # %% [markdown]
 # Worth a pause. After its first pass, when each word has been met only a few times, skip-gram is
 # itself in a cone; Mimno and Thompson (2017) found such cones even in well-trained skip-gram
-# vectors. But skip-gram works its way out: with more passes the pulls win, for a word is pushed
-# only when chance draws it, and rare words are seldom drawn. The softmax is different. It pushes
-# *every* absent word at *every* position.
+# vectors. But skip-gram works its way out. A likely reason: it pushes a word only when chance draws
+# it, and rare words are seldom drawn, so that with more passes the pulls win. The softmax is
+# different. It pushes *every* absent word at *every* position.
 #
 # Now a classifier: a network of two convolutions that reads the handwritten digits which come with
 # scikit-learn, ten classes, equally frequent.
@@ -398,7 +417,9 @@ accuracy = right[1500:].float().mean().item()
 print("unseen digits recognised, more than 9 of 10:", accuracy > 0.9)
 
 # %% [markdown]
-# Four clouds, each on the plane of its own two largest singular values.
+# Four clouds, each on the plane of its own two largest singular values. The classifier's picture
+# shows the images' last hidden states as well, each drawn as its digit; the arrows are the ten rows
+# of its softmax.
 
 # %%
 flat = (states @ geometry.project(states).axes).numpy()
@@ -448,7 +469,8 @@ pd.DataFrame(table).T
 # %% [markdown]
 # The classifier does what the paper describes: its ten classes surround the origin. Word2Vec does
 # so only in part. Ours leans to one side, on a corpus more than a thousand times smaller than those
-# it was made for, yet it stays wide in the other directions.
+# it was made for, yet it stays wide in the other directions. The picture has room for two of them;
+# look at the singular values for the rest.
 #
 # Read the table with care. The *share* of positive pairs hardly separates Word2Vec from the
 # language model: a slight common lean makes nearly all cosines positive. The *mean cosine* and
@@ -471,40 +493,112 @@ pd.DataFrame(table).T
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer and run the cell below it, which tries the answer out.
+#
 # ### 1. Take the cone away
-# Subtract the mean row from `after` and measure `shape` again. Does a round cloud appear? What
-# would this change in the probabilities of the model, if you did it to the output matrix only?
-# (Lesson 1 has the answer to the second part.)
+# As an output matrix, `after` has many twins: other matrices (N, d) that give every context the same
+# probabilities. Assign `moved`: the one of them whose rows add up to zero. Then measure its `shape`.
+# Does a round cloud appear?
 #
 # <details><summary>Hint</summary>
 #
-# `shape(after - after.mean(0))`. For the second part: the same vector taken from every row takes
-# the same number from every logit.
+# Lesson 1: the same vector taken from every row takes the same number from every logit.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+moved = None  # a word matrix (N, d)
+
+
+# %%
+def twin(moved):
+    if moved.shape != after.shape:
+        return f"its shape is {tuple(moved.shape)}"
+    if moved.mean(0).norm() > 1e-3 * after.mean(0).norm():
+        return "its rows do not add up to zero"
+    old, new = (
+        (hidden[:200] @ W.T).log_softmax(dim=-1) for W in (after, moved)
+    )
+    return torch.allclose(new, old, atol=1e-2) or (
+        "the probabilities have changed: is the same vector taken from "
+        "every row?"
+    )
+
+
+check("02.1", moved, twin)
+
+# %% [markdown]
 # ### 2. Who is to blame: the loss or the optimiser?
-# Train once more with `recipe.change(optimisation={"optimizer": "sgd", "learning_rate": 0.5,
-# "weight_decay": 0.0})`. Compare the three numbers, and the perplexity in `run.metrics`. What does
-# plain gradient descent do to a row whose gradients are tiny?
+# Train once more, by plain gradient descent: `recipe.change(optimisation={"optimizer": "sgd",
+# "learning_rate": 0.5, "weight_decay": 0.0})`, with the same profile and seed. Assign `by_sgd`: the
+# word matrix (N, d) after this training. Compare its `shape` with that of `after`, and the two
+# perplexities (`metrics` of what `experiments.run` returns). What does plain gradient descent do to
+# a row whose gradients are tiny?
 #
 # <details><summary>Hint</summary>
 #
-# A step of SGD is proportional to the gradient, one of Adam is not. Look at the norms of the rare
-# rows: have they moved at all?
+# `experiments.profile(…)` and `experiments.run(…)` as at the top, without the callback; the matrix
+# is `run.model.words.matrix().detach().cpu()`. A step of SGD is proportional to the gradient, one
+# of Adam is not. Look at the norms of the rare rows: have they moved at all?
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+by_sgd = None  # the word matrix (N, d) after training by SGD
+
+
+# %%
+def left_behind(by_sgd):
+    norms = by_sgd.norm(dim=1) / before.norm(dim=1).mean()
+    if norms[frequent[:20]].mean() < 1.2:
+        return "even the frequent words are as short as before training"
+    if norms[rare].mean() > 1.2:
+        return "the rare words have grown: did a step of SGD do that?"
+    return True
+
+
+check("02.2", by_sgd, left_behind)
+
+# %% [markdown]
 # ### 3. A wider start
 # Begin with larger random numbers: `recipe.change(words={"init": 0.1})`. The rare words are pushed
-# just as far as before. Why is the mean cosine so much lower?
+# about as far as before, yet the mean cosine stays much lower. Find out why with a simple model: a
+# rare row begins as $d$ independent Gaussian numbers with standard deviation `init`, and training adds
+# the same vector $u$ to all of them. We take it from the run above:
+
+# %%
+u = (after - before)[rare].mean(0)
+
+# %% [markdown]
+# Assign `predicted`: a function of `init` that gives the mean cosine of two rare rows after training,
+# a number. If you have another minute, train and compare.
 #
 # <details><summary>Hint</summary>
 #
-# A row after training is its start plus the way it was pushed. Compare the lengths of the two
-# parts.
+# A row after training is its start plus $u$. Two starts stand at right angles on average, and a start
+# at right angles to $u$. What is the inner product of two rows then, and what their squared length?
 #
 # </details>
+
+# %% tags=["exercise"]
+predicted = None  # a function of init: the mean cosine of two rare rows
+
+
+# %%
+def drawn(predicted):
+    chance = torch.Generator().manual_seed(0)
+    start = torch.randn(2000, len(u), generator=chance)
+    for init in (0.01, 0.03, 0.1, 0.3):
+        true = geometry.mean_cosine(init * start + u)
+        if abs(float(predicted(init)) - true) > 0.02:
+            return (
+                f"2,000 rows drawn with init = {init} have a mean cosine of "
+                f"{true:.2f}; how long are they at the start?"
+            )
+    return True
+
+
+check("02.3", predicted, drawn)
 
 # %% [markdown]
 # ## What we saw

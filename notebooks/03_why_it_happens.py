@@ -61,6 +61,7 @@ from torch.nn import functional as F
 
 from course_lib import data, experiments, plots, theory
 from course_lib.metrics import geometry
+from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 
@@ -101,7 +102,7 @@ circle = np.stack([np.cos(angles), np.sin(angles)], 1)
 negative = (circle @ plane.numpy().T < 0).all(1)
 length = np.linspace(0, 8, 60)
 v = hull.direction
-across = torch.stack([v[1], -v[0]])
+across = torch.stack([-v[1], v[0]])
 ways = {"along v": v, "across v": across, "against v": -v}
 
 # %%
@@ -115,6 +116,7 @@ left.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
 left.annotate("v", (1.15 * v - 0.1).tolist(), fontsize=14)
 plots.origin(left)
 left.legend(loc="upper left", fontsize=10)
+left.set(xlabel="first coordinate", ylabel="second")
 left.set_aspect("equal")
 
 # %%
@@ -135,8 +137,9 @@ plots.show(
 
 
 # %% [markdown]
-# **Theorem 1** (Gao et al.). The uniformly negative directions form a convex set: the wedge. And if
-# there is one, $L$ has no minimum: it goes on falling along the wedge, towards its lower bound
+# **Theorem 1** (Gao et al.). The uniformly negative directions form a convex set, the wedge: if $u$ and
+# $v$ have negative inner products with all contexts, so has every mixture of them. And if there is
+# one, $L$ has no minimum: it goes on falling along the wedge, towards its lower bound
 # $\frac1M\sum_i\log C_i$ (here 0), which it reaches only at infinity. The answer to the first
 # question is that $w$ never stops, it only slows down.
 
@@ -158,9 +161,14 @@ print("the loss far out along v is below 1e-6:", bool(far < 1e-6))
 # - or weights $\lambda_i \ge 0$ that add up to 1 with $\sum_i \lambda_i h_i = 0$, which put the
 #   origin inside the hull; we call the length of the left side the **residual**.
 #
-# A linear programme finds whichever there is. Move the contexts across the origin and watch it
-# change its mind. (Drag the slider; the square is the tip of $v$, at the origin where there is
-# none.)
+# Never both, because $v^\top \sum_i \lambda_i h_i = \sum_i \lambda_i\, v^\top h_i$ would be 0 and
+# negative at the same time. Always one, because a point outside a convex set can be separated from
+# it by a plane, and $v$ is at right angles to that plane.
+#
+# A linear programme (a linear function made as large as linear inequalities allow) finds whichever
+# there is: it looks for the $v$ that is negative by the widest margin, and where there is none it
+# is left with weights of residual 0. Move the contexts across the origin and watch it change its
+# mind. (Drag the slider; the square is the tip of $v$, at the origin where there is none.)
 
 # %%
 shifts = np.linspace(0, 3.2, 41)
@@ -192,6 +200,30 @@ plots.show(
 )
 
 # %%
+def solved(shift, degrees):
+    """The contexts, moved your way, and what the solver finds."""
+    turn = np.deg2rad(degrees)
+    way = torch.tensor([np.cos(turn), np.sin(turn)])
+    moved = plane + shift * way
+    found = theory.uniformly_negative_direction(moved)
+    points, weighted = moved, np.array(found.weights) > 1e-9
+    kinds, text = 2 * weighted, "These weighted contexts add up to 0."
+    if found.margin > 0:
+        points = torch.cat([moved, found.direction[None]])
+        kinds, text = np.r_[np.zeros(len(moved)), 1], "Here is a direction."
+    text += f" Margin {found.margin:.2f}, residual {found.residual:.2f}."
+    names = ["contexts", "v", "contexts with a weight"]
+    return plots.groups_of_points(points, kinds, names), text
+
+
+# %%
+plots.live(
+    solved,
+    shift=("shift", np.linspace(0, 3.2, 33), 0.0),
+    degrees=("way of the shift, degrees", np.arange(0, 360, 15), 195),
+)
+
+# %%
 curves = {
     "margin of v": (shifts, [h.margin for h in hulls]),
     "residual of the weights": (shifts, [h.residual for h in hulls]),
@@ -208,6 +240,11 @@ plots.show(
 # NBVAL_CHECK_OUTPUT
 one = [(h.margin > 0) != (h.residual < 1e-9) for h in hulls]
 print("always exactly one certificate:", all(one))
+
+# %% [markdown]
+# So the second question has another answer than the first. If the origin is well inside the hull,
+# every direction meets some context with a positive inner product, and the loss rises without
+# bound that way. Then $L$ has a minimum, and a word that never comes ends at a finite place.
 
 # %% [markdown]
 # ## The contexts of a real model
@@ -262,17 +299,19 @@ shape_of = rows["trained"]
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# Thousands of contexts in a space of far fewer dimensions, and after training *none* is on the
-# far side. The last column says why. The model ends in a **layer normalisation**: each context is
-# $h = g \circ z + b$ with gain $g$, bias $b$, and $z$ a vector whose entries add up to 0. Divide by
-# the gain and add up the entries:
+# Thousands of contexts in a space of far fewer dimensions, and after training the solver finds a
+# direction that is negative for *all* of them. The last column says why. The model ends in a
+# **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias $b$, and $z$ a
+# vector whose entries add up to 0, because their mean has been subtracted. (Products and quotients of
+# vectors are taken entry by entry; $\mathbf 1$ is the vector of ones.) Divide by the gain and add up
+# the entries:
 #
 # $$\mathbf 1^\top (h/g) = \mathbf 1^\top z + \mathbf 1^\top (b/g) = \mathbf 1^\top (b/g) =: c.$$
 #
 # Whatever the input, every context lies in one plane $\{h : (1/g)^\top h = c\}$, and unless $c = 0$
-# exactly, that plane misses the origin: $v = -\operatorname{sign}(c)/g$ is uniformly negative, *for
-# every text there could be*. Before training $b = 0$ and the plane passes through the origin. One
-# step of training is enough to move it.
+# exactly, that plane misses the origin: $v = -\operatorname{sign}(c)/g$ has $v^\top h = -|c|$, so it
+# is uniformly negative, *for every text there could be*. Before training $b = 0$ and the plane
+# passes through the origin; any change of $c$ moves it off.
 
 # %%
 H, target = contexts(trained)
@@ -323,15 +362,26 @@ pd.DataFrame(
 # ## Rare instead of never
 #
 # A word that comes with a share $\varepsilon$ of the tokens minimises a little of something else:
-# $(1-\varepsilon) f + \varepsilon g$, where $f$ is the loss of a word that never comes and $g$ that
-# of its own occurrences. **Theorem 3.** If $f$ is $\alpha$-strongly convex, $|g|$ at most $B$ and $g$
-# no more concave than $\beta$, the two minima are close:
+# $F = (1-\varepsilon) f + \varepsilon g$, where $f$ is the loss of a word that never comes and $g$
+# that of its own occurrences (not the gain of before). Let $w^*$ be where $f$ is least and
+# $w^*_\varepsilon$ where $F$ is. **Theorem 3.** If $f$ curves upwards by at least $\alpha$ in every
+# direction (it is *$\alpha$-strongly convex*), if $g$ curves downwards by at most $\beta$, and if
+# $|g|$ is at most $B$, the two minima are close:
 #
 # $$\|w^* - w^*_\varepsilon\|^2 \le \frac{4\varepsilon B}{\alpha - \varepsilon(\alpha+\beta)}.$$
 #
+# The proof takes two lines. $F$ curves upwards by at least $m = (1-\varepsilon)\alpha -
+# \varepsilon\beta$, the denominator, so that it lies above a parabola that touches it at its minimum:
+#
+# $$\tfrac m2 \|w^* - w^*_\varepsilon\|^2 \le F(w^*) - F(w^*_\varepsilon) =
+# (1-\varepsilon)\big(f(w^*) - f(w^*_\varepsilon)\big) + \varepsilon\big(g(w^*) -
+# g(w^*_\varepsilon)\big) \le 0 + 2\varepsilon B,$$
+#
+# because nowhere is $f$ less than at $w^*$.
+#
 # We take the contexts of the trained model and a word of the vocabulary, and add
 # $\frac\alpha2\|w\|^2$ (weight decay) to make $f$ strongly convex. The negative log-likelihood $g$ is
-# convex, so $\beta = 0$; it is not bounded, but the proof needs $B$ at the two minima only.
+# convex, so $\beta = 0$; it is not bounded, but the proof uses $B$ at the two minima only.
 
 # %%
 seen = torch.bincount(target, minlength=len(corpus))
@@ -410,7 +460,8 @@ print("rarer is nearer:", measured == sorted(measured))
 #
 # Now without weight decay, step by step, as training does it. Each step sees 1,024 positions; the
 # word is the target at as many of them as chance has it, and its vector moves by Adam, with the
-# settings of our model, from the origin.
+# settings of our model, from the origin. We do this five times, for a word that never comes and for
+# words with four shares of the tokens. All borrow the contexts of one frequent word as their own.
 
 
 # %%
@@ -430,12 +481,14 @@ def drift(share, steps=400, tokens=1024):
 
 
 # %%
+paths = {share: drift(share) for share in (0, 1e-5, 1e-4, 1e-3, 1e-2)}
+common = torch.linalg.qr(torch.stack([mean, paths[0][-1]], dim=1)).Q
 special = there.mean(0) - away.mean(0)
-special = F.normalize(special - (special @ mean) * mean, dim=0)
-curves = {}
-for share in (0, 1e-5, 1e-4, 1e-3, 1e-2):
-    path = drift(share)
-    curves[f"share {share:g}"] = ((path @ -mean).numpy(), path @ special)
+special = F.normalize(special - common @ (common.T @ special), dim=0)
+curves = {
+    f"share {share:g}": ((path @ -mean).numpy(), path @ special)
+    for share, path in paths.items()
+}
 
 # %%
 figure = plots.lines(
@@ -445,23 +498,32 @@ figure.axes[0].axhline(0, color=plots.INK, linewidth=0.8)
 plots.show(
     figure,
     alt="Paths of one word's vector, from the origin, for five shares of "
-    "the tokens. The word that never comes moves straight against the "
-    "mean context; the more often it comes, the earlier its path turns "
-    "towards its own contexts.",
+    "the tokens. The word that never comes moves against the mean "
+    "context and ends at height 0; the more often it comes, the earlier "
+    "its path turns towards its own contexts.",
 )
 
 # %% [markdown]
-# That is the cone in one picture. What distinguishes a word from others, the upward coordinate,
-# appears only if it is seen often enough; the flight to the right is common to all.
+# That is the cone in one picture. To the right lies the flight from the mean context. Upwards is
+# what distinguishes the word: the direction of its own contexts, as far as it is neither that of the
+# mean nor the way that the absent word went. A word seen often is held back or even drawn to the left,
+# and climbs. The rarer a word, the farther right it is carried, and the less it has climbed: all words
+# that hardly ever come go the same way.
 
 # %% [markdown]
 # ## From cosines to singular values
 #
-# **Theorem 4** links two of our measures. Let $\hat W$ have the rows $w_i/\|w_i\|$. If no cosine is
-# negative, the largest eigenvalue of $\hat W\hat W^\top$, which is $\hat\sigma_1^2$, is at most the
-# sum of all its entries, $\|\sum_i \hat w_i\|^2$ (Merikoski 1984); and it is always at least that
-# sum divided by $N$. So cosines pushed down press down the first singular value, and since the
-# squares of all of them add up to $N$, the others must rise.
+# **Theorem 4** links two of our measures. Let $\hat W$ have the rows $\hat w_i = w_i/\|w_i\|$. The
+# entries of the table $\hat W\hat W^\top$ are the cosines of all pairs; their sum is
+# $\|\sum_i \hat w_i\|^2$, which is $N$ plus $N(N-1)$ times the mean cosine. Its largest eigenvalue is
+# $\hat\sigma_1^2$, and the squares of all singular values add up to $N$.
+#
+# That eigenvalue is the most that $x^\top \hat W\hat W^\top x / x^\top x$ can be. So it is *always at
+# least the sum divided by $N$*, which is the quotient for $x = \mathbf 1$: a high mean cosine forces a
+# large first singular value, and leaves little for the others. And *if no cosine is negative, it is
+# at most the sum* (Merikoski 1984): of a table without negative numbers the largest eigenvalue does
+# not exceed the largest sum of a row. So cosines that are pushed down lower the ceiling of the first
+# singular value.
 
 # %%
 after = {"rare words": W[rare], "500 most frequent": W[frequent],
@@ -479,20 +541,24 @@ for name, part in after.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# Where the least cosine is not negative the upper bound of the theorem applies; the lower one needs
-# no condition. For the rare words the lower bound is nearly sharp: their first eigenvalue is almost
-# the sum divided by $N$, because nearly everything they share *is* their mean. Take the mean away
-# (the last row), and the first eigenvalue falls to about what the frequent words have with theirs.
+# (The last column divides the first eigenvalue by the sum of all of them.) Where the least cosine is
+# not negative the upper bound of the theorem applies; it is $N$ times the lower one, and far away. The
+# lower one needs no condition, and for the rare words it is nearly sharp: their first eigenvalue is
+# almost the sum divided by $N$, because nearly everything they share *is* their mean. Take the mean
+# away (the last row), and the first eigenvalue is a share like that of the frequent words, whose mean
+# is still there.
 
 # %% [markdown]
 # ## Two later theories
 #
 # **Margins** (Wang et al. 2019). A word is *$\varepsilon$-recognisable* if some context $h$ prefers
 # it even when its vector is moved against $h$ by $\varepsilon$: if $w_i^\top h - \varepsilon\|h\| >
-# w_j^\top h$ for all other $j$. Theorem 3.3: such a word is farther than $\varepsilon$ from every
-# other row. So a model in which words are recognised robustly cannot have them crowded in a cone.
-# For each of some words, the largest such $\varepsilon$, its **margin**, against the distance to
-# its nearest neighbour:
+# w_j^\top h$ for all other $j$. (This $\varepsilon$ is a length, no share.) Theorem 3.3: such a word
+# is farther than $\varepsilon$ from every other row, since
+# $\varepsilon\|h\| < (w_i - w_j)^\top h \le \|w_i - w_j\|\,\|h\|$. So a model that recognises words
+# robustly cannot have them crowded together. We take six hundred words, half of them rare and half
+# frequent. For twelve of each kind, the largest such $\varepsilon$, the word's **margin**, against
+# the distance to its nearest neighbour:
 
 # %%
 chance = np.random.default_rng(SEED)
@@ -531,16 +597,20 @@ below = [
 print("no margin exceeds the distance:", all(below))
 
 # %% [markdown]
+# A narrow cone is narrow in angle. How far its words are apart depends on how long they are, too,
+# which is why the rare words do not fall far behind here.
+#
 # **Spectra** (Wang et al. 2020). If the singular values of $W$ fall at least like $k^{-\gamma}$ with
 # $\gamma > \frac12$, Theorem 4.1 bounds the gap between test and training loss, up to constants, by
 #
 # $$\min_{2\le m\le d}\ \sqrt{\textstyle\sum_{j<m}\sigma_j^2} +
 # \sqrt{m^{1-2\gamma}/(2\gamma-1)}.$$
 #
-# The first term counts the large singular values, the second what is left of the small ones. A
-# spectrum that falls faster makes both smaller (at the kink another $m$ becomes the best); but a model with too few directions cannot fit the
-# text. Degeneration is the fast fall of *everything after the first*; spectrum control, lesson 8,
-# chooses the fall instead of suffering it.
+# where $m$ says how many are counted as large. The first term stands for those, the second for what
+# is left of the small ones. A spectrum that falls faster makes both smaller (at the kink another $m$
+# becomes the best); but a model with too few directions cannot fit the text. Degeneration is the
+# fast fall of *everything after the first*; spectrum control, lesson 8, chooses the fall instead of
+# suffering it. The two terms, for 400 singular values that are exactly $k^{-\gamma}$:
 
 # %%
 gammas = np.linspace(0.55, 2, 30)
@@ -577,16 +647,21 @@ plots.show(
 # | $g$, $b$ | `top(model)` | gain and bias of the last layer normalisation |
 # | $\varepsilon$, $\alpha$ | `share`, `alpha` | share of the word; weight decay |
 # | $f$, $g$ | `never`, `own` | loss of the word where it does not come, and where it does |
+# | $w^*$, $w^*_\varepsilon$ | `star`, `minima` | where $f$ is least, and where the mixture is |
 # | $\hat\sigma_1^2$ | `theory.merikoski(W).eigenvalue` | largest eigenvalue of $\hat W\hat W^\top$ |
 # | $\gamma$ | `gammas` | exponent of the singular values' decay |
 
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer and run the cell below it, which tries the answer out.
+#
 # ### 1. How many contexts surround the origin?
-# Draw $M$ random vectors in $d = 20$ dimensions and ask for a uniformly negative direction, twenty
-# times for each $M$ from 10 to 80. At which $M$ does the answer change from nearly always to nearly
-# never? Compare with Wendel's formula, $2^{1-M}\sum_{k<d}\binom{M-1}{k}$.
+# Draw $M$ random vectors in $d$ dimensions and ask for a uniformly negative direction, many times.
+# Assign `outside`: a function of `M`, `d` and `draws`, the number of times, which gives the share of
+# the draws with such a direction, a number from 0 to 1. Use it for $d = 20$ and $M$ from 10 to 80,
+# with twenty draws each. Where does the answer change from nearly always to nearly never? Compare
+# with Wendel's formula, $2^{1-M}\sum_{k<d}\binom{M-1}{k}$.
 #
 # <details><summary>Hint</summary>
 #
@@ -594,22 +669,73 @@ plots.show(
 # $M = 2d$ exactly.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+outside = None  # a function of M, d and draws: a share
+
+
+# %%
+def as_wendel(outside):
+    from math import comb
+
+    for M, draws in ((2, 10), (20, 10), (6, 120)):
+        true = sum(comb(M - 1, k) for k in range(3)) / 2 ** (M - 1)
+        share = float(outside(M, 3, draws))
+        if abs(share - true) > 0.2:
+            return (
+                f"for {M} vectors in 3 dimensions it gives {share:.2f}: are "
+                "they drawn all around the origin, one a row, and is it "
+                "the share that has a direction?"
+            )
+    return True
+
+
+check("03.1", outside, as_wendel)
+
+# %% [markdown]
 # ### 2. A layer normalisation that cannot
 # Take `top(trained)` and change the bias so that $\mathbf 1^\top(b/g) = 0$: subtract the same number
-# from every entry of $b/g$. Add the change to all contexts. Is there still a uniformly negative
-# direction?
+# from every entry of $b/g$. Then all contexts change, too. Assign `rebiased`: what becomes of the
+# contexts `H`, in the same shape. Is there still a uniformly negative direction? Ask the solver.
 #
 # <details><summary>Hint</summary>
+#
+# A bias is added to every context, so its change is, too. If a number is taken from each entry of
+# $b/g$, what is taken from the entries of $b$?
+#
+# </details>
+#
+# <details><summary>Hint for the question</summary>
 #
 # The condition is necessary for the hull to contain the origin, not sufficient: within the plane,
 # the contexts may still lie to one side.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+rebiased = None  # contexts, in the shape of H
+
+
+# %%
+def through_origin(rebiased):
+    gain, bias = (values.double() for values in top(trained))
+    change, c = rebiased - H, (bias / gain).sum()
+    if not torch.allclose(change, change[:1], rtol=1e-3):
+        return "every context changes by the same vector"
+    if ((rebiased / gain).sum(1).abs() > 0.1 * c.abs()).any():
+        return "the entries of h/g do not add up to 0"
+    return torch.allclose(change / gain, -c / len(gain), rtol=1e-3) or (
+        "it is b/g whose entries change all by the same number"
+    )
+
+
+check("03.2", rebiased, through_origin)
+
+# %% [markdown]
 # ### 3. Who drifts faster?
-# Run `drift` with `torch.optim.SGD` and the same rate in place of Adam. How far does the word that
-# never comes get, and why?
+# Run `drift` with `torch.optim.SGD` and the same rate in place of Adam, for the word that never comes.
+# Assign `slow`: its path (400, d), one row after each step. How long is the last row, how long that of
+# Adam (`paths[0]`), and why?
 #
 # <details><summary>Hint</summary>
 #
@@ -617,7 +743,29 @@ plots.show(
 # size.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+slow = None  # the path by SGD, (400, d)
+
+
+# %%
+def downhill(slow):
+    if slow.shape != paths[0].shape:
+        return f"its shape is {tuple(slow.shape)}"
+    for k in (0, 1, 399):
+        w = slow[k - 1] if k else torch.zeros_like(H[0])
+        slope = torch.autograd.functional.jacobian(never, w)
+        ratio = ((slow[k] - w).norm() / (1e-3 * slope).norm()).item()
+        if not 0.99 < ratio < 1.01:
+            return f"step {k + 1} is {ratio:.3g} times the rate × slope"
+        if (slow[k] - w) @ slope > 0:
+            return "it goes uphill"
+    return True
+
+
+check("03.3", slow, downhill)
+
+# %% [markdown]
 # ### 4. An open one
 # The theorems speak of contexts that stay where they are. In training they move, too, and a tied
 # model reads with the same matrix. Which of the pictures above would you draw differently if the
@@ -644,7 +792,8 @@ display(
         f"context is "
         f"{float(axis @ -mean):.2f}. The vector of a rare word is nearly "
         f"that of a word that never comes: at a share of "
-        f"{shares[2]:.0e} their squared distance is {measured[2]:.1g}."
+        f"{shares[2]:.0e} their distance is {measured[2] ** 0.5:.2g}, and "
+        f"the vector {star.norm():.2g} long."
     )
 )
 

@@ -67,6 +67,7 @@ from course_lib.errors import CourseError
 from course_lib.experiments import part, plans, published, results
 from course_lib.metrics import decay, geometry, statistics
 from course_lib.output_layers import SpectralWords
+from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 
@@ -77,8 +78,8 @@ _ = torch.manual_seed(SEED)
 # $s = \|m\|^2 / \overline{\|w_i\|^2}$, squared length over mean squared length. In a narrow cone
 # $s$ is large.
 #
-# 1. Suppose that all 64 singular values of $W$ are equal and stay so. How large can $s$ become,
-#    whatever the loss wants: 1, 1/2, or less than 1/50?
+# 1. Suppose that all 64 singular values of the word matrix $W$ (a row for each word, 64 columns) are
+#    equal and stay so. How large can $s$ become, whatever the loss wants: 1, 1/2, or less than 1/50?
 # 2. Write $W = U \Sigma V^\top$ and train $U$, $\Sigma$ and $V$ freely, with no penalty. Is the
 #    spectrum different from that of a plain $W$ at the end?
 # 3. Force the singular values to fall faster. What happens to the training loss, and what to the
@@ -90,7 +91,8 @@ _ = torch.manual_seed(SEED)
 # Every matrix $W$ with $N$ rows and $d \le N$ columns is $U \Sigma V^\top$: $U$ ($N \times d$) has
 # orthonormal columns, $U^\top U = I$; $\Sigma = \operatorname{diag}(\sigma_1, \dots, \sigma_d)$;
 # $V$ ($d \times d$) is orthogonal. Read from left to right it is a recipe for a cloud of words: take
-# a round one, stretch it along its axes, turn it.
+# a round one, stretch it along its axes, turn it. (Columns of length 1 over many words have tiny
+# entries; the picture shows $U$ enlarged by $\sqrt N$.)
 
 # %%
 dots = np.random.default_rng(0).normal(size=(400, 2))
@@ -137,7 +139,8 @@ plots.show(
 #
 # Three lines. With $\mathbf 1$ the vector of $N$ ones, the mean row is
 # $m = \frac1N W^\top \mathbf 1 = \frac1N V \Sigma U^\top \mathbf 1$. $V$ keeps lengths, $\Sigma$
-# multiplies them by $\sigma_1$ at most, and $U^\top$ makes nothing longer:
+# multiplies them by $\sigma_1$ at most, and $U^\top$, which takes the components along $d$
+# orthonormal columns, makes nothing longer. The vector $\mathbf 1$ has length $\sqrt N$:
 #
 # $$\|m\| \;\le\; \tfrac1N\,\sigma_1\,\|\mathbf 1\| \;=\; \sigma_1/\sqrt N.$$
 #
@@ -148,11 +151,13 @@ plots.show(
 #
 # $r = \sum_k\sigma_k^2/\sigma_1^2$ is called the **stable rank**: 1 if one singular value is
 # everything, $d$ if all are equal. So the spectrum alone decides how much all words can have in
-# common. The bound is reached if one whole column of $U$ is spent on the number $1/\sqrt N$ for
-# every word; that column is then used up.
+# common; if all singular values are equal, $s \le 1/d$, which answers the first prediction. The bound
+# is reached if the column of $U$ that belongs to $\sigma_1$ is spent on the number $1/\sqrt N$ for
+# every word. That column then tells no word from another.
 #
 # The paper does not state this bound, but it is the shortest answer to why its method works. Let us
-# check it on matrices that try hard to be a cone.
+# check it on a random cloud that is shifted away from the origin: the longer the shift, the narrower
+# the cone.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -206,7 +211,7 @@ print("parameters more than W has:", extra, "= d² + d =", 32**2 + 32)
 # + \lambda_4 \|V^\top V - I\|_2^2 .$$
 #
 # $\|G\|_F^2$, the squared **Frobenius norm**, is the sum of the squared eigenvalues of $G$;
-# $\|G\|_2^2$, the squared **spectral norm**, is only the largest of them. Let gradient descent
+# $\|G\|_2^2$, the squared **spectral norm**, is only the largest of these squares. Let gradient descent
 # minimise each alone, from a $U$ whose columns are far from orthonormal:
 
 
@@ -255,10 +260,10 @@ print("spectral: some were never touched:", bool(same.any()))
 # %% [markdown]
 # The Frobenius norm mends everything at once; the spectral norm moves only what is worst at the
 # moment, and is blind to the rest. Their sum, which the paper uses, is a Frobenius norm with extra
-# weight on the worst. It searches each $\lambda$ among 0.01, 0.1, 1 and 10. The spectral norm is found by the
-# **power method**: multiply a vector by $G$ again and again, and it turns to the eigenvector of the
-# largest eigenvalue. $G$ changes little from step to step, so the library begins where the last
-# step ended, and three products suffice.
+# weight on the worst. The paper searches each of its four weights among 0.01, 0.1, 1 and 10. The
+# spectral norm is found by the **power method**: multiply a vector by $G$ again and again, and it
+# turns to the eigenvector of the eigenvalue that is largest in size. $G$ changes little from step to
+# step, so the library begins where the last step ended, and three products suffice.
 
 # %% [markdown]
 # ## Two priors for the spectrum
@@ -311,6 +316,28 @@ plots.show(
     "at first and then faster, the polynomial steeply at first and then "
     f"slowly; their stable ranks are {shown_first[0]} and "
     f"{shown_first[1]}.",
+)
+
+# %%
+def falling(kind, c1, c2, gamma):
+    """The penalty's own values at constants of your choice."""
+    law = regularizers.PolynomialPrior(1.0, c1, gamma)
+    if kind == "exponential":
+        law = regularizers.ExponentialPrior(1.0, c1, c2, gamma)
+    values = law.values(64)
+    r = geometry.stable_rank(values)
+    text = f"Stable rank {r:.1f} of 64: no direction can hold more than "
+    text += f"{1 / r:.1%} of the energy of W."
+    return plots.lines({kind: values}, "k", "prior of σₖ", "y"), text
+
+
+# %%
+plots.live(
+    falling,
+    kind=("prior", ["exponential", "polynomial"], "exponential"),
+    c1=("c₁", [0.5, 1, 2, 3.4, 5, 10], 3.4),
+    c2=("c₂ (exponential only)", [0.01, 0.02, 0.05, 0.1, 0.2, 0.5], 0.05),
+    gamma=("γ", np.arange(1, 21) / 10, 0.6),
 )
 
 # %% [markdown]
@@ -394,7 +421,7 @@ plots.show(
     f"{end['plain: share s']:.2f}, close to its ceiling of "
     f"{end['plain: ceiling 1/r']:.2f}; in the controlled model it ends at "
     f"{end['controlled: share s']:.4f}, under a ceiling of "
-    f"{end['controlled: ceiling 1/r']:.3f} that does not move.",
+    f"{end['controlled: ceiling 1/r']:.3f} that hardly moves.",
 )
 
 # %%
@@ -464,7 +491,7 @@ titles = {
 
 # %% [markdown]
 # These are the paper's Figures 1, 2 and 3: word vectors on the plane of their two largest singular
-# values, above without, below with spectrum control.
+# values, above without, below with spectrum control; then the singular values themselves.
 
 # %%
 by_row = [(name, final[name]) for name in titles]
@@ -539,7 +566,9 @@ rows = rows[(rows.paper == "wang2020") & (rows.table == "3")]
 rows.pivot_table("value", ["corpus", "method"], "metric")
 
 # %% [markdown]
-# Both find the same direction. Read $I_1$ and $I_2$ with care: they speak about $e^{w^\top a}$, so
+# Both find the same direction: with control $I_1$ is higher and $I_2$ lower. How much there is to mend
+# differs. The translator, trained for so short a time, has hardly a cone yet; compare its share $s$
+# with the language model's. And read $I_1$ and $I_2$ with care: they speak about $e^{w^\top a}$, so
 # short vectors look isotropic whatever their directions. The stable rank and the mean cosine do not
 # change with length.
 
@@ -585,9 +614,10 @@ print("the fitted law is the prior's, to a fifth:", bool(off < 0.2))
 #
 # The method is three things at once: a parametrisation, two penalties for orthogonality, a prior.
 # And it changes a fourth, which is easily forgotten: the matrix *begins* with the norm of the
-# prior, several times that of the plain model. So the plain model gets a start as wide, and a higher
-# rate, and the method loses one part after the other. Everything from here on is read from committed
-# runs, three seeds each.
+# prior, several times that of the plain model. So the plain model gets a start as wide, and one
+# wider still, and the method is put together one part after the other. Everything from here on is
+# read from committed runs, three seeds each. (*Training loss*: the cross-entropy in nats a word;
+# *gap*: the validation loss minus the training loss.)
 
 # %%
 PATHS = {
@@ -719,7 +749,8 @@ plots.show(
 #   as the prior the same matrix predicts far better. Three times as wide, the cone is all but gone and
 #   the model is hardly better than the first: its rows are long, training moves them little, and the
 #   cloud is round because it still is what it was at the start. Roundness is no aim in itself.
-# - $U$, $\Sigma$, $V$ alone, from the prior's own start, build a cone again. Nothing keeps a column of
+# - $U$, $\Sigma$, $V$ alone, from the prior's own start, build a cone again: the second prediction.
+#   Nothing keeps a column of
 #   $U$ from growing, and then the $\sigma_k$ are no longer the singular values of $W$. This model has
 #   the lowest training loss of this table and the widest gap.
 # - Orthogonality takes the cone away, and the perplexity falls with it.
@@ -884,16 +915,17 @@ pd.DataFrame(rows).round(2)
 #
 # How fast *should* a spectrum fall? The paper answers with a bound. Let $n$ be the number of training
 # tokens, $L_S$ the training loss and $L_D$ the expected loss on new text; let the singular values
-# fall at least like $k^{-\gamma}$ with $\gamma > \frac12$. Then with probability $1 - \delta$
+# fall at least like $k^{-\gamma}$ with $\gamma > \frac12$. Then with probability at least $1 - \delta$
 #
 # $$L_D \;\le\; L_S + \frac1{\sqrt n}\Big(C_1 A N\Big[\underbrace{\sqrt{\textstyle\sum_{j<m}
 # \sigma_j^2}}_{\text{head}} + \underbrace{\sqrt{m^{1-2\gamma}/(2\gamma-1)}}_{\text{tail}}\Big]
 # + C_2 B \sqrt{\log(1/\delta)}\Big)$$
 #
-# for any $m$ from 2 to $d$. $A = G V H \sqrt{\log d}$ collects how steep the loss is ($G$), how
-# large the contexts' entries are ($H$) and the column sums of the matrix $V$ ($V$); $B$ bounds the
-# loss; $C_1$ and $C_2$ are constants that nobody knows. So only comparisons make sense. We take the
-# head and the tail for $\sigma_k = k^{-\gamma}$, at the $m$ for which their sum is least:
+# for any $m$ from 2 to $d$: the place where the sum over the spectrum is cut in two (not the mean
+# row, which has the same letter above). $A$ is the product of four numbers: how steep the loss is,
+# how large the contexts' entries are, how large the column sums of $V$ are, and $\sqrt{\log d}$; $B$
+# bounds the loss; $C_1$ and $C_2$ are constants that nobody knows. So only comparisons make sense. We
+# take the head and the tail for $\sigma_k = k^{-\gamma}$, at the $m$ for which their sum is least:
 
 # %%
 gammas = np.linspace(0.55, 2, 60)
@@ -1007,8 +1039,9 @@ for name, sweep in sweeps.items():
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# The remark holds in the direction that it claims. With $c_1$ fixed a faster fall costs training loss
-# and narrows the gap. The other curve shows what does it: with the norm fixed, $\gamma = 0.3$ and
+# The remark, and with it the third prediction, holds in the direction that it claims. With $c_1$ fixed
+# a faster fall costs training loss and narrows the gap. The other curve shows what does it: with the
+# norm fixed, $\gamma = 0.3$ and
 # $\gamma = 0.6$ have the same gap, as the bound has it in its first form, $\|W\|_F$. Only the steepest
 # spectrum, which leaves $W$ with a handful of directions, has a smaller gap at equal norm as well;
 # that is more than the bound can see.
@@ -1097,7 +1130,7 @@ seven.round(2)
 # | $\sigma_k$ is the $k$-th largest | they cross in training | sorted at every step |
 # | $\sigma_k \le p_k$ in the theory | the penalty pulls to $\sigma_k = p_k$ from *both* sides | the penalty |
 # | is silent on where training begins | the start may matter more than the penalty | $\sigma$ at the prior, $U$, $V$ from a random matrix |
-# | is silent on the rates | steps of $U$ count $\sigma$ times | a tenth for $U$, $\Sigma$, $V$ |
+# | is silent on the rates | steps of $U$ count $\sigma$ times | the plain rate over a typical $\sigma$ for the translator; for the language model, with its small $\sigma$, the plain rate |
 # | head up to $m-1$ in the theorem, $m$ in the proof | | as in the theorem |
 # | bounds $e^{-c_2 k^\gamma}$ with $1/(c_2 k^\gamma)$ | treats the exponential prior as a polynomial one | only $k^{-\gamma}$ is drawn |
 # | $Z(a)$ at the eigenvectors of $W^\top W$ | their sign is arbitrary and changes $Z$ | both signs |
@@ -1140,7 +1173,8 @@ seven.round(2)
 # ### 1. A ceiling for the mean cosine
 # We have bounded $\|m\|^2$ by the mean squared length. Do the same for the cosine of two words on
 # average: what must be assumed of the lengths of the rows? Find rows of $U$ for which the share $s$ is
-# tiny and the mean cosine is not.
+# tiny and the mean cosine is not: assign to `narrow` a matrix of $N$ rows and $d$ orthonormal columns,
+# $N \ge 10\,d$ and $d \ge 8$, with a share below 0.01 and a mean cosine above 0.5.
 #
 # <details><summary>Hint</summary>
 #
@@ -1155,15 +1189,39 @@ seven.round(2)
 # </details>
 # <details><summary>Nearly the answer</summary>
 #
-# `U = torch.linalg.qr(torch.cat([torch.randn(50, 32), 0.01 + 0 * torch.randn(950, 32)]))[0]`, then
-# `geometry.common_drift(U).share` and `geometry.mean_cosine(U)`.
+# `torch.linalg.qr(torch.cat([torch.randn(50, 32), 0.01 * torch.ones(950, 32)]))[0]`: look at its
+# `geometry.common_drift(…).share` and `geometry.mean_cosine(…)`, and vary the 0.01.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+narrow = None  # a tensor (N, d) with orthonormal columns
+
+
+# %%
+def is_narrow(U):
+    N, d = U.shape
+    if d < 8 or N < 10 * d:
+        return f"{N} rows and {d} columns; at least 8 columns, 10 d rows"
+    if not torch.allclose(U.T @ U, torch.eye(d).to(U), atol=1e-4):
+        return "its columns are not orthonormal: UᵀU is not I"
+    share, cosine = geometry.common_drift(U).share, geometry.mean_cosine(U)
+    if share >= 0.01:
+        return f"the share is {share:.3f}: who is long, who is many?"
+    few = f"the mean cosine is {cosine:.2f}: most rows must point one way"
+    return cosine > 0.5 or few
+
+
+check("08.1", narrow, is_narrow)
+
+# %% [markdown]
 # ### 2. Spend a column
 # Build a $U$ with orthonormal columns whose first column is constant, and $\sigma$ from a prior. Show
 # that the share reaches the ceiling $1/r$. Then give the constant column the *last* $\sigma$ instead
-# of the first: what is the share now? Which of the two would the loss of lesson 3 choose?
+# of the first: what is the share now? Which of the two would the loss of lesson 3 choose? Assign to
+# `spend` a function of $N$ and of a tensor $\sigma$ ($d$,), largest first, that returns both matrices
+# $W$ ($N \times d$), the one with $\sigma_1$ at the constant column before the one with $\sigma_d$.
+# ($V = I$ will do.)
 #
 # <details><summary>Hint</summary>
 #
@@ -1175,14 +1233,41 @@ seven.round(2)
 # $\|m\|^2 = \sigma_k^2/N$ for the column that is constant.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+spend = None  # a function of N and σ (d,): two tensors (N, d)
+
+
+# %%
+def spends_a_column(spend):
+    sigma = prior.build("regularizer").values(24)
+    high, low = (W.double() for W in spend(300, sigma))
+    for W in (high, low):
+        if W.shape != (300, 24):
+            return f"for N = 300 and d = 24 a shape is {tuple(W.shape)}"
+        found = torch.linalg.svdvals(W)
+        if not torch.allclose(found, sigma, rtol=1e-3):
+            return "its singular values are not σ: is U orthonormal?"
+    energy = sigma.square().sum()
+    for W, at, name in [(high, 0, "first"), (low, -1, "second")]:
+        share = geometry.common_drift(W).share
+        if abs(share * energy / sigma[at] ** 2 - 1) > 0.01:
+            return f"the share of the {name} matrix is {share:.4f}"
+    return True
+
+
+check("08.2", spend, spends_a_column)
+
+# %% [markdown]
 # ### 3. A prior for your spectrum
 # Take the constants that `decay.fit_exponential` found for the *plain* model and train with them as
-# prior. Is the result the plain model again? Compare the share $s$ and the perplexity.
+# prior: assign to `again` what `trained` returns for that experiment. Is the result the plain model
+# again? Compare the share $s$ and the perplexity with those of `final["plain"]` and `runs["plain"]`.
 #
 # <details><summary>Hint</summary>
 #
-# `controlled.change(regularizers=(orthogonality, part("ExponentialPrior", weight=0.1, **vars(fit.law))))`
+# With `law = decay.fit_exponential(geometry.singular_values(final["plain"])).law`:
+# `controlled.change(regularizers=(orthogonality, part("ExponentialPrior", weight=0.1, **vars(law))))`
 #
 # </details>
 # <details><summary>More</summary>
@@ -1190,7 +1275,30 @@ seven.round(2)
 # A spectrum does not say *which* direction has the large $\sigma$, nor whether it is the common one.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+again = None  # trained(…): a result and the word matrices by step
+
+
+# %%
+def has_the_plain_law(again):
+    experiment, seen = again[0].experiment, again[1]
+    if experiment.words.kind != "SpectralWords" or not seen:
+        return "train `controlled` with another prior, by `trained`"
+    spectrum = geometry.singular_values(final["plain"])
+    k = np.arange(1, len(spectrum) + 1)
+    wanted = decay.fit_exponential(spectrum).law(k)
+    own = experiment.regularizers[-1].build("regularizer").values(len(k))
+    far = np.abs(own.numpy() / wanted - 1).max()
+    if far > 0.1:
+        return f"the prior is up to {far:.0%} off the fit to the plain model"
+    kept = experiment.regularizers[0] == orthogonality
+    return kept or "the penalties for orthogonality are to stay"
+
+
+check("08.3", again, has_the_plain_law)
+
+# %% [markdown]
 # ### 4. An open one: without $U$, $\Sigma$ and $V$
 # Is the parametrisation needed? The singular values of a plain $W$ are the roots of the eigenvalues of
 # $W^\top W$, a $d\times d$ matrix, and PyTorch can differentiate them. Write the prior as a penalty on
