@@ -209,6 +209,7 @@ plots.show(
     "a narrow bundle; the frequent words stay behind.",
 )
 
+
 # %%
 def checkpoint(step, plane):
     """All words after that step, on the final plane or on their own."""

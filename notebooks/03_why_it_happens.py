@@ -199,6 +199,7 @@ plots.show(
     "inside there is none; on the other side v points the other way.",
 )
 
+
 # %%
 def solved(shift, degrees):
     """The contexts, moved your way, and what the solver finds."""
@@ -207,13 +208,14 @@ def solved(shift, degrees):
     moved = plane + shift * way
     found = theory.uniformly_negative_direction(moved)
     points, weighted = moved, np.array(found.weights) > 1e-9
-    kinds, text = 2 * weighted, "These weighted contexts add up to 0."
+    kinds, text = 2 * weighted, "The weighted contexts add up to 0."
     if found.margin > 0:
         points = torch.cat([moved, found.direction[None]])
-        kinds, text = np.r_[np.zeros(len(moved)), 1], "Here is a direction."
+        kinds, text = np.r_[0 * weighted, 1], "Here is a direction."
     text += f" Margin {found.margin:.2f}, residual {found.residual:.2f}."
     names = ["contexts", "v", "contexts with a weight"]
     return plots.groups_of_points(points, kinds, names), text
+
 
 
 # %%

@@ -318,6 +318,7 @@ plots.show(
     f"{shown_first[1]}.",
 )
 
+
 # %%
 def falling(kind, c1, c2, gamma):
     """The penalty's own values at constants of your choice."""
@@ -329,6 +330,7 @@ def falling(kind, c1, c2, gamma):
     text = f"Stable rank {r:.1f} of 64: no direction can hold more than "
     text += f"{1 / r:.1%} of the energy of W."
     return plots.lines({kind: values}, "k", "prior of σₖ", "y"), text
+
 
 
 # %%

@@ -589,6 +589,7 @@ plots.show(
     f"than the softmax's; {captions[at_c, 5]}.",
 )
 
+
 # %%
 def by_hand(c, k):
     """The trained softmax, its logits bent at your c and k."""
@@ -603,6 +604,7 @@ def by_hand(c, k):
     return figure, text + f"perplexity {perplexity(bent):.1f}."
 
 
+# %%
 plots.live(
     by_hand,
     c=("c", np.arange(-12, 12.1, 0.5), -1.5),
