@@ -61,10 +61,13 @@ import torch
 from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
+# %%
 from course_lib import experiments, plots, theory
+from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.experiments import cost, plans, results
 from course_lib.metrics import geometry, statistics
 from course_lib.output_layers import AugmentedLoss, FullWords, Softmax
+from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 
@@ -146,11 +149,13 @@ plots.show(
 display(Code(inspect.getsource(AugmentedLoss), language="python"))
 
 # %% [markdown]
-# `soft_logits` is $E e_y$ for a block of positions. It comes from the input matrix, whichever
-# matrix predicts. By default it is a constant for the gradient (`detach`); the paper does not say
+# A `block` is a handful of positions with their logits and targets, and its `soft_logits` are
+# their $E e_y$, which come from the input matrix, whichever matrix predicts. `_Softened` is the
+# divergence with the gradient that follows; the case of a mixture belongs to lesson 9. By default it is a constant for the gradient (`detach`); the paper does not say
 # whether its gradient should flow into $E$ as well, and `gradient=True` lets it. We try both below.
 #
-# The gradient with respect to the logits is what one expects of a softmax, divided by $\tau$:
+# The gradient with respect to the logits is what one expects of a softmax with the target
+# $\tilde y$, divided by $\tau$, for the logits enter as $l/\tau$:
 #
 # $$\frac{\partial L_\text{aug}}{\partial l} = \frac{\hat y - \tilde y}{\tau}.$$
 
@@ -232,9 +237,10 @@ print("ten times the temperature, a tenth of the error:",
 # ## From matched logits to tied matrices
 #
 # The paper argues as follows. Suppose the loss reaches zero at a high temperature. Then $W h_t = E
-# e_{y_t}$ at every position $t$ (up to constants). With enough positions, $W$ and $E$ have the same
-# column space: $W = EA$ for some $d\times d$ matrix $A$. But then $Wh = E(Ah)$: the network could
-# apply $A$ itself and use $E$ for both jobs. **Tying loses nothing.**
+# e_{y_t}$ at every position $t$ (up to constants). With enough positions the contexts $h_t$ span all
+# $d$ dimensions. Then these equations determine $W$, each of its columns is a combination of the
+# columns of $E$, and $W = EA$ for some $d\times d$ matrix $A$: the same column space. But then $Wh =
+# E(Ah)$: the network could apply $A$ itself and use $E$ for both jobs. **Tying loses nothing.**
 #
 # Zero loss is a bold assumption. The same context is followed by different words, and no $Wh$ can
 # equal two targets at once. It is not needed. At a high temperature we have a least-squares
@@ -247,13 +253,16 @@ print("ten times the temperature, a tenth of the error:",
 #
 # So the best $W$ lies in the column space of $E$ **however large the loss stays**. $A$ is the
 # regression of the target's vector on the context, and `theory.zero_loss_map` computes it, with the
-# residual that says how far zero loss is out of reach. Try it: contexts that know the target
-# exactly, and contexts that are mostly noise; $W$ fitted to the augmented loss alone, from zero.
+# **residual** that says how far zero loss is out of reach: 0 if the contexts give the targets'
+# vectors exactly, 1 if they say nothing of them. Try it: contexts that know the target exactly, and
+# contexts that are mostly noise; $W$ fitted to the augmented loss alone, from zero.
 #
-# We measure as the paper does: the **distance** of two column spaces is the root mean square of the
-# sines of their $d$ principal angles, 0 if the spaces are the same, 1 if they are perpendicular.
-# Two random spaces are at about $\sqrt{1-d/N}$, nearly perpendicular when $N$ is much larger than
-# $d$.
+# We measure as the paper does, by **principal angles**. The first is the smallest angle between a
+# direction of the one space and a direction of the other, the second the smallest at right angles
+# to that pair, and so on, $d$ in all. The **distance** of two column spaces is the root mean square
+# of their sines, 0 if the spaces are the same, 1 if they are perpendicular. A random direction has
+# a share of about $d/N$ of its squared length in a space of $d$ of $N$ dimensions, so two random
+# spaces are at about $\sqrt{1-d/N}$, nearly perpendicular when $N$ is much larger than $d$.
 
 # %%
 N, d, T = 200, 10, 400
@@ -302,9 +311,8 @@ for name, H in contexts.items():
 chance = (1 - d / N) ** 0.5
 
 # %%
-figure = plots.lines(
-    curves, "temperature τ", "distance of W's columns from E's", log="x"
-)
+label = "distance of W from E"
+figure = plots.lines(curves, "temperature τ", label, log="x")
 ax = figure.axes[0]
 ax.set_ylim(0, 1.12)
 ax.axhline(chance, color=plots.INK, linestyle=":")
@@ -497,8 +505,8 @@ print("only augmented loss: below 0.8:", across[1].mean < 0.8)
 print("the intervals do not touch:    ", across[0].low > across[1].high)
 
 # %% [markdown]
-# The direction is as the theory says: the more augmented loss, the nearer $W$ comes to $E$, seed by
-# seed. The amount is not the paper's. There the distance falls rapidly with $\beta$ and ends near
+# So much for your second prediction. The direction is as the theory says: the more augmented loss,
+# the nearer $W$ comes to $E$, seed by seed. The amount is not the paper's. There the distance falls rapidly with $\beta$ and ends near
 # 0.06; here equal shares of both losses leave $W$ about where chance put it, and even the augmented
 # loss alone goes only part of the way. Two reasons can be read off the formulas.
 #
@@ -589,7 +597,7 @@ table.round(2)
 #
 # Lesson 2 showed the cone in a tied matrix. If tying were to blame, an untied model would have
 # none. Here are the cosines of pairs of rare words in each matrix of each model. Before training
-# they are all a narrow bell around zero.
+# they are all a narrow bell around zero, as in lesson 2.
 
 # %%
 figure, axes = plots.panels(1, 2, height=3.9, sharey=True)
@@ -616,7 +624,7 @@ plots.show(
 )
 
 # %% [markdown]
-# The cone is in the matrix that **predicts**, tied or not. In the untied model the matrix that reads
+# Your first prediction: the cone is in the matrix that **predicts**, tied or not. In the untied model the matrix that reads
 # stays as round as it was drawn: a rare word's row moves only when the word is read, and nothing
 # pushes it in between. So tying does not cause the cone. The softmax does, by the push that lesson
 # 1 derived: every word that did not come is pushed away from the context, at every position. What
@@ -678,7 +686,7 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # ## The knobs swept
 #
 # The tied model again: more and more of the loss, $\gamma = \alpha/\tau$, at $\tau = 20$; and low
-# temperaturess beside the high one at $\gamma = 0.65$. Above the perplexity, below the mean cosine of
+# temperatures beside the high one at $\gamma = 0.65$. Above the perplexity, below the mean cosine of
 # rare words. The band is the tied model without the loss. The points with a bar are three seeds; the
 # others are **one seed each**, and no more than a hint.
 
@@ -732,6 +740,11 @@ pairs_of = {
     "tied: loss − none": (both, tied),
 }
 
+# %% [markdown]
+# Are these differences more than the chance of three seeds? Welch's $t$-test compares two means
+# whose spreads may differ; Holm's correction raises its $p$-values for three tests at once. Below,
+# a difference of test perplexities with its 95 % interval:
+
 
 # %%
 def difference(name, what="test_perplexity"):
@@ -780,7 +793,8 @@ pd.DataFrame(rows).T.round(3)
 #   were compared on the test text; the best of several is flattered a little.)
 # - At the same $\gamma$ the low temperature does more than the high one, as the formula said it
 #   would: at a high temperature $\hat y - \tilde y$ is itself of order $1/\tau$.
-# - Label smoothing, which knows nothing of words and costs nothing, does about as well. It is a rival
+# - Label smoothing, which spreads a share of the target evenly over all words, knows nothing of them
+#   and costs nothing, does about as well. It is a rival
 #   to be taken seriously; exercise 2 asks what similarity adds.
 # - Whether the gradient flows through $\tilde y$ makes next to no difference. $E$ is moved far more by
 #   the cross-entropy.
@@ -808,8 +822,8 @@ for tau in (1, 5, 20, 80):
 pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 
 # %% [markdown]
-# At $\tau = 20$ the soft target *is* the uniform distribution, for all that one can see: its
-# perplexity is the size of the vocabulary, and the target itself gets hardly more than any other
+# Your third prediction. At $\tau = 20$ the soft target *is* the uniform distribution, for all that
+# one can see: its perplexity, the exponential of its entropy, is the size of the vocabulary, and the target itself gets hardly more than any other
 # word. After so short a training the word vectors are too short for $\tau = 1$ to change that. What
 # the loss asks for, then, is that the softened *prediction* be flat, that is, that the logits do not
 # spread: a relative of label smoothing. It explains three of the hints above: that smoothing does as
@@ -824,7 +838,7 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # vector with all words: one more product beside the three that the output layer takes in training
 # (logits, and the gradients of contexts and of words), and a second softmax. If the gradient is to
 # flow through $\tilde y$ there are two more. Counted for our small model and for the paper's
-# largest on its 10,000 words:
+# largest on its 10,000 words, in millions of multiplications and additions (MFLOP):
 
 
 # %%
@@ -851,8 +865,9 @@ for name in columns:
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# Tying takes a whole word matrix away and adds no operation. The loss makes the output layer a third dearer in products, and doubles what is elementwise,
-# which on a processor can cost as much again; `python -m course_lib benchmark output-layers` measures it on your machine.
+# Tying takes a whole word matrix away and adds no operation. The loss makes the output layer a third
+# dearer in products. It also doubles what is done element by element, which on a processor can cost
+# as much again; `python -m course_lib benchmark output-layers` measures it on your machine.
 
 # %% [markdown]
 # ## What the paper says and what it leaves open
@@ -890,7 +905,7 @@ pd.DataFrame(rows).T
 # |---|---|---|
 # | $E$, $e_i$ | `model.words`, `E` | input matrix, its row for word $i$ |
 # | $W$, $w_i$ | `model.output_layer.words`, `W` | output matrix; the same object when tied |
-# | $N$, $d$ | `len(corpus)`, `experiment.size` | words, dimensions |
+# | $N$, $d$ | `len(corpus)`, `experiment("tied").size` | words, dimensions |
 # | $h$, $l = Wh$ | `hidden`, `logits` | context, logits |
 # | $y$, $e_y$ | `y`, `E[y]` | target, its vector |
 # | $\tau$ | `temperature`, `tau` | temperature |
@@ -906,7 +921,8 @@ pd.DataFrame(rows).T
 # ### 1. Centre first
 # Adding the same vector to all rows of $W$ changes no probability, but it can turn the column space
 # of $W$. Compute the distance of the two LSTMs' matrices (`pairs`) again after subtracting the mean
-# row from both. Is the augmented loss better at its job than Figure 1 says?
+# row from both. Is the augmented loss better at its job than Figure 1 says? Assign the two distances
+# to `centred`, a dict `{0: …, 1: …}` from $\beta$ to the distance of $W$ from $E$.
 #
 # <details><summary>Hint</summary>
 #
@@ -926,11 +942,34 @@ pd.DataFrame(rows).T
 # `geometry.principal_angles` before and after: how many angles are large?
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+centred = None  # {0: the distance at β = 0, 1: at β = 1}, both centred
+
+
+# %%
+def apart_again(found):
+    """Whether these are the distances of the centred matrices."""
+    for β, (_, run) in pairs.items():
+        both = run.model.words, run.model.output_layer.words
+        E, W = (words.matrix().detach() for words in both)
+        if np.isclose(found[β], geometry.subspace_distance(W, E)):
+            return "these are the matrices as they are, not centred"
+        E, W = E - E.mean(0), W - W.mean(0)
+        if not np.isclose(found[β], geometry.subspace_distance(W, E)):
+            return f"at β = {β} it is another; both have a mean row"
+    return True
+
+
+check("05.1", centred, apart_again)
+
+# %% [markdown]
 # ### 2. Is it the meaning or the smoothing?
 # At $\tau = 20$ the soft target is nearly flat. Does it matter *which* word gets the little extra?
-# Give the augmented loss a matrix $E$ whose rows are shuffled, so that similar words are no longer
-# similar, and train the tied model again.
+# Write a loss like the augmented one in which similar words are no longer similar: the target keeps
+# its entry of $E e_y$, and the entries of the other words are shuffled, in the same way in every
+# step. Assign its class to `shuffled`; like `AugmentedLoss` it is called with a weight and a
+# temperature, and it takes any number of words. Then train the tied model with it, and compare.
 #
 # <details><summary>Hint</summary>
 #
@@ -940,26 +979,64 @@ pd.DataFrame(rows).T
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Subclass `AugmentedLoss` and change `block.soft_logits` in `__call__`: keep the entry of
-# `block.target`, permute the rest by a fixed permutation.
+# Subclass `AugmentedLoss` and set `block.soft_logits` in `__call__` to entries of itself in another
+# order. A fixed permutation of all words moves one wrong word into the target's place: exchange the
+# two (`gather`, `scatter`).
 #
 # </details>
 # <details><summary>Third hint</summary>
 #
 # `model.objective` of a built model may be replaced before training:
-# `model.objective = CrossEntropy() + Shuffled(13.0, 20.0)`. Use three seeds and `compare`.
+# `model.objective = CrossEntropy() + shuffled(13.0, 20.0)`. Use three seeds and `compare`.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+shuffled = None  # a class: shuffled(weight, temperature) is the loss
+
+
+# %%
+def seen_targets(loss):
+    """Logits of the soft target of a loss, the word's own made 0."""
+    draw = dict(generator=torch.Generator().manual_seed(SEED))
+    E, y = torch.randn(50, 8, **draw).double(), torch.arange(5)
+    layer = Softmax(FullWords(50, 50), bias=False).double()
+    layer.words.weight.data = torch.eye(50).double()  # logits as contexts
+    l = torch.zeros(5, 50).double().requires_grad_()  # noqa: E741
+    value, _ = layer(l, y, loss, (E[y], E))
+    (slope,) = torch.autograd.grad(5 * value, l)
+    s = 3 * (1 / 50 - 3 * slope).log()  # τ = 3: the slope is (ŷ − ỹ) / τ
+    return s - s[y, y][:, None]
+
+
+# %%
+def only_shuffled(loss):
+    """Whether a loss has the augmented one's targets in another order."""
+    plain = seen_targets(AugmentedLoss(1.0, 3.0))
+    s, again = (seen_targets(loss(1.0, 3.0)) for _ in range(2))
+    if not s.sort().values.allclose(plain.sort().values):
+        return "its entries, less the target's own, are not those of E e_y"
+    if not s.allclose(again):
+        return "two calls shuffle in two ways, which averages to no target"
+    if (s - plain).abs().lt(1e-9).double().mean() > 0.3:
+        return "most words still have their own entry"
+    return True
+
+
+check("05.2", shuffled, only_shuffled)
+
+# %% [markdown]
 # ### 3. Fewer *a*, *an*, *the* and `<unk>`?
 # The paper reports that its model, tied and with the augmented loss, gives less probability to
-# `<unk>` and to very frequent words. Compare the mean probability of these four over the test text
-# between `live["untied"]`, `live["tied"]` and `trained("tied-augmented")`.
+# `<unk>` and to very frequent words. Compute how much these four words get *together*, on average
+# over the positions of the test text, from `live["untied"]`, `live["tied"]` and
+# `trained("tied-augmented")`. Assign the first two to `given`, a dict from the name to a
+# probability, and judge the third yourself.
 #
 # <details><summary>Hint</summary>
 #
-# `course_lib.evaluation.log_prob.log_prob_blocks` yields log P, block by block, as in [lesson
-# 4](04_softmax_bottleneck.ipynb).
+# `log_prob_blocks(model, corpus.test, corpus.eos)` yields log P, a row for every position, block by
+# block, as in [lesson 4](04_softmax_bottleneck.ipynb); `corpus.index["the"]` is a column.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -968,7 +1045,29 @@ pd.DataFrame(rows).T
 # lower may be better or worse calibrated.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+given = None  # {"untied": mean probability of the four, "tied": …}
+
+
+# %%
+def share_of_four(found):
+    """Whether the models give the four words these shares."""
+    four = [corpus.index[word] for word in ("a", "an", "the", "<unk>")]
+    of = dict(tokens=corpus.test, eos=corpus.eos, progress=False)
+    for name, run in live.items():
+        blocks = log_prob_blocks(run.model, **of)
+        p = torch.cat([block[:, four].exp() for block in blocks]).mean(0)
+        if np.isclose(found[name], p.mean().item(), rtol=0.02):
+            return "this is the mean of one of the four, not their sum"
+        if not np.isclose(found[name], p.sum().item(), rtol=0.02):
+            return f"{name} is off: exp, sum of four words, mean of rows"
+    return True
+
+
+check("05.3", given, share_of_four)
+
+# %% [markdown]
 # ### 4. An open one: between tied and untied
 # The theory says $W = EA$ with a free $d \times d$ matrix $A$. Tying sets $A$ to the identity and
 # leaves the rest to the network. Build the model in between, with $A$ learned, and decide whether

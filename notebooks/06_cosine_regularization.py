@@ -72,6 +72,7 @@ from course_lib.evaluation.perplexity import perplexity
 from course_lib.experiments import plans, published, results
 from course_lib.metrics import geometry, statistics, summary
 from course_lib.output_layers import FullWords, repair
+from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer
 
 # %% [markdown]
@@ -111,7 +112,8 @@ from course_lib.regularizers import CosineRegularizer
 #
 # That is the whole penalty. Although it was introduced as something about *pairs* of words, it
 # knows nothing about any pair. It sees one vector, $m$, and wants it to be short. Here it is as the
-# library has it, and a check against the sum over all pairs.
+# library has it, and a check against the sum over all pairs. (What the code says of spectral words
+# belongs to lesson 8.)
 
 # %% tags=["hide-input"]
 source = inspect.getsource(CosineRegularizer)
@@ -262,6 +264,7 @@ print("push on two bunches:", round(pushed.weight.grad.norm().item(), 6))
 #   eigenvalue loses, the others gain.
 # - **Upper bound** (theorem 4, after Merikoski 1984): if no entry of $A$ is negative, then
 #   $\lambda_1 \le \operatorname{Sum}(A)$, the sum of all entries, which is $N^2\|m\|^2 = N + N^2R$.
+#   (No eigenvalue exceeds the largest sum of a row, and no row's sum the sum of all.)
 # - **Lower bound**: $\lambda_1 \ge x^\top A x$ for every $x$ of norm 1. Take $x = (1,\dots,1)/\sqrt N$:
 #   $\lambda_1 \ge \operatorname{Sum}(A)/N = N\|m\|^2$, whatever the signs.
 #
@@ -326,7 +329,7 @@ print("two bunches: R below 0.01, λ₁/N above 0.8:", bool(
 # ## With and without
 #
 # Now the real thing: the Transformer of lesson 2, trained twice from the same start on the same
-# text. The recipes differ in one line.
+# text. The recipes differ in one line, the penalty with the paper's $\gamma = 1$.
 
 # %%
 recipes = {
@@ -423,6 +426,10 @@ for ax, name in zip(axes, W, strict=True):
     flat = geometry.project(W[name]).points
     plots.groups_of_points(flat, kind, names, f"{name} the penalty", ax)
     ax.legend_.remove()
+reach = max(abs(end) for ax in axes for end in ax.get_xlim())
+_ = [ax.set(xlim=(-reach, reach), ylim=(-reach, reach)) for ax in axes]
+
+# %%
 marks, labels = axes[0].get_legend_handles_labels()
 place = {"loc": "outside lower center", "markerscale": 2}
 figure.legend(marks, labels, ncols=3, **place)
@@ -458,7 +465,7 @@ plots.show(
 # ## What else has changed?
 #
 # That the mean cosine is small proves nothing: it is what was minimised. So we measure other things
-# too. And we put a third matrix beside the two: that of the plain model, its mean row subtracted
+# too, those of lesson 2. And we put a third matrix beside the two: that of the plain model, its mean row subtracted
 # *after* training. Nothing was trained for it.
 
 # %%
@@ -596,7 +603,7 @@ for ax, (title, rows) in zip(axes, titles.items(), strict=True):
     ax.bar(list(rows.index), rows["adds"], color=plots.COLOURS[0])
     ax.axhline(0, color=plots.INK, lw=1)
     ax.set(xlabel="occurrences in training", title=f"by {title}")
-    ax.tick_params(axis="x", labelsize=10)
+    ax.tick_params(axis="x", labelsize=9)
 _ = axes[0].set_ylabel("with − without, nats a token")
 
 # %%
@@ -641,6 +648,7 @@ display(
 # %% [markdown]
 # ## A rival that costs nothing
 #
+# Now for the third prediction.
 # Lesson 1 had this: subtract the same vector $c$ from every row of the *output* matrix, and every
 # logit of a context $h$ falls by the same number $c^\top h$; the softmax does not notice. Two choices
 # of $c$:
@@ -706,7 +714,8 @@ print("mean cosine after the median, below 0.001:",
       abs(geometry.mean_cosine(median)) < 1e-3)  # fmt: skip
 
 # %% [markdown]
-# Not a single probability has changed, and the penalty is 0. So the cone, as far as the mean cosine
+# Not a single probability has changed, and the penalty is 0. (`perplexity` cuts the text at other
+# places than `losses` above, so that the plain model's figure is not quite the same.) So the cone, as far as the mean cosine
 # sees it, does not limit what the *softmax* can express. (Biś et al. 2021 say the same of larger
 # models: their words share a drift, and taking it out brings isotropy back.) Whatever the penalty may
 # do for a model must come from elsewhere: from the matrix as it *reads*, where a tied model cannot be
@@ -718,8 +727,10 @@ print("mean cosine after the median, below 0.001:",
 # ## Has the cause gone?
 #
 # Lesson 3 found the cause not in the words but in the contexts: they all lie on one side of the
-# origin. Does the penalty change that? The same linear programme and the same layer normalisation,
-# on the contexts of both models.
+# origin. Does the penalty change that? The same linear programme as there, on the contexts of both
+# models: its **margin** is how far all of them lie on one side, 0 if they do not. Beside it is the
+# number $\mathbf 1^\top(b/g)$ of the last layer normalisation with gain $g$ and bias $b$: unless it is
+# 0, the contexts lie in a plane that misses the origin.
 
 
 # %%
@@ -762,7 +773,7 @@ print("both still have a uniformly negative direction:", min(margins) > 0)
 #
 # $m$ is a mean over the *vocabulary*, in which every word counts once, not over the text. Gao et al.
 # report that more than 90 % of the vocabulary is rarer than one token in ten thousand (their Figure
-# 3). Ours, in words and, as in their translation corpus, in pieces of words:
+# 3). Ours, in words and, as in their translation corpus, in pieces of words (byte pairs):
 
 # %%
 text = corpus.decode(corpus.train).split("\n")
@@ -788,8 +799,8 @@ plots.show(
 
 # %% [markdown]
 # The number is nearly a law. If the word of rank $r$ has the share $\frac{1}{r \ln N}$ (Zipf), those
-# above $10^{-4}$ are the first $10^4/\ln N$, about a thousand, *however large the vocabulary*. Of
-# 37,000 pieces that is 3 %. (The paper's text has "10e-4", which read literally is $10^{-3}$; for
+# above $10^{-4}$ are the first $10^4/\ln N$, about a thousand, *however large the vocabulary*. Of the
+# 37,000 pieces that are usual for a translator that is 3 %. (The paper's text has "10e-4", which read literally is $10^{-3}$; for
 # that threshold it would be even more.) So $m$ is the mean direction of the rare words, and it is
 # on these that the penalty works.
 #
@@ -808,7 +819,8 @@ model.zero_grad()
 CosineRegularizer(weight=1.0)(model.words).backward()
 penalty = model.words.weight.grad.norm(dim=1)
 ratio = (penalty / likelihood).log10().numpy()
-figure = plots.against_frequency(ratio, counts, "log₁₀ of the ratio")
+label = "log₁₀ (penalty / likelihood)"
+figure = plots.against_frequency(ratio, counts, label)
 figure.axes[0].axhline(0, color=plots.INK, lw=1)
 typical = 10 ** np.median(ratio[rare])
 
@@ -881,7 +893,9 @@ score = {f"{g:g}": v.to_numpy() for g, v in by_weight}
 means = {n: statistics.mean_interval(v) for n, v in score.items()}
 listed = ", ".join(f"{m.mean:.0f} at γ = {n}" for n, m in means.items())
 plots.seeds(score, means, "weight γ", "test perplexity", ax=right)
-handles, labels = left.get_legend_handles_labels()
+right.legend_.remove()
+key = [ax.get_legend_handles_labels() for ax in (left, right)]
+handles, labels = ([*a, *b[-2:]] for a, b in zip(*key, strict=True))
 _ = figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 # %%
@@ -1039,7 +1053,8 @@ claims.reset_index()
 # | perplexity and BLEU, one number a cell | no seeds, so no interval |
 #
 # We know of no code that its authors released. And the course's own two translators of Multi30k,
-# trained with and without the penalty, one seed each:
+# captions of pictures in English and German, trained with and without the penalty, one seed each.
+# (BLEU is the share of a translation's word sequences that a reference has as well, of 100.)
 
 # %%
 rows = []
@@ -1102,9 +1117,9 @@ display(
 #
 # ### 1. How fast does it turn?
 # In a plane, let $w_i$ have length $\rho$ and stand at angle $\theta$ to $m$. One step of gradient
-# descent with rate $\eta$ on $\gamma R$ turns it by which angle, to first order? A rare word is ten
-# times as long as another: which of the two leaves the cone first? Check with `follow`, without its
-# constraint.
+# descent with rate $\eta$ on $\gamma R$ turns it away from $m$ by which angle, in radians, to first
+# order? Assign to `turn` a function of the six numbers $\rho$, $\theta$, $\eta$, $\gamma$, $\|m\|$ and
+# $N$. One rare word is ten times as long as another: which of the two leaves the cone first?
 #
 # <details><summary>Hint</summary>
 #
@@ -1124,47 +1139,161 @@ display(
 # size of the gradient drops out, and it is about $\eta/\rho$ in each coordinate.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+turn = None  # a function of rho, theta, eta, gamma, m_length, N
+
+
+# %%
+def one_step(rho, degrees, eta, gamma):
+    """A word's angle to m before and after one step; the length of m."""
+    words = FullWords(10, 2).double()
+    rows = torch.cat([cone, rho * on_circle([degrees])])
+    words.weight.data.copy_(rows)
+    m = F.normalize(rows, dim=1).mean(0)
+    CosineRegularizer(gamma)(words).backward()
+    moved = torch.stack([rows[-1], (rows - eta * words.weight.grad)[-1]])
+    return *(F.normalize(moved, dim=1) @ (m / m.norm())).acos(), m.norm()
+
+
+# %%
+def as_measured(turn):
+    """Whether steps of gradient descent turn words by these angles."""
+    steps = (1, 80, 0.1, 0.5), (4, -5, 0.3, 2), (0.5, 130, 0.01, 0.5)
+    for rho, degrees, eta, gamma in steps:
+        theta, after, length = one_step(rho, degrees, eta, gamma)
+        ratio = turn(rho, theta, eta, gamma, length, 10) / (after - theta)
+        if abs(ratio / 10 - 1) < 0.02:
+            return "N times the measured angle: m is a mean of N words"
+        if abs(ratio / rho - 1) < 0.02 < abs(ratio - 1):
+            return "this is how far the word moves, not the angle"
+        if abs(ratio - 1) > 0.02:
+            return f"it is {ratio:.3g} times the angle for a ρ of {rho}"
+    return True
+
+
+check("06.1", turn, as_measured)
+
+# %% [markdown]
 # ### 2. Without Adam
-# Train `docstrings/transformer-128/cosine` in the profile `smoke` with
+# Plain gradient descent does not divide a small gradient by its own size. Begin with the words of the
+# plain model, `W["without"]`, and take 100 steps with rate 0.5 against the gradient of $\gamma R$, with
+# no text at all. Which power of ten is the smallest $\gamma$ for which the mean cosine of the rare words
+# falls below half of what it was? Assign it to `strong`.
+#
+# Then train `docstrings/transformer-128/cosine` in the profile `smoke` with
 # `optimisation={"optimizer": "sgd", "learning_rate": 0.5, "weight_decay": 0.0}` and $\gamma = 1$. Is
-# there anything for the penalty to do, and does it do it? How large must $\gamma$ be before you see
-# it?
+# there anything for the penalty to do, and does it do it? Is it seen with your $\gamma$?
 #
 # <details><summary>Hint</summary>
 #
-# Lesson 2, exercise 2: without Adam the rare words hardly move. Measure the mean cosine first with
-# $\gamma = 0$.
+# `follow` is such a loop. Leave out its constraint, so that words keep their lengths, and its
+# factor in the rate.
 #
 # </details>
 #
 # <details><summary>Second hint</summary>
 #
-# Each row's share of the gradient has the factor $1/N$, and SGD does not divide it away. Try
-# $\gamma = N$: `recipe.change(regularizers=(experiments.part("CosineRegularizer", weight=3000.0),))`.
+# Each row's share of the gradient has the factor $1/N$, and SGD does not divide it away:
+# `CosineRegularizer(gamma)` for $\gamma = 1, 10, 100, \dots$
 #
 # </details>
 #
+# <details><summary>Hint for the training</summary>
+#
+# Lesson 2, exercise 2: without Adam the rare words hardly move. Measure the mean cosine first with
+# $\gamma = 0$. The weight is changed by
+# `recipe.change(regularizers=(experiments.part("CosineRegularizer", weight=10.0),))`.
+#
+# </details>
+
+# %% tags=["exercise"]
+strong = None  # the smallest γ that is enough, a power of ten
+
+
+# %%
+def cosine_after(gamma):
+    """Mean cosine of the rare words after the steps on γ R alone."""
+    words = FullWords(*W["without"].shape)
+    words.weight.data.copy_(W["without"])
+    optimizer = torch.optim.SGD(words.parameters(), 0.5)
+    for _ in range(100):
+        optimizer.zero_grad()
+        CosineRegularizer(gamma)(words).backward()
+        optimizer.step()
+    return geometry.mean_cosine(words.weight.detach()[rare])
+
+
+# %%
+def just_enough(gamma):
+    """Whether γ is enough and a tenth of it is not."""
+    if not float(np.log10(gamma)).is_integer():
+        return "it is not a power of ten"
+    half = geometry.mean_cosine(W["without"][rare]) / 2
+    if cosine_after(gamma) > half:
+        return "the rare words are still closer together than asked for"
+    if cosine_after(gamma / 10) < half:
+        return "a tenth of it is enough"
+    return True
+
+
+check("06.2", strong, just_enough)
+
+# %% [markdown]
 # ### 3. Where is it felt?
-# In an untied model the penalty sees only the matrix that predicts. By the argument of the
-# geometric median it should change nothing that the softmax can express. Train
-# `docstrings/transformer-128/untied` with and without the penalty. Does the perplexity change? If it
-# does, what is left that the penalty may have acted on?
+# In an untied model the penalty sees only the matrix that predicts. The argument of the geometric
+# median says that it changes nothing which the softmax can express. Neither does its opposite: assign
+# to `in_a_cone` a function that takes any matrix $W$ ($N\times d$, of `float64`) to a matrix with the
+# same probabilities for every context, whose $R$ is above 0.99.
+#
+# Then train `docstrings/transformer-128/untied` with and without the penalty. Does the perplexity
+# change? If it does, what is left that the penalty may have acted on?
 #
 # <details><summary>Hint</summary>
+#
+# What may be subtracted from all rows may be added to all rows. What does a long common vector do to
+# the directions?
+#
+# </details>
+#
+# <details><summary>Hint for the training</summary>
 #
 # `recipe.change(regularizers=(experiments.part("CosineRegularizer"),))`, in the profile `smoke` or
 # `quick`, and more than one seed before you believe a difference.
 #
 # </details>
 #
-# <details><summary>Second hint</summary>
+# <details><summary>Second hint for the training</summary>
 #
 # That two matrices express the same does not mean that the optimiser reaches them equally fast. Adam
 # is not indifferent to a shift: it treats every coordinate of every row on its own.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+in_a_cone = None  # a function of W (N, d) that gives a matrix (N, d)
+
+
+# %%
+def same_in_a_cone(function):
+    """Whether it keeps all probabilities and makes R large."""
+    draw = torch.Generator().manual_seed(SEED)
+    given, H = torch.randn(2, 300, 16, generator=draw).double()
+    for V in (given, 40 * given):
+        found = function(V.clone())
+        log_p, before = ((H @ M.T).log_softmax(1) for M in (found, V))
+        if not torch.allclose(log_p, before, atol=1e-6):
+            return "some context gets other probabilities than before"
+        R = F.normalize(found, dim=1).mean(0).square().sum() - 1 / 300
+        if R < 0.99:
+            longest = V.norm(dim=1).max()
+            return f"where the longest word is {longest:.0f}, R is {R:.2f}"
+    return True
+
+
+check("06.3", in_a_cone, same_in_a_cone)
+
+# %% [markdown]
 # ### 4. An open one
 # Gao et al. end by saying that better penalties may exist. Replace the mean cosine by the mean
 # *squared* cosine, $\frac1{N^2}\sum_{i\ne j}(\hat w_i^\top\hat w_j)^2$. Which of the clouds of the table
