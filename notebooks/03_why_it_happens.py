@@ -217,7 +217,6 @@ def solved(shift, degrees):
     return plots.groups_of_points(points, kinds, names), text
 
 
-
 # %%
 plots.live(
     solved,
@@ -685,9 +684,9 @@ def as_wendel(outside):
         share = float(outside(M, 3, draws))
         if abs(share - true) > 0.2:
             return (
-                f"for {M} vectors in 3 dimensions it gives {share:.2f}: are "
-                "they drawn all around the origin, one a row, and is it "
-                "the share that has a direction?"
+                f"for {M} vectors in 3 dimensions it gives {share:.2f}: "
+                "are they drawn all around the origin, one a row, and is "
+                "it the share that has a direction?"
             )
     return True
 

@@ -332,7 +332,6 @@ def falling(kind, c1, c2, gamma):
     return plots.lines({kind: values}, "k", "prior of σₖ", "y"), text
 
 
-
 # %%
 plots.live(
     falling,
