@@ -59,6 +59,7 @@ from IPython.display import Code, Markdown, display
 from course_lib import data, experiments, plots
 from course_lib.metrics import geometry
 from course_lib.output_layers import FullWords, Softmax
+from course_lib.progress import check
 
 torch.manual_seed(SEED)
 corpus = data.load("docstrings")
@@ -68,7 +69,9 @@ if PROFILE == "smoke":
 # %% [markdown]
 # The corpus is English that is already on your machine: the prose inside the documentation of the
 # packages that this course installs. Each sentence is a line, lower-cased and cut into words; the
-# end of a line is a word of its own, `<eos>`.
+# end of a line is a word of its own, `<eos>`, and what is too rare for the vocabulary is `<unk>`. A
+# **token** is one place in the running text, a **word** one entry of the vocabulary: *the* is one
+# word and thousands of tokens.
 
 # %% [markdown]
 # ## Predict
@@ -145,17 +148,19 @@ print("taking rows = one-hot times W:", same)
 # ## Logits are inner products
 #
 # The rest of the network, the *encoder*, reads the words so far and leaves one vector, the
-# **context** $h \in \mathbb{R}^d$. The output layer compares it with every row,
+# **context** $h \in \mathbb{R}^d$. The output layer compares it with every row. The scores are
+# called **logits**,
 #
 # $$l_i = w_i^\top h = \|w_i\|\,\|h\|\cos\angle(w_i, h),$$
 #
-# and turns the scores into probabilities with a softmax,
+# and a softmax turns them into probabilities,
 #
 # $$p_i = \frac{\exp l_i}{\sum_{j} \exp l_j}.$$
 #
-# So a word is likely when its vector is long and points the way the context does. With two
-# dimensions and five words we can look at the whole layer at once. Turn the context once around the
-# circle and watch who wins.
+# So a word is likely when its vector is long and points the way the context does. (Some models add
+# to each logit a number $b_i$ of its own, the *bias*; those of this lesson do not.) With two dimensions and five
+# words we can look at the whole layer at once. Turn a context of length 2 once around the circle
+# and watch who wins, that is, which word is the likeliest.
 
 # %%
 names = ["matrix", "array", "plot", "the", "rarely"]
@@ -188,7 +193,9 @@ plots.show(
 # wins anywhere, whatever its direction. Norm buys probability.
 #
 # What no picture shows is a freedom the softmax leaves open. Add the *same* vector $c$ to every
-# row: each logit grows by the same number $c^\top h$, and the probabilities do not change at all.
+# row: each logit grows by the same number $c^\top h$, and the probabilities do not change at all. The
+# *mean cosine*, over all pairs of rows, tells how closely the rows huddle: 1 if all point the same
+# way.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -204,8 +211,11 @@ print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 # together. Nothing in the loss holds a cloud of word vectors around the origin. [Lesson
 # 2](02_degeneration.ipynb) shows what happens when nothing does.
 #
-# The layer itself is short. `Softmax` overrides none of the hooks of `OutputLayer`; the variants in
-# later lessons override one or two. `log_prob` is the definition above in logarithms:
+# The layer itself is short; `log_prob` is the definition above in logarithms. The code has room for
+# what later lessons put in: several contexts for one position, $K$ of them with weights
+# (`contexts`), something added to the target's logit in training (`target_offset`), a curve that
+# bends the logits (`transform`). A plain softmax has one context and does neither of the others, so
+# read past them:
 
 # %% tags=["hide-input"]
 methods = [Softmax.logits, Softmax.log_prob]
@@ -217,8 +227,9 @@ display(Code(source, language="python"))
 #
 # A model needs vectors to read words and vectors to predict them. If contexts have as many numbers
 # as word vectors, one matrix can do both: **tying** (Inan et al. 2017; Press and Wolf 2017). In
-# code it is one object given twice. The saving is $N d$ numbers, and in a small model that is most
-# of it:
+# code it is one object given twice. The saving is $N d$ numbers, a large part of a small model. Two
+# models of the library show it. A *recipe* there describes a model, its corpus and its training;
+# `build` makes the model:
 
 
 # %%
@@ -241,7 +252,8 @@ pd.DataFrame(rows, columns=["model", "two matrices", "tied", "saved"])
 # Tying also means that each row is trained from two sides: as an input it hears from the encoder,
 # as an output from the softmax. The gradient of a tied matrix is the sum of the two. We check it on
 # a model with a Transformer between the ends, once tied and once with two matrices that hold the
-# same numbers.
+# same numbers. Neither is trained yet. The batch has 16 columns of text, each 64 tokens long, and
+# the target of a position is the token that comes next.
 
 # %%
 recipe = experiments.recipes["docstrings/transformer-128/tied"]
@@ -279,8 +291,10 @@ display(
 # ## Push and pull
 #
 # What does the output side do to a row? Take one position with context $h$ and target word $y$. The
-# loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. Its derivative with respect to logit $l_i$
-# is $p_i - [i = y]$, and $l_i = w_i^\top h$, hence
+# loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. Differentiate it with respect to logit $l_i$.
+# The first term gives $-1$ for the target and 0 for other words; write $-y_i$ for that. The second
+# gives $\exp l_i / \sum_j \exp l_j = p_i$. And $l_i = w_i^\top h$ has the derivative $h$ with respect to
+# $w_i$. Hence
 #
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
@@ -306,8 +320,9 @@ print("(P - Y)ᵀ H / n is autograd's gradient:", gap.item() < 1e-3)
 
 # %% [markdown]
 # Now split it. The pull on row $i$ is $\frac1n\sum_t y_{ti} h_t$, a sum over the positions where
-# $i$ was the target. The push is $-\frac1n\sum_t p_{ti} h_t$, a sum over *all* positions. For a few
-# words of different frequency, per step:
+# $i$ was the target. The push is $-\frac1n\sum_t p_{ti} h_t$, a sum over *all* positions. (Here $t$ counts
+# the positions; $p_{ti}$ and $y_{ti}$ are the entries of $P$ and $Y$.) For a few words, from the most
+# frequent to the rarest, per step:
 
 # %%
 pull, push = Y.T @ hidden / n, -P.T @ hidden / n
@@ -346,7 +361,8 @@ print("most words are absent:", (pulled.float().mean() < 0.5).item())
 print(f"mean cosine of their gradients: {common:.1f}")
 
 # %% [markdown]
-# Here is the answer to the third prediction. The words that did not occur are all moved in *the
+# Here are the answers to the second and the third prediction. Only a word that is the target
+# somewhere in the batch is pulled; these are few of all words. The others are all moved in *the
 # same* direction: away from the average context. At the start of training every $p_i$ is close to
 # $1/N$, so each of them receives nearly the same vector, $-\frac{1}{nN}\sum_t h_t$. A single step
 # is tiny. There are thousands, and a rare word is pulled in almost none of them.
@@ -362,15 +378,22 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # | $l$ | `logits` | scores $W h$ |
 # | $p$, $P$ | `log_prob(hidden).exp()` | predicted probabilities |
 # | $y$, $Y$ | `target`, `F.one_hot(target, N)` | target word, one-hot targets as rows |
-# | $L$ | `model(tokens, state, target).loss` | cross-entropy, nats a token |
+# | $L$ | `model(tokens, state, target).loss` | cross-entropy in nats (natural logarithms) a token |
 
 # %% [markdown]
 # ## Exercises
+#
+# Replace `None` by your answer and run the cell below it, which tries the answer out.
 #
 # ### 1. Sharpen the softmax
 # In the picture with five words, change the length of the context from 2 to 0.2 and to 20. What
 # happens to the probabilities, and which property of $w_i^\top h$ explains it? Which word gains
 # most when the context becomes short?
+#
+# Then find the rule. All contexts become $s$ times as long. Say what the probabilities are then,
+# from the old probabilities alone, without the vectors: assign `rescale`, a function of a tensor
+# `p` (…, number of words), whose rows add up to 1, and of a number `s`; it returns the new
+# probabilities in the same shape.
 #
 # <details><summary>Hint</summary>
 #
@@ -379,11 +402,44 @@ print(f"mean cosine of their gradients: {common:.1f}")
 #
 # </details>
 #
+# <details><summary>Hint for the rule</summary>
+#
+# The logits are $\log p_i$ plus a number that is the same for all words. What is
+# $\exp(s \log p_i)$, and what has to be done about its sum?
+#
+# </details>
+
+# %% tags=["exercise"]
+rescale = None  # a function of p (…, words) and s: the new probabilities
+
+
+# %%
+def sharpened(rescale):
+    for s in (0.1, 10.0):
+        new, true = rescale(p, s), (s * around @ toy.T).softmax(dim=-1)
+        if torch.allclose(new, p):
+            return "they are the old ones: a common factor cancels"
+        if not torch.allclose(new.sum(-1), torch.ones(len(p))):
+            return "they do not add up to one"
+        if (new.max() - p.max()) * (true.max() - p.max()) < 0:
+            return "should the winner gain or lose by a longer context?"
+        if not torch.allclose(new, true, atol=1e-4):
+            return f"at s = {s:g} the vectors give others"
+    return True
+
+
+check("01.1", rescale, sharpened)
+
+# %% [markdown]
 # ### 2. The freedom of the softmax
 # Show that the gradient of the loss, summed over *all* rows of $W$, is exactly zero for every
 # batch. Then check it with `by_hand.sum(0)`. What does it say about the mean of the rows under
 # plain gradient descent? Does the argument hold when the matrix is tied, or when the optimiser is
 # Adam?
+#
+# Assign `kept`: the set of those cases in which one step leaves the mean of the rows where it is,
+# by their names `"untied, SGD"`, `"tied, SGD"`, `"untied, Adam"` and `"tied, Adam"`. (SGD is plain
+# gradient descent; "untied" means the output matrix of the model with two.)
 #
 # <details><summary>Hint</summary>
 #
@@ -394,15 +450,38 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # <details><summary>Hint for the last part</summary>
 #
 # A tied row has a second gradient from the input side. Adam divides each number by a running
-# estimate of its own size, so a row with small gradients moves as fast as a row with large ones,
-# and zero sums are not kept.
+# estimate of its own size. Do row sums of zero survive if each number in them is divided by
+# another?
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+kept = None  # a set of names out of the four
+
+
+# %%
+def mean_stays(kept):
+    true = set()
+    for tie, gradient in {"untied": as_output, "tied": total}.items():
+        for way in (torch.optim.SGD, torch.optim.Adam):
+            W = torch.zeros_like(gradient, requires_grad=True)
+            W.grad = gradient.clone()
+            way([W], lr=0.1).step()
+            if W.mean(0).norm() < 1e-3 * W.norm(dim=1).mean():
+                true.add(f"{tie}, {way.__name__}")
+    return set(kept) == true or (
+        "a step of each says otherwise: take `as_output` or `total` as "
+        "a matrix' gradient and look at its mean row after the step"
+    )
+
+
+check("01.2", kept, mean_stays)
+
+# %% [markdown]
 # ### 3. Count before you build
 # WikiText-103 has 267,735 words. How many numbers does one word matrix with $d = 410$ hold, and how
-# many megabytes is that in `float32`? How many logits does a batch of 60 columns and 150 positions
-# produce?
+# many megabytes (of $10^6$ bytes) is that in `float32`? How many logits does a batch of 60 columns and
+# 150 positions produce? Assign `counted`: the three numbers, in this order.
 #
 # <details><summary>Hint</summary>
 #
@@ -410,6 +489,28 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # keeps them all.
 #
 # </details>
+
+# %% tags=["exercise"]
+counted = None  # numbers in the matrix, megabytes, logits of a batch
+
+
+# %%
+def built(counted):
+    with torch.device("meta"):  # shapes without memory
+        W, H = FullWords(267_735, 410).weight, torch.empty(60 * 150, 410)
+    true = W.numel(), W.nbytes / 1e6, (H @ W.T).numel()
+    hints = (
+        "a row for each word, d numbers in a row",
+        "four bytes a number, and a million bytes a megabyte",
+        "a row of logits for each position of each column",
+    )
+    for given, right, hint in zip(counted, true, hints, strict=True):
+        if abs(given - right) > 0.005 * right:
+            return f"{given:,.0f} is not what PyTorch counts: {hint}"
+    return True
+
+
+check("01.3", counted, built)
 
 # %% [markdown]
 # ## What we saw

@@ -593,8 +593,8 @@ def drawn(predicted):
         true = geometry.mean_cosine(init * start + u)
         if abs(float(predicted(init)) - true) > 0.02:
             return (
-                f"2,000 rows drawn with init = {init} have a mean cosine of "
-                f"{true:.2f}; how long are they at the start?"
+                f"of 2,000 rows drawn with init = {init} the mean cosine "
+                f"is {true:.2f}; how long are they at the start?"
             )
     return True
 

@@ -63,6 +63,7 @@ from course_lib.output_layers import (
     MixtureOfSoftmaxes,
     Softmax,
 )
+from course_lib.progress import check
 
 # %% [markdown]
 # ## Predict
@@ -73,8 +74,8 @@ from course_lib.output_layers import (
 #
 # 1. From which $d$ on can the fit be perfect?
 # 2. Below that $d$: is there a cliff, or does the loss rise slowly?
-# 3. Another language has rank 80. Would a mixture of four softmaxes, whose log P can have any rank,
-#    fit it much better than one softmax of the same $d$?
+# 3. Another language has rank 80. Would a mixture of four softmaxes (four distributions, averaged),
+#    whose log P can have any rank, fit it much better than one softmax of the same $d$?
 
 # %% [markdown]
 # ## The bound
@@ -83,9 +84,10 @@ from course_lib.output_layers import (
 #
 # $$\log P = H W^\top + \mathbf 1 b^\top - z \mathbf 1^\top,$$
 #
-# with the bias $b$ and $z_i = \log\sum_j e^{l_{ij}}$, the logarithm of the normaliser of row $i$. A
-# product of $M\times d$ and $d\times N$ has rank at most $d$; each of the other two terms adds one
-# at most. So
+# with the bias $b$, a number for each word, and $z_i = \log\sum_j e^{l_{ij}}$, the logarithm of the
+# normaliser of row $i$; the logits $l$ are the first two terms. A product of $M\times d$ and
+# $d\times N$ has rank at most $d$, a column times a row has rank 1, and the rank of a sum is at most
+# the sum of the ranks. So
 #
 # $$\operatorname{rank}(\log P) \le d + 2,$$
 #
@@ -107,7 +109,12 @@ print("bound, d + 2: ", theory.rank_bound(7))
 # The corpus `zipf` draws text from probabilities that we choose. The last word decides which of 80
 # contexts we are in, and each context has its own distribution over 200 words; word frequencies
 # follow Zipf's law. In the first language the truth is itself a softmax over 12 dimensions, with
-# rank $12 + 2 = 14$. In the second it is a mixture of four softmaxes, and its log P has full rank.
+# rank $12 + 2 = 14$. In the second it is a **mixture of softmaxes**,
+# $P = \sum_{k=1}^4 \pi_k \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights
+# $\pi_k$ in each context. The logarithm of a sum is no sum of logarithms, so the bound does not hold
+# for it, and its log P has full rank. (The *effective* rank counts the directions that carry all but
+# a share ε of the sum of squares; more of it below. A *nat* is a unit of information, as a bit is, for
+# natural logarithms.)
 
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
@@ -133,8 +140,11 @@ pd.DataFrame(rows, index=columns).T
 # be expressed, and what the optimiser finds of it. So that the second does not pass for the first,
 # the optimiser is L-BFGS, which uses curvature: where the truth can be expressed it should reach it.
 #
-# The contexts are free numbers. For a mixture the encoder hands over more of them than $d$, as the
-# LSTMs of Yang et al. do, so that each of the four components has a context of its own.
+# Three output layers compete: a softmax; a mixture of four; and a softmax whose logits are bent
+# first, by a fixed increasing curve that is steeper below some point than above it (**GSS**,
+# [lesson 10](10_monotone_softmaxes.ipynb)). The contexts are free numbers. For a mixture the encoder
+# hands over more of them than $d$, as the LSTMs of Yang et al. do, so that each of the four
+# components has a context of its own.
 
 
 # %%
@@ -187,7 +197,8 @@ means.round(4)
 figure, axes = plots.panels(1, 2, height=4.2, sharey=True)
 for ax, language in zip(axes, languages, strict=True):
     curves = {name: (sizes, means.loc[language, name]) for name in layers}
-    plots.lines(curves, "d", "", title=language, log="y", ax=ax)
+    title = f"the truth: {language}"
+    plots.lines(curves, "d", "", title=title, log="y", ax=ax)
 axes[0].set_ylabel("excess, nats a word")
 plain = means.xs("softmax", level="layer")
 low, high = plain.loc["one softmax"].iloc[[0, -1]]
@@ -226,8 +237,9 @@ display(
 #
 # - The bound is sharp: on the language that a softmax made, left, one softmax reaches the truth at
 #   $d = 12$. But in nats there is **no cliff** below it: each further dimension takes its part of the
-#   excess, for the leading directions of log P carry most of it. That a matrix *has* rank 80 says
-#   little about how much is lost, as the right panel shows, where nothing happens at any $d$.
+#   excess, for the leading directions of log P carry most of it. (The axis is logarithmic: the fall
+#   at $d = 12$ is that of a small rest to nothing.) That a matrix *has* rank 80 says little about how
+#   much is lost, as the right panel shows, where nothing happens at any $d$.
 # - GSS bends the logits one by one, which lifts the rank of log P to the full, at no cost in
 #   parameters. On the language of full rank it gains nothing by it: the rank is there, but not in
 #   the directions that the truth has.
@@ -300,21 +312,22 @@ display(
 
 # %% [markdown]
 # Two ranks. **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1\epsilon$,
-# with $\epsilon$ the precision of the numbers: it asks which directions are more than rounding. The
-# **ε-effective rank** is the number of directions that carry all but a share ε of the sum of
-# squares: it asks which ones matter.
+# for $m$ rows and $n$ columns, with $\epsilon$ the precision of the numbers (`float32` here): it asks
+# which directions are more than rounding. The **ε-effective rank** is the number of directions that
+# carry all but a share ε of the sum of squares: it asks which ones matter.
 #
-# Here they could not differ more. The bottleneck is *filled*, yet the first direction is nearly
-# everything: a typical entry of log P is far below zero, so the common part of all rows, the
-# frequency of the words, outweighs what distinguishes one context from another. The effective rank
-# of log P is about the size of that common part. It is a good measure of closeness to low rank, and
-# a poor one of how much a model knows.
+# Here they could not differ more. The bottleneck is *filled* (where one direction is missing from
+# $d + 1$, the end of this lesson says why), yet the first direction is nearly everything: a typical
+# entry of log P is far below zero, so the common part of all rows, the frequency of the words,
+# outweighs what distinguishes one context from another. The effective rank sees hardly more than
+# this common part. It is a good measure of closeness to low rank, and a poor one of how much a model
+# knows.
 
 # %% [markdown]
 # ## How fragile a rank is
 #
-# Take a matrix of rank 10 and add noise so faint that no experiment could detect it: Gaussian, of
-# variance $c/n^2$ (Parthiban et al., supplement). What do the two ranks say?
+# Take a matrix of $n$ rows and columns and rank 10, and add noise so faint that no experiment could
+# detect it: Gaussian, of variance $c/n^2$ (Parthiban et al., supplement). What do the two ranks say?
 
 # %%
 n = 200 if PROFILE == "smoke" else 600
@@ -347,17 +360,18 @@ print(
 )
 
 # %% [markdown]
-# So a rank of 9,981, which a table may print beside a perplexity, can mean ten directions that
-# matter and thousands that are there because a nonlinearity stirred the last digits. Published
-# comparisons of ranks deserve this question first.
+# So a rank of 9,981, which Parthiban et al. (Table 2) count for a mixture of softmaxes on a
+# vocabulary of 10,000 words, can mean a few directions that matter and thousands that are there
+# because a nonlinearity stirred the last digits. Published comparisons of ranks deserve this question
+# first.
 
 # %% [markdown]
 # ## Reading the hidden size off the outputs
 #
 # The bound has a use that was not intended: whoever sees a model's log-probabilities can count its
 # dimensions (Carlini et al. 2024; Finlayson et al. 2024). Take the mean out of each row (there goes
-# the normaliser), subtract the first row (there goes the bias), and count the dimensions up to the
-# gap:
+# the normaliser), subtract the first row (there goes the bias), and count the singular values above
+# the gap, the great fall that the figure of log P shows:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -369,7 +383,8 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 
 # %% [markdown]
 # One may be missing for a reason that [lesson 3](03_why_it_happens.ipynb) explains: a layer
-# normalisation holds all contexts in a plane, so that their differences span $d - 1$ dimensions.
+# normalisation holds all contexts in a plane, so that their differences span $d - 1$ dimensions. And
+# if this plane passes close by the origin, so do the contexts themselves, up to rounding.
 
 # %% [markdown]
 # ## Symbols
@@ -387,22 +402,53 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer and run the cell below it, which tries the answer out.
+#
 # ### 1. A sharper language
-# Raise `sharpness` in `options` to 4, so that contexts differ more. Does the excess at small $d$
-# grow? What happens to the effective rank of the truth?
+# Load a language with `sharpness=4` beside the other `options`, so that contexts differ more. Does the
+# excess at small $d$ grow? What happens to the effective rank of the truth?
+#
+# To compare two languages one must know how much there is to lose. Assign `to_gain`: a function of
+# the truth that gives how many nats a word a model gains by knowing the context, against one that
+# knows only how frequent each word is. It finds log P in `truth.matrix`, a row for each context, how
+# often each context comes in `truth.stationary`, and the words' frequencies in `truth.unigram`.
 #
 # <details><summary>Hint</summary>
 #
-# `sharpness` is the standard deviation of the logits. Compare the excess with the difference
-# between the entropy of the word frequencies and that of the language, which is all a model can
-# gain.
+# `sharpness` is the standard deviation of the logits. A model that knows the frequencies alone pays
+# their entropy; one that knows the language pays the entropy of the language.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+to_gain = None  # a function of the truth: nats a word
+
+
+# %%
+def by_words(to_gain):
+    sharp = data.load("zipf", sharpness=4.0, **options).truth
+    for truth in (*languages.values(), sharp):
+        better = truth.matrix - truth.unigram.log()
+        true = truth.stationary @ (truth.matrix.exp() * better).sum(1)
+        found = float(to_gain(truth))
+        if abs(found - true) > 1e-3:
+            return (
+                f"where it gives {found:.3f}, words are on average "
+                f"{true:.3f} nats likelier in their context than by "
+                "frequency alone"
+            )
+    return True
+
+
+check("04.1", to_gain, by_words)
+
+# %% [markdown]
 # ### 2. What is fair?
 # (a) Cut `steps` to 20. Which layer suffers most? (b) Let the encoder hand over only $d$ numbers to
-# the mixture (`hidden_size=d`). What is left of its lead? (c) Count the numbers that each model may
-# choose, contexts included, and find the softmax with as many.
+# the mixture (`hidden_size=d`). What is left of its lead? (c) Count the numbers that a fit may
+# choose: those of the layer and those of the 80 contexts. Assign `fair`: the greatest $d$ at which one
+# softmax has no more of them than the mixture at $d = 12$. What is left of the mixture's lead over that
+# softmax?
 #
 # <details><summary>Hint</summary>
 #
@@ -410,16 +456,64 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 # fair rival has the same number of them, not the same $d$.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+fair = None  # the d of the softmax, an integer
+
+
+# %%
+def as_many(fair):
+    def numbers(layer):
+        own = sum(p.numel() for p in layer.parameters())
+        return own + 80 * layer.hidden_size
+
+    most = numbers(mixture(FullWords(200, 12)))
+    if numbers(Softmax(FullWords(200, fair))) > most:
+        return "that softmax may choose more numbers than the mixture"
+    return numbers(Softmax(FullWords(200, fair + 1))) > most or (
+        "a larger softmax would still have no more numbers: has the "
+        "mixture been given its contexts, and all that it makes of them?"
+    )
+
+
+check("04.2", fair, as_many)
+
+# %% [markdown]
 # ### 3. Rounded outputs
-# Round `log_p` to three decimals before asking for its rank, and round the blocks before
-# `rank.hidden_size`. Which of the two still sees $d$?
+# Suppose a model's log-probabilities are published with a few decimals. Round `log_p`, the table of
+# the first cell, with $d = 7$ and a bias, before asking for `np.linalg.matrix_rank` and for
+# `rank.hidden_size`. Which of the two still sees $d$ at three decimals? Assign `decimals`: the fewest
+# decimals at which the first still says $d + 2$, and the fewest at which the second still finds $d$,
+# two integers.
 #
 # <details><summary>Hint</summary>
 #
-# Rounding is noise of a known size. Compare it with the singular values on either side of the gap.
+# `log_p.round(3)`. Rounding is noise of a known size. Compare it with the singular values on either
+# side of the gap, and ask which size of noise each of the two puts up with.
 #
 # </details>
+
+# %% tags=["exercise"]
+decimals = None  # for np.linalg.matrix_rank, for rank.hidden_size
+
+
+# %%
+def fewest(decimals):
+    def seen(k):
+        rounded = log_p.round(k)
+        found = np.linalg.matrix_rank(rounded), rank.hidden_size(rounded).d
+        return found[0] == 9, found[1] == 7
+
+    names = ("matrix_rank", "hidden_size")
+    for i, (name, k) in enumerate(zip(names, decimals, strict=True)):
+        if not seen(k)[i]:
+            return f"{name} does not see it with {k} decimals"
+        if k and seen(k - 1)[i]:
+            return f"{name} could do with fewer than {k} decimals"
+    return True
+
+
+check("04.3", decimals, fewest)
 
 # %% [markdown]
 # ## What we saw

@@ -1,0 +1,70 @@
+# %% 01.1
+def rescale(p, s):
+    """exp(s log p), and the sum divided out: logits scale with the context, being linear in it."""
+    powers = p**s
+    return powers / powers.sum(-1, keepdim=True)
+
+
+# %% 01.1 wrong: a common factor cancels
+def rescale(p, s):
+    return s * p / (s * p).sum(-1, keepdim=True)
+
+
+# %% 01.1 wrong: the sum is forgotten
+def rescale(p, s):
+    return p**s
+
+
+# %% 01.1 wrong: the wrong way round
+def rescale(p, s):
+    powers = p ** (1 / s)
+    return powers / powers.sum(-1, keepdim=True)
+
+
+# %% 01.1 wrong: probabilities taken for logits
+def rescale(p, s):
+    return (s * p).softmax(-1)
+
+
+# %% 01.1 wrong: summed over the contexts
+def rescale(p, s):
+    return p**s / (p**s).sum(0)
+
+
+# %% 01.2
+# Σ_i (p_i − y_i) h = (1 − 1) h = 0. The input side has no such law, and Adam divides each number
+# by its own size.
+kept = {"untied, SGD"}
+
+# %% 01.2 wrong: the input side adds up to something
+kept = {"untied, SGD", "tied, SGD"}
+
+# %% 01.2 wrong: Adam does not keep it
+kept = {"untied, SGD", "untied, Adam"}
+
+# %% 01.2 wrong
+kept = {"untied, SGD", "tied, SGD", "untied, Adam", "tied, Adam"}
+
+# %% 01.2 wrong
+kept = set()
+
+# %% 01.2 wrong: no set
+kept = "tied, Adam"
+
+# %% 01.3
+counted = 267_735 * 410, 267_735 * 410 * 4 / 1e6, 60 * 150 * 267_735
+
+# %% 01.3 wrong: bits for bytes
+counted = 267_735 * 410, 267_735 * 410 * 32 / 1e6, 60 * 150 * 267_735
+
+# %% 01.3 wrong: mebibytes
+counted = 267_735 * 410, 267_735 * 410 * 4 / 2**20, 60 * 150 * 267_735
+
+# %% 01.3 wrong: one row of logits
+counted = 267_735 * 410, 267_735 * 410 * 4 / 1e6, 267_735
+
+# %% 01.3 wrong: hidden numbers for logits
+counted = 267_735 * 410, 267_735 * 410 * 4 / 1e6, 60 * 150 * 410
+
+# %% 01.3 wrong: the logits are missing
+counted = 267_735 * 410, 267_735 * 410 * 4 / 1e6

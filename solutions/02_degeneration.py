@@ -1,0 +1,60 @@
+# %% 02.1
+# All logits of a context fall by the same number. The cloud is less of a cone, but far from round.
+moved = after - after.mean(0)
+
+# %% 02.1 wrong: nothing done
+moved = after
+
+# %% 02.1 wrong: a number from each row, not a vector from all
+moved = after - after.mean(1, keepdim=True)
+
+# %% 02.1 wrong: the mean of the unit rows
+moved = after - axis * unit.mean(0).norm()
+
+# %% 02.1 wrong: each column scaled, too
+moved = (after - after.mean(0)) / after.std(0)
+
+# %% 02.1 wrong: the mean itself
+moved = after.mean(0)
+
+# %% 02.2
+# A rare row's gradients are minute, and by SGD its steps are so, too: it stays where it began.
+plain = recipe.change(
+    optimisation={
+        "optimizer": "sgd",
+        "learning_rate": 0.5,
+        "weight_decay": 0.0,
+    }
+)
+plain = experiments.profile(plain, PROFILE, seed=SEED)
+with tempfile.TemporaryDirectory() as folder:
+    plainly = experiments.run(plain, folder=folder, progress=False)
+by_sgd = plainly.model.words.matrix().detach().cpu()
+
+# %% 02.2 wrong: Adam's
+by_sgd = after
+
+# %% 02.2 wrong: before training
+by_sgd = before
+
+# %% 02.2 wrong: after a few steps of Adam
+by_sgd = snapshots[moments[10]]
+
+# %% 02.3
+# Rows s + u: inner product |u|² on average, squared length |u|² + d init².
+predicted = lambda init: u @ u / (u @ u + len(u) * init**2)
+
+# %% 02.3 wrong: the start has d numbers
+predicted = lambda init: u @ u / (u @ u + init**2)
+
+# %% 02.3 wrong: lengths for squares
+predicted = lambda init: u.norm() / (u.norm() + len(u) ** 0.5 * init)
+
+# %% 02.3 wrong: the cosine of a row with u
+predicted = lambda init: u.norm() / (u @ u + len(u) * init**2) ** 0.5
+
+# %% 02.3 wrong: the sine for the cosine
+predicted = lambda init: 1 - u @ u / (u @ u + len(u) * init**2)
+
+# %% 02.3 wrong: no dependence on the start
+predicted = lambda init: geometry.mean_cosine(after[rare])
