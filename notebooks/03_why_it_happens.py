@@ -207,7 +207,7 @@ def solved(shift, degrees):
     way = torch.tensor([np.cos(turn), np.sin(turn)])
     moved = plane + shift * way
     found = theory.uniformly_negative_direction(moved)
-    points, weighted = moved, np.array(found.weights) > 1e-9
+    points, weighted = moved, found.weights.numpy() > 1e-9
     kinds, text = 2 * weighted, "The weighted contexts add up to 0."
     if found.margin > 0:
         points = torch.cat([moved, found.direction[None]])
