@@ -204,17 +204,18 @@ plots.show(
 def solved(shift, degrees):
     """The contexts, moved your way, and what the solver finds."""
     turn = np.deg2rad(degrees)
-    way = torch.tensor([np.cos(turn), np.sin(turn)])
-    moved = plane + shift * way
-    found = theory.uniformly_negative_direction(moved)
-    points, weighted = moved, found.weights.numpy() > 1e-9
+    points = plane + shift * torch.tensor([np.cos(turn), np.sin(turn)])
+    found = theory.uniformly_negative_direction(points)
+    weighted = found.weights.numpy() > 1e-9
     kinds, text = 2 * weighted, "The weighted contexts add up to 0."
     if found.margin > 0:
-        points = torch.cat([moved, found.direction[None]])
+        points = torch.cat([points, found.direction[None]])
         kinds, text = np.r_[0 * weighted, 1], "Here is a direction."
     text += f" Margin {found.margin:.2f}, residual {found.residual:.2f}."
     names = ["contexts", "v", "contexts with a weight"]
-    return plots.groups_of_points(points, kinds, names), text
+    figure = plots.groups_of_points(points, kinds, names)
+    figure.axes[0].set(xlabel="first coordinate", ylabel="second")
+    return figure, text
 
 
 # %%
@@ -252,8 +253,8 @@ print("always exactly one certificate:", all(one))
 #
 # In a plane it is easy to stand around the origin. In $d$ dimensions it takes many contexts:
 # directions drawn at random have the origin in their hull, more often than not, only from $2d$ of
-# them on (Wendel 1962). A text has far more. So is the second question settled in favour of the
-# origin? Look at a trained model: the Transformer of lesson 2, briefly trained.
+# them on (Wendel 1962). A text has far more. So do the contexts of a trained model surround the
+# origin, as the third question asks? Here is the Transformer of lesson 2, briefly trained.
 
 # %%
 recipe = experiments.recipes["docstrings/transformer-128/tied"]
@@ -301,7 +302,7 @@ pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
 # Thousands of contexts in a space of far fewer dimensions, and after training the solver finds a
-# direction that is negative for *all* of them. The last column says why. The model ends in a
+# direction that is negative for *all* of them: the answer is no. The last column says why. The model ends in a
 # **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias $b$, and $z$ a
 # vector whose entries add up to 0, because their mean has been subtracted. (Products and quotients of
 # vectors are taken entry by entry; $\mathbf 1$ is the vector of ones.) Divide by the gain and add up
@@ -371,12 +372,15 @@ pd.DataFrame(
 #
 # $$\|w^* - w^*_\varepsilon\|^2 \le \frac{4\varepsilon B}{\alpha - \varepsilon(\alpha+\beta)}.$$
 #
-# The proof takes two lines. $F$ curves upwards by at least $m = (1-\varepsilon)\alpha -
+# The proof is short. $F$ curves upwards by at least $m = (1-\varepsilon)\alpha -
 # \varepsilon\beta$, the denominator, so that it lies above a parabola that touches it at its minimum:
 #
-# $$\tfrac m2 \|w^* - w^*_\varepsilon\|^2 \le F(w^*) - F(w^*_\varepsilon) =
-# (1-\varepsilon)\big(f(w^*) - f(w^*_\varepsilon)\big) + \varepsilon\big(g(w^*) -
-# g(w^*_\varepsilon)\big) \le 0 + 2\varepsilon B,$$
+# $$\begin{aligned}
+# \tfrac m2 \|w^* - w^*_\varepsilon\|^2 &\le F(w^*) - F(w^*_\varepsilon) \\
+# &= (1-\varepsilon)\big(f(w^*) - f(w^*_\varepsilon)\big) \\
+# &\quad + \varepsilon\big(g(w^*) - g(w^*_\varepsilon)\big) \\
+# &\le 0 + 2\varepsilon B,
+# \end{aligned}$$
 #
 # because nowhere is $f$ less than at $w^*$.
 #
@@ -555,11 +559,11 @@ pd.DataFrame(rows).T
 # **Margins** (Wang et al. 2019). A word is *$\varepsilon$-recognisable* if some context $h$ prefers
 # it even when its vector is moved against $h$ by $\varepsilon$: if $w_i^\top h - \varepsilon\|h\| >
 # w_j^\top h$ for all other $j$. (This $\varepsilon$ is a length, no share.) Theorem 3.3: such a word
-# is farther than $\varepsilon$ from every other row, since
-# $\varepsilon\|h\| < (w_i - w_j)^\top h \le \|w_i - w_j\|\,\|h\|$. So a model that recognises words
+# is farther than $\varepsilon$ from every other row: $\varepsilon\|h\|$ is less than
+# $(w_i - w_j)^\top h$, and that is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words
 # robustly cannot have them crowded together. We take six hundred words, half of them rare and half
-# frequent. For twelve of each kind, the largest such $\varepsilon$, the word's **margin**, against
-# the distance to its nearest neighbour:
+# frequent. For twelve of each kind, here is the largest such $\varepsilon$, the word's **margin**,
+# against the distance to its nearest neighbour:
 
 # %%
 chance = np.random.default_rng(SEED)
@@ -605,7 +609,7 @@ print("no margin exceeds the distance:", all(below))
 # $\gamma > \frac12$, Theorem 4.1 bounds the gap between test and training loss, up to constants, by
 #
 # $$\min_{2\le m\le d}\ \sqrt{\textstyle\sum_{j<m}\sigma_j^2} +
-# \sqrt{m^{1-2\gamma}/(2\gamma-1)}.$$
+# \sqrt{m^{1-2\gamma}/(2\gamma-1)},$$
 #
 # where $m$ says how many are counted as large. The first term stands for those, the second for what
 # is left of the small ones. A spectrum that falls faster makes both smaller (at the kink another $m$
