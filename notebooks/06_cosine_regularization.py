@@ -421,13 +421,14 @@ kind[rare], kind[frequent] = 0, 2
 names = ["rare", "between", "500 most frequent"]
 
 # %%
-figure, axes = plots.panels(1, 2, height=3.9)
+figure, axes = plots.panels(1, 2, height=4.4)
 for ax, name in zip(axes, W, strict=True):
     flat = geometry.project(W[name]).points
     plots.groups_of_points(flat, kind, names, f"{name} the penalty", ax)
     ax.legend_.remove()
 reach = max(abs(end) for ax in axes for end in ax.get_xlim())
-_ = [ax.set(xlim=(-reach, reach), ylim=(-reach, reach)) for ax in axes]
+for ax in axes:  # the same scale for both
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), adjustable="box")
 
 # %%
 marks, labels = axes[0].get_legend_handles_labels()
