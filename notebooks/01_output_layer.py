@@ -158,9 +158,9 @@ print("taking rows = one-hot times W:", same)
 # $$p_i = \frac{\exp l_i}{\sum_{j} \exp l_j}.$$
 #
 # So a word is likely when its vector is long and points the way the context does. (Some models add
-# to each logit a number $b_i$ of its own, the *bias*; those of this lesson do not.) With two dimensions and five
-# words we can look at the whole layer at once. Turn a context of length 2 once around the circle
-# and watch who wins, that is, which word is the likeliest.
+# to each logit a number $b_i$ of its own, the *bias*; those of this lesson do not.) With two
+# dimensions and five words we can look at the whole layer at once. Turn a context of length 2 once
+# around the circle and watch who wins, that is, which word is the likeliest.
 
 # %%
 names = ["matrix", "array", "plot", "the", "rarely"]
@@ -362,7 +362,9 @@ print(f"mean cosine of their gradients: {common:.1f}")
 
 # %% [markdown]
 # Here are the answers to the second and the third prediction. Only a word that is the target
-# somewhere in the batch is pulled; these are few of all words. The others are all moved in *the
+# somewhere in the batch is pulled; these are few of all words, and their rows go many ways. (Near 1
+# are those that came after the same word, of which the untrained encoder makes nearly the same
+# context wherever it stands.) The others are all moved in *the
 # same* direction: away from the average context. At the start of training every $p_i$ is close to
 # $1/N$, so each of them receives nearly the same vector, $-\frac{1}{nN}\sum_t h_t$. A single step
 # is tiny. There are thousands, and a rare word is pulled in almost none of them.

@@ -302,11 +302,11 @@ pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
 # Thousands of contexts in a space of far fewer dimensions, and after training the solver finds a
-# direction that is negative for *all* of them: the answer is no. The last column says why. The model ends in a
-# **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias $b$, and $z$ a
-# vector whose entries add up to 0, because their mean has been subtracted. (Products and quotients of
-# vectors are taken entry by entry; $\mathbf 1$ is the vector of ones.) Divide by the gain and add up
-# the entries:
+# direction that is negative for *all* of them: the answer is no. The last column says why. The
+# model ends in a **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias
+# $b$, and $z$ a vector whose entries add up to 0, because their mean has been subtracted. (Products
+# and quotients of vectors are taken entry by entry; $\mathbf 1$ is the vector of ones.) Divide by the
+# gain and add up the entries:
 #
 # $$\mathbf 1^\top (h/g) = \mathbf 1^\top z + \mathbf 1^\top (b/g) = \mathbf 1^\top (b/g) =: c.$$
 #
