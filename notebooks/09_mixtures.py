@@ -72,6 +72,7 @@ from course_lib.output_layers import (
     Softmax,
 )
 from course_lib.output_layers.kernel import BLOCK
+from course_lib.progress import check
 
 # %% [markdown]
 # Where a number below comes from *live* training it is made in this notebook, once. Comparisons
@@ -91,7 +92,8 @@ from course_lib.output_layers.kernel import BLOCK
 # ## The idea in one picture
 #
 # Three words: *cold*, *warm*, *hot*. A context is one number $h$, a temperature; the word vectors
-# are $-1, 0, 1$. Every distribution over three words is a point in a triangle, and as $h$ runs from
+# are $-1, 0, 1$, and *warm* has a small bias, as the most common of the three. Every distribution
+# over three words is a point in a triangle, and as $h$ runs from
 # $-\infty$ to $\infty$ the softmax draws a **curve** from the corner *cold* past *warm* to *hot*.
 #
 # Now let the text be "the tap gives only two kinds of water, …": cold or hot, not warm. No $h$
@@ -190,8 +192,10 @@ plots.show(
 #
 # It has the same parameters in the same places, and is one softmax: the bound of lesson 4 holds.
 #
-# **Why the bound is gone.** Take $K = 2$ and draw the first component out of the sum. With
-# $l_{k} = W h_k$ and $\rho = \log\frac{\pi_2 Z_1}{\pi_1 Z_2}$, a number of the context,
+# **Why the bound is gone.** Take $K = 2$ and draw the first component out of the sum:
+# $\pi_1 P_1 + \pi_2 P_2 = \pi_1 P_1\,(1 + \pi_2 P_2 / \pi_1 P_1)$. With $l_{k} = W h_k$,
+# $\rho = \log\frac{\pi_2 Z_1}{\pi_1 Z_2}$, a number of the context, and
+# $\mathrm{softplus}(x) = \log(1 + e^x)$,
 #
 # $$\log P_y = \underbrace{l_{1y} + \log\pi_1 - \log Z_1}_{\text{one softmax: rank} \le d+1}
 #   + \underbrace{\log\big(1 + e^{\,l_{2y}-l_{1y}+\rho}\big)}_{\text{softplus of a matrix of rank} \le d + 1}.$$
@@ -243,8 +247,8 @@ print("one softmax plus a softplus is the mixture:", same)
 # ## The code
 #
 # Of the four hooks that an output layer may change (see the how-to page on methods), a mixture
-# changes one: what the contexts are. The mask of the dropout is the same for all positions of a
-# sequence; the paper calls it *latent* dropout.
+# changes one: what the contexts are. In training some of the entries of the $h_k$ may be dropped,
+# the same ones at all positions of a sequence; the paper calls it *latent* dropout.
 
 # %% tags=["hide-input"]
 for function in (MixtureOfSoftmaxes.contexts, MixtureOfContexts.contexts):
@@ -309,8 +313,8 @@ print("scores:", torch.allclose(scores.grad, pi - r))
 #
 # - one softmax;
 # - the mixture as it is built, all contexts from one $h$ of $d$ numbers;
-# - a **free** mixture: four contexts and four weights for each of the 80 contexts of the language,
-#   whatever they like, as if an encoder of any width had made them.
+# - a **free** mixture: for each of the 80 contexts of the language four vectors $h_k$ and four
+#   weights $\pi_k$ of its own, whatever they like, as if an encoder of any width had made them.
 #
 # As in lesson 4 we minimise the expected cross-entropy, so that the **excess** over the entropy of
 # the language is due to the model, and to the optimiser, alone. Three random starts each.
@@ -402,14 +406,13 @@ plots.show(
     "against the numbers learned. At d = 12 the softmax has "
     f"{at12['softmax']:.3f} nats, the mixture on one h "
     f"{at12['MoS, one h']:.3f}, the free mixture {at12['MoS, free']:.3f}. "
-    "Against the numbers learned the free mixture and the softmax lie "
-    "on one line, the mixture on one h above it.",
+    "Against the numbers learned no mixture lies below the softmax.",
 )
 
 # %% [markdown]
 # Against $d$ the suspicion is confirmed: with contexts of its own the mixture is well ahead, with
-# one $h$ of $d$ numbers it gains nothing. But $d$ is the wrong price. Against the *numbers learned*
-# the free mixture is no better than a wider softmax, on a language made for it.
+# one $h$ of $d$ numbers it gains next to nothing. But $d$ is the wrong price. Against the *numbers
+# learned* the free mixture is no better than a wider softmax, on a language made for it.
 #
 # Could it be better? Start at the truth, with every number disturbed a little:
 
@@ -604,6 +607,12 @@ ways = {
 } | alone
 pd.DataFrame(ways, index=["perplexity"]).T.round(1)
 
+# %% [markdown]
+# The rows below the first take something away from the mixture without training it anew: its
+# weights, or all but one softmax of the mean context (what a MoC would make of these contexts), or
+# all components but one. How much worse they are says how much the mixture uses its parts. Which
+# words do the components answer for?
+
 # %%
 counts = torch.bincount(y, minlength=len(corpus))
 top = counts.argsort(descending=True)[:24]
@@ -614,7 +623,7 @@ names = [corpus.words[i] for i in top]
 ax.set_xticks(range(len(top)), names, rotation=90, fontsize=10.5)
 ax.set_yticks(range(K), range(1, K + 1))
 ax.grid(False)
-ax.set(xlabel="word that came", ylabel="component")
+_ = ax.set(xlabel="word that came", ylabel="component")
 
 # %%
 figure.colorbar(drawn, ax=ax, label="responsibility")
@@ -919,7 +928,8 @@ display(Markdown(f"MoS minus MoC, perplexity with 95 % interval: {told}."))
 # the runs do show is the size of the matter: nothing resembles the leap of the
 # rank from tens to a thousand. In the paper the same control came out *for* the mixture of
 # softmaxes, clearly on the larger corpus (test perplexities of its supplement, one seed each, all
-# with the same trigger; the softmax has another width and other settings, see below):
+# with the same rule for when to begin averaging the weights, the *trigger*; the softmax has another
+# width and other settings, see below):
 
 # %%
 tests = rows[(rows.metric == "perplexity") & (rows.split == "test")]
@@ -994,11 +1004,12 @@ plots.show(
 
 # %% [markdown]
 # In the published runs dropout is a knob that moves the rank one way and the perplexity the other:
-# less dropout, higher rank, *worse* predictions. High rank is then a symptom of large contexts that
-# the training text has been learned by heart with. In ours Press' rank is full anyway and the
-# effective rank takes its place: it falls with dropout too. The perplexity moves little, as our
-# models have read their text six times only; what they share with the paper is that the rank can be
-# turned without any gain.
+# less dropout, higher rank, *worse* predictions. High rank is then a symptom of large contexts, with
+# which a model has learned the training text by heart. In ours Press' rank is at its limit anyway
+# ($d + 1$, or the number of words) and the effective rank takes its place: it falls with dropout too.
+# The perplexity moves little, as our models have read their text six times only; what they share
+# with the paper is that the rank can be turned without any gain. So the third prediction: no, the
+# rank is no reason. Whether dropout pays is a matter of perplexity alone.
 
 # %% [markdown]
 # ### Control 3: the same parameters or the same work, in one softmax
@@ -1042,8 +1053,9 @@ shown["against MoS"] = verdicts.verdict
 shown.sort_values("mean")
 
 # %% [markdown]
-# (*difference*: in test perplexity, to the mixture; *p*: Welch's test, corrected for the number of
-# comparisons; *inconclusive*: three seeds do not tell.)
+# (*products a word*: multiplications for one predicted word, forwards; *low*, *high*: the interval
+# of the mean; *difference*: in test perplexity, to the mixture; *p*: Welch's test, corrected for the
+# number of comparisons; *inconclusive*: three seeds do not tell.)
 
 # %%
 figure, axes = plots.panels(1, 2, height=4.0, sharey=True)
@@ -1213,9 +1225,10 @@ for _, line in fair.iterrows():
 print("p =", p_value)
 
 # %% [markdown]
-# **The trigger.** When averaging of the weights starts is a setting too. Parthiban et al. start it
-# at epoch 200 for all models (ET-ASGD) where earlier papers wait for a stall (NT-ASGD), and every
-# model gains; a comparison across the two is worth nothing.
+# **The trigger.** These models end with averaged gradient descent (ASGD): predictions are made with
+# the mean of the weights over the last epochs. When averaging starts is a setting too. Parthiban et
+# al. start it at epoch 200 for all models (ET-ASGD) where earlier papers wait for a stall (NT-ASGD),
+# and every model gains; a comparison across the two is worth nothing. Test perplexities:
 
 # %%
 triggers = ["NT-ASGD authors' seed", "ET-ASGD authors' seed"]
@@ -1283,8 +1296,10 @@ display(
 #
 # ### 1. Draw it yourself
 # In the first picture, where would the mixture of contexts with weights $\pi_1 = 0.8$ lie, and
-# where the mixture of softmaxes? Mark both in the triangle and in the log-ratios. For which weights
-# do the two agree?
+# where the mixture of softmaxes? Assign to `both` a function of $\pi_1$, the weight of the context
+# $h = -3$ of `cold`, that returns the two distributions, the mixture of contexts first: two tensors
+# of three probabilities. Mark them in the triangle and in the log-ratios. For which weights do the
+# two agree?
 #
 # <details><summary>Hint</summary>
 #
@@ -1293,31 +1308,76 @@ display(
 # </details>
 # <details><summary>A further hint: how to compute it</summary>
 #
-# `0.8 * cold + 0.2 * hot` and `one_softmax(torch.tensor([0.8 * -3 + 0.2 * 3]))`, both through
-# `in_triangle` and `log_ratios`.
+# At $\pi_1 = 0.8$: `0.8 * cold + 0.2 * hot` and `one_softmax(torch.tensor([0.8 * -3 + 0.2 * 3]))[0]`.
+# `in_triangle` and `log_ratios` take several rows: `torch.stack(both(0.8))`.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+both = None  # π₁ → (of contexts, of softmaxes), tensors (3,)
+
+
+# %%
+def lie_there(both):
+    for pi in (0.0, 0.3, 0.8, 1.0):
+        found = [torch.as_tensor(P).reshape(3) for P in both(pi)]
+        h = torch.tensor([3 - 6 * pi])
+        wanted = [one_softmax(h)[0], pi * cold + (1 - pi) * hot]
+        for name, a, b in zip(("contexts", "softmaxes"), found, wanted,
+                              strict=True):  # fmt: skip
+            if not torch.allclose(a.float(), b, atol=1e-4):
+                where = f"π₁ = {pi} is the weight of h = −3"
+                return f"the mixture of {name} lies elsewhere; {where}"
+    return True
+
+
+check("09.1", both, lie_there)
+
+# %% [markdown]
 # ### 2. How high can the rank go?
 # In the check of the ranks, raise the scale of `contexts` from 2 to 20, then lower it to 0.1. What
-# happens to the rank of the mixture, and why? What would exact arithmetic say?
+# happens to the rank of the mixture, and why? Assign to `rank_at` a function of the scale that
+# returns the rank of log P of the mixture `mos`, a number. (The random numbers without a scale are
+# `contexts / 2`.) What would exact arithmetic say?
 #
 # <details><summary>Hint</summary>
 #
-# The softplus bends most where its argument is about zero. Where is it straight?
+# What do the contexts $h_k = \tanh(U_k h + c_k)$ of the mixture do when $h$ grows? And how much do
+# they differ from one row to the next when $h$ is small?
 #
 # </details>
 # <details><summary>A further hint: nearly the answer</summary>
 #
-# Far from zero the softplus is nearly $0$ or nearly its argument. If all arguments are small, a
-# quadratic describes it, and a quadratic function of a matrix of rank 1 has rank 3.
+# The tanh keeps the $h_k$ between −1 and 1, so there is an end to growing. With a small scale $a$ all
+# $h_k$ are nearly the same, and log P is a power series in $a$: its terms, of rank one each, fall with
+# $a, a^2, a^3, \dots$, and all but the first few vanish in rounding. Exactly, none of them is 0.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+rank_at = None  # scale → rank of log P of `mos`
+
+
+# %%
+def ranks_agree(rank_at):
+    for scale in (0.1, 2.0, 20.0):
+        log_p = mos.log_prob(scale * contexts / 2)
+        wanted = int(torch.linalg.matrix_rank(log_p))
+        if int(rank_at(scale)) != wanted:
+            which = "log P (not P), in float64, of scale · contexts / 2"
+            return f"another rank at a scale of {scale}: {which}?"
+    return True
+
+
+check("09.2", rank_at, ranks_agree)
+
+# %% [markdown]
 # ### 3. Make them share
-# The mixture of a trained model may lean on a few components. Add a penalty to the loss that rewards
-# a large entropy of the *mean* weights over a batch (not of each position's weights: why not?),
-# train again, and compare perplexity, entropies and mutual information.
+# The mixture of a trained model may lean on a few components. Write `Sharing`, a class derived from
+# `MixtureOfSoftmaxes` whose `forward(hidden, target, …)` rewards a large entropy of the *mean*
+# weights over a batch (not of each position's weights: why not?): it returns what the inherited one
+# does, with 0.1 times that entropy, in nats, taken from the first number, the loss. Train it, and
+# compare perplexity, entropies and mutual information.
 #
 # <details><summary>Hint</summary>
 #
@@ -1326,12 +1386,53 @@ display(
 # </details>
 # <details><summary>A further hint: where to put it</summary>
 #
-# Derive a class from `MixtureOfSoftmaxes` and override `forward`: call the inherited one, compute
-# `self.contexts(hidden)[1].exp().mean((0, 1))`, and add the negative entropy times a small weight
-# to the loss.
+# `def forward(self, hidden, target, *rest, **named)`: call `super().forward` with all of them, compute
+# `self.contexts(hidden)[1].exp().mean((0, 1))`, and add the negative entropy times 0.1 to the loss.
 #
 # </details>
+# <details><summary>A last hint: how to train it</summary>
 #
+# Enter it among the layers, `from course_lib.experiments import experiment` and
+# `experiment.KINDS["output_layer"] += (Sharing,)`; then run
+# `settings("mos").change(output_layer=experiments.part("Sharing", components=4, bias=False))` as above.
+#
+# </details>
+
+# %% tags=["exercise"]
+Sharing = None  # a class derived from MixtureOfSoftmaxes
+
+
+# %%
+def shares_the_work(Sharing):
+    torch.manual_seed(0)
+    layer = Sharing(FullWords(50, 8, init=1.0), components=3).double()
+    h, y = 5 * torch.randn(6, 5, 8).double(), torch.randint(50, (6, 5))
+    loss, nll = layer(h, y)
+    plain, same = MixtureOfSoftmaxes.forward(layer, h, y)
+    log_pi = layer.contexts(h)[1]
+    wanted = plain - 0.1 * entropy(log_pi.exp().mean((0, 1)).log())
+    each = plain - 0.1 * entropy(log_pi).mean()
+    close = {"": wanted, "the mean entropy": each,
+             "the wrong sign": 2 * plain - wanted}  # fmt: skip
+    near = [name for name, x in close.items() if torch.isclose(loss, x)]
+    (gap,) = torch.autograd.grad(loss - wanted, layer.prior.weight)
+    return near, bool(gap.norm() < 1e-6), torch.equal(nll, same)
+
+
+# %%
+def is_sharing(Sharing):
+    near, learns, same = shares_the_work(Sharing)
+    if near != [""]:
+        told = near[0] if near else "another number"
+        return f"from the loss is taken: {told}"
+    if not learns:
+        return "no gradient of the entropy reaches the weights"
+    return same or "the second number, the cross-entropy, has changed"
+
+
+check("09.3", Sharing, is_sharing)
+
+# %% [markdown]
 # ### 4. Open: is a wider $h$ the secret?
 # The synthetic language said that a mixture needs an $h$ with more than $d$ numbers; the paper's
 # mixture had one. Build a language model whose encoder hands over $4d$ numbers to a mixture with

@@ -1349,7 +1349,7 @@ def has_no_knob(fixed):
         for logits in (level + mean, level)
     )
     if np.isclose(fixed, gone, rtol=1e-4):
-        return "the mean over all rows is gone, too: c stands elsewhere now"
+        return "the mean over all rows is gone, too: c stands elsewhere"
     if np.isclose(fixed, perplexity(raw["GSS"].log_softmax(1)), rtol=1e-4):
         return "these logits have not been bent"
     change = abs(perplexity(log_p["GSS"]) - wanted)

@@ -55,6 +55,7 @@ from IPython.display import Markdown, display
 from course_lib import examine, experiments, plots
 from course_lib.examine import figures
 from course_lib.metrics import geometry
+from course_lib.progress import check
 
 shapes = {"smoke": (600, 32), "quick": (2000, 64)}
 shapes |= {"standard": (10_000, 128), "full": (20_000, 256)}
@@ -262,8 +263,8 @@ ax.set(xlabel="overall severity", xlim=(0, 1.35))
 plots.show(
     figure,
     alt="Overall severity of the twelve matrices, sorted, with the name "
-    "of the verdict at each bar: the healthy one near 0, the weakly ill "
-    "near 0.3, the strongly ill near 0.8, the collapsed one near 1.",
+    "of the verdict at each bar: the healthy one near 0, then the weakly "
+    "ill, then the strongly ill, the collapsed one near 1.",
 )
 
 # %%
@@ -283,7 +284,8 @@ print("the collapsed one is:", found[-1].name, "and the worst:",
 #
 # with a run of the course, any `.safetensors` file, a Hugging Face model folder or a NumPy array.
 # Before you look: which of the five diseases do you expect of a model trained for a minute, and
-# what was the verdict before its first step?
+# what was the verdict before its first step? (*Mild* is a severity from a tenth on, *marked* one from
+# a half on.)
 
 # %%
 profile = "smoke" if PROFILE in ("smoke", "quick") else "quick"
@@ -344,7 +346,8 @@ plots.show(
 # Viswanath 2018) also takes away the first $d/100$ principal directions, rounded, at least one.
 #
 # Predict once more: what do they do to the perplexity, if only the *output* matrix is replaced and
-# the model goes on reading with its own?
+# the model goes on reading with its own? (*IsoScore*, Rudman et al. 2022: 0 for a cloud on a line, 1
+# for one that spreads alike in all directions.)
 
 # %%
 kept = ["mean cosine", "mean cosine, rare words", "IsoScore"]
@@ -396,30 +399,71 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 #
 # ### 1. Two diseases at once
 # Add the drift of one patient to the rogue dimensions of another and let `diagnose` rank them. Why
-# is the severity of the second not the $s$ it was made with?
+# is neither severity the $s$ it was made with? Assign to `twice_ill` such a sum, a matrix ($N$, $d$),
+# of which `diagnose` names both diseases and no other, each with a severity of 0.3 or more.
 #
 # <details><summary>Hint</summary>
 #
-# Make both with `examine.diseased(name, 0.5, N, d, seed)` and add the matrices. What the rogue
-# coordinates explain is not blamed on the rest: the other findings are those of the remaining
-# coordinates, times the share of the energy that is theirs.
+# Make both with `examine.diseased(name, 0.5, N, d, seed).W`, with two seeds, and add the matrices. Each
+# brings a healthy cloud along, and each disease's energy is part of the other's whole. (What the rogue
+# coordinates explain is not blamed on the rest.) About what share of the sum has each? Then choose
+# other $s$. Beside a strong drift rogue dimensions pass for a low rank, unless they are stronger still.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+twice_ill = None  # a matrix (N, d), a drift and rogue dimensions
+
+
+# %%
+def has_both(W):
+    found = examine.diagnose(W, groups).named
+    severe = {finding.name: finding.severity for finding in found}
+    if set(severe) != {"drift", "rogue"}:
+        return f"diagnose names: {', '.join(severe) or 'nothing'}"
+    least = min(severe.values())
+    return least >= 0.3 or f"the lesser severity is {least:.2f}"
+
+
+check("36.1", twice_ill, has_both)
+
+# %% [markdown]
 # ### 2. Hide a drift
-# Give half of the rows the vector $v$ and the other half $-v$. The mean row is 0. Does the
-# examination find anything, and under which name? And what if the halves are the rare and the
-# frequent words?
+# Give half of the rows of a healthy cloud the vector $v$ and the other half $-v$, halves that have
+# nothing to do with frequency. The mean row is about 0. Does the examination find anything, and under
+# which name? Assign to `hidden` such a matrix ($N$, $d$), with a $v$ so long that something is named.
+# And what if the halves are the rare and the frequent words?
 #
 # <details><summary>Hint</summary>
 #
-# `W[::2] += v; W[1::2] -= v`, with `v` several times as long as one of its coordinates in the cloud.
-# Look at `diagnose(W, groups).findings`: a direction that is not common to all is one direction of
-# the spectrum.
+# `W[::2] += v; W[1::2] -= v`, with `v` several times as long as a coordinate in the cloud, in a random
+# direction. Look at `examine.diagnose(W, groups).findings`: a direction that is not common to all is
+# one direction of the spectrum.
 #
 # </details>
-#
-# ### 3. Your own checkpoint
+
+# %% tags=["exercise"]
+hidden = None  # a matrix (N, d)
+
+
+# %%
+def is_hidden(W):
+    if geometry.common_drift(W).share > 0.02:
+        return "the mean row is not 0: have the halves the same size?"
+    along = W @ np.linalg.svd(W, full_matrices=False)[2][0]
+    halves = np.abs(along).mean() / np.sqrt((along**2).mean())
+    found = {finding.name for finding in examine.diagnose(W, groups).named}
+    if "frequency_split" in found:
+        return "the halves differ in frequency, and that is seen"
+    if not found:
+        return "nothing is found: make v longer"
+    return bool(halves > 0.9) or "the rows are not in two clumps"
+
+
+check("36.2", hidden, lambda W: is_hidden(np.asarray(W)))
+
+# %% [markdown]
+# ### 3. Your own checkpoint (open)
 # Examine a model that you have: a Hugging Face folder, or `np.save` of any word vectors. Give it
 # counts with `--corpus` or `--counts` and see whether the verdict changes.
 #
