@@ -1246,13 +1246,11 @@ def spends_a_column(spend):
     for W in (high, low):
         if W.shape != (300, 24):
             return f"for N = 300 and d = 24 a shape is {tuple(W.shape)}"
-        found = torch.linalg.svdvals(W)
-        if not torch.allclose(found, sigma, rtol=1e-3):
+        if not torch.allclose(torch.linalg.svdvals(W), sigma, rtol=1e-3):
             return "its singular values are not σ: is U orthonormal?"
-    energy = sigma.square().sum()
     for W, at, name in [(high, 0, "first"), (low, -1, "second")]:
         share = geometry.common_drift(W).share
-        if abs(share * energy / sigma[at] ** 2 - 1) > 0.01:
+        if not np.isclose(share, (sigma[at] / sigma.norm()) ** 2, 0.01, 0):
             return f"the share of the {name} matrix is {share:.4f}"
     return True
 
@@ -1292,7 +1290,7 @@ def has_the_plain_law(again):
     own = experiment.regularizers[-1].build("regularizer").values(len(k))
     far = np.abs(own.numpy() / wanted - 1).max()
     if far > 0.1:
-        return f"the prior is up to {far:.0%} off the fit to the plain model"
+        return f"the prior is up to {far:.0%} off the plain model's fit"
     kept = experiment.regularizers[0] == orthogonality
     return kept or "the penalties for orthogonality are to stay"
 

@@ -75,6 +75,9 @@ from course_lib.output_layers import (
     ZLoss,
     repair,
 )
+
+# %%
+from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer, MuLoss
 from course_lib.training import CoupledAdam, Optimisation
 
@@ -84,8 +87,9 @@ from course_lib.training import CoupledAdam, Optimisation
 # 1. After every step of training you subtract from each word vector the mean of all word vectors.
 #    The model does not use this matrix to read, only to predict. By how much do its probabilities
 #    change?
-# 2. You train the same model by plain gradient descent, by Adam, and by Muon. With which of them
-#    does the mean of the word vectors leave the origin?
+# 2. You train the same model by plain gradient descent, by Adam, and by Muon (an optimiser that gives
+#    every step equal singular values, see below). With which of them does the mean of the word vectors
+#    leave the origin?
 # 3. You have twelve remedies. Some leave the cloud as narrow as it was, some make it round. Will
 #    the round ones have the lower perplexity?
 
@@ -95,7 +99,9 @@ from course_lib.training import CoupledAdam, Optimisation
 # One training step is a chain. The contexts $h$ meet the word matrix $W$ (one row $w_i$ for each of
 # the $N$ words) and give logits $l_i = w_i^\top h$; logits give the loss $L$; the loss gives the
 # gradient $G = \partial L/\partial W$; the optimiser turns $G$ into a change $\Delta$ of $W$. Every
-# remedy of this course sits at one of these links.
+# remedy of this course sits at one of these links. (Each name is explained where its turn comes. Three
+# have lessons of their own: the cosine penalty pushes the vectors' angles apart, the adversarial margin
+# makes training harder for the word that came, spectral factors hold the singular values of $W$.)
 
 # %% tags=["hide-input"]
 chain = {
@@ -134,8 +140,8 @@ plots.show(
 # In a whole model everything moves at once: a change to $W$ changes the contexts, and those change
 # $W$. To see one mechanism at a time we hold the contexts still. We train the Transformer of lesson
 # 2 briefly, collect its contexts once, and then learn **new word vectors for these fixed contexts**,
-# from the same random start and on the same batches, once for each remedy. This is a convex problem
-# with one solution (up to what the loss cannot see), so whatever differs in the result is the
+# from the same random start and on the same batches, once for each remedy. This is a convex problem:
+# there are no valleys in which one remedy could be lucky, so whatever differs in the result is the
 # remedy's doing.
 
 # %%
@@ -257,12 +263,13 @@ def shape(W):
 # | optimiser | $\Delta$, up to the learning rate | of the form $m A$? |
 # |---|---|---|
 # | SGD | $-G$ | yes, $A = I$ |
-# | Muon (Jordan et al. 2024) | $-m\,(m^\top m)^{-1/2}$: its singular values all become 1 | yes |
+# | Muon (Jordan et al. 2024) | $-m\,(m^\top m)^{-1/2}$: its singular values all become 1 | yes, $A = (m^\top m)^{-1/2}$ |
 # | coupled Adam (Stollenwerk & Stollenwerk 2025) | $-m_{ik}/\sqrt{\bar v_k}$ with $\bar v_k$ the mean of $v_{ik}$ over the words | yes, $A$ diagonal |
 # | Adam | $-m_{ik}/\sqrt{v_{ik}}$: each word has divisors of its own | **no** |
 #
 # Here $v_{ik}$ is the running mean of $G_{ik}^2$, Adam's **second moment**. For a rare word it is
-# small, so Adam enlarges just those pushes that would have balanced the pulls. Coupled Adam is Adam
+# small, so Adam enlarges the pushes on rare words; and then they outweigh the pulls that they
+# balanced. Coupled Adam is Adam
 # with one change, the `.mean(0)` over the words in the line of `square`:
 
 # %% tags=["hide-input"]
@@ -307,8 +314,8 @@ plots.show(
 
 # %% [markdown]
 # Three optimisers leave the mean where the random start put it, to rounding; Adam carries it away
-# by two orders of magnitude. And it *is* the second moment: Adam and coupled Adam have everything
-# else in common. What does it do to the cloud?
+# by two orders of magnitude: the second prediction. And it *is* the second moment: Adam and coupled
+# Adam have everything else in common. What does it do to the cloud?
 
 # %%
 table = pd.DataFrame({name: shape(W) for name, W in learned.items()}).T
@@ -460,7 +467,7 @@ print("the strongest z-loss adds to it:   ", bool(worse))
 # %% [markdown]
 # ## The logits: soft-capping
 #
-# Gemma 2 (2024) replaces each logit by $s\tanh(l/s)$: almost $l$ while $|l|$ is far below the **cap**
+# Gemma 2, a language model of 2024, replaces each logit by $s\tanh(l/s)$: almost $l$ while $|l|$ is far below the **cap**
 # $s$, never beyond $\pm s$. By the chain rule the gradient of word $i$ at one position is multiplied
 # by
 #
@@ -495,6 +502,9 @@ plots.show(
 )
 
 # %% [markdown]
+# The histogram stands on the flat top of the widest bell: at the usual cap of 30 nothing happens to a
+# model as small as this one. A cap of 5 would reach its logits.
+#
 # ## The gradient: gating the rare words
 #
 # **Adaptive gradient gating** (Yu et al. 2022) leaves loss and probabilities alone and rewrites the
@@ -515,7 +525,7 @@ display(Code(inspect.getsource(GatedSoftmax.gate), language="python"))
 # %%
 gated = start(GatedSoftmax, alpha=0.02 if PROFILE != "smoke" else 0.05)
 _ = learn(gated)
-learned["Adam, gated"] = gated.words.matrix().detach()
+learned["Adam, gated"] = gated.words.matrix().detach().clone()
 is_rare, among_frequent, among_rare = gated.gates()
 often = gated.appearances / (1 - (1 - 1 / gated.horizon) ** steps)
 figure, (left, right) = plots.panels(1, 2, height=4.2)
@@ -553,7 +563,8 @@ plots.show(
 )
 
 # %% [markdown]
-# The rarest words stay, as they were told to. Look at the other end: the most frequent words travel
+# (Left of the edge, words are rare and their pushes are cut; right of it, all pushes are whole.) The
+# rarest words stay, as they were told to. Look at the other end: the most frequent words travel
 # farther than before. The loss wants a certain *difference* between frequent and rare words, and if
 # the rare ones do not move, the others do. That is the freedom of the mean again, used from another
 # side.
@@ -607,7 +618,8 @@ print("in balance:", ", ".join(kept))
 # %% [markdown]
 # The adversarial margin keeps the balance, because its probabilities still sum to 1. All others
 # give the mean a force of its own: the μ-loss and the cosine penalty a restoring one, the z-loss
-# one away from the mean context, gating one that is only what the missing pushes leave.
+# one away from the mean context, gating one that is only what the missing pushes leave, soft-capping
+# a slight one where logits come near the cap.
 #
 # ## The step once more: Muon, and spectrum control
 #
@@ -691,8 +703,9 @@ plots.show(
     figure,
     alt="Left: loss on new contexts against the number of principal "
     f"components removed: unchanged at 0, {cost[1]:.2f} nats higher at 1, "
-    f"{cost[8]:.2f} at 8. Right: the geometry is repaired by the mean "
-    "alone, and the components add little.",
+    f"{cost[8]:.2f} at 8. Right: the cosine of rare words is "
+    f"{cut[shown[1]][0]:.2f} without the mean, {cut[shown[1]][1]:.2f} "
+    "with one component gone, too; σ₂/σ₁ rises.",
 )
 
 # %%
@@ -701,6 +714,9 @@ print("taking the mean away costs nothing:", abs(cost[0]) < 1e-4)
 print("one component costs more than 0.01 nats:", bool(cost[1] > 0.01))
 
 # %% [markdown]
+# So the mean can go for nothing, and does most of the repair; what the first component does to the
+# picture it takes from the predictions.
+#
 # ## Whole models
 #
 # From here on nothing is trained before your eyes. The plan `data/plans/lessons-11.toml` trains the
@@ -834,7 +850,9 @@ for part in parts:
 # %% [markdown]
 # ## All side by side
 #
-# How to compare a dozen methods with three seeds each and not be fooled:
+# A method is called by its recipe. *tied* is the baseline: one matrix, Adam for everything; a name
+# after a plus is what takes Adam's place for $W$; *setting* has the numbers that the plan varies, as a
+# learning rate or a weight. How to compare a dozen methods with three seeds each and not be fooled:
 #
 # - **Choose on one text, judge on another.** Each method's setting is the one with the lowest mean
 #   loss on *validation* text; what follows is the loss on *test* text.
@@ -870,6 +888,10 @@ loss_table.round(3).fillna("")
 # %%
 shapes = judged[["σ₂/σ₁", "cosine of rare words", "I₁", "drift"]]
 shapes.round(2)
+
+# %% [markdown]
+# ($I_1$ is the isotropy of lesson 8: with $Z(a) = \sum_i e^{w_i^\top a}$ the least $Z$ over the
+# greatest, for unit vectors $a$; 1 for a round cloud, and for a small one.)
 
 # %%
 figure, axes = plots.panels(1, 4, height=5.2, sharey=True)
@@ -1056,8 +1078,9 @@ display(
 # ## Exercises
 #
 # ### 1. Half-coupled
-# Write an Adam in which each *word* has one divisor, the mean of $v_{ik}$ over the dimensions $k$
-# instead of over the words. Does the mean of $W$ stay? First answer with the law, then measure.
+# Write `HalfCoupled`, an Adam in which each *word* has one divisor, the mean of $v_{ik}$ over the
+# dimensions $k$ instead of over the words: a class derived from `CoupledAdam`. Does the mean of $W$
+# stay? First answer with the law, then measure.
 #
 # <details><summary>Hint</summary>
 #
@@ -1068,8 +1091,8 @@ display(
 #
 # <details><summary>Another hint</summary>
 #
-# Derive a class from `CoupledAdam`, copy its `step` and replace `W.grad.square().mean(0)` by
-# `W.grad.square().mean(1, keepdim=True)`. In `learn`, build it with
+# Copy the `step` of `CoupledAdam` and replace `W.grad.square().mean(0)` by
+# `W.grad.square().mean(1, keepdim=True)`. To measure, copy `learn` and build the optimiser there as
 # `HalfCoupled(layer.parameters(), lr=1e-3, betas=(0.9, 0.98))`.
 #
 # </details>
@@ -1081,29 +1104,90 @@ display(
 # not coordinates.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+HalfCoupled = None  # a class derived from CoupledAdam
+
+
+# %%
+MEANS = {
+    "one divisor a word": lambda q: q.mean(1, keepdim=True),
+    "coupled Adam": lambda q: q.mean(0),
+    "Adam": lambda q: q,
+}
+
+
+def way_of(G, mean):
+    """Two steps of Adam with some mean of the squared gradients."""
+    q1, q2 = mean(G[0].square()), mean(G[1].square())
+    m, v = (0.9 * G[0] + G[1]) / 1.9, (0.98 * q1 + q2) / 1.98
+    return G[0] / q1.sqrt() + m / v.sqrt()
+
+
+# %%
+def divides_words(HalfCoupled):
+    G = torch.randn(2, 7, 3, generator=chance).double()
+    W = torch.nn.Parameter(torch.zeros(7, 3).double())
+    optimizer = HalfCoupled([W], lr=1.0, betas=(0.9, 0.98))
+    for gradient in G.clone():
+        W.grad = gradient
+        optimizer.step()
+    for name, mean in MEANS.items():
+        if torch.allclose(way_of(G, mean), -W, atol=1e-4):
+            return name == "one divisor a word" or f"its steps: {name}"
+    return "two steps of it are not those of an Adam of this kind"
+
+
+check("11.1", HalfCoupled, divides_words)
+
+# %% [markdown]
 # ### 2. A bias takes over
-# Give the layer a bias (`bias=True` in `start`). It can carry the frequencies of the words alone,
-# so that rare words need not lean away from the mean context. Does Adam's mean still drift?
+# Give the layer a bias. It can carry the frequencies of the words alone, so that rare words need not
+# lean away from the mean context. Does Adam's mean still drift? Assign to `biased` the layer after
+# `learn(biased)`, made as `start` makes it but with `bias=True`, and a bias that begins at the
+# logarithms of `counts + 1`. Compare its drift with that of `learned["Adam"]`.
 #
 # <details><summary>Hint</summary>
 #
-# The bias has its own learning rate: `1e-3` for 150 steps moves it by 0.15, but the logarithms of
-# the frequencies span several nats.
+# Why not begin at 0? The bias learns at the rate of everything else: 0.001 a step at most. The
+# logarithms of the frequencies span several nats.
 #
 # </details>
 #
 # <details><summary>Another hint</summary>
 #
-# Start the bias at the log-frequencies: `layer.bias.data.copy_(torch.tensor(counts + 1.0).log())`.
-# Then look at the drift again. Which pushes are left?
+# `layer.bias.data.copy_(torch.tensor(counts + 1.0).log())`. Then look at
+# `geometry.common_drift(biased.words.matrix()).share`. Which pushes are left?
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+biased = None  # an output layer with a bias, after learn(biased)
+
+
+# %%
+def carries_frequency(layer):
+    bias, W = layer.bias, layer.words.matrix().detach()
+    if bias is None:
+        return "the layer has no bias"
+    logs = np.log(counts + 1.0)
+    if np.corrcoef(bias.detach(), logs)[0, 1] < 0.98:
+        return "its bias is far from the logarithms of the frequencies"
+    way = (W - first).norm(dim=1).mean()
+    if way < 0.3 * (learned["Adam"] - first).norm(dim=1).mean():
+        return "its words have hardly moved: train them by Adam"
+    off = np.abs(bias.detach().numpy() - logs).max()
+    return off > 1e-6 or "its bias has not been trained"
+
+
+check("11.2", biased, carries_frequency)
+
+# %% [markdown]
 # ### 3. The part that reads
-# In a tied model $W$ receives gradients from reading, too. Compute both parts on one batch of the
-# live model and compare their `imbalance`. Why does the drift of the tied model under SGD stay
-# small all the same?
+# In a tied model $W$ receives gradients from reading, too. Compute both parts of the gradient of the
+# live `model` (`model.eval()`) on the first batch of `data.batches(data.columns(corpus.train, 20), 64)`,
+# and compare their imbalance $\|\sum_i G_i\| / \sum_i\|G_i\|$: assign to `imbalances` two numbers,
+# that of reading first. Why does the drift of the tied model under SGD stay small all the same?
 #
 # <details><summary>Hint</summary>
 #
@@ -1118,7 +1202,31 @@ display(
 # a constant vector added to every input does to a layer normalisation.
 #
 # </details>
-#
+
+# %% tags=["exercise"]
+imbalances = None  # of the reading and of the predicting part
+
+
+# %%
+def add_up(imbalances):
+    tokens, target = next(data.batches(data.columns(corpus.train, 20), 64))
+    W, step = model.eval().words.weight, model(tokens, target=target)
+    (whole,) = torch.autograd.grad(step.loss, W)
+    loss, _ = model.output_layer(step.hidden.detach(), target)
+    (predicting,) = torch.autograd.grad(loss, W)
+    reading, both = (
+        (G.sum(0).norm() / G.norm(dim=1).sum()).item()
+        for G in (whole - predicting, whole)
+    )
+    if np.isclose(imbalances[0], both, rtol=0.01):
+        return "the first is that of the whole gradient, both parts"
+    wanted = np.isclose(imbalances[0], reading, rtol=0.01)
+    return bool(wanted and 0 <= imbalances[1] < 1e-4)
+
+
+check("11.3", imbalances, add_up)
+
+# %% [markdown]
 # ### 4. A combination of your own (open-ended)
 # Join two remedies that sit at different links of the chain. Write down first what you expect of
 # the drift, of the cosine and of the test loss; then write a plan of two or three entries, three
