@@ -159,6 +159,7 @@ def lint(source: Path) -> list[str]:
             found += rule(notebook.cells)
         except MissingSection:  # already reported by `sections`
             continue
+    found += exercises.lint(source, notebook.cells)
     found += outputs(source.with_suffix(".ipynb"))
     return [f"{source.name}: {problem}" for problem in found]
 

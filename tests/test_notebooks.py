@@ -66,7 +66,7 @@ print("a cone:", True)
 # %% [markdown]
 # ## Exercises
 #
-# ### Turn it
+# ### 1. Turn it (open)
 #
 # Rotate the matrix.
 #
@@ -76,7 +76,7 @@ print("a cone:", True)
 #
 # </details>
 #
-# ### Scale it
+# ### 2. Scale it (open)
 #
 # Double the matrix.
 #
@@ -146,8 +146,11 @@ BROKEN = {
     ),
     "symbol rows": (re.sub(r"# \| \$h\$.*\n", "", LESSON), "three rows"),
     "symbol code": (LESSON.replace("`hidden`", "hidden"), "a row is"),
-    "one exercise": (LESSON.replace("# ### Scale it\n", ""), "at least two, each under"),
-    "hint": (LESSON.replace(f"{HINT}Cosines", "Cosines"), "'Scale it'"),
+    "one exercise": (LESSON.replace("# ### 2. Scale it (open)\n", ""), "at least two, each under"),
+    "hint": (LESSON.replace(f"{HINT}Cosines", "Cosines"), "'2. Scale it (open)'"),
+    "number": (LESSON.replace("2. Scale it", "Scale it"), "must be headed `### 2. …`"),
+    "answer": (LESSON.replace("1. Turn it (open)", "1. Turn it"), "02.1 needs one cell tagged"),
+    "solution": (LESSON.replace("2. Scale it (open)", "2. Scale it"), "a block `# %% 02.2`"),
     "takeaway": (LESSON.replace('f"The mean cosine', '"The mean cosine'), "computed numbers"),
     "checked cell": (LESSON.replace("# NBVAL_CHECK_OUTPUT\n", ""), "no checked cell"),
     "references": (LESSON.replace("# - Gao", "# Gao"), "`References` needs a list"),
@@ -306,14 +309,14 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
 
 
 QUESTION = """# %% [markdown]
-# ### 1. Turn it
+# ### 3. Turn it back
 
 # %% tags=["exercise"]
 angle = None  # of the turn
 
 # %%
 print("tried:", angle)
-check("02.1", angle, lambda angle: angle == 1)
+check("02.3", angle, lambda angle: angle == 1)
 
 # %% [markdown]
 # ## What we saw
@@ -323,10 +326,11 @@ check("02.1", angle, lambda angle: angle == 1)
 def test_smoke_copies_have_their_exercises_solved(tmp_path):
     (tmp_path / "solutions").mkdir()
     (tmp_path / "lessons").mkdir()
-    answers = "# %% 02.1\nangle = 1\n# %% 02.1 wrong\nangle = 2\n"
+    answers = "# %% 02.3\nangle = 1\n# %% 02.3 wrong\nangle = 2\n"
     (tmp_path / "solutions" / "02_cone.py").write_text(answers)
     text = LESSON.replace("# %% [markdown]\n# ## What we saw\n", QUESTION)
     source = write(tmp_path / "lessons", text)
+    assert notebooks.exercises.lint(source, notebooks.read(source).cells) == []
     (copy,) = notebooks.smoke_copies(tmp_path / "smoke", [source])
     sources = [cell.source for cell in nbformat.read(copy, as_version=4).cells]
     answer = sources.index("angle = 1")
