@@ -514,6 +514,17 @@ plots.show(
 )
 
 # %%
+never = (runs["plain"].corpus.counts == 0).numpy()
+if never.sum() > 1:
+    alike = geometry.mean_cosine(final["plain"][never])
+    told = (
+        f"The clump apart in the first panel: {never.sum()} words that "
+        f"the training text does not contain, mean cosine {alike:.2f}. "
+        "Nothing pulls them, and all receive the same pushes."
+    )
+    display(Markdown(told))
+
+# %%
 figure, axes = plots.panels(1, 2, height=3.9, sharey=True)
 for ax, suffix in zip(axes, ("", " MT"), strict=True):
     values = {
@@ -1260,8 +1271,9 @@ check("08.2", spend, spends_a_column)
 # %% [markdown]
 # ### 3. A prior for your spectrum
 # Take the constants that `decay.fit_exponential` found for the *plain* model and train with them as
-# prior: assign to `again` what `trained` returns for that experiment. Is the result the plain model
-# again? Compare the share $s$ and the perplexity with those of `final["plain"]` and `runs["plain"]`.
+# prior: assign to `again` what `trained` returns for that experiment (it takes as long as one of the
+# two above). Is the result the plain model again? Compare the share $s$ and the perplexity with those
+# of `final["plain"]` and `runs["plain"]`.
 #
 # <details><summary>Hint</summary>
 #
