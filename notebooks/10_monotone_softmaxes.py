@@ -1353,7 +1353,8 @@ def has_no_knob(fixed):
     if np.isclose(fixed, perplexity(raw["GSS"].log_softmax(1)), rtol=1e-4):
         return "these logits have not been bent"
     change = abs(perplexity(log_p["GSS"]) - wanted)
-    return abs(fixed - wanted) < max(0.2 * change, 1e-5 * wanted)
+    near = abs(fixed - wanted) < max(0.2 * change, 1e-5 * wanted)
+    return near or "a context's mean is one over all its words"
 
 
 check("10.2", fixed, has_no_knob)
