@@ -423,8 +423,8 @@ print("unseen digits recognised, more than 9 of 10:", accuracy > 0.9)
 # of its softmax.
 
 # %%
-flat = (states @ geometry.project(states).axes).numpy()
-arrows = (weights @ geometry.project(states).axes).numpy()
+flat = states.numpy() @ geometry.project(states).axes
+arrows = weights.numpy() @ geometry.project(states).axes
 clouds = {
     "language model, before": before[common],
     "language model, after": after[common],
