@@ -409,6 +409,8 @@ def outputs(notebook: Path) -> list[str]:
         for output in cell.outputs:
             if output.output_type == "error":
                 found.append(f"cell {number}: the committed output is the error {output.ename}")
+            if output.get("name") == "stderr":
+                found.append(f"cell {number}: a warning in the output: {output.text[:100]!r}")
             shown = output.get("text", "") + output.get("data", {}).get("text/plain", "")
             if re.search(r" at 0x[0-9a-f]{6,}>", shown):
                 found.append(f"cell {number}: the output shows an object's address in memory")

@@ -189,6 +189,9 @@ FIGURE = {"data": {"image/png": "iVBORw0KGgo="}}
 LINTED = {
     "a figure in the output has no alternative text": {5: ("display_data", FIGURE)},
     "the committed output is the error ValueError": {5: ("error", {"ename": "ValueError"})},
+    "a warning in the output: 'f.py:1: DeprecationWarning'": {
+        5: ("stream", {"name": "stderr", "text": "f.py:1: DeprecationWarning"})
+    },
     "the output shows an object's address in memory": {
         5: ("display_data", {"data": {"text/plain": "<Legend at 0x7f771bb99ed0>"}})
     },
