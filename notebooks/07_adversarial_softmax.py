@@ -947,8 +947,8 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 # - On few tokens the order is that of the toy language. Noise in a **random** direction, the noise
 #   ablation, changes nothing. The text's gradient, `none`, changes little. Only the code's, `hidden`,
 #   has hints of a gain, with or without its **gate**; corrected for the number of tests none is left
-#   that three seeds could show. A **constant** $\varepsilon$ and a larger $\alpha$ scatter more. At
-#   the largest $\alpha$ the adversary asks for more nats than a rare word ever gets.
+#   that three seeds could show. A **constant** $\varepsilon$ and a larger $\alpha$ scatter more; at the
+#   largest, a margin of several nats, nothing is gained.
 # - **Noise on the input**, which AWD-LSTM models of the paper have and which falls to 0 over the run,
 #   is another thing: it blurs what is read, not what is predicted. Our words begin with a standard
 #   deviation of 0.01, so that a noise of 0.2, the paper's, drowns them.
