@@ -191,7 +191,7 @@ plots.show(
 squares = dynamic.mean_squares(
     model, corpus.train[:50_000], batch=20, progress=False
 )
-rates, decays = [3e-4, 1e-3, 3e-3], [1e-3]  # a few, to be quick
+rates, decays = [1e-3, 3e-3, 1e-2], [1e-3]  # a few, to be quick
 tried = dynamic.search(
     model, valid, corpus.eos, squares, rates, decays, progress=False
 )
