@@ -1018,12 +1018,13 @@ display(
 # Read this with care; three warnings.
 #
 # - **It is a small and short experiment**: few tokens, read three times, three seeds. Optimisers that
-#   hardly move the rare words (coupled Adam, SGD) cannot learn them by heart, which pays where a
-#   text is read again and again. More text may turn that round. A verdict here is a verdict about
-#   this budget.
+#   hardly move the rare words (coupled Adam, SGD) learn less of them in so few steps; more text may
+#   turn that round. A verdict here is a verdict about this budget.
 # - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. The
 #   laboratory separates the two: roundness alone, by centring, changes no loss at all. So if
-#   coupled Adam predicts better, it is not because its cloud is round.
+#   coupled Adam predicts worse, it is not because its cloud is round. Nor does a correlation say
+#   so: the remedies that leave the cloud as narrow as it was are mostly those that leave the whole
+#   model as it was, with the baseline's loss.
 # - **"Inconclusive" means that three seeds could not tell**, not that there is no difference; the
 #   interval says how large one could still be. And where a method has *tried* one setting only,
 #   another setting may change its place.
