@@ -168,7 +168,7 @@ def lesson(path: Path, source: Path) -> Lesson:
                 bundle.setdefault("text/html", image(png, alt, source / "_static" / "figures"))
     asked = tuple(exercises.find(path.stem, cells))
     for one in asked:
-        name_heading(one, cells)
+        name_heading(path.stem, one, cells)
     notebook["cells"] = cells
     (source / "lessons" / path.name).write_text(json.dumps(notebook), "utf-8")
     title, question = heading(cells, path.stem)
@@ -200,18 +200,18 @@ def heading(cells: list[dict], name: str) -> tuple[str, str]:
     return found[1], " ".join(re.sub(r"^\s*>|\*\*Question\.?\*\*", "", first, flags=re.M).split())
 
 
-def name_heading(exercise: Exercise, cells: list[dict]) -> None:
+def name_heading(lesson: str, exercise: Exercise, cells: list[dict]) -> None:
     """Give the heading of an exercise a name, to which the page of the reader's progress links."""
     number = exercise.name.partition(".")[2]
     line = re.compile(rf"^### {number}\. {re.escape(exercise.title)}", re.M)
     for cell in cells:
         if cell["cell_type"] == "markdown":
-            named = rf"\n({target(exercise)})=\n\g<0>"
+            named = rf"\n({target(lesson, exercise)})=\n\g<0>"
             cell["source"] = line.sub(named, cell["source"])
 
 
-def target(exercise: Exercise) -> str:
-    return "exercise-" + exercise.name.replace(".", "-")
+def target(lesson: str, exercise: Exercise) -> str:
+    return f"{lesson}-exercise-{exercise.name.partition('.')[2]}".replace("_", "-")
 
 
 def keep_known_links(markdown: str, folder: Path) -> str:
@@ -258,8 +258,9 @@ def write_progress(lessons: list[Lesson], folder: Path) -> None:
     right, parts = recorded(), []
     every = [one for lesson in lessons for one in lesson.exercises]
     for lesson in filter(lambda lesson: lesson.exercises, lessons):
-        rows = [f"- {'✓ ' * (one.name in right)}[{one.title}](project:#{target(one)}): "
-                f"{standing(one, right)}\n" for one in lesson.exercises]
+        rows = [f"- {'✓ ' * (one.name in right)}[{one.title}]"
+                f"(project:#{target(lesson.name, one)}): {standing(one, right)}\n"
+                for one in lesson.exercises]
         heading = f"## [{lesson.title}](lessons/{lesson.name}.ipynb)"
         parts.append(f"{heading}\n\n{count(lesson.exercises, right)} right\n\n{''.join(rows)}")
     summary = f"**{count(every, right)} exercises are right.**"

@@ -147,12 +147,12 @@ def test_progress_links_every_exercise_and_says_how_it_stands(built):
     article = re.sub(r"\s+", " ", page.partition("<article")[2].partition("</article")[0])
     assert "1 of 1 exercises are right." in article
     assert 'href="lessons/01_small.html"' in article
-    assert re.search(r'✓ <a [^>]*href="lessons/01_small.html#exercise-01-1"[^>]*>.*?How <em>long'
+    assert re.search(r'✓ <a [^>]*href="lessons/01_small.html#small-exercise-1"[^>]*>.*?How <em>long'
                      r'</em> is .*?</a>: right, 1 March 2026', article)
-    assert re.search(r'href="lessons/01_small.html#exercise-01-2"[^>]*>.*?</a>: open', article)
+    assert re.search(r'href="lessons/01_small.html#small-exercise-2"[^>]*>.*?</a>: open', article)
     assert "20_other" not in article  # it has no exercises
     lesson = (built / "lessons" / "01_small.html").read_text("utf-8")
-    assert 'id="exercise-01-1"' in lesson and 'id="exercise-01-2"' in lesson
+    assert 'id="small-exercise-1"' in lesson and 'id="small-exercise-2"' in lesson
     assert 'href="progress.html"' in (built / "index.html").read_text("utf-8")
 
 
@@ -162,7 +162,7 @@ def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):
     site.write_progress([site.lesson(path, source)], tmp_path)
     text = (tmp_path / "progress.md").read_text("utf-8")
     assert "**0 of 1 exercises are right.**" in text
-    assert "- [How *long* is $w_i$?](project:#exercise-01-1): to do\n" in text
+    assert "- [How *long* is $w_i$?](project:#01-small-exercise-1): to do\n" in text
 
 
 def test_search_index_knows_the_words_of_lessons_and_library(built):
