@@ -230,8 +230,8 @@ print("ten times the temperature, a tenth of the error:",
 #   y)$, a difference of probabilities like that of the cross-entropy, and $\gamma$ is a plain ratio.
 #   But at a high temperature that difference is itself of order $1/\tau$: for a fixed $\gamma$ a
 #   larger $\tau$ means *less* of the loss.
-# - $\alpha = \beta\tau^2$, beside $1-\beta$ of the cross-entropy, for the experiment of its Figure
-#   1. Then the temperature cancels from the gradient's size.
+# - $\alpha = \beta\tau^2$, beside $1-\beta$ of the cross-entropy, for the experiment of its
+#   Figure 1. Then the temperature cancels from the gradient's size.
 
 # %% [markdown]
 # ## From matched logits to tied matrices
