@@ -37,7 +37,7 @@
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | a Transformer on 30,000 tokens |
-# | quick | 3 | two CPU cores | a Transformer on 600,000 tokens, once |
+# | quick | 2.2 | two CPU cores | a Transformer on 600,000 tokens, once |
 # | standard | 15 | two CPU cores | the same on the whole corpus, five times |
 # | full | 5 | one GPU | the same on the whole corpus, twenty times |
 #

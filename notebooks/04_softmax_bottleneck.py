@@ -34,7 +34,7 @@
 # | profile | minutes | runs on | what changes |
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | fewer seeds, a model of seconds |
-# | quick | 2 | two CPU cores | three seeds, a Transformer on 200,000 tokens |
+# | quick | 2.5 | two CPU cores | three seeds, a Transformer on 200,000 tokens |
 # | standard | 15 | two CPU cores | the Transformer on the whole corpus, five times |
 # | full | 5 | one GPU | the same, twenty times |
 #

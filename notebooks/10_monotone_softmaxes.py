@@ -33,7 +33,7 @@
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
 # | smoke | 0.3 | any CPU | three Transformers on 30,000 tokens |
-# | quick | 1.3 | two CPU cores | three Transformers on 200,000 tokens |
+# | quick | 1.5 | two CPU cores | three Transformers on 200,000 tokens |
 # | standard | 40 | two CPU cores | the same on the whole corpus, five times |
 # | full | 15 | one GPU | the same, twenty times |
 #

@@ -857,8 +857,8 @@ for part in parts:
 # - **Choose on one text, judge on another.** Each method's setting is the one with the lowest mean
 #   loss on *validation* text; what follows is the loss on *test* text.
 # - **Tune the baseline and the methods alike.** The plan searches the baseline's learning rate for
-#   the words from 1e-3 to 3e-2, and gives every method on Adam the two best of them, 3e-3 and 1e-2.
-#   The column *tried* says how many settings each method has in the plan.
+#   the words, in four steps; every method on Adam is run at the baseline's best and at the next lower
+#   one, the others at two of their own. The column *tried* says how many settings each method has.
 # - **Draw the interval.** The difference to the baseline is in nats a word (0.01 nats is about one
 #   per cent of perplexity), with Welch's 95 % interval over seeds.
 # - **Correct for the number of tests.** With a dozen tests one in two would find something by

@@ -29,7 +29,7 @@
 # | profile | minutes | corpus and machine |
 # |---|---|---|
 # | `smoke` | 0.1 | a few thousand tokens, for the tests |
-# | `quick` | 1 | `docstrings`, 2 CPU cores |
+# | `quick` | 2 | `docstrings`, 2 CPU cores |
 # | `standard` | 60 | the recipe's corpus, 2 CPU cores |
 # | `full` | 60 | the paper's configuration; larger models want a GPU |
 #

@@ -30,7 +30,7 @@
 # | profile | minutes | corpus and machine |
 # |---|---|---|
 # | `smoke` | 0.2 | a few thousand tokens, for the tests |
-# | `quick` | 2 | `docstrings`, 2 CPU cores |
+# | `quick` | 3.5 | `docstrings`, 2 CPU cores |
 # | `standard` | 90 | the recipe's corpus, 2 CPU cores |
 # | `full` | 90 | the paper's configuration; larger models want a GPU |
 #

@@ -161,8 +161,13 @@ def test_every_page_of_the_navigation_in_light_and_dark(browser, address, width)
 
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-# The theme's title lies in no region; style sheets are the browser's to load, and resolve.
-RULES = {"runOnly": TAGS, "preload": False, "rules": {"region": {"enabled": False}}}
+# The theme's title lies in no region. Of what axe fetches by itself only media: it looks for the
+# imports of a style sheet in the wrong folder, and no rule with these tags needs them.
+RULES = {
+    "runOnly": TAGS,
+    "preload": {"assets": ["media"]},
+    "rules": {"region": {"enabled": False}},
+}
 # Thousands of elements that are all alike: mathematics has its own test, and the colours of code
 # are looked at on one page.
 ALIKE = {"exclude": [["mjx-container"], [".highlight"]]}
@@ -271,6 +276,35 @@ def test_a_canvas_with_a_slider_moves(browser, address):
     page.locator(".course-figure input").press("ArrowRight")
     assert page.evaluate("document.getElementById('sample').toDataURL()") != before
     page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("lesson, figure", [
+    ("02_degeneration", ".collapse"),
+    ("10_monotone_softmaxes", ".explorer"),
+])
+def test_a_lessons_own_canvas_follows_its_slider_the_width_and_the_ink(
+    browser, address, lesson, figure
+):
+    """Every picture differs from the one before: moved, narrower, in another colour of the text."""
+    page, wrong = open_page(browser, address, "desktop")
+    page.goto(f"{address}/lessons/{lesson}.html")
+    canvas, slider = (page.locator(f"{figure} {part}").first for part in ("canvas", "input"))
+    slider.scroll_into_view_if_needed()
+    picture = "canvas => canvas.toDataURL()"
+    pictures, captions = [canvas.evaluate(picture)], [page.locator(f"{figure} output").inner_text()]
+    slider.press("End")
+    pictures.append(canvas.evaluate(picture))
+    captions.append(page.locator(f"{figure} output").inner_text())
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(200)
+    pictures.append(canvas.evaluate(picture))
+    page.evaluate(f"document.querySelector('{figure}').style.color = '#eee'")
+    page.evaluate("document.body.dataset.turned = 'dark'")  # as a theme says it: by an attribute
+    page.wait_for_timeout(200)
+    pictures.append(canvas.evaluate(picture))
+    page.close()
+    assert len(set(pictures)) == 4 and captions[0] != captions[1]
     assert not wrong, "\n".join(wrong)
 
 
