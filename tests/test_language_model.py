@@ -79,9 +79,11 @@ def test_perplexity_does_not_depend_on_the_segment_length(length):
 def test_perplexity_keeps_nothing_for_a_backward_pass():
     """Else every segment's activations are kept, and the output layer works out its gradients."""
     model, kept = tiny(), []
-    model.register_forward_hook(
-        lambda module, given, step: kept.append(step.loss.requires_grad or step.hidden.requires_grad)
-    )
+
+    def note(module, given, step):
+        kept.append(step.loss.requires_grad or step.hidden.requires_grad)
+
+    model.register_forward_hook(note)
     perplexity(model, torch.arange(13), eos=0, length=5)
     assert kept == [False] * 3
 
