@@ -33,6 +33,7 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#8B3F77", "#A66F00", "#3D3D3D"]
 LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2))]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 FREQUENCY = LinearSegmentedColormap.from_list("rare to frequent", ["#F2A65A", "#C4446A", "#1B1F5E"])
+_LOST_WON = LinearSegmentedColormap.from_list("lost to won", ["#E8A15C", PAPER, "#6FB1DC"])
 ANIMATION_BYTES = 300_000
 AWAY = "In JupyterLab this cell has controls; on the website the figure above has its own."
 
@@ -160,6 +161,24 @@ def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None)
     handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
     ax.legend(handles.values(), handles)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    return ax.figure
+
+
+def wins(table, benchmarks: int, title: str = "", ax=None) -> Figure:
+    """How often the model of a row beats that of a column, a number and a shade a cell: the
+    DataFrame of `metrics.similarity.wins` (parthiban2021, Figure 4). White: half of `benchmarks`;
+    the one hue for more, the other for fewer."""
+    ax, names = ax or panels(height=4.6)[1], list(table.index)
+    values = np.array(table, float)
+    np.fill_diagonal(values, np.nan)
+    ax.imshow(values, cmap=_LOST_WON, vmin=0, vmax=benchmarks, aspect="equal")
+    for (i, j), value in np.ndenumerate(values):
+        if i != j:
+            ax.text(j, i, f"{value:g}", ha="center", va="center", color=INK)
+    ax.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlabel="against", title=title)
+    ax.grid(False)
     return ax.figure
 
 

@@ -1,16 +1,21 @@
 """What a run is judged by: longer memories, the cache and dynamic evaluation, as data."""
 
+import json
 import math
 
+import numpy as np
 import pytest
 
 from course_lib import experiments
+from course_lib.data import folders, registry
+from course_lib.data.similarity import Benchmark
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.experiments import part
-from course_lib.experiments.run import final_figures
+from course_lib.experiments.run import _benchmarks, final_figures, word_similarity
+from course_lib.metrics.similarity import similarity
 from course_lib.training import Optimisation
 
 ADAPTATIONS = {
@@ -107,3 +112,35 @@ def test_a_transformer_is_evaluated_with_a_longer_memory(experiment):
     with pytest.raises(CourseError, match="VariationalLSTM has no memory"):
         recurrent = experiment.change(encoder=part("VariationalLSTM", units=12))
         final_figures(recurrent.build(len(corpus)), corpus, recurrent, progress=False)
+
+
+def test_word_similarity_is_that_of_the_vectors_that_predict(experiment):
+    experiment = experiment.change(tied=False)
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    words = [word for word in corpus.words if word.isalpha()][:24]
+    pairs = list(zip(words[:12], words[12:], strict=True)) + [("absent", words[0])]
+    scores = np.arange(13.0)
+    few = Benchmark(pairs[11:], scores[11:])
+    found = word_similarity(model, corpus, {"one": Benchmark(pairs, scores), "few": few})
+    W = model.output_layer.words.matrix()
+    expected = similarity(W, corpus.words, Benchmark(pairs, scores)).rho
+    assert found["one"] == {"rho": pytest.approx(expected, abs=1e-12), "found": 12}
+    assert found["few"] == {"rho": None, "found": 1}
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert expected != pytest.approx(
+        similarity(model.words.matrix(), corpus.words, Benchmark(pairs, scores)).rho
+    )
+
+
+def test_only_a_fetched_text_is_judged_by_fetched_benchmarks(experiment, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "corpora", lambda: tmp_path)
+    ptb = experiment.change(corpus=part("ptb"))
+    assert _benchmarks(ptb) == {}  # not there, and nothing is downloaded for them
+    folder = tmp_path / "word-similarity"
+    folder.mkdir()
+    for _, file, *_ in registry.BENCHMARKS:
+        (folder / file).write_text("tiger cat 7.35\n")
+    assert _benchmarks(experiment) == {}  # the embedded text
+    with pytest.raises(CourseError, match="is not the published file"):
+        _benchmarks(ptb)  # before an hour of training is lost to a damaged file

@@ -8,11 +8,13 @@ import re
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from course_lib import plots
 from course_lib.errors import CourseError
+from course_lib.metrics.similarity import wins
 
 ALT = "Two points on a line, the second one higher than the first."
 
@@ -245,6 +247,18 @@ def explorer(**changes):
         "start": (2, 1),
     }
     return plots.explorer(**arguments | changes), bent
+
+
+def test_wins_names_rows_and_columns_and_counts_every_pair_but_oneself():
+    table = wins({"one": [1, 2, 3, 0], "two": [0, 3, 1, 2], "three": [2, 1, 2, 1]})
+    before = table.copy()
+    ax = plots.wins(table, benchmarks=4).axes[0]
+    pd.testing.assert_frame_equal(table, before)
+    cells = {(int(t.get_position()[1]), int(t.get_position()[0])): t.get_text() for t in ax.texts}
+    assert cells == {(i, j): str(table.iloc[i, j]) for i in range(3) for j in range(3) if i != j}
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["one", "two", "three"]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["one", "two", "three"]
+    assert ax.images[0].get_clim() == (0, 4)
 
 
 def test_the_explorer_holds_every_curve_of_every_combination():

@@ -16,6 +16,7 @@ from course_lib.data import similarity as source
 from course_lib.data.registry import File
 from course_lib.data.similarity import Benchmark, load_word_similarity
 from course_lib.errors import CourseError
+from course_lib.experiments import published
 from course_lib.metrics.similarity import (
     Similarity,
     coverage,
@@ -197,3 +198,13 @@ def test_pairs_missing_from_the_corpora(name):
     table = coverage(data.load(name).words, benches)
     assert table.pairs.sum() == 11_768
     assert tuple(table.missing) == MISSING[name]
+
+
+@pytest.mark.parametrize("corpus", ["ptb", "wikitext-2"])
+def test_wins_of_the_published_correlations_are_the_published_wins(corpus):
+    """Figure 4 of parthiban2021 out of its supplement's Table 3."""
+    rows = published.rows().query(f"paper == 'parthiban2021' & corpus == '{corpus}'")
+    rho = rows[rows.metric == "spearman"].pivot(index="setting", columns="method", values="value")
+    assert rho.shape == (13, 6) and set(rho.index) == {row[0] for row in registry.BENCHMARKS}
+    [said] = rows[rows.metric == "similarity wins"].to_dict("records")
+    assert wins(rho).loc["moc", "mos"] == said["value"]

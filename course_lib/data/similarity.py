@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from course_lib.data import folders
+from course_lib.data.download import absent
 from course_lib.data.files import checked, read_text
-from course_lib.data.registry import BENCHMARKS
+from course_lib.data.registry import BENCHMARKS, WORD_SIMILARITY
 from course_lib.errors import CourseError
 
 
@@ -16,11 +18,17 @@ class Benchmark(NamedTuple):
     scores: np.ndarray
 
 
+def fetched() -> bool:
+    """Whether the benchmarks lie in the folder of the corpora."""
+    return not absent(WORD_SIMILARITY, folders.corpora() / WORD_SIMILARITY.name)
+
+
 def load_word_similarity() -> dict[str, Benchmark]:
     """The 13 benchmarks by name, in the order of parthiban2021's list, every word lower-cased.
 
     They are files EN-….txt in the folder `word-similarity` of the corpora, a pair and its score a
-    line. CourseError naming the file, its SHA-256 and its place if one is missing or differs.
+    line, fetched if they are not there. CourseError naming the file, its SHA-256 and its place if
+    one cannot be had or differs.
     """
     found = {}
     for (name, _, pairs, *_), path in zip(BENCHMARKS, checked("word-similarity"), strict=True):

@@ -1,5 +1,6 @@
 """Run an experiment: corpus, model, training, final figures, result folder."""
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +11,8 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from course_lib.data import Corpus, SentencePairs, token_batches, tokenise
+from course_lib.data import Corpus, SentencePairs, similarity, token_batches, tokenise
+from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import perplexity
@@ -21,6 +23,7 @@ from course_lib.experiments.recipes import profile, recipes
 from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
 from course_lib.metrics.rank import spectrum
+from course_lib.metrics.similarity import similarities
 from course_lib.metrics.summary import summary
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
@@ -67,6 +70,7 @@ def run(
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     commit = results.commit()
     corpus = experiment.load_corpus()
+    benchmarks = _benchmarks(experiment)
     model = experiment.build(len(corpus))
     if experiment.start_from is not None:
         _start_from(model, experiment)
@@ -94,6 +98,8 @@ def run(
         **final_figures(model, corpus, experiment, progress),
         **shapes(model, corpus.counts),
     }
+    if benchmarks:
+        metrics["word_similarity"] = word_similarity(model, corpus, benchmarks)
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
     source = {"commit": commit} | results.provenance(corpus, accelerator.device, seconds, tokens)
@@ -114,6 +120,25 @@ def shapes(model: nn.Module, counts: torch.Tensor) -> dict:
         found["input_geometry"] = summary(E, counts)
         found["subspace_distance"] = subspace_distance(W, E)
     return found
+
+
+def _benchmarks(experiment: Experiment) -> dict:
+    """Those of word similarity, where they have been fetched, for a text that was fetched as well:
+    the embedded ones know too few of their words. Read before the training, which a damaged file
+    would otherwise lose."""
+    natural = experiment.corpus.kind in DOWNLOADS and not experiment.translates
+    return similarity.load_word_similarity() if natural and similarity.fetched() else {}
+
+
+def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
+    """Of each benchmark Spearman's ρ for the matrix that predicts, None with fewer than 3 pairs
+    (intervals: `metrics.similarity`), and how many pairs the vocabulary knows."""
+    W = model.output_layer.words.matrix()
+    table = similarities(W, corpus.words, benchmarks, resamples=0)
+    return {
+        name: {"rho": None if math.isnan(row.rho) else row.rho, "found": int(row.found)}
+        for name, row in table.iterrows()
+    }
 
 
 def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:

@@ -50,8 +50,8 @@ def similarity(
 
     W (N, d) with a word a row, words the N words or a dict as `lower_cased` gives; W's rows are
     normalised to length 1. ρ is Pearson's r of the ranks, ties sharing their mean rank. The
-    interval is the percentile one over pairs drawn with replacement. CourseError unless W is
-    finite with a row a word.
+    interval is the percentile one over pairs drawn with replacement, NaN without `resamples`.
+    CourseError unless W is finite with a row a word.
     """
     index, rows = _index(words), torch.as_tensor(W).detach().cpu().double()
     if rows.ndim != 2 or len(rows) <= max(index.values(), default=-1) or not rows.isfinite().all():
@@ -69,8 +69,8 @@ def similarity(
     cosines = (first * second).sum(1).numpy().round(12)  # equal ones tie, whatever the rounding
     scores = np.asarray(benchmark.scores)[known]
     rho = float(_spearman(cosines, scores))
-    if np.isnan(rho):  # one side is constant
-        return Similarity(rho, rho, rho, n, len(known) - n)
+    if np.isnan(rho) or not resamples:  # one side is constant
+        return Similarity(rho, np.nan, np.nan, n, len(known) - n)
     interval = bootstrap(
         (cosines, scores),
         lambda x, y, axis: np.nan_to_num(_spearman(x, y, axis)),  # one pair n times: no order

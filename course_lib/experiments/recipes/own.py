@@ -91,6 +91,21 @@ for _name, (_lesson, _changes) in _VARIANTS.items():
     _source = f"the course's own, lesson {_lesson}"
     add(_tied, name=f"docstrings/transformer-128/{_name}", source=_source, **_changes)
 
+# The output layers of parthiban2021's Figure 4 on a text of which the benchmarks of word similarity
+# know the words. These begin wider, so that the cone does not hide what they have learned.
+_six = {
+    "softmax": {},
+    "sigsoftmax": {"output_layer": part("SigSoftmax", bias=False)},
+    **{name: _VARIANTS[name][1] for name in ("gss", "plif", "mos", "moc")},
+}
+for _name, _changes in _six.items():
+    add(
+        _tied,
+        name=f"ptb/transformer-128/{_name}",
+        source="the course's own, lesson 10",
+        **{"corpus": part("ptb"), "words": {"init": 0.1}} | _changes,
+    )
+
 # Translators of Multi30k for two CPU cores and about half an hour.
 _softmax = add(
     name="multi30k/transformer-small/softmax",
