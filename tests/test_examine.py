@@ -28,6 +28,7 @@ from course_lib.examine import (
     figures,
     frequency_groups,
     graded_series,
+    repairs,
 )
 from course_lib.examine import frequencies as counting
 from course_lib.examine import report as reports
@@ -640,6 +641,20 @@ def test_a_model_trained_here(runs):
     assert found.repairs["centring"]["perplexity"] == pytest.approx(expected, rel=1e-4)
     assert found.repairs["all-but-the-top"]["perplexity"] > 1.01 * expected
     assert found.repairs["centring"]["metrics"]["share of the mean vector"] < 1e-9
+
+
+def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
+    """It is not the run's own figure, and must not be taken for it."""
+    assert not any("perplexity" in what for what in examine.examine(runs / "trained").sampled)
+    monkeypatch.setattr(repairs, "TOKENS", 150)
+    found = examine.examine(runs / "trained")
+    model, corpus, e = experiments.load_checkpoint(runs / "trained")
+    said = f"perplexity: the first 150 of {len(corpus.valid):,} tokens of the validation split"
+    assert found.sampled == (said,)
+    expected = perplexity(
+        model, corpus.valid[:150], corpus.eos, batch=1, length=e.optimisation.evaluation_length
+    )
+    assert found.repairs["centring"]["perplexity_before"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_an_untrained_model_is_healthy(runs):

@@ -23,7 +23,7 @@ from course_lib.examine.diagnosis import (
 )
 from course_lib.examine.frequencies import Frequencies
 from course_lib.examine.matrices import Source, read
-from course_lib.examine.repairs import REPAIRS, perplexities
+from course_lib.examine.repairs import REPAIRS, perplexities, read_in_part
 from course_lib.experiments import load_checkpoint
 from course_lib.metrics import geometry, rank
 from course_lib.training.checkpoint import write_atomically
@@ -118,7 +118,8 @@ def examine(
     if model is None:
         one = replace(one, not_run=not_run)
     else:
-        one = replace(one, repairs=_with_perplexity(one.repairs, source, model, text))
+        repairs = _with_perplexity(one.repairs, source, model, text)
+        one = replace(one, repairs=repairs, sampled=(*one.sampled, *read_in_part(text)))
     if against is None:
         return one
     return replace(one, against=_other(against, corpus, matrix, one, found))

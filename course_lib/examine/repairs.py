@@ -39,6 +39,16 @@ def perplexities(model, corpus, experiment, matrices: dict[str, Tensor]) -> dict
     return found
 
 
+def read_in_part(corpus) -> tuple[str, ...]:
+    """Which part of the validation split is read, where it is not the whole."""
+    pairs = isinstance(corpus, data.SentencePairs)
+    tokens = sum(map(len, corpus.valid.target)) if pairs else len(corpus.valid)
+    if tokens <= TOKENS:
+        return ()
+    first = f"{'about ' if pairs else ''}the first {TOKENS:,} of {tokens:,} tokens"
+    return (f"perplexity: {first} of the validation split",)
+
+
 def _perplexity(model, corpus, optimisation) -> float:
     if isinstance(corpus, data.SentencePairs):
         batches = data.token_batches(corpus.valid, optimisation.max_tokens)
