@@ -1271,7 +1271,8 @@ display(
 # - **When $d$ can be raised instead.** A wider softmax is the first rival to try, at equal
 #   operations.
 # - **When the word vectors are all you want.** Parthiban et al. find those of MoC better than those
-#   of MoS on most word-similarity benchmarks (lesson 32).
+#   of MoS on most benchmarks of word similarity; [lesson 10](10_monotone_softmaxes.ipynb) repeats it
+#   and asks how much of that is chance.
 # - It **is** worth a try where $d$ is fixed and small, the encoder's output is wider than $d$, and
 #   a few components do. Mixtape (Yang et al. 2019) cuts the cost with sigmoid trees; Chang and
 #   McCallum (2022) mix only where the words in between are in the way.
