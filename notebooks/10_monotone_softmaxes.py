@@ -1370,12 +1370,13 @@ table.round(4)
 #   a difference in the third decimal as much as one in the first, and the lists overlap (the first one
 #   is the other two WS-353 together). So even the 12 of 13 on WikiText-2, which no coin would give,
 #   are fewer than 13 independent witnesses of one run each.
-# - **Our vectors know little.** Two passes over a million words give a $\rho$ of about a tenth where the
-#   lists are long; the paper's, trained for hundreds of passes, reach four tenths on WS-353. A
+# - **Our vectors know little.** After two passes over a million words $\rho$ is a tenth at most on the
+#   two longest lists; the paper's, trained for hundreds of passes, reach four tenths on WS-353. A
 #   difference that needs good vectors to show cannot show here.
 #
 # The paper concludes that a high rank does not by itself give better vectors. For that it needs no win
-# by MoC, only none by the layers of high rank; and there is none, there or here.
+# by MoC, only none by the layers of high rank that a coin would not give; and there is none, there or
+# here.
 #
 # ## The word matrix, and the cost
 #
