@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -144,3 +145,14 @@ def test_only_a_fetched_text_is_judged_by_fetched_benchmarks(experiment, tmp_pat
     assert _benchmarks(experiment) == {}  # the embedded text
     with pytest.raises(CourseError, match="is not the published file"):
         _benchmarks(ptb)  # before an hour of training is lost to a damaged file
+
+
+def test_a_run_keeps_its_word_similarity(experiment, tmp_path, monkeypatch):
+    words = [word for word in experiment.load_corpus().words if word.isalpha()][:8]
+    pairs = Benchmark(list(zip(words[:4], words[4:], strict=True)), np.arange(4.0))
+    running = sys.modules["course_lib.experiments.run"]  # `experiments.run` is the function
+    monkeypatch.setattr(running, "_benchmarks", lambda experiment: {"own": pairs})
+    done = experiments.run(experiment, folder=tmp_path, progress=False, device="cpu")
+    kept = experiments.read_result(tmp_path)["metrics"]["word_similarity"]
+    W = done.model.output_layer.words.matrix()
+    assert kept == {"own": {"rho": similarity(W, done.corpus.words, pairs).rho, "found": 4}}

@@ -53,7 +53,7 @@ def similarity(
     interval is the percentile one over pairs drawn with replacement, NaN without `resamples`.
     CourseError unless W is finite with a row a word.
     """
-    index, rows = _index(words), torch.as_tensor(W).detach().cpu().double()
+    index, rows = _index(words), torch.as_tensor(W).detach()
     if rows.ndim != 2 or len(rows) <= max(index.values(), default=-1) or not rows.isfinite().all():
         raise CourseError(
             f"word similarity needs a finite vector for each of {len(index):,} words, got shape "
@@ -65,11 +65,11 @@ def similarity(
         return Similarity(np.nan, np.nan, np.nan, n, len(known) - n)
     pairs = [pair for pair, both in zip(benchmark.pairs, known, strict=True) if both]
     ids = torch.tensor([[index[word] for word in pair] for pair in pairs])
-    first, second = F.normalize(rows[ids], dim=-1).unbind(1)
+    first, second = F.normalize(rows[ids].cpu().double(), dim=-1).unbind(1)
     cosines = (first * second).sum(1).numpy().round(12)  # equal ones tie, whatever the rounding
     scores = np.asarray(benchmark.scores)[known]
     rho = float(_spearman(cosines, scores))
-    if np.isnan(rho) or not resamples:  # one side is constant
+    if np.isnan(rho) or not resamples:  # NaN: one side is constant
         return Similarity(rho, np.nan, np.nan, n, len(known) - n)
     interval = bootstrap(
         (cosines, scores),

@@ -92,7 +92,7 @@ for _name, (_lesson, _changes) in _VARIANTS.items():
     add(_tied, name=f"docstrings/transformer-128/{_name}", source=_source, **_changes)
 
 # The output layers of parthiban2021's Figure 4 on a text of which the benchmarks of word similarity
-# know the words. These begin wider, so that the cone does not hide what they have learned.
+# know the words. They begin wider than those of lesson 02, which wants to show the cone.
 _six = {
     "softmax": {},
     "sigsoftmax": {"output_layer": part("SigSoftmax", bias=False)},
