@@ -25,6 +25,7 @@ from course_lib.metrics.geometry import subspace_distance
 from course_lib.metrics.rank import spectrum
 from course_lib.metrics.similarity import similarities
 from course_lib.metrics.summary import summary
+from course_lib.output_layers.repair import centred
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
 from course_lib.training.loop import fit
@@ -131,13 +132,21 @@ def _benchmarks(experiment: Experiment) -> dict:
 
 
 def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
-    """Of each benchmark Spearman's ρ for the matrix that predicts, None with fewer than 3 pairs
-    (intervals: `metrics.similarity`), and how many pairs the vocabulary knows."""
-    W = model.output_layer.words.matrix()
-    table = similarities(W, corpus.words, benchmarks, resamples=0)
+    """Of each benchmark Spearman's ρ for the matrix that predicts, as it is and with its mean row
+    taken away: in a cone, cosines tell of the common direction, and so of how rare two words are.
+    None with fewer than 3 pairs. And how many pairs the vocabulary knows."""
+    W = model.output_layer.words.matrix().detach()
+    matrices = {"rho": W, "rho_centred": centred(W)}
+    tables = {
+        name: similarities(M, corpus.words, benchmarks, resamples=0) for name, M in matrices.items()
+    }
     return {
-        name: {"rho": None if math.isnan(row.rho) else row.rho, "found": int(row.found)}
-        for name, row in table.iterrows()
+        name: {
+            key: None if math.isnan(table.rho[name]) else float(table.rho[name])
+            for key, table in tables.items()
+        }
+        | {"found": int(tables["rho"].found[name])}
+        for name in benchmarks
     }
 
 
