@@ -350,8 +350,8 @@ plots.live(
 # ## Training with it and without
 #
 # The language model is the one of lesson 2, a Transformer-XL encoder of two layers, this time with
-# what gives it the name: a **memory**, here of the 64 tokens before those that it reads at once. In
-# `smoke` and `quick` it has half its width, $d = 64$. In `quick` it reads 15,000 tokens, twelve times
+# what gives it the name: a **memory**, the hidden vectors of the 64 tokens before those that it reads at
+# once, to which it may attend as well. In `smoke` and `quick` it has half its width, $d = 64$. In `quick` it reads 15,000 tokens, twelve times
 # over: a small text for a small model, so that many runs can be compared and a gap between training
 # and validation can open.
 # Its rival is the recipe `spectrum`: the same with $U$, $\Sigma$, $V$, both penalties, and an
@@ -717,18 +717,21 @@ means(parts)
 
 # %%
 source = parts["plain"][0]["provenance"]
+committed = [experiments.read_result(results.kept() / p.key)
+             for p in plan.runs]  # fmt: skip
+commits = {c["provenance"]["commit"][:7] for c in committed}
 display(
     Markdown(
         f"Committed runs of the plan `lessons-08`: {len(plan.runs)}, "
         f"{source['tokens_seen']:,} tokens each, {source['device']}, "
-        f"PyTorch {source['packages']['torch']}, commit "
-        f"{source['commit'][:7]}."
+        f"PyTorch {source['packages']['torch']}, made at the commits "
+        f"{', '.join(sorted(commits))}."
     )
 )
 
 # %% [markdown]
-# These runs are without a memory, which makes them cheaper. Is that another matter for the matrix? Both
-# models, each without and with the memory of the live runs:
+# These runs are without a memory, which makes them cheaper. Does that matter for the matrix? Both
+# models, without and with the memory of the live runs:
 
 # %%
 without, remembering = "without memory", "64 tokens of memory"
