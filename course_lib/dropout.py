@@ -3,6 +3,15 @@
 import torch
 from torch import Tensor
 
+from course_lib.errors import CourseError
+
+
+def share(name: str, dropout: float) -> float:
+    """`dropout` itself; CourseError unless it is at least 0 and below 1, where nothing is left."""
+    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise CourseError(f"{name} is a share, at least 0 and below 1; {dropout} is not")
+    return dropout
+
 
 def keep_mask(like: Tensor, dropout: float) -> Tensor:
     """Shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""

@@ -191,10 +191,11 @@ plots.show(
 squares = dynamic.mean_squares(
     model, corpus.train[:50_000], batch=20, progress=False
 )
-rates, decays = [1e-3, 3e-3, 1e-2], [1e-3]  # a few, to be quick
+rates, decays, epsilons = [1e-3, 3e-3, 1e-2], [1e-3], [1e-3]  # few: quick
 tried = dynamic.search(
-    model, valid, corpus.eos, squares, rates, decays, progress=False
-)
+    model, valid, corpus.eos, squares, rates, decays, epsilons,
+    progress=False,
+)  # fmt: skip
 chosen = {name: tried[0][name] for name in ("rate", "decay", "epsilon")}
 pd.DataFrame(tried)
 

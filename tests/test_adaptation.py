@@ -109,7 +109,7 @@ def test_dynamic_evaluation_is_the_written_out_loop(rate, decay):
     expected = written_out(model, tokens(), squares, rate, decay, 1e-3)
     model.train()
     value = dynamic.dynamic_perplexity(
-        model, tokens(), EOS, squares, rate=rate, decay=decay, progress=False
+        model, tokens(), EOS, squares, rate=rate, decay=decay, epsilon=1e-3, progress=False
     )
     assert value == pytest.approx(expected, rel=1e-9)
     assert model.training and all(map(torch.equal, model.parameters(), before))
@@ -156,7 +156,7 @@ def test_learning_from_the_test_text_helps_where_it_repeats():
     model, text = build(), torch.tensor([1, 5, 9, 2]).repeat(40)
     squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
     rows = dynamic.search(
-        model, text, EOS, squares, rates=(0.0, 1e-2), decays=(0.0, 1e-3), progress=False
+        model, text, EOS, squares, (0.0, 1e-2), (0.0, 1e-3), (1e-3,), progress=False
     )
     assert len(rows) == 4 and rows[0]["rate"] == 1e-2
     still = [row["perplexity"] for row in rows if row["rate"] == 0]

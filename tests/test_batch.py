@@ -223,7 +223,7 @@ def test_the_real_notebook_pauses_at_its_deadline_and_goes_on(home):
     paused = state(planned)
     assert str(paused) == "paused epoch 0 of 1"
     head = load_checkpoint(paused.folder / "last.safetensors")[1]
-    assert head["step"] == 1 and head["identity"]["experiment"] == planned.experiment().to_dict()
+    assert head["step"] == 1 and head["identity"]["experiment"] == planned.experiment().identity()
     assert execute(job(planned, source)) is None
     whole = experiments.run(planned.experiment(), home / "whole", progress=False)
     found = {k: whole.metrics[k] for k in ("valid_perplexity", "test_perplexity")}
@@ -312,6 +312,8 @@ def test_states_are_read_from_the_folder(home):
     assert str(state(planned)) == "paused epoch 1 of 4"
     (folder / "failed.json").write_text('{"cell": 7, "error": "ValueError: no"}')
     assert str(state(planned)) == "failed epoch 1 of 4 cell 7: ValueError: no"
+    (folder / "failed.json").write_text('{"cell": 7')
+    assert "failed epoch 1 of 4: failed.json is damaged" in str(state(planned))
     (folder / "failed.json").unlink()
     finish(folder, planned)
     assert str(state(planned)) == "done, valid perplexity 50.00, test perplexity 40.00"
@@ -353,7 +355,10 @@ def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch)
 
     monkeypatch.setattr(batch, "_slots", slots)
     alone = plans.Plan(Path("p"), "p", tuple(planned[:1]))
-    assert str(run_plan(alone, progress=False)[0]) == f"waiting for the weights of {BASE}"
+    assert str(state(planned[0])) == f"waiting for the weights of {BASE}"
+    assert str(run_plan(alone, progress=False)[0]) == (
+        f"blocked: it begins with the weights of {BASE}, which no run here makes"
+    )
     states = run_plan(plans.Plan(Path("p"), "p", tuple(planned)), progress=False)
     assert done == [BASE, f"{BASE}/second-session"] and {s.name for s in states} == {"done"}
 
@@ -384,6 +389,27 @@ def test_merge_refuses_what_it_must_not_take_over(home):
     assert state(differs).figures["valid_perplexity"] == 51.0
     assert [state(p).name for p in plan.runs] == ["done", "done", "waiting", "waiting", "done"]
     assert merge(plan, other) == found | {new.key: "the same"}
+
+
+def test_weights_come_with_a_merged_result(home):
+    """What begins with them can go on; with the result alone it says what is missing."""
+    plan = plans.Plan(
+        Path("p"), "p", (Planned(BASE, "smoke"), Planned(f"{BASE}/second-session", "smoke"))
+    )
+    first, source = plan.runs[0], home / "other" / plan.runs[0].key
+    target = results.run_folder(first.experiment())
+    finish(source, first)
+    assert merge(plan, home / "other") == {first.key: "copied"}
+    found = [str(s) for s in batch.states_of(plan)]
+    assert found[0].startswith("done") and found[1] == (
+        f"blocked: it begins with the weights of {BASE}, of which only the result is here; "
+        f"bring {target / 'last.safetensors'} as well"
+    )
+    for name in ("last", "best"):
+        (source / f"{name}.safetensors").write_text(name)
+    assert merge(plan, home / "other") == {first.key: "the same"}
+    assert [(target / f"{n}.safetensors").read_text() for n in ("last", "best")] == ["last", "best"]
+    assert str(batch.states_of(plan)[1]) == "waiting"
 
 
 # Workers -----------------------------------------------------------------------------------------

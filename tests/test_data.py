@@ -126,6 +126,20 @@ def test_small_is_deterministic_and_small():
     assert small.describe()["name"] == "zipf (small)"
 
 
+def test_small_keeps_the_order_by_frequency():
+    """As a prefix is sorted otherwise than the whole, its ids are given anew."""
+    text = "".join(f"w{i % 50} w{i * i % 17}\n" for i in range(400))
+    corpus = from_texts("any", dict.fromkeys(data.SPLITS, text), by_frequency=True)
+    for words in (10, 60):
+        falling, given = corpus.small(90, 90, 90, words).counts.diff() <= 0, corpus.train[:90]
+        assert falling.all() and not (given.bincount().diff() <= 0).all()
+    by_appearance = corpus.small(90, 90, 90, 60, by_frequency=False)
+    assert not (by_appearance.counts.diff() <= 0).all()
+    assert corpus.small(90, 90, 90, 60).decode(corpus.small(90, 90, 90, 60).train) == (
+        corpus.decode(corpus.train[:90])
+    )
+
+
 def test_describe_states_the_unigram_entropy():
     facts = from_texts("toy", dict.fromkeys(data.SPLITS, "a\n")).describe()
     assert math.isclose(facts["unigram entropy (nats)"], math.log(2))

@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from filelock import FileLock
 
 from course_lib import experiments
 from course_lib.errors import CourseError
 from course_lib.experiments import Experiment, part, recipes, results
 from course_lib.experiments.recipes import add
 from course_lib.training import Cosine
+from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 
 
 def test_initial_weights_depend_on_the_seed_alone():
@@ -82,6 +84,16 @@ def test_unknown_names_list_the_near_matches():
         experiment.change(sede=1)
     with pytest.raises(CourseError, match="unknown field of an experiment"):
         Experiment.from_dict(experiment.to_dict() | {"colour": 1})
+    for plain, message in [
+        ([1], "an experiment is an object with named fields, not .1."),
+        ({"name": "x", "corpus": {"kind": "zipf"}}, "an experiment needs the field encoder"),
+        ({"name": "x", "corpus": "ptb", "encoder": {}}, "corpus must be .*kind.*, not 'ptb'"),
+        (experiment.to_dict() | {"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
+    ]:
+        with pytest.raises(CourseError, match=message):
+            Experiment.from_dict(plain)
+    with pytest.raises(CourseError, match="dropout of VariationalLSTM is a share, .*below 1; 1"):
+        experiment.change(encoder={"dropout": 1}).build(9)
     with pytest.raises(CourseError, match="at least one objective"):
         experiment.change(objectives=()).build(9)
 
@@ -104,6 +116,15 @@ def test_a_second_session_needs_the_first():
         CourseError, match="first run: python -m course_lib train ptb/vd-lstm-200/base"
     ):
         experiments.run(second.change(corpus=recipes_smoke_corpus()), progress=False)
+
+
+def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):
+    from course_lib.experiments.run import LOCK
+
+    experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke")
+    with FileLock(tmp_path / LOCK), pytest.raises(CourseError, match="another process trains in"):
+        experiments.run(experiment, tmp_path, progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
 def recipes_smoke_corpus():
@@ -136,6 +157,20 @@ def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, m
         experiments.run(second, progress=False, callback=keep)
         last = experiments.load_checkpoint(first.folder / "last.safetensors")[0]
         assert (begin["weight"] == last.words.weight).all()
+        # Neither a finished second session nor a new one takes another first session for its own.
+        done = experiments.run(second, progress=False)
+        assert done.provenance["start"] == first.provenance["weights"]["last"]
+        path = first.folder / "last.safetensors"
+        weights, head = load_checkpoint(path)
+        save_checkpoint(path, weights | {"model.words.weight": last.words.weight + 1}, head)
+        with pytest.raises(CourseError, match="began with weights of .*tied that .* has no more"):
+            experiments.run(second, progress=False)
+        with pytest.raises(CourseError, match="does not hold what ptb/vd-lstm-200/tied ended with"):
+            experiments.run(second, tmp_path / "new", progress=False)
+        identity = head["identity"] | {"experiment": second.identity()}
+        save_checkpoint(path, weights, head | {"identity": identity})
+        with pytest.raises(CourseError, match="ended with .*name is 'ptb/vd-lstm-200/tied/second"):
+            experiments.run(second, tmp_path / "new", progress=False)
     finally:
         recipes.update(kept)
 

@@ -69,7 +69,7 @@ def test_an_adaptation_searches_on_the_validation_split(experiment, kind):
 
         rows = {rate: value(corpus.valid[:100], rate) for rate in (1e-3, 1e-4)}
         best = min(rows, key=rows.get)
-        assert settings == {"rate": best, "decay": 1e-3, "epsilon": 1e-3}
+        assert settings == {"rate": best, "decay": 1e-3, "epsilon": dynamic.EPSILON}
         assert found["valid_perplexity"] == pytest.approx(value(corpus.valid, best))
         assert found["test_perplexity"] == pytest.approx(value(corpus.test, best))
 
@@ -108,6 +108,11 @@ def test_a_transformer_is_evaluated_with_a_longer_memory(experiment):
     assert 1 <= ranks["effective_rank"]["0.001"] <= ranks["press_rank"] <= experiment.size + 2
     with evaluating(model, clamp=3) as clamped:
         assert clamped.encoder.clamp == 3 and clamped.encoder.memory == 8
+        with evaluating(clamped, memory=20) as longer:
+            assert longer.encoder.clamp == 3 and longer.encoder.memory == 20
+    adapting = experiment.change(adaptation=part("ContinuousCache", weight=0.0))
+    adapted = final_figures(model, corpus, adapting, progress=False)
+    assert adapted["test_perplexity"] == pytest.approx(figures["test_perplexity"], rel=1e-4)
     clamped = perplexity(model, corpus.valid, corpus.eos, length=16, memory=400, clamp=2)
     assert clamped != pytest.approx(at_once, rel=1e-3) and model.encoder.clamp is None
     with pytest.raises(CourseError, match="VariationalLSTM has no memory"):

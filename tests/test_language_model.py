@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.models import LanguageModel, Reading, TransformerXL, VariationalLSTM
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
@@ -143,5 +144,10 @@ def test_reading_drops_whole_words_and_anneals_its_noise():
         reading.anneal(progress)
         spread = (reading(words, ids) - words(ids)).std().item()
         assert spread == pytest.approx(0.2 * (1 - progress), rel=0.1)
+    steady = Reading(noise=0.2, fade=False)
+    steady.anneal(1.0)
+    assert (steady(words, ids) - words(ids)).std().item() == pytest.approx(0.2, rel=0.1)
+    with pytest.raises(CourseError, match="noise must be a standard deviation of 0 or more, not -"):
+        Reading(noise=-0.1)
     reading.anneal(0.0)
     assert torch.equal(reading.eval()(words, ids), words(ids))

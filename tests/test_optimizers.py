@@ -249,7 +249,7 @@ def test_bad_groups_are_refused():
         build("words", betas=(0.9, 0.9))
     with pytest.raises(CourseError, match="group with muon 'momentun'; did you mean momentum"):
         build("words", optimizer="muon", momentun=0.9)
-    with pytest.raises(CourseError, match="learning_rate must be above 0, not -1"):
+    with pytest.raises(CourseError, match="learning_rate must be a number above 0, not -1"):
         build("words", learning_rate=-1)
     with pytest.raises(CourseError, match="muon refuses its settings: Adjust learning rate"):
         build("words", optimizer="muon", adjust_lr_fn="matched")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from course_lib import experiments
 from course_lib.errors import CourseError
 from course_lib.experiments import Experiment, part, plans, recipes
-from course_lib.experiments.plans import Planned, at, label, override, read_plan, same
+from course_lib.experiments.plans import Planned, at, label, override, read_plan, same, settings
 
 BASE = "ptb/vd-lstm-200/tied"
 
@@ -175,7 +175,9 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("optimisation.epochs", 2.5, "optimisation.epochs is 40; 2.5 has another type"),
         ("optimisation.epochs", True, "True has another type"),
         ("optimisation.clip", "5", "'5' has another type"),
-        ("optimisation.epochs", -1, "epochs must not be below 0"),
+        ("size", -3, "size must be a whole number of 1 or more, not -3"),
+        ("encoder.dropout", 1.5, "dropout of VariationalLSTM is a share, .* below 1; 1.5 is not"),
+        ("optimisation.epochs", -1, "epochs must be a whole number of 0 or more"),
         ("encoder.dropout", "high", "encoder.dropout is 0.3; 'high' has another type"),
         ("encoder.units", {"a": 1}, "has another type"),
     ],
@@ -183,6 +185,21 @@ def test_override_changes_one_setting_and_no_other(path, value):
 def test_settings_that_cannot_be_meant_are_refused(path, value, message):
     with pytest.raises(CourseError, match=message):
         override(rich(), {path: value})
+
+
+def test_settings_of_a_command_line():
+    given = ["encoder.dropout=0.4", "optimisation.shard=true", "output_layer.gradient=hidden"]
+    assert settings([*given, "encoder.units=[8, 4]"]) == {
+        "encoder.dropout": 0.4, "optimisation.shard": True, "output_layer.gradient": "hidden",
+        "encoder.units": [8, 4],
+    }  # fmt: skip
+    with pytest.raises(CourseError, match="given as path=value, such as .*, not 'seed'"):
+        settings(["seed"])
+
+
+def test_a_start_that_does_not_exist_is_refused_with_the_plan():
+    with pytest.raises(CourseError, match="unknown recipe 'ptb/vd-lstm-200/tide'; did you mean"):
+        Planned(BASE, change={"start_from": "ptb/vd-lstm-200/tide"})
 
 
 # Refused files -----------------------------------------------------------------------------------

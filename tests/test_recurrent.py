@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 
 from course_lib.models import QRNN, RHN, LanguageModel
+from course_lib.models.qrnn import pool
 from course_lib.output_layers import FullWords, Softmax
 
 SHAPES = {
@@ -104,7 +105,8 @@ def test_what_is_dropped_in_training():
         model = QRNN(8, (16, 8), **off | {name: share})
         model.load_state_dict(plain.state_dict())
         assert not torch.allclose(model(x)[0], plain(x)[0])
-        torch.testing.assert_close(model.eval()(x)[0], plain(x)[0])
+        if name != "zoneout":
+            torch.testing.assert_close(model.eval()(x)[0], plain(x)[0])
     kept = QRNN(8, (4,), **off, zoneout=1.0)
     state = torch.zeros(3, 8), (torch.randn(3, 4),)
     torch.testing.assert_close(kept(x, state)[1][1][0], state[1][0])  # every unit keeps its c
@@ -117,6 +119,34 @@ def test_what_is_dropped_in_training():
         assert not torch.allclose(model(x)[0], plain(x)[0])
     dropped = RHN(8, 6, 3, **off | {"output_dropout": 0.5})(x)[0] == 0
     assert dropped.any() and torch.equal(dropped[0], dropped[-1])
+
+
+def test_zoneout_is_in_evaluation_what_it_is_on_average():
+    """The steps draw independently of each other, so the mean of c is that of the mean f."""
+    torch.manual_seed(0)
+    off = {"input_dropout": 0.0, "hidden_dropout": 0.0, "weight_drop": 0.0}
+    model, x = QRNN(8, (5,), **off, zoneout=0.4).double(), torch.randn(6, 3, 8).double()
+    model.layers[0].weight.data.mul_(3)  # gates far from ½
+    many = x.repeat(1, 20_000, 1)
+    drawn = model(many)[1][1][0].view(20_000, 3, 5)
+    expected = model.eval()(x)[1][1][0]
+    error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / 20_000**0.5)
+    assert error.max() < 5
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 8, 13])
+def test_the_scan_equals_the_loop(steps):
+    torch.manual_seed(steps)
+    draw = {"dtype": torch.float64}
+    f, z = torch.rand(steps, 3, 4, **draw), torch.randn(steps, 3, 4, **draw)
+    f[f < 0.1], f[f > 0.9] = 0.0, 1.0  # gates that are shut or open
+    leaves = [t.requires_grad_() for t in (f, z, torch.randn(3, 4, **draw))]
+    results = []
+    for scan in (False, True):
+        c = pool(*leaves, scan=scan)
+        results.append([c, *torch.autograd.grad(c.sin().sum(), leaves)])
+    for loop, scanned in zip(*results, strict=True):
+        torch.testing.assert_close(scanned, loop, rtol=1e-12, atol=1e-12)
 
 
 def test_an_rhn_drops_what_every_layer_reads_of_the_state():

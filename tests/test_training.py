@@ -30,13 +30,14 @@ from course_lib.training import (
 )
 from course_lib.training.averaging import stalled
 from course_lib.training.checkpoint import (
+    difference,
     load_checkpoint,
     parameters_of,
     restore,
     save_checkpoint,
     write_json,
 )
-from course_lib.training.loop import difference, fit
+from course_lib.training.loop import fit
 from course_lib.training.tasks import Columns
 
 
@@ -103,10 +104,15 @@ def test_bad_settings_are_refused():
         Optimisation(optimizer="adam")
     with pytest.raises(CourseError, match="unknown precision"):
         Optimisation(precision="bf61")
-    with pytest.raises(CourseError, match="average_from must be above 0"):
-        Optimisation(average_from=0)
-    with pytest.raises(CourseError, match="batch must be above 0"):
-        Optimisation(batch=0)
+    for name, value, least in [
+        ("average_from", 0, 1), ("batch", 0, 1), ("batch", 2.5, 1), ("epochs", 1.5, 0),
+        ("evaluation_memory", -3, 0), ("evaluation_clamp", 0, 1),
+    ]:  # fmt: skip
+        with pytest.raises(CourseError, match=f"{name} must be a whole number of {least} or more"):
+            Optimisation(**{name: value})
+    for name, value in [("clip", -1.0), ("clip", 0), ("learning_rate", math.nan)]:
+        with pytest.raises(CourseError, match=f"{name} must be a number above 0, not {value}"):
+            Optimisation(**{name: value})
 
 
 def test_one_sgd_step_is_the_formula(experiment, tmp_path):
@@ -613,6 +619,92 @@ def test_a_checkpoint_of_another_experiment_is_refused(experiment, tmp_path):
     with pytest.raises(CourseError, match="another experiment.*learning_rate is 0.05 there, 0.02"):
         experiments.run(other, tmp_path, progress=False)
     assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b is 1 there, 2 here"
+
+
+def test_a_finished_run_is_read_for_its_own_experiment_alone(experiment, tmp_path):
+    """Its figures stand; without an epoch of training, too, where no checkpoint would say whose."""
+    zero = experiment.change(optimisation={"epochs": 0})
+    done = experiments.run(zero, tmp_path, progress=False)
+    again = experiments.run(zero, tmp_path, progress=False)
+    assert (again.metrics, again.provenance) == (done.metrics, done.provenance)
+    assert all(map(torch.equal, again.model.parameters(), done.model.parameters()))
+    with pytest.raises(CourseError, match="the result of another experiment .seed is 1 there, 7"):
+        experiments.run(zero.change(seed=7), tmp_path, progress=False)
+    (tmp_path / "best.safetensors").rename(tmp_path / "away")
+    with pytest.raises(CourseError, match="a result but not its weights; bring best.safetensors"):
+        experiments.run(zero, tmp_path, progress=False)
+
+
+def test_a_trained_model_is_kept_until_an_epoch_is_better(experiment, tmp_path):
+    first = experiments.run(experiment, tmp_path / "first", progress=False)
+    corpus = first.corpus
+    weights = {k: v.detach().clone() for k, v in parameters_of(first.model).items()}
+    before = first.epochs[first.metrics["best_epoch"] - 1]["valid_perplexity"]
+    for name, rate, stop in [("worse", 3.0, None), ("cut", 3.0, 40), ("better", 1e-3, None)]:
+        o = Optimisation(
+            optimizer="adamw", learning_rate=rate, epochs=2, batch=5, length=10, evaluation_batch=2
+        )
+
+        def interrupt(step, model, stop=stop):
+            if step == stop:
+                raise Interrupted
+
+        def go_on(callback=None, name=name, o=o):
+            first.model.load_state_dict(weights, strict=False)  # a tied matrix is there once
+            return fit(
+                first.model, Columns(corpus, o), o, Accelerator(cpu=True), identity={},
+                folder=tmp_path / name, progress=False, checkpoint_seconds=0, trained=True,
+                callback=callback,
+            )  # fmt: skip
+
+        if stop:
+            with pytest.raises(Interrupted):
+                go_on(interrupt)
+        epochs = go_on()
+        tensors, head = load_checkpoint(tmp_path / name / "best.safetensors")
+        best = min(e["valid_perplexity"] for e in epochs)
+        assert (head["epoch"] == 0) == (best > before) == (name != "better")
+        kept = all(torch.equal(tensors[f"model.{k}"], v) for k, v in weights.items())
+        assert kept == (name != "better")
+
+
+def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(experiment, tmp_path):
+    """The loss before the step was well; the look at it cannot notice."""
+
+    o = Optimisation(
+        optimizer="sgd", learning_rate=0.1, epochs=1, batch=5, length=10, evaluation_batch=2
+    )
+    corpus, seen = experiment.load_corpus(), []
+    model = experiment.build(len(corpus))
+
+    def callback(step, model):
+        seen.append(step)
+        if step == 30:
+            model.words.weight.register_hook(lambda g: g * math.nan)
+
+    with pytest.raises(CourseError, match="a weight is no longer finite after step 31 .epoch 1."):
+        fit(
+            model, Columns(corpus, o), o, Accelerator(cpu=True), folder=tmp_path, identity={},
+            progress=False, checkpoint_seconds=0, callback=callback,
+        )  # fmt: skip
+    tensors, head = load_checkpoint(tmp_path / "last.safetensors")
+    assert head["step"] == 30 == seen[-1]
+    assert all(t.isfinite().all() for name, t in tensors.items() if name.startswith("model."))
+
+
+def test_several_processes_resume_with_their_own_chance(experiment, tmp_path):
+    """Paused after the first epoch and gone on with, dropout and all: the same figures as at once,
+    and the second epoch's chance is not the first's again."""
+    experiment = experiment.change(optimisation={"batch": 4})
+    whole = experiments.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
+    options = {"folder": tmp_path / "cut", "device": "cpu"}
+    with pytest.raises(Paused):
+        experiments.launch(experiment, 2, deadline=0.0, **options)
+    tensors = load_checkpoint(tmp_path / "cut" / "last.safetensors")[0]
+    chance = [tensors[f"random.cpu.{process}"] for process in (0, 1)]
+    assert not torch.equal(*chance)
+    cut = experiments.launch(experiment, 2, **options)
+    assert figures(cut.epochs) == figures(whole.epochs)
 
 
 def test_weights_of_another_model_are_refused(experiment, tmp_path):

@@ -39,7 +39,7 @@ def status(plan: Name):
     from course_lib.experiments import batch, plans
 
     read = plans.read_plan(plan)
-    states = [batch.state(planned) for planned in read.runs]
+    states = batch.states_of(read)
     print(f"{read.title}\n\n{batch.table(states)}\n\n{batch.summary(states)}")
 
 

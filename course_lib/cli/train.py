@@ -10,6 +10,10 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A recipe's name, or a file experiment.json.")],
     profile: Annotated[str, typer.Option(help="smoke, quick, standard or full.")] = "standard",
     seed: Annotated[int, typer.Option(help="Initialisation, dropout and shuffling.")] = 1,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting that differs, encoder.dropout=0.4, or several."),
+    ] = None,
     folder: Annotated[Path | None, typer.Option(help="Default: runs/RECIPE/PROFILE-seedN.")] = None,
     device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
@@ -25,6 +29,7 @@ def train(
 
     from course_lib import experiments
     from course_lib.errors import CourseError
+    from course_lib.experiments import plans
 
     if recipe.endswith(".json"):
         try:
@@ -32,8 +37,11 @@ def train(
         except (OSError, json.JSONDecodeError) as error:
             raise CourseError(f"{recipe} is not a readable experiment: {error}") from None
         experiment = experiments.Experiment.from_dict(plain)
+        if change:
+            raise CourseError(f"--change goes with a recipe's name; change {recipe} itself")
     else:
-        experiment = experiments.profile(experiments.recipes[recipe], profile, seed)
+        changes = plans.settings(change or [])
+        experiment = plans.Planned(recipe, profile, seed, changes).experiment()
     result = experiments.run(
         experiment,
         folder,

@@ -121,12 +121,24 @@ class Corpus:
         return half
 
     def small(
-        self, train: int = 20_000, valid: int = 2_000, test: int = 2_000, words: int = 500
+        self,
+        train: int = 20_000,
+        valid: int = 2_000,
+        test: int = 2_000,
+        words: int = 500,
+        by_frequency: bool | None = None,
     ) -> "Corpus":
-        """The first tokens of each split and the most frequent words of that, others `<unk>`."""
+        """The first tokens of each split and the most frequent words of that, others `<unk>`.
+
+        by_frequency: ids that fall with the count in train; None: if they do so in the whole.
+        """
         wanted = zip(SPLITS, (train, valid, test), strict=True)
         ids = {split: getattr(self, split)[:n] for split, n in wanted}
         kept, ids = keep_frequent(self.words, ids, words)
+        if by_frequency is None:
+            by_frequency = bool((self.counts.diff() <= 0).all())
+        if by_frequency:
+            kept = sort_by_frequency(kept, ids)
         small = Corpus(f"{self.name} (small)", kept, **ids, licence=self.licence)
         small.source = f"the beginning of each split of {self.name}"
         small.sha256 = {split: digest(small.decode(ids[split])) for split in SPLITS}

@@ -4,9 +4,11 @@ Settings given as a list are searched: all combinations on the validation split,
 then on both splits. The perplexities are those at batch 1.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 
 
@@ -34,12 +36,14 @@ class ContinuousCache:
 class DynamicEvaluation:
     """A gradient step after every segment (Krause et al. 2018): `course_lib.evaluation.dynamic`.
 
-    search_tokens: how much of the validation split a search reads; None all of it.
+    search_tokens: how much of the validation split a search reads; None all of it. The defaults are
+    those of the released search, whose gradients' roots are normalised as here. CourseError where
+    the weights diverge.
     """
 
     rate: float | Sequence[float] = (3e-5, 4e-5, 6e-5, 7e-5, 1e-4)  # η, of the released search
     decay: float | Sequence[float] = (1e-3, 2e-3, 3e-3, 4e-3, 5e-3)  # λ
-    epsilon: float | Sequence[float] = 1e-3
+    epsilon: float | Sequence[float] = dynamic.EPSILON
     segment: int = dynamic.SEGMENT
     batch: int = 100  # of the pass over the train split that collects MS_g
     search_tokens: int | None = None
@@ -58,6 +62,11 @@ class DynamicEvaluation:
             dynamic.dynamic_perplexity(model, split, corpus.eos, squares, **best, **options)
             for split in (corpus.valid, corpus.test)
         )
+        if not math.isfinite(valid + test):
+            raise CourseError(
+                f"dynamic evaluation diverged with {best}: perplexity {valid} and {test}; give it "
+                "smaller rates"
+            )
         return {"valid_perplexity": valid, "test_perplexity": test, "adaptation": best}
 
 

@@ -12,6 +12,7 @@ from course_lib.evaluation.perplexity import best_first
 from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
+EPSILON = 2e-5  # for roots of mean squares; of sums over the segments it would be some 1e-3
 PART = 1 << 17  # numbers of a parameter that are updated at once on a CPU
 
 
@@ -53,7 +54,7 @@ def losses(
     squares: dict[str, Tensor],
     rate: float,
     decay: float,
-    epsilon: float = 1e-3,
+    epsilon: float = EPSILON,
     length: int = SEGMENT,
 ) -> Iterator[tuple[Tensor, int]]:
     """Nats a token and tokens of each segment of a split (L,), scored before the model learns from
@@ -139,9 +140,9 @@ def dynamic_perplexity(
     settings as `losses` takes them: η = `rate`, λ = `decay`, ε = `epsilon`, `length` of a segment;
     the mean is over all parameters. The weights return to θ₀ at the end.
 
-    The released code divides by the sum of the parameters' means instead, and takes the root of
-    the sum over the segments unless told otherwise: constants, which its λ, η and ε absorb. Search
-    them anew rather than copy its values.
+    Published settings come in two conventions: the released code took the root of the *sum* of the
+    squares over the segments once and takes that of their mean now, as here. The older ε, 1e-3, is
+    to be divided by the root of the number of segments, and η with it.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     total, segments = 0.0, -(-len(tokens) // settings.get("length", SEGMENT))
@@ -150,7 +151,9 @@ def dynamic_perplexity(
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
 
 
-def search(model, tokens, eos, squares, rates, decays, epsilons=(1e-3,), **options) -> list[dict]:
+def search(
+    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options
+) -> list[dict]:
     """Perplexity of every combination, best first, diverged ones last: for a validation split."""
     rows = []
     for rate, decay, epsilon in product(rates, decays, epsilons):

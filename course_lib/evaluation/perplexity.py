@@ -22,7 +22,9 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
     if memory is not None or clamp is not None:
         if not hasattr(encoder, "with_memory"):
             raise CourseError(f"{type(encoder).__name__} has no memory to lengthen or to clamp")
-        model.encoder = encoder.with_memory(encoder.memory if memory is None else memory, clamp)
+        model.encoder = encoder.with_memory(
+            encoder.memory if memory is None else memory, encoder.clamp if clamp is None else clamp
+        )
     model.eval()
     try:
         yield model

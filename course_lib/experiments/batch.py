@@ -26,8 +26,7 @@ from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plans import Plan, Planned
 from course_lib.experiments.recipes import profile, recipes
-from course_lib.training.checkpoint import write_json
-from course_lib.training.loop import difference
+from course_lib.training.checkpoint import write_atomically, write_json
 from course_lib.worker import Job, execute
 
 BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
@@ -79,7 +78,7 @@ def state(planned: Planned) -> State:
     failed = _json(folder / "failed.json")
     if (folder / "result.json").exists():
         try:
-            content = _checked(folder, experiment)
+            content = results.result_of(folder, experiment)
         except CourseError as error:
             return replace(found, name="blocked", error=str(error))
         done, metrics = {"epochs": content["epochs"]}, content["metrics"]
@@ -91,13 +90,14 @@ def state(planned: Planned) -> State:
         except CourseError as error:
             return replace(found, name="blocked", error=str(error))
         limit = experiment.optimisation.max_steps
-        share = done["step"] / limit if limit else len(done["epochs"]) / max(1, found.epochs)
+        share = len(done["epochs"]) / max(1, found.epochs)
+        share = max(share, done["step"] / limit) if limit else share
         name = found.name if found.name == "running" else "paused"
         found = replace(found, name=name, share=share)
     else:
         done = {"epochs": []}
-        if found.name == "waiting" and failed is None and (first := _first(experiment)):
-            found = replace(found, error=first)
+        if found.name == "waiting" and failed is None:
+            found = _first(found, experiment)
     if failed is not None and found.name != "running":
         found = replace(found, name="failed", **failed)
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in done["epochs"])
@@ -119,16 +119,8 @@ def _json(path: Path) -> dict | None:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-
-
-def _checked(folder: Path, experiment: Experiment) -> dict:
-    """The result in `folder`; CourseError if it is damaged or of another experiment."""
-    content = results.read_result(folder)
-    found, wanted = Experiment.from_dict(content["experiment"]).to_dict(), experiment.to_dict()
-    if found != wanted:
-        where = difference(found, wanted)
-        raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
-    return content
+    except ValueError as error:
+        return {"cell": None, "error": f"{path.name} is damaged ({error}); remove it"}
 
 
 def _progress(path: Path) -> dict:
@@ -140,14 +132,26 @@ def _progress(path: Path) -> dict:
         raise CourseError(f"{path} is no checkpoint of a run ({error}); remove it") from None
 
 
-def _first(experiment: Experiment) -> str | None:
-    """What this run begins with, if that is not there yet."""
+def _earlier(experiment: Experiment) -> Experiment:
+    return profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
+
+
+def _first(found: State, experiment: Experiment) -> State:
+    """With what this run begins with, if that is not there yet or only its figures are."""
     if experiment.start_from is None:
-        return None
-    earlier = profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
+        return found
+    earlier = _earlier(experiment)
     folder = results.run_folder(earlier)
-    needed = folder / "result.json", folder / f"{experiment.start_weights}.safetensors"
-    return None if all(p.exists() for p in needed) else f"the weights of {earlier.name}"
+    weights = folder / f"{experiment.start_weights}.safetensors"
+    if not (folder / "result.json").exists():
+        return replace(found, error=f"the weights of {earlier.name}")
+    if weights.exists():
+        return found
+    return replace(
+        found, name="blocked",
+        error=f"it begins with the weights of {earlier.name}, of which only the result is here; "
+        f"bring {weights} as well",
+    )  # fmt: skip
 
 
 # A plan ------------------------------------------------------------------------------------------
@@ -201,7 +205,19 @@ def run_plan(
                 tried[key] = trouble
                 bar.set_postfix_str(key, refresh=False)
                 bar.update()
-    return [_after(state(p), tried.get(p.key)) for p in plan.runs]
+    return [_after(s, tried.get(s.planned.key)) for s in states_of(plan)]
+
+
+def states_of(plan: Plan) -> list[State]:
+    """Where each run stands; one that waits for weights that the plan does not make is blocked."""
+    states = [state(planned) for planned in plan.runs]
+    made = {s.folder for s in states}
+    return [
+        replace(s, name="blocked", error=f"it begins with {s.error}, which no run here makes")
+        if s.waits and results.run_folder(_earlier(s.planned.experiment())) not in made
+        else s
+        for s in states
+    ]
 
 
 def _after(found: State, trouble: tuple[str, str] | None) -> State:
@@ -361,7 +377,8 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
     """Take over results of the plan's runs from `folder`, the `runs` of another machine.
 
     What became of each that was found: "copied", "the same" or why it is refused. A result that
-    differs from the one here, is damaged, or is of another experiment is refused.
+    differs from the one here, is damaged, or is of another experiment is refused. Weights that lie
+    beside a result come with it: finetuning and test-time adaptation begin with them.
     """
     folder, found = Path(folder), {}
     for planned in plan.runs:
@@ -370,7 +387,7 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
             continue
         target = results.run_folder(experiment)
         try:
-            found[planned.key] = _merged(_checked(source, experiment), target)
+            found[planned.key] = _merged(results.result_of(source, experiment), source, target)
         except (CourseError, Timeout) as error:
             found[planned.key] = f"refused: {error}"
     if not found:
@@ -379,13 +396,17 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
     return found
 
 
-def _merged(content: dict, target: Path) -> str:
+def _merged(content: dict, source: Path, target: Path) -> str:
     target.mkdir(parents=True, exist_ok=True)
     with FileLock(target / ".lock", timeout=1):
-        if (target / "result.json").exists():
-            if results.read_result(target)["sha256"] == content["sha256"]:
-                return "the same"
+        same = (target / "result.json").exists()
+        if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")
+        for name in ("last.safetensors", "best.safetensors"):
+            if (source / name).exists() and not (same and (target / name).exists()):
+                write_atomically(target / name, (source / name).read_bytes())
+        if same:
+            return "the same"
         write_json(target / "result.json", content)
         (target / "failed.json").unlink(missing_ok=True)
     return "copied"

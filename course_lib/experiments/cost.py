@@ -8,7 +8,6 @@ what is elementwise shows only in the time, through `EFFICIENCY`.
 import inspect
 import json
 import math
-import platform
 import time
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from course_lib.data.registry import DOWNLOADS
 from course_lib.data.translation import IWSLT14_PIECES
 from course_lib.errors import CourseError
 from course_lib.experiments.experiment import Experiment, Part
+from course_lib.experiments.results import processor
 from course_lib.models import RHN, Predictor, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
 from course_lib.output_layers import (
@@ -229,7 +229,7 @@ def activations(model: Predictor, o: Optimisation) -> float:
 def rates() -> Rates:
     """This machine's rates, measured once in about a second and kept in the cache."""
     cuda = torch.cuda.is_available()
-    name = torch.cuda.get_device_name() if cuda else platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name() if cuda else processor()
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     path = folders.cache() / "rates.json"
     try:

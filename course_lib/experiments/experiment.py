@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import data
+from course_lib.dropout import share
 from course_lib.errors import CourseError, unknown
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.translation import BeamSearch
@@ -57,6 +58,11 @@ class Part:
 
     kind: str
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for option, value in self.options.items():
+            if option.endswith(("dropout", "drop")):
+                share(f"{option} of {self.kind}", value)
 
     def build(self, role: str, *args):
         """The object itself; CourseError with near matches for an unknown kind or option."""
@@ -118,6 +124,11 @@ class Experiment:
     def __post_init__(self):
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
+        share("output_dropout", self.output_dropout)
+        for name, least, most in (("size", 1, 2**31), ("seed", 0, 2**32)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not least <= value < most:
+                raise CourseError(f"{name} must be a whole number of {least} or more, not {value}")
         if self.tied and self.output_words is not None:
             raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
 
@@ -180,21 +191,30 @@ class Experiment:
         }
         return _listed(plain)
 
+    def identity(self) -> dict:
+        """What decides the figures of a run: `to_dict` without the citation."""
+        return {name: value for name, value in self.to_dict().items() if name != "source"}
+
     @classmethod
     def from_dict(cls, plain: dict) -> "Experiment":
-        """The inverse of `to_dict`; CourseError for a field that does not exist."""
+        """The inverse of `to_dict`; CourseError for a field that does not exist or is missing."""
+        if not isinstance(plain, dict):
+            raise CourseError(f"an experiment is an object with named fields, not {plain!r:.60}")
         plain = dict(plain)
         _known("field of an experiment", plain, cls)
+        for name in ("name", "corpus", "encoder"):
+            if name not in plain:
+                raise CourseError(f"an experiment needs the field {name}")
         for name in ("corpus", "encoder", "words", "output_layer", "reading", *_OPTIONAL):
             if plain.get(name) is not None:
-                plain[name] = Part(**plain[name])
+                plain[name] = _part(name, plain[name])
         for name in ("objectives", "regularizers"):
             if name in plain:
-                plain[name] = tuple(Part(**p) for p in plain[name])
+                plain[name] = tuple(_part(name, p) for p in plain[name])
         settings = dict(plain.get("optimisation", {}))
         _known("field of the optimisation", settings, Optimisation)
         if "schedule" in settings:
-            settings["schedule"] = Part(**settings["schedule"]).build("schedule")
+            settings["schedule"] = _part("schedule", settings["schedule"]).build("schedule")
         if "betas" in settings:
             settings["betas"] = tuple(settings["betas"])
         return cls(**plain | {"optimisation": Optimisation(**settings)})
@@ -217,6 +237,12 @@ class Experiment:
 
 
 _OPTIONAL = ("output_words", "adaptation", "decoding")
+
+
+def _part(name: str, plain: dict) -> Part:
+    if not isinstance(plain, dict) or "kind" not in plain or set(plain) - {"kind", "options"}:
+        raise CourseError(f'{name} must be {{"kind": …, "options": {{…}}}}, not {plain!r:.60}')
+    return Part(**plain)
 
 
 def _known(kind: str, names: dict, cls: type) -> None:

@@ -52,6 +52,8 @@ class Planned:
     def __post_init__(self):
         base = profile(recipes[self.recipe], self.profile, self.seed)
         changed = override(base, self.change)
+        if changed.start_from is not None:
+            recipes[changed.start_from]  # noqa: B018  (an unknown one is refused here)
         given = {path: at(changed, path) for path in sorted(self.change)}
         differs = {p: v for p, v in given.items() if not same(base, p, v)}
         object.__setattr__(self, "change", differs)
@@ -99,6 +101,22 @@ def override(experiment: Experiment, changes: dict) -> Experiment:
     for path, value in changes.items():
         experiment = _replaced(experiment, path.split("."), value, path, "")
     return experiment
+
+
+def settings(texts: list[str]) -> dict:
+    """Of `path=value` each, as a command line gives them: numbers, true, lists and such as JSON has
+    them, anything else a word. CourseError for a text without `=`."""
+    found = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        if not equals:
+            example = "encoder.dropout=0.4"
+            raise CourseError(f"a setting is given as path=value, such as {example}, not {text!r}")
+        try:
+            found[path] = json.loads(value)
+        except json.JSONDecodeError:
+            found[path] = value
+    return found
 
 
 def at(experiment: Experiment, path: str):

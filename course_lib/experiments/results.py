@@ -14,7 +14,7 @@ import torch
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.experiments.experiment import Experiment
-from course_lib.training.checkpoint import write_json
+from course_lib.training.checkpoint import difference, write_json
 
 PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
 
@@ -71,6 +71,16 @@ def read_result(folder: Path) -> dict:
     return content
 
 
+def result_of(folder: Path, experiment: Experiment) -> dict:
+    """`read_result`; CourseError if the result is another experiment's."""
+    content = read_result(folder)
+    found, wanted = Experiment.from_dict(content["experiment"]).identity(), experiment.identity()
+    if found != wanted:
+        where = difference(found, wanted)
+        raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
+    return content
+
+
 def provenance(corpus, device: torch.device, wall_seconds: float, tokens: int) -> dict:
     """Where a number comes from: packages, corpus, device, time, memory, tokens seen."""
     packages = {name: version(name) for name in PACKAGES}
@@ -79,7 +89,7 @@ def provenance(corpus, device: torch.device, wall_seconds: float, tokens: int) -
         "python": platform.python_version(),
         "packages": packages,
         "corpus_sha256": corpus.sha256,
-        "device": torch.cuda.get_device_name(device) if cuda else _processor(),
+        "device": torch.cuda.get_device_name(device) if cuda else processor(),
         "threads": torch.get_num_threads(),
         "wall_seconds": round(wall_seconds, 1),
         "peak_memory_mb": round(peak_memory(device)),
@@ -148,7 +158,8 @@ def commit() -> str:
             return "unknown"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """This machine's processor and the vector instructions that PyTorch uses of it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(

@@ -1,5 +1,6 @@
 """Run an experiment: corpus, model, training, final figures, result folder."""
 
+import hashlib
 import math
 import sys
 import time
@@ -9,13 +10,14 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from filelock import FileLock, Timeout
 from torch import nn
 
 from course_lib.data import Corpus, SentencePairs, similarity, token_batches, tokenise
 from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
@@ -26,11 +28,12 @@ from course_lib.metrics.rank import spectrum
 from course_lib.metrics.similarity import similarities
 from course_lib.metrics.summary import summary
 from course_lib.output_layers.repair import centred
+from course_lib.training.checkpoint import difference, restore
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
-from course_lib.training.checkpoint import restore
 from course_lib.training.loop import fit
 from course_lib.training.tasks import Columns, Pairs
 
+LOCK = ".training.lock"  # held by the process that writes a folder's checkpoints
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
 
 
@@ -62,20 +65,43 @@ def run(
     Device, number of processes and their ranks come from accelerate (`accelerate launch`,
     `torchrun`, or none); `device="cpu"` keeps a GPU out of it. Final figures: validation and test
     perplexity at batch 1. The folder (default: runs/<recipe>/<profile>-seed<n>) then holds
-    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()).
+    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time());
+    CourseError where another process trains in that folder, or it holds something else.
     """
-    started = time.perf_counter()
+    folder = Path(folder) if folder is not None else results.run_folder(experiment)
+    options = callback, progress, checkpoint_seconds, deadline
     accelerator = Accelerator(cpu=device == "cpu" or not torch.cuda.is_available())
     if accelerator.device.type == "cpu":
         keep_freed_memory()
-    folder = Path(folder) if folder is not None else results.run_folder(experiment)
+    if not accelerator.is_main_process:
+        return _run(experiment, folder, accelerator, *options)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / LOCK, timeout=1):
+            return _run(experiment, folder, accelerator, *options)
+    except Timeout:
+        raise CourseError(f"another process trains in {folder}; wait until it ends") from None
+
+
+def _run(
+    experiment: Experiment,
+    folder: Path,
+    accelerator: Accelerator,
+    callback: Callable[[int, nn.Module], None] | None,
+    progress: bool,
+    checkpoint_seconds: float,
+    deadline: float | None,
+) -> Result:
+    started = time.perf_counter()
     commit = results.commit()
     corpus = experiment.load_corpus()
+    if (folder / "result.json").exists():
+        return _finished(folder, experiment, corpus, accelerator.device)
     benchmarks = _benchmarks(experiment)
     model = experiment.build(len(corpus))
+    identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
     if experiment.start_from is not None:
-        _start_from(model, experiment)
-    identity = {"experiment": experiment.to_dict(), "corpus": corpus.sha256}
+        identity["start"] = _start_from(model, experiment, corpus)
     optimisation = experiment.optimisation
     kind = Pairs if experiment.translates else Columns
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
@@ -83,16 +109,12 @@ def run(
         model, task, optimisation, accelerator, folder=folder, identity=identity,
         seed=experiment.seed, callback=callback, progress=progress,
         checkpoint_seconds=checkpoint_seconds, deadline=deadline,
+        trained=experiment.start_from is not None,
     )  # fmt: skip
     accelerator.wait_for_everyone()
     tensors, head = read_checkpoint(folder / "best.safetensors")
     restore(model, tensors, str(folder))
     model.eval()
-    if (folder / "result.json").exists():  # finished before: its figures and provenance stand
-        done = results.read_result(folder)
-        return Result(
-            model, corpus, experiment, folder, epochs, done["metrics"], done["provenance"]
-        )
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -105,6 +127,13 @@ def run(
     tokens = sum(e["tokens"] for e in epochs)
     source = {"commit": commit} | results.provenance(corpus, accelerator.device, seconds, tokens)
     source["processes"] = accelerator.num_processes
+    if "start" in identity:
+        source["start"] = identity["start"]
+    source["weights"] = {
+        name: _digest(path)
+        for name in ("last", "best")
+        if (path := folder / f"{name}.safetensors").exists()
+    }
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source)
@@ -159,7 +188,8 @@ def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, prog
         return _translation_figures(model, corpus, experiment, progress)
     if experiment.adaptation is not None:
         adapt = experiment.adaptation.build("adaptation")
-        return adapt(model, corpus, length=o.evaluation_length, progress=progress)
+        with evaluating(model, o.evaluation_memory, o.evaluation_clamp):
+            return adapt(model, corpus, length=o.evaluation_length, progress=progress)
     settings = {
         "eos": corpus.eos,
         "length": o.evaluation_length,
@@ -224,10 +254,56 @@ def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
     return model.eval(), corpus, experiment
 
 
-def _start_from(model: nn.Module, experiment: Experiment) -> None:
-    """Begin with the last or best weights of an earlier recipe at the same profile and seed."""
-    earlier = profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
-    folder = results.run_folder(earlier)
+def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device) -> Result:
+    """A run that is done: its figures and their provenance stand, its weights are read.
+
+    CourseError if it is another experiment's, of another text, or of a start that has changed.
+    """
+    done, path = results.result_of(folder, experiment), folder / "best.safetensors"
+    again = f"remove {folder} to train it again"
+    if done["provenance"]["corpus_sha256"] != corpus.sha256:
+        raise CourseError(f"{folder} has the result of another text of that name; {again}")
+    start, begun = _start_of(experiment), done["provenance"].get("start")
+    if start is not None and start.exists() and begun not in (None, _digest(start)):
+        raise CourseError(
+            f"{folder} began with weights of {experiment.start_from} that {start} has no more; "
+            f"{again}"
+        )
+    if not path.exists():
+        raise CourseError(
+            f"{folder} has a result but not its weights; bring {path.name} as well, or {again}"
+        )
+    if done["provenance"].get("weights", {}).get("best") not in (None, _digest(path)):
+        raise CourseError(f"{path} does not hold the weights of the result beside it; {again}")
+    model = experiment.build(len(corpus)).to(device)
+    restore(model, read_checkpoint(path)[0], str(path))
+    return Result(
+        model.eval(), corpus, experiment, folder, done["epochs"], done["metrics"],
+        done["provenance"],
+    )  # fmt: skip
+
+
+def _earlier(experiment: Experiment) -> Experiment:
+    return profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
+
+
+def _start_of(experiment: Experiment) -> Path | None:
+    """The checkpoint that it begins with, whether it is there or not."""
+    if experiment.start_from is None:
+        return None
+    return results.run_folder(_earlier(experiment)) / f"{experiment.start_weights}.safetensors"
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
+    """Begin with the last or best weights of an earlier recipe at the same profile and seed;
+    returns their file's digest."""
+    earlier, path = _earlier(experiment), _start_of(experiment)
+    folder = path.parent
     if not (folder / "result.json").exists():
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
@@ -235,8 +311,23 @@ def _start_from(model: nn.Module, experiment: Experiment) -> None:
             f"{'has not finished' if begun else 'is not trained'}; first run: python -m course_lib "
             f"train {earlier.name} --profile {experiment.profile} --seed {experiment.seed}"
         )
-    path = folder / f"{experiment.start_weights}.safetensors"
-    restore(model, read_checkpoint(path)[0], str(path))
+    tensors, head = read_checkpoint(path)
+    identity = head.get("identity", {})
+    found = {"experiment": Experiment.from_dict(identity.get("experiment", {})).identity()}
+    expected = {"experiment": earlier.identity()}
+    if earlier.corpus == experiment.corpus:
+        found["corpus"], expected["corpus"] = identity.get("corpus"), corpus.sha256
+    said = results.result_of(folder, earlier)["provenance"].get("weights", {})
+    digest = _digest(path)
+    if found == expected and said:
+        found["weights"], expected["weights"] = digest, said.get(experiment.start_weights)
+    if found != expected:
+        raise CourseError(
+            f"{path} does not hold what {earlier.name} ended with ({difference(found, expected)}); "
+            f"remove {folder} and train that again"
+        )
+    restore(model, tensors, str(path))
+    return digest
 
 
 def launch(experiment: Experiment, processes: int | None = None, **options) -> Result:

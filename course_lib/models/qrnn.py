@@ -7,31 +7,62 @@ from torch.nn import functional as F
 from course_lib.dropout import locked_dropout
 
 
-class _Pool(torch.autograd.Function):
-    """c_t = f_t z_t + (1 − f_t) c_{t−1} over T steps: the only sequential part, elementwise.
+def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tensor:
+    """fo-pooling: f, z (T, B, u), c_0 (B, u) → c (T, B, u), c_t = f_t z_t + (1 − f_t) c_{t−1}.
 
-    f, z (T, B, u); c_0 (B, u) → c (T, B, u). Autograd would record three operations a step, each
-    with a tensor of its own; here a step is one in-place operation forward and one backward.
+    The only sequential part of a QRNN. `scan`: all steps at once in ⌈log₂ T⌉ rounds, instead of one
+    after the other; None does so on a GPU, where a step is a launch for next to no arithmetic.
     """
+    return _Pool.apply(f, z, start, f.is_cuda if scan is None else scan)
+
+
+def _scan(x: Tensor, keep: Tensor) -> Tensor:
+    """y_t = x_t + k_t y_{t−1}, y_{−1} = 0; x, keep (T, B, u), whose first k is not used.
+
+    Hillis and Steele (1986): an entry that has gathered s steps takes in the one s steps before it,
+    x_t + k_t x_{t−s}, and its factor becomes k_t k_{t−s}. Factors in [0, 1] cannot overflow.
+    """
+    step = 1
+    while step < len(x):
+        x = torch.cat([x[:step], torch.addcmul(x[step:], x[:-step], keep[step:])])
+        keep = torch.cat([keep[:step], keep[step:] * keep[:-step]])
+        step *= 2
+    return x
+
+
+class _Pool(torch.autograd.Function):
+    """Autograd would record three operations a step, each with a tensor of its own; here a step is
+    one in-place operation forward and one backward."""
 
     @staticmethod
-    def forward(ctx, f, z, start):
+    def forward(ctx, f, z, start, scan):
         c = z.new_empty(len(z) + 1, *z.shape[1:])
-        c[0], before, after = start, c[:-1].unbind(), c[1:].unbind()
-        for f_t, z_t, c_before, c_t in zip(f.unbind(), z.unbind(), before, after, strict=True):
-            torch.lerp(c_before, z_t, f_t, out=c_t)
+        c[0] = start
+        if scan:
+            new = f * z
+            new[0].addcmul_(1 - f[0], start)
+            c[1:] = _scan(new, 1 - f)
+        else:
+            rows = f.unbind(), z.unbind(), c[:-1].unbind(), c[1:].unbind()
+            for f_t, z_t, c_before, c_t in zip(*rows, strict=True):
+                torch.lerp(c_before, z_t, f_t, out=c_t)
         ctx.save_for_backward(f, z, c)
+        ctx.scan = scan
         return c[1:]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
         f, z, c = ctx.saved_tensors
-        keep, d = 1 - f, gradient.clone()  # becomes dL/dc, from the last step to the first
-        rows, kept = d.unbind(), keep.unbind()
-        for t in range(len(rows) - 1, 0, -1):
-            rows[t - 1].addcmul_(rows[t], kept[t])
-        return d * (z - c[:-1]), d * f, d[0] * keep[0]
+        keep = 1 - f
+        if ctx.scan:  # dL/dc_t = g_t + (1 − f_{t+1}) dL/dc_{t+1}, read from the end
+            d = _scan(gradient.flip(0), keep.roll(-1, 0).flip(0)).flip(0)
+        else:
+            d = gradient.clone()  # becomes dL/dc, from the last step to the first
+            rows, kept = d.unbind(), keep.unbind()
+            for t in range(len(rows) - 1, 0, -1):
+                rows[t - 1].addcmul_(rows[t], kept[t])
+        return d * (z - c[:-1]), d * f, d[0] * keep[0], None
 
 
 class QRNN(nn.Module):
@@ -41,7 +72,8 @@ class QRNN(nn.Module):
     The first layer looks at two steps, the others at one, as in the AWD-QRNN whose tables the
     papers quote (1550 units in four layers, 2500 for WikiText-103; the last layer as wide as a word
     vector). In training entries of the matrices are dropped once a call (`weight_drop`), entries of
-    word vectors and between layers once a sequence, and with `zoneout` a unit keeps its c.
+    word vectors and between layers once a sequence, and with `zoneout` a unit keeps its c; in
+    evaluation f is what it is on average.
     """
 
     def __init__(
@@ -79,7 +111,9 @@ class QRNN(nn.Module):
             f = f.sigmoid()
             if self.training and self.zoneout:
                 f = f * torch.empty_like(f).bernoulli_(1 - self.zoneout)
-            c = _Pool.apply(f, z.tanh(), cell)
+            elif self.zoneout:
+                f = f * (1 - self.zoneout)
+            c = pool(f, z.tanh(), cell)
             x = o.sigmoid() * c
             new.append(c[-1])
         return x, (last, tuple(new))

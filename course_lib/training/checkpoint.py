@@ -109,3 +109,12 @@ def restore(
                     f"is {found}"
                 )
             parameter.copy_(sharded_as(saved, parameter))
+
+
+def difference(found: object, expected: object, name: str = "") -> str:
+    """The first place where two nested settings differ, for an error message."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in sorted(found.keys() | expected.keys()):
+            if found.get(key) != expected.get(key):
+                return difference(found.get(key), expected.get(key), f"{name}.{key}".strip("."))
+    return f"{name or 'it'} is {found!r} there, {expected!r} here"

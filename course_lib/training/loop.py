@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import broadcast
 from torch import nn
 from tqdm import tqdm  # not its widget, which a static page cannot show
 
@@ -15,6 +16,7 @@ from course_lib.errors import CourseError, Paused
 from course_lib.models import state as states
 from course_lib.training.averaging import WeightAverage, stalled
 from course_lib.training.checkpoint import (
+    difference,
     load_checkpoint,
     parameters_of,
     restore,
@@ -42,13 +44,15 @@ def fit(
     progress: bool = True,
     checkpoint_seconds: float = 60.0,
     deadline: float | None = None,
+    trained: bool = False,
 ) -> list[dict]:
     """Train `model` in place and return one row of figures an epoch.
 
     `folder` receives last.safetensors (everything a resumed run needs; on one CPU it then ends
     bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
     perplexity, or the last one where `optimisation.keep` says so). `identity` is stored in both; a
-    checkpoint of another identity is refused.
+    checkpoint of another identity is refused. A model that comes `trained` is validated first and
+    is kept, as epoch 0, until an epoch is better.
     `callback(step, model)` sees step 0 before training and every step after it.
     CourseError when the loss is no longer finite: the last good checkpoint stays. After
     `deadline`, in seconds as time.time() counts, it saves and raises `Paused`: within the epoch
@@ -64,6 +68,9 @@ def fit(
     run.resume()
     if optimisation.epochs == 0:
         run.keep_best(epoch=0)
+    elif trained and run.step == 0:
+        run.best = run.validate()
+        run.keep_best(epoch=0)
     with tqdm(
         total=optimisation.max_steps or optimisation.epochs * run.rows,
         initial=run.step if optimisation.max_steps else run.epoch * run.rows + run.row,
@@ -77,6 +84,10 @@ def fit(
         while not run.finished():
             run.one_epoch(bar)
     return run.epochs
+
+
+# What of a run is plain data.
+_PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
 
 
 class _Run:
@@ -105,7 +116,12 @@ class _Run:
         self.nll, self.tokens = 0.0, 0  # sums of this epoch, over all processes
         self.seconds, self.epochs, self.best = 0.0, [], math.inf
         self.average = None  # the mean of the weights, once it has begun
-        torch.manual_seed(seed + accelerator.process_index)
+        self.draw_anew()
+
+    def draw_anew(self) -> None:
+        """Chance from the seed, another for every process and for every epoch to begin with."""
+        number = self.accelerator.process_index + self.accelerator.num_processes * self.epoch
+        torch.manual_seed(self.seed + 1_000_003 * number)
 
     # One epoch ------------------------------------------------------------------------------
 
@@ -207,17 +223,32 @@ class _Run:
         losses = self.accelerator.reduce(losses, "mean").tolist()
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
             if not abs(loss) < HUGE:
-                last = self.folder / "last.safetensors"
-                kept = (
-                    f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
-                )
-                raise CourseError(
-                    f"the loss became {loss} at step {self.step - len(window) + 1 + i} (epoch "
-                    f"{self.epoch + 1}); {kept}. Try a lower learning rate or clip, or fp32"
-                )
+                step = self.step - len(window) + 1 + i
+                raise self.diverged(f"the loss became {loss} at step {step}")
             self.nll += loss * count
             self.tokens += count
         window.clear()
+
+    def diverged(self, what: str) -> CourseError:
+        """What to do about it, and where it was still well."""
+        last = self.folder / "last.safetensors"
+        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
+        return CourseError(
+            f"{what} (epoch {self.epoch + 1}); {kept}. Try a lower learning rate or clip, or fp32"
+        )
+
+    def validate(self) -> float:
+        """The validation perplexity, the same in all processes, whose last digits may differ."""
+        with self.average.in_place() if self.average else nullcontext():
+            valid = self.task.validate(self.bare)
+        if hasattr(self.bare, "reshard"):
+            self.bare.reshard()  # which a forward pass without a backward pass leaves undone
+        if self.accelerator.num_processes > 1:
+            said = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
+            valid = broadcast(said).item()
+        if not math.isfinite(valid):
+            raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
+        return valid
 
     def finish_epoch(self) -> None:
         """Validate, note the figures, keep the best weights."""
@@ -225,12 +256,7 @@ class _Run:
         if o.average_last is not None and self.epoch >= o.epochs - o.average_last:
             self.average = self.average or WeightAverage(self.bare)
             self.average.update()
-        with self.average.in_place() if self.average else nullcontext():
-            valid = self.task.validate(self.bare)
-        if hasattr(self.bare, "reshard"):
-            self.bare.reshard()  # which a forward pass without a backward pass leaves undone
-        if not math.isfinite(valid):
-            raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
+        valid = self.validate()
         self.epochs.append(
             {
                 "epoch": self.epoch + 1,
@@ -275,16 +301,27 @@ class _Run:
         if self.average:
             tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
         tensors = {name: whole(tensor) for name, tensor in tensors.items()}
+        tensors |= self.chance()
         if not self.accelerator.is_main_process:
             return
+        if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
+            raise self.diverged(f"a weight is no longer finite after step {self.step}")
         tensors |= states.flatten(self.carried)
-        tensors["random.cpu"] = torch.get_rng_state()
-        if self.accelerator.device.type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.accelerator.device)
-        names = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs")
-        head = {"identity": self.identity} | {name: getattr(self, name) for name in names}
+        head = {"identity": self.identity} | {name: getattr(self, name) for name in _PROGRESS}
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
+
+    def chance(self) -> dict[str, torch.Tensor]:
+        """The state of every process's random generators."""
+        device = self.accelerator.device
+        states_here = {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            states_here["cuda"] = torch.cuda.get_rng_state(device)
+        return {
+            f"random.{kind}.{process}": state
+            for kind, here in states_here.items()
+            for process, state in enumerate(self.accelerator.gather(here.to(device)[None]).cpu())
+        }
 
     def resume(self) -> None:
         """Go back to where last.safetensors stands, if there is one."""
@@ -315,19 +352,11 @@ class _Run:
             self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
         carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
         self.carried = carried or self.carried
-        for name in ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs"):
+        for name in _PROGRESS:
             setattr(self, name, head[name])
-        self.best = min((e["valid_perplexity"] for e in self.epochs), default=math.inf)
-        if self.accelerator.num_processes == 1:
-            torch.set_rng_state(tensors["random.cpu"])
-            if device.type == "cuda" and "random.cuda" in tensors:
-                torch.cuda.set_rng_state(tensors["random.cuda"], device)
-
-
-def difference(found: object, expected: object, name: str = "") -> str:
-    """The first place where two nested settings differ, for an error message."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        for key in sorted(found.keys() | expected.keys()):
-            if found.get(key) != expected.get(key):
-                return difference(found.get(key), expected.get(key), f"{name}.{key}".strip("."))
-    return f"{name or 'it'} is {found!r} there, {expected!r} here"
+        self.draw_anew()
+        rank, workers = self.accelerator.process_index, self.accelerator.num_processes
+        if sum(name.startswith("random.cpu.") for name in tensors) == workers:
+            torch.set_rng_state(tensors[f"random.cpu.{rank}"])
+            if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
+                torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)

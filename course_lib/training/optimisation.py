@@ -134,10 +134,12 @@ class Optimisation:
         if self.keep not in KEPT:
             raise unknown("epoch to keep", self.keep, KEPT)
         for name in _COUNTS:
-            if getattr(self, name) is not None:
-                _positive(name, getattr(self, name))
-        if self.epochs < 0:
-            raise CourseError(f"epochs must not be below 0, as {self.epochs} is")
+            _whole(name, getattr(self, name), least=1)
+        _whole("epochs", self.epochs, least=0)
+        _whole("evaluation_memory", self.evaluation_memory, least=0)
+        _whole("evaluation_clamp", self.evaluation_clamp, least=1)
+        if self.clip is not None:
+            _positive("clip", self.clip)
         starts = [n for n in _AVERAGES if getattr(self, n) is not None]
         if len(starts) > 1:
             raise CourseError(f"weights are averaged by one rule, not by {' and '.join(starts)}")
@@ -211,8 +213,13 @@ def _optimizer(
 
 
 def _positive(name: str, value: float) -> None:
-    if value <= 0:
-        raise CourseError(f"{name} must be above 0, not {value}")
+    if not 0 < value < math.inf:
+        raise CourseError(f"{name} must be a number above 0, not {value}")
+
+
+def _whole(name: str, value: int | None, least: int) -> None:
+    if value is not None and (not isinstance(value, int) or value < least):
+        raise CourseError(f"{name} must be a whole number of {least} or more, not {value}")
 
 
 def _tupled(settings: dict) -> dict:

@@ -82,13 +82,17 @@ def _small(e: Experiment, name: str) -> Experiment:
             if option in most
         }
 
-    texts = part("docstrings", small=_TEXT[name])
+    small = _TEXT[name]
+    if e.output_layer.kind == "AdaptiveSoftmax":  # its clusters are of words by frequency
+        small = small | {"by_frequency": True}
+    half = {k: v for k, v in e.corpus.options.items() if k == "half"}
+    texts = part("docstrings", **half, small=small)
     if e.translates:
         direction = e.corpus.options.get("direction", "de-en")
         texts = part("cldr", direction=direction, small=_PAIRS[name])
     changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
     if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
-        changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "batch": 20}
+        changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "epsilon": 2e-5, "batch": 20}
     small = e.change(
         encoder=cut(e.encoder.options), output_layer=cut(e.output_layer.options), **changes
     )
