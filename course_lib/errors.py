@@ -12,9 +12,17 @@ class Paused(CourseError):
     """A run that stopped at its deadline, with a checkpoint from which it goes on."""
 
 
+LISTED = 24  # names in a message; a reader looks up more in a list of their own
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> CourseError:
     """The error for a name that does not exist, listing near matches, else what exists."""
     known = sorted(set(known))
     near = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known) or 'none'}"
+    more = f" and {len(known) - LISTED} more" * (len(known) > LISTED)
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else (f"known: {', '.join(known[:LISTED]) or 'none'}{more}")
+    )
     return CourseError(f"unknown {kind} {name!r}; {hint}")

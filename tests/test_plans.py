@@ -1,6 +1,7 @@
 """Plans: what a file expands to, settings by dotted names, and what is refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -195,6 +196,14 @@ def test_settings_of_a_command_line():
     }  # fmt: skip
     with pytest.raises(CourseError, match="given as path=value, such as .*, not 'seed'"):
         settings(["seed"])
+
+
+def test_a_plan_that_is_not_there(tmp_path):
+    for path in (tmp_path / "mine.toml", tmp_path, Path("mine.toml")):
+        with pytest.raises(CourseError, match=f"there is no plan file {path}$"):
+            read_plan(path)
+    with pytest.raises(CourseError, match="unknown plan 'xyz'; known: gao2019.* and [0-9]+ more$"):
+        read_plan("xyz")
 
 
 def test_a_start_that_does_not_exist_is_refused_with_the_plan():

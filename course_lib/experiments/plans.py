@@ -232,6 +232,8 @@ def read_plan(name: str | Path) -> Plan:
     """
     path, known = Path(name), plans()
     if not path.is_file():
+        if path.suffix == ".toml" or len(path.parts) > 1:
+            raise CourseError(f"there is no plan file {path}")
         if str(name) not in known:
             raise unknown("plan", str(name), known)
         path = known[str(name)]
