@@ -17,6 +17,7 @@ import nbformat
 from filelock import FileLock, Timeout
 
 from course_lib import notebooks
+from course_lib.locks import RUN, TRAINING, held
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -50,9 +51,11 @@ def execute(job: Job) -> tuple[str, str] | None:
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
         # who asks where a run stands takes its lock for a moment
-        with FileLock(job.folder / ".lock", timeout=1):
+        with FileLock(job.folder / RUN, timeout=1):
             failed = (job.folder / "failed.json").exists()
             if failed and not job.retry or (job.folder / "result.json").exists() and not failed:
+                return None
+            if held(job.folder / TRAINING):  # begun by hand
                 return None
             return _train(job)
     except Timeout:

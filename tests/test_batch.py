@@ -28,6 +28,7 @@ from course_lib.errors import CourseError
 from course_lib.experiments import batch, plans, results
 from course_lib.experiments.batch import State, merge, run_plan, state
 from course_lib.experiments.plans import Planned
+from course_lib.locks import RUN, TRAINING
 from course_lib.training.checkpoint import load_checkpoint
 from course_lib.worker import Job, execute
 
@@ -239,19 +240,20 @@ def test_a_worker_leaves_alone_what_is_held_done_failed_or_too_late(home, monkey
     assert execute(job(planned, source, start_by=time.time() - 1)) is None
     assert not folder.exists()
     folder.mkdir(parents=True)
-    held = threading.Event()
+    for lock in (RUN, TRAINING):  # by another worker, by hand
+        held = threading.Event()
 
-    def hold():
-        with FileLock(folder / ".lock"):
-            held.set()
-            time.sleep(2.5)
+        def hold(lock=lock, held=held):
+            with FileLock(folder / lock):
+                held.set()
+                time.sleep(2.5)
 
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait()
-    assert str(state(planned)) == "running epoch 0 of 1"
-    assert execute(job(planned, source)) is None
-    holder.join()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        assert str(state(planned)) == "running epoch 0 of 1"
+        assert execute(job(planned, source)) is None
+        holder.join()
     (folder / "failed.json").write_text('{"cell": 4, "error": "ValueError: no"}')
     assert execute(job(planned, source)) is None
     finish(folder, planned)

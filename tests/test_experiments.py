@@ -9,6 +9,7 @@ from course_lib import experiments
 from course_lib.errors import CourseError
 from course_lib.experiments import Experiment, part, recipes, results
 from course_lib.experiments.recipes import add
+from course_lib.locks import TRAINING
 from course_lib.training import Cosine
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -119,12 +120,11 @@ def test_a_second_session_needs_the_first():
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):
-    from course_lib.experiments.run import LOCK
-
     experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke")
-    with FileLock(tmp_path / LOCK), pytest.raises(CourseError, match="another process trains in"):
+    other = pytest.raises(CourseError, match="another process trains in")
+    with FileLock(tmp_path / TRAINING), other:
         experiments.run(experiment, tmp_path, progress=False)
-    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+    assert [path.name for path in tmp_path.iterdir()] == [TRAINING]
 
 
 def recipes_smoke_corpus():

@@ -1,8 +1,8 @@
 """Run a plan: the notebook of every run through papermill, several at a time, never one twice.
 
 A run's folder holds, beside what training leaves there, `notebook.ipynb` as it was executed,
-`failed.json` if it failed, and `.lock`, which its worker holds: this and other calls, on this
-machine and on others that share the disk, leave a locked run alone. Where a run stands is read from
+`failed.json` if it failed, and locks (`course_lib.locks`): this and other calls, on this machine
+and on others that share the disk, leave a locked run alone. Where a run stands is read from
 its folder, so there is no list of jobs to go out of date.
 """
 
@@ -26,6 +26,7 @@ from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plans import Plan, Planned
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import write_atomically, write_json
 from course_lib.worker import Job, execute
 
@@ -73,7 +74,7 @@ def state(planned: Planned) -> State:
     experiment = planned.experiment()
     folder = results.run_folder(experiment)
     found = State(planned, folder, "waiting", epochs=experiment.optimisation.epochs)
-    if _locked(folder):
+    if held(folder / RUN) or held(folder / TRAINING):
         found = replace(found, name="running")
     failed = _json(folder / "failed.json")
     if (folder / "result.json").exists():
@@ -102,16 +103,6 @@ def state(planned: Planned) -> State:
         found = replace(found, name="failed", **failed)
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in done["epochs"])
     return replace(found, epoch=len(done["epochs"]), seconds=seconds)
-
-
-def _locked(folder: Path) -> bool:
-    if not (folder / ".lock").exists():
-        return False
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            return False
-    except Timeout:
-        return True
 
 
 def _json(path: Path) -> dict | None:
@@ -398,7 +389,7 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
 
 def _merged(content: dict, source: Path, target: Path) -> str:
     target.mkdir(parents=True, exist_ok=True)
-    with FileLock(target / ".lock", timeout=1):
+    with FileLock(target / RUN, timeout=1):
         same = (target / "result.json").exists()
         if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")

@@ -22,6 +22,7 @@ from course_lib.evaluation.translation import BeamSearch, bleu, translate, trans
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.locks import TRAINING
 from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
 from course_lib.metrics.rank import spectrum
@@ -33,7 +34,6 @@ from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.loop import fit
 from course_lib.training.tasks import Columns, Pairs
 
-LOCK = ".training.lock"  # held by the process that writes a folder's checkpoints
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
 
 
@@ -77,7 +77,7 @@ def run(
         return _run(experiment, folder, accelerator, *options)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / LOCK, timeout=1):
+        with FileLock(folder / TRAINING, timeout=1):
             return _run(experiment, folder, accelerator, *options)
     except Timeout:
         raise CourseError(f"another process trains in {folder}; wait until it ends") from None
