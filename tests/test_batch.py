@@ -422,6 +422,7 @@ def test_bad_input_is_refused_before_anything_runs(home):
     for options, message in [
         ({"workers": 0}, "workers must be at least 1, not 0"),
         ({"minutes": 0}, "the budget must be above 0 minutes, not 0"),
+        ({"minutes": 0.1}, "in 0.1 minutes no run can begin; give it a quarter at least"),
         ({"backend": "lokky"}, "unknown back end 'lokky'; did you mean loky"),
     ]:
         with pytest.raises(CourseError, match=message):

@@ -173,6 +173,8 @@ def run_plan(
     # what saving a checkpoint and closing the notebooks may take
     deadline = None if end is None else end - min(60, 2 + 3 * minutes)
     start_by = math.inf if end is None else deadline - START_SECONDS
+    if start_by < time.time():
+        raise CourseError(f"in {minutes:g} minutes no run can begin; give it a quarter at least")
     tried = {}
 
     def jobs() -> dict[str, Job]:
