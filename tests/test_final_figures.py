@@ -87,6 +87,13 @@ def test_one_setting_needs_no_search(experiment):
     assert off["valid_perplexity"] == pytest.approx(plain, rel=1e-5)
 
 
+def test_weights_that_diverge_at_test_time_are_an_error_not_a_figure(experiment):
+    corpus = experiment.load_corpus()
+    wild = DynamicEvaluation(rate=1e9, decay=0.0, batch=4)
+    with pytest.raises(CourseError, match="dynamic evaluation diverged with .*smaller rates"):
+        wild(experiment.build(len(corpus)), corpus, progress=False)
+
+
 def test_a_transformer_is_evaluated_with_a_longer_memory(experiment):
     """With a memory that holds the whole split, segments of any length give one value: the one of
     reading it at once. The model itself keeps its memory."""

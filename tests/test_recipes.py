@@ -19,6 +19,7 @@ from course_lib.experiments.plans import plans, read_plan
 from course_lib.experiments.recipes import baselines, profiles, wang2020
 from course_lib.experiments.recipes.registry import Recipes, add, continued
 from course_lib.models import detach
+from course_lib.output_layers import SpectralWords
 from course_lib.training import Constant, Optimisation
 
 OWN = "the course's own"
@@ -383,6 +384,29 @@ def test_a_whole_chain_of_recipes_runs_one_from_the_other(tmp_path, monkeypatch,
         assert figures[1] == pytest.approx(figures[0]) if kept else figures[1] < figures[0] * 1.01
     assert all((best[-2][k] == best[-1][k]).all() for k in best[-1])  # adapted, then back
     assert "adaptation" in results[-1].metrics
+
+
+def test_the_factors_of_spectral_normalization_train_at_a_rate_that_their_penalty_bears():
+    """From near orthonormal columns SGD settles at the recipe's rate, and not at the loss's."""
+    recipe = recipes["wikitext-2/awd-lstm/spectral-normalization"]
+    rate = recipe.optimisation.groups["words.U"]["learning_rate"]
+    assert rate == recipe.optimisation.groups["words.V"]["learning_rate"]
+    penalty = next(p for p in recipe.regularizers if p.kind == "Orthogonality").build("regularizer")
+    ends = {}
+    for name, step in {"recipe": rate, "loss": recipe.optimisation.learning_rate}.items():
+        torch.manual_seed(0)
+        words = SpectralWords(60, 8)
+        with torch.no_grad():
+            for factor in (words.U, words.V):
+                factor += 0.01 * torch.randn_like(factor)
+        factors, begin = [words.U, words.V], penalty(words).item()
+        for _ in range(30):
+            for factor, slope in zip(
+                factors, torch.autograd.grad(penalty(words), factors), strict=True
+            ):
+                factor.data -= step * slope
+        ends[name] = penalty(words).item() / begin
+    assert ends["recipe"] < 0.1 and not ends["loss"] < 1
 
 
 # Options -----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plans import Plan, Planned
-from course_lib.experiments.recipes import profile, recipes
+from course_lib.experiments.recipes import earlier
 from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import write_atomically, write_json
 from course_lib.worker import Job, execute
@@ -123,24 +123,19 @@ def _progress(path: Path) -> dict:
         raise CourseError(f"{path} is no checkpoint of a run ({error}); remove it") from None
 
 
-def _earlier(experiment: Experiment) -> Experiment:
-    return profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
-
-
 def _first(found: State, experiment: Experiment) -> State:
     """With what this run begins with, if that is not there yet or only its figures are."""
-    if experiment.start_from is None:
+    if (first := earlier(experiment)) is None:
         return found
-    earlier = _earlier(experiment)
-    folder = results.run_folder(earlier)
+    folder = results.run_folder(first)
     weights = folder / f"{experiment.start_weights}.safetensors"
     if not (folder / "result.json").exists():
-        return replace(found, error=f"the weights of {earlier.name}")
+        return replace(found, error=f"the weights of {first.name}")
     if weights.exists():
         return found
     return replace(
         found, name="blocked",
-        error=f"it begins with the weights of {earlier.name}, of which only the result is here; "
+        error=f"it begins with the weights of {first.name}, of which only the result is here; "
         f"bring {weights} as well",
     )  # fmt: skip
 
@@ -207,7 +202,7 @@ def states_of(plan: Plan) -> list[State]:
     made = {s.folder for s in states}
     return [
         replace(s, name="blocked", error=f"it begins with {s.error}, which no run here makes")
-        if s.waits and results.run_folder(_earlier(s.planned.experiment())) not in made
+        if s.waits and results.run_folder(earlier(s.planned.experiment())) not in made
         else s
         for s in states
     ]

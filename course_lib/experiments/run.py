@@ -1,6 +1,5 @@
 """Run an experiment: corpus, model, training, final figures, result folder."""
 
-import hashlib
 import math
 import sys
 import time
@@ -14,6 +13,7 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from course_lib.data import Corpus, SentencePairs, similarity, token_batches, tokenise
+from course_lib.data.download import file_digest
 from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -21,7 +21,7 @@ from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
-from course_lib.experiments.recipes import profile, recipes
+from course_lib.experiments.recipes import earlier
 from course_lib.locks import TRAINING
 from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
@@ -130,7 +130,7 @@ def _run(
     if "start" in identity:
         source["start"] = identity["start"]
     source["weights"] = {
-        name: _digest(path)
+        name: file_digest(path)
         for name in ("last", "best")
         if (path := folder / f"{name}.safetensors").exists()
     }
@@ -264,7 +264,7 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
     if done["provenance"]["corpus_sha256"] != corpus.sha256:
         raise CourseError(f"{folder} has the result of another text of that name; {again}")
     start, begun = _start_of(experiment), done["provenance"].get("start")
-    if start is not None and start.exists() and begun not in (None, _digest(start)):
+    if start is not None and start.exists() and begun not in (None, file_digest(start)):
         raise CourseError(
             f"{folder} began with weights of {experiment.start_from} that {start} has no more; "
             f"{again}"
@@ -273,7 +273,7 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
         raise CourseError(
             f"{folder} has a result but not its weights; bring {path.name} as well, or {again}"
         )
-    if done["provenance"].get("weights", {}).get("best") not in (None, _digest(path)):
+    if done["provenance"].get("weights", {}).get("best") not in (None, file_digest(path)):
         raise CourseError(f"{path} does not hold the weights of the result beside it; {again}")
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))
@@ -283,47 +283,37 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
     )  # fmt: skip
 
 
-def _earlier(experiment: Experiment) -> Experiment:
-    return profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
-
-
 def _start_of(experiment: Experiment) -> Path | None:
     """The checkpoint that it begins with, whether it is there or not."""
-    if experiment.start_from is None:
-        return None
-    return results.run_folder(_earlier(experiment)) / f"{experiment.start_weights}.safetensors"
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    first = earlier(experiment)
+    return first and results.run_folder(first) / f"{experiment.start_weights}.safetensors"
 
 
 def _start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
     """Begin with the last or best weights of an earlier recipe at the same profile and seed;
     returns their file's digest."""
-    earlier, path = _earlier(experiment), _start_of(experiment)
+    first, path = earlier(experiment), _start_of(experiment)
     folder = path.parent
     if not (folder / "result.json").exists():
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
-            f"{experiment.name} starts from the weights of {earlier.name}, which "
+            f"{experiment.name} starts from the weights of {first.name}, which "
             f"{'has not finished' if begun else 'is not trained'}; first run: python -m course_lib "
-            f"train {earlier.name} --profile {experiment.profile} --seed {experiment.seed}"
+            f"train {first.name} --profile {experiment.profile} --seed {experiment.seed}"
         )
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})
     found = {"experiment": Experiment.from_dict(identity.get("experiment", {})).identity()}
-    expected = {"experiment": earlier.identity()}
-    if earlier.corpus == experiment.corpus:
+    expected = {"experiment": first.identity()}
+    if first.corpus == experiment.corpus:
         found["corpus"], expected["corpus"] = identity.get("corpus"), corpus.sha256
-    said = results.result_of(folder, earlier)["provenance"].get("weights", {})
-    digest = _digest(path)
+    said = results.result_of(folder, first)["provenance"].get("weights", {})
+    digest = file_digest(path)
     if found == expected and said:
         found["weights"], expected["weights"] = digest, said.get(experiment.start_weights)
     if found != expected:
         raise CourseError(
-            f"{path} does not hold what {earlier.name} ended with ({difference(found, expected)}); "
+            f"{path} does not hold what {first.name} ended with ({difference(found, expected)}); "
             f"remove {folder} and train that again"
         )
     restore(model, tensors, str(path))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from course_lib.errors import unknown
 from course_lib.experiments.cost import corpus_size
 from course_lib.experiments.experiment import Experiment, Part, part
+from course_lib.experiments.recipes.registry import recipes
 
 PROFILES = ("smoke", "quick", "standard", "full")
 
@@ -63,6 +64,13 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     elif name in _MOST:
         experiment = _small(experiment, name)
     return experiment.change(profile=name, seed=seed)
+
+
+def earlier(experiment: Experiment) -> Experiment | None:
+    """What it begins with the weights of, at the same profile and seed; None if it begins anew."""
+    if experiment.start_from is None:
+        return None
+    return profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
 
 
 def _small(e: Experiment, name: str) -> Experiment:
