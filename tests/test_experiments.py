@@ -89,6 +89,7 @@ def test_unknown_names_list_the_near_matches():
         ([1], "an experiment is an object with named fields, not .1."),
         ({"name": "x", "corpus": {"kind": "zipf"}}, "an experiment needs the field encoder"),
         ({"name": "x", "corpus": "ptb", "encoder": {}}, "corpus must be .*kind.*, not 'ptb'"),
+        (experiment.to_dict() | {"words": {"kind": "FullWords", "options": 3}}, "words must be"),
         (experiment.to_dict() | {"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
     ]:
         with pytest.raises(CourseError, match=message):

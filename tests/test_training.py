@@ -692,6 +692,20 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
     assert all(t.isfinite().all() for name, t in tensors.items() if name.startswith("model."))
 
 
+def test_a_validation_that_is_not_finite_says_where_it_was_still_well(experiment, tmp_path):
+    class Broken(Columns):
+        def validate(self, model):
+            return math.nan
+
+    o, corpus = experiment.optimisation, experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    with pytest.raises(CourseError, match=r"is nan after step \d+ .epoch 1.; the last good"):
+        fit(
+            model, Broken(corpus, o), o, Accelerator(cpu=True), folder=tmp_path, identity={},
+            progress=False, checkpoint_seconds=0,
+        )  # fmt: skip
+
+
 def test_several_processes_resume_with_their_own_chance(experiment, tmp_path):
     """Paused after the first epoch and gone on with, dropout and all: the same figures as at once,
     and the second epoch's chance is not the first's again."""

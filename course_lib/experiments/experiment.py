@@ -240,7 +240,8 @@ _OPTIONAL = ("output_words", "adaptation", "decoding")
 
 
 def _part(name: str, plain: dict) -> Part:
-    if not isinstance(plain, dict) or "kind" not in plain or set(plain) - {"kind", "options"}:
+    good = isinstance(plain, dict) and "kind" in plain and not set(plain) - {"kind", "options"}
+    if not good or not isinstance(plain.get("options", {}), dict):
         raise CourseError(f'{name} must be {{"kind": …, "options": {{…}}}}, not {plain!r:.60}')
     return Part(**plain)
 

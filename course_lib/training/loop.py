@@ -247,7 +247,7 @@ class _Run:
             said = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
             valid = broadcast(said).item()
         if not math.isfinite(valid):
-            raise CourseError(f"the validation perplexity of epoch {self.epoch + 1} is {valid}")
+            raise self.diverged(f"the validation perplexity is {valid} after step {self.step}")
         return valid
 
     def finish_epoch(self) -> None:
