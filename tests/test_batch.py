@@ -342,6 +342,9 @@ def test_the_rest_is_estimated_from_finished_epochs(home):
     steps = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 100, "optimisation.epochs": 50})
     checkpoint(results.run_folder(steps.experiment()), 2, step=40)
     assert batch.remaining([state(steps)]) == (pytest.approx(3), 0)
+    few = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 9_000, "optimisation.epochs": 3})
+    checkpoint(results.run_folder(few.experiment()), 2, step=40)  # ends by its epochs
+    assert batch.remaining([state(few)]) == (pytest.approx(1), 0)
 
 
 def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch):

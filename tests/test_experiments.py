@@ -4,6 +4,7 @@ import json
 
 import pytest
 from filelock import FileLock
+from typer.testing import CliRunner
 
 from course_lib import experiments
 from course_lib.errors import CourseError
@@ -120,6 +121,27 @@ def test_a_second_session_needs_the_first():
         experiments.run(second.change(corpus=recipes_smoke_corpus()), progress=False)
 
 
+def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
+    from course_lib.cli import application
+
+    app, seen, name = application(), [], "ptb/vd-lstm-200/tied"
+
+    def run(experiment, *arguments, **options):
+        seen.append(experiment)
+        raise CourseError("enough")
+
+    monkeypatch.setattr(experiments, "run", run)
+    arguments = ["train", name, "--seed", "3", "--change", "encoder.dropout=0.4"]
+    CliRunner().invoke(app, [*arguments, "--change", "optimisation.shard=true"])
+    assert seen[0].encoder.options["dropout"] == 0.4 and seen[0].optimisation.shard
+    assert seen[0].seed == 3 and seen[0].variant == "encoder.dropout=0.4,optimisation.shard=true"
+    CliRunner().invoke(app, ["train", name])
+    assert seen[1] == experiments.profile(recipes[name], "standard", 1)
+    (tmp_path / "mine.json").write_text(json.dumps(seen[1].to_dict()))
+    done = CliRunner().invoke(app, ["train", str(tmp_path / "mine.json"), "--change", "size=3"])
+    assert "--change goes with a recipe's name" in str(done.exception) and len(seen) == 2
+
+
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):
     experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke")
     other = pytest.raises(CourseError, match="another process trains in")
@@ -158,6 +180,10 @@ def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, m
         experiments.run(second, progress=False, callback=keep)
         last = experiments.load_checkpoint(first.folder / "last.safetensors")[0]
         assert (begin["weight"] == last.words.weight).all()
+        wild = second.change(optimisation={"learning_rate": 20.0})
+        worse = experiments.run(wild, tmp_path / "worse", progress=False)  # its start is kept
+        assert worse.metrics["best_epoch"] == 0 and len(worse.epochs) == 1
+        assert (worse.model.words.weight == last.words.weight).all()
         # Neither a finished second session nor a new one takes another first session for its own.
         done = experiments.run(second, progress=False)
         assert done.provenance["start"] == first.provenance["weights"]["last"]

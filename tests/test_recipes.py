@@ -114,6 +114,19 @@ def test_recipes_round_trip_through_json_and_build(profile):
                 getattr(experiment, role).build(role)
 
 
+def test_small_texts_keep_what_a_recipe_needs_of_its_own(embedded):
+    """Halves are different texts; what has clusters of words has words by falling frequency."""
+    def small(name):
+        return experiments.profile(recipes[name], "smoke").load_corpus()
+
+    halves = [n for n, r in recipes.items() if "half" in r.corpus.options]
+    texts = {(r.corpus.options["half"], small(n).sha256["train"]) for n in halves
+             for r in [recipes[n]]}  # fmt: skip
+    assert len(texts) == len({text for _, text in texts}) == 2
+    clustered = [n for n, r in recipes.items() if r.output_layer.kind == "AdaptiveSoftmax"]
+    assert clustered and all((small(n).counts.diff() <= 0).all() for n in clustered[:2])
+
+
 def built_alike(experiment):
     """The shapes of all parameters, on the meta device."""
     return tuple((k, tuple(p.shape)) for k, p in meta(experiment, 2_000).named_parameters())
