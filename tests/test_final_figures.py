@@ -13,9 +13,11 @@ from course_lib.data.similarity import Benchmark
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
+from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.experiments import part
 from course_lib.experiments.run import _benchmarks, final_figures, word_similarity
+from course_lib.metrics.rank import press_rank
 from course_lib.metrics.similarity import similarity
 from course_lib.training import Optimisation
 
@@ -125,6 +127,21 @@ def test_a_transformer_is_evaluated_with_a_longer_memory(experiment):
     with pytest.raises(CourseError, match="VariationalLSTM has no memory"):
         recurrent = experiment.change(encoder=part("VariationalLSTM", units=12))
         final_figures(recurrent.build(len(corpus)), corpus, recurrent, progress=False)
+
+
+def test_an_experiment_says_of_how_many_contexts_the_ranks_are_taken(experiment, monkeypatch):
+    """The first ones of the test split; without a word about it only of a small vocabulary."""
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    few = experiment.change(ranked_contexts=70)
+    found = final_figures(model, corpus, few, progress=False)["log_prob"]
+    assert (found["contexts"], found["words"]) == (70, len(corpus))
+    blocks = list(log_prob_blocks(model, corpus.test[:70], corpus.eos, progress=False))
+    values = np.linalg.svd(np.concatenate(blocks).astype(np.float64), compute_uv=False)
+    assert found["press_rank"] == press_rank(values, (70, len(corpus)))
+    monkeypatch.setattr(sys.modules["course_lib.experiments.run"], "RANKED", len(corpus) - 1)
+    assert "log_prob" not in final_figures(model, corpus, experiment, progress=False)
+    assert final_figures(model, corpus, few, progress=False)["log_prob"] == found
 
 
 def test_word_similarity_is_that_of_the_vectors_that_predict(experiment):

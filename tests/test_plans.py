@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from course_lib import experiments
 from course_lib.errors import CourseError
 from course_lib.experiments import Experiment, part, plans, recipes
-from course_lib.experiments.plans import Planned, at, label, override, read_plan, same, settings
+from course_lib.experiments.plans import (
+    Planned,
+    at,
+    differences,
+    earlier,
+    label,
+    override,
+    read_plan,
+    settings,
+)
 
 BASE = "ptb/vd-lstm-200/tied"
 
@@ -40,7 +49,7 @@ def test_a_plan_is_the_product_of_recipes_seeds_and_settings(tmp_path):
     assert (plan.title, plan.path.name) == ("t", "mine.toml")
     columns = ["baseline", "augmented", "tied", "tied-augmented"]  # and no second session
     assert [p.recipe for p in plan.runs[:4]] == [f"ptb/vd-lstm-200/{c}" for c in columns]
-    assert all((p.profile, p.seed, p.change) == ("full", 1, {}) for p in plan.runs[:4])
+    assert all((p.profile, p.seed, p.change) == ("standard", 1, {}) for p in plan.runs[:4])
     assert [(p.seed, p.change["encoder.dropout"], p.change["size"]) for p in plan.runs[4:]] == [
         (seed, dropout, size) for seed in (2, 3) for dropout in (0.1, 0.5) for size in (8, 16)
     ]
@@ -79,14 +88,59 @@ def test_a_planned_run_is_its_recipe_with_the_settings_changed():
 def test_one_experiment_has_one_name():
     """Settings equal to the recipe's are dropped; 5 is 5.0 where the recipe has a 5.0."""
     plain = Planned(BASE, "full", 3)
-    assert plain.key == f"{BASE}/full-seed3" and plain.experiment().variant == ""
+    assert plain == Planned(BASE, "standard", 3)  # where the two are the same training
+    assert plain.key == f"{BASE}/standard-seed3" and plain.experiment().variant == ""
     same_again = {"encoder.dropout": 0.3, "optimisation.clip": 5, "size": 200}
     assert Planned(BASE, "full", 3, same_again) == plain
     whole = Planned(BASE, change={"optimisation.clip": 4})
     assert whole == Planned(BASE, change={"optimisation.clip": 4.0})
     assert type(whole.experiment().optimisation.clip) is float
-    assert same(recipes[BASE], "encoder.dropout", 0.3)
-    assert not same(recipes[BASE], "size", 200.0)
+    shorter = "docstrings/transformer-128/tied"
+    full, standard = Planned(shorter, "full"), Planned(shorter, "standard")
+    assert (full.profile, standard.profile) == ("full", "standard") and full.key != standard.key
+
+
+def test_differences_are_the_settings_that_override_would_take():
+    """Of two experiments: a round trip; a list is one setting, 1 is not True, 1 is not 1.0."""
+    base = recipes["ptb/awd-lstm/mos"]
+    changes = {
+        "encoder.units": [960, 960, 500],
+        "output_layer.components": 10,
+        "optimisation.epochs": 3,
+        "regularizers.1.weight": 0.5,
+        "objectives.0.weight": 2.0,  # which the recipe leaves at its default
+        "tied": False,
+    }
+    changed = override(base, changes)
+    assert dict(differences(base, changed)) == changes
+    assert list(differences(base, base)) == [] == list(differences(changed, changed))
+    assert override(base, dict(differences(base, changed))) == changed
+    again = Experiment.from_dict(json.loads(json.dumps(changed.to_dict())))
+    assert list(differences(changed, again)) == []  # tuples and lists are one
+    part_of = {"a": True, "b": 1, "c": {"d": 1}}
+    assert dict(differences(part_of, {"a": 1, "b": 1.0, "c": {"d": 1}})) == {"a": 1, "b": 1.0}
+    assert dict(differences(part_of, {"a": True, "b": 1, "c": {"e": 1}})) == {"c": {"e": 1}}
+
+
+def test_settings_reach_the_run_that_one_starts_from():
+    """Those of the model, as far as the two recipes agree in them; not those of the training."""
+    name = f"{BASE}/second-session"
+    run = Planned(name, "quick", 2, {"encoder.dropout": 0.4, "optimisation.epochs": 3})
+    wanted = Planned(BASE, "quick", 2, {"encoder.dropout": 0.4}).experiment()
+    assert earlier(run.experiment()) == wanted
+    plain = Planned(BASE, "quick", 2).experiment()
+    assert earlier(Planned(name, "quick", 2, {"optimisation.clip": 1.0}).experiment()) == plain
+    assert earlier(plain) is None
+    # each round of fine-tuning goes back to the one before it, to the training that began it
+    last = "ptb/awd-lstm/mos+adversarial/finetuned"
+    chain = [Planned(last, "smoke", 1, {"size": 8}).experiment()]
+    while chain[-1].start_from is not None:
+        chain.append(earlier(chain[-1]))
+    assert len(chain) > 2 and all((e.size, e.variant) == (8, "size=8") for e in chain)
+    # the last round has a latent dropout of its own
+    assert recipes[last].output_layer != earlier(recipes[last]).output_layer
+    own = earlier(Planned(last, "smoke", 1, {"output_layer.dropout": 0.6}).experiment())
+    assert own.variant == ""
 
 
 def test_labels_are_readable_or_a_digest():
@@ -236,7 +290,7 @@ ONE = f'title = "t"\n[[runs]]\nrecipes = ["{BASE}"]\n'
         (ONE + "grid = {size = []}", "grid of size is empty"),
         (ONE + "grid = {size = 3}", "size must be a list; it is 3"),
         (ONE + "change = {size = 3}\ngrid = {size = [3]}", "size is both in change and in grid"),
-        (ONE + "seeds = [1, 1]", "tied/full-seed1 is in the plan already"),
+        (ONE + "seeds = [1, 1]", "tied/standard-seed1 is in the plan already"),
         (ONE + "grid = {size = [8, 8]}", "size=8 is in the plan already"),
         (ONE + ONE.partition("\n")[2] + "change = {size = 200}", "number 2: .* is in the plan al"),
         ('title = "t"\n[[runs]]\nrecipes = "a"', "recipes must be a list of strings; it is 'a'"),

@@ -89,6 +89,20 @@ def test_comparisons_name_the_other_model():
         published.recipe_of({"paper": "mikolov2010", "task": "lm", "method": "tied"})
 
 
+def test_published_ranks_are_taken_by_the_runs_that_they_are_of():
+    """Of as many contexts as the paper takes, at full scale and not where the text is small."""
+    contexts, table = {"ptb": 82_430, "wikitext-2": 33_320}, published.rows()
+    table = table[table.metric.isin(["rank", "effective-rank"]) & (table.task != "theory")]
+    names = {published.recipe_of(row) for row in table.to_dict("records")}
+    assert len(names) > 25
+    for name in names:
+        assert recipes[name].ranked_contexts == contexts[recipes[name].corpus.kind], name
+        assert experiments.profile(recipes[name], "full").ranked_contexts is not None
+        assert experiments.profile(recipes[name], "quick").ranked_contexts is None
+    with pytest.raises(CourseError, match="ranked_contexts must be at least 1, not 0"):
+        recipes["ptb/awd-lstm/softmax"].change(ranked_contexts=0)
+
+
 def test_published_figures_need_the_repository(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     with pytest.raises(CourseError, match="published.csv is missing"):
@@ -102,7 +116,9 @@ def test_published_figures_need_the_repository(tmp_path, monkeypatch):
 def test_recipes_round_trip_through_json_and_build(profile):
     for name, recipe in recipes.items():
         experiment = experiments.profile(recipe, profile, seed=3)
-        assert experiment.profile == profile and experiment.seed == 3 and experiment.source
+        same = experiments.profile(recipe, "standard").optimisation == recipe.optimisation
+        named = "standard" if profile == "full" and same else profile
+        assert experiment.profile == named and experiment.seed == 3 and experiment.source
         assert Experiment.from_dict(json.loads(json.dumps(experiment.to_dict()))) == experiment
         if recipe.start_from is not None:  # the same model, whatever the profile
             start = experiments.profile(recipes[recipe.start_from], profile, seed=3)

@@ -26,6 +26,16 @@ def test_summary_is_the_single_metrics_of_the_right_rows():
     assert found["mean_norm"] == pytest.approx(np.linalg.norm(W, axis=1).mean())
 
 
+def test_isotropy_of_a_large_vocabulary_is_also_that_of_draws_of_40_000_words(monkeypatch):
+    W, counts = torch.randn(300, 6), np.ones(300)
+    monkeypatch.setattr("course_lib.metrics.summary.SAMPLED", 300)
+    assert "sampled_I1" not in summary(W, counts)
+    monkeypatch.setattr("course_lib.metrics.summary.SAMPLED", 200)
+    found, wanted = summary(W, counts), geometry.sampled_isotropy(W, 200, draws=10).mean
+    assert (found["sampled_I1"], found["sampled_I2"]) == pytest.approx(wanted)
+    assert found["sampled_I1"] != found["I1"] == pytest.approx(geometry.isotropy(W).I1)
+
+
 def test_a_group_of_one_word_has_no_cosine():
     counts = np.array([100, 50, 30, 0])
     assert summary(torch.randn(4, 3), counts)["mean_cosine_rare"] is None

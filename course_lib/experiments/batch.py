@@ -24,8 +24,7 @@ from course_lib import notebooks
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
-from course_lib.experiments.plans import Plan, Planned
-from course_lib.experiments.recipes import earlier
+from course_lib.experiments.plans import Plan, Planned, earlier
 from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import write_atomically, write_json
 from course_lib.worker import Job, execute

@@ -116,6 +116,7 @@ class Experiment:
     start_weights: str = "last"  # or those of its "best" epoch
     adaptation: Part | None = None  # at test time, in place of the plain evaluation
     decoding: Part | None = None  # of a translator, for BLEU
+    ranked_contexts: int | None = None  # of the test split, whose log P is decomposed for its ranks
     source: str = ""  # paper, table and row it stands for
     profile: str = "full"
     seed: int = 1
@@ -129,6 +130,8 @@ class Experiment:
             value = getattr(self, name)
             if not isinstance(value, int) or not least <= value < most:
                 raise CourseError(f"{name} must be a whole number of {least} or more, not {value}")
+        if self.ranked_contexts is not None and self.ranked_contexts < 1:
+            raise CourseError(f"ranked_contexts must be at least 1, not {self.ranked_contexts}")
         if self.tied and self.output_words is not None:
             raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
 

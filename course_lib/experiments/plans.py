@@ -13,12 +13,13 @@ import hashlib
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 from types import UnionType
-from typing import get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
@@ -52,11 +53,9 @@ class Planned:
     def __post_init__(self):
         base = profile(recipes[self.recipe], self.profile, self.seed)
         changed = override(base, self.change)
-        if changed.start_from is not None:
-            recipes[changed.start_from]  # noqa: B018  (an unknown one is refused here)
-        given = {path: at(changed, path) for path in sorted(self.change)}
-        differs = {p: v for p, v in given.items() if not same(base, p, v)}
-        object.__setattr__(self, "change", differs)
+        object.__setattr__(self, "profile", base.profile)
+        object.__setattr__(self, "change", dict(sorted(differences(base, changed))))
+        earlier(changed)  # what it starts from is a recipe, and has the settings that it hands on
 
     @property
     def variant(self) -> str:
@@ -73,6 +72,32 @@ class Planned:
         """The run's name, equal on every machine: its folder below `runs`."""
         folder = results.run_folder(self.experiment())
         return folder.relative_to(folders.home() / "runs").as_posix()
+
+
+OWN = ("name", "source", "profile", "seed", "variant", "start_from", "start_weights")
+OWN += ("optimisation", "adaptation", "decoding", "ranked_contexts")
+
+
+def earlier(experiment: Experiment) -> Experiment | None:
+    """What it begins with the weights of; None if it begins anew.
+
+    That is the recipe it starts from, at the same profile and seed, and with the settings in which
+    this run differs from its own recipe, as far as the two recipes agree in them: a plan's
+    `encoder.dropout` or `output_layer.alpha` holds for both. Those of the optimisation and of the
+    test time are each run's own. CourseError for a recipe or setting that is not there.
+    """
+    if experiment.start_from is None:
+        return None
+    kind, seed = experiment.profile, experiment.seed
+    first, handed_on = profile(recipes[experiment.start_from], kind, seed), {}
+    if experiment.name in recipes:
+        own = profile(recipes[experiment.name], kind, seed)
+        handed_on = {
+            path: value
+            for path, value in differences(own, experiment)
+            if path.split(".")[0] not in OWN and _plain(at(own, path)) == _plain(at(first, path))
+        }
+    return Planned(first.name, kind, seed, handed_on).experiment()
 
 
 def label(change: dict) -> str:
@@ -127,10 +152,38 @@ def at(experiment: Experiment, path: str):
     return node
 
 
-def same(experiment: Experiment, path: str, value) -> bool:
-    """Whether a dotted setting has this value already, and is of this type: 1 is not True."""
-    current = at(experiment, path)
-    return type(current) is type(value) and current == value
+def differences(old, new, path: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted path, value in `new`) of every setting in which two experiments, or parts, differ.
+
+    A list of numbers is one setting; 1 is not True.
+    """
+    before = _members(old)
+    for name, value in _members(new).items():
+        if not path and name in ELSEWHERE:
+            continue
+        current, whole = before.get(name), f"{path}{name}"
+        if _alike(current, value):
+            yield from differences(current, value, f"{whole}.")
+        elif type(_plain(current)) is not type(_plain(value)) or _plain(current) != _plain(value):
+            yield whole, value
+
+
+def _alike(old, new) -> bool:
+    """Whether two values hold settings of the same names, to be looked at one by one."""
+    if isinstance(old, Part) and isinstance(new, Part):
+        return old.kind == new.kind
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and not any("." in name for name in old)
+    if isinstance(old, tuple):
+        return len(old) == len(new) and all(isinstance(v, Part) for v in (*old, *new))
+    return is_dataclass(old)
+
+
+def _plain(value):
+    """A tuple as the list that JSON makes of it."""
+    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _members(node) -> dict:

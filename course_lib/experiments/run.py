@@ -21,7 +21,7 @@ from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
-from course_lib.experiments.recipes import earlier
+from course_lib.experiments.plans import earlier
 from course_lib.locks import TRAINING
 from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
@@ -181,8 +181,8 @@ def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
 
 def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:
     """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
-    of a translator, BLEU too, with its signature; with a small vocabulary, the ranks of log P over
-    the first contexts of the test split."""
+    of a translator, BLEU too, with its signature; the ranks of log P over the first contexts of the
+    test split, where the experiment asks for them or the vocabulary is small."""
     o = experiment.optimisation
     if experiment.translates:
         return _translation_figures(model, corpus, experiment, progress)
@@ -200,10 +200,10 @@ def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, prog
         "valid_perplexity": perplexity(model, corpus.valid, **settings),
         "test_perplexity": perplexity(model, corpus.test, **settings),
     }
-    if len(corpus) <= RANKED:
-        blocks = log_prob_blocks(
-            model, corpus.test, contexts=2 * RANKED, progress=False, **settings
-        )
+    contexts = experiment.ranked_contexts or (2 * RANKED if len(corpus) <= RANKED else 0)
+    if contexts:
+        shown = progress and len(corpus) > RANKED
+        blocks = log_prob_blocks(model, corpus.test, contexts=contexts, progress=shown, **settings)
         figures["log_prob"] = spectrum(blocks).summary()
     return figures
 

@@ -13,7 +13,7 @@ from course_lib.experiments.recipes import (  # noqa: F401  (each enters its rec
     wang2019,
     wang2020,
 )
-from course_lib.experiments.recipes.profiles import PROFILES, earlier, profile
+from course_lib.experiments.recipes.profiles import PROFILES, profile
 from course_lib.experiments.recipes.registry import Recipes, add, recipes
 
-__all__ = ["PROFILES", "Recipes", "add", "earlier", "profile", "recipes"]
+__all__ = ["PROFILES", "Recipes", "add", "profile", "recipes"]

@@ -40,9 +40,11 @@ AWD_LSTM_PTB = Experiment(
         weight_decay=1.2e-6,
         average_after=5,
     ),
+    ranked_contexts=82_430,  # the whole test split (parthiban2021)
 )
 AWD_LSTM_WT2 = AWD_LSTM_PTB.change(
     corpus=part("wikitext-2"),
+    ranked_contexts=33_320,
     encoder={"input_dropout": 0.65, "hidden_dropout": 0.2},
     optimisation={"batch": 80, "epochs": 750},
 )

@@ -1,7 +1,8 @@
 """What a profile changes in every recipe: the same code at a size for the occasion.
 
 `smoke` and `quick` run on the embedded corpora, with models cut down to what trains there in
-seconds or about a minute; `standard` and `full` are the recipe itself.
+seconds or about a minute; `full` is the recipe itself, and so is `standard` where no shorter
+training is entered for it: there both are called `standard`, since they are one experiment.
 """
 
 from dataclasses import replace
@@ -9,7 +10,6 @@ from dataclasses import replace
 from course_lib.errors import unknown
 from course_lib.experiments.cost import corpus_size
 from course_lib.experiments.experiment import Experiment, Part, part
-from course_lib.experiments.recipes.registry import recipes
 
 PROFILES = ("smoke", "quick", "standard", "full")
 
@@ -55,22 +55,21 @@ _OWN = {
 
 
 def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
-    """The experiment at the size of a profile; CourseError for an unknown profile."""
+    """The experiment at the size of a profile; CourseError for an unknown profile.
+
+    `full` of a recipe that has no shorter `standard` is that: one experiment has one name.
+    """
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
     family = next((f for f in _OWN if f"{experiment.name}/".startswith(f"{f}/")), None)
-    if family and name in (own := _OWN[family]):
+    own = _OWN.get(family, {})
+    if name == "full" and "standard" not in own:
+        name = "standard"
+    if name in own:
         experiment = experiment.change(**own[name])
     elif name in _MOST:
         experiment = _small(experiment, name)
     return experiment.change(profile=name, seed=seed)
-
-
-def earlier(experiment: Experiment) -> Experiment | None:
-    """What it begins with the weights of, at the same profile and seed; None if it begins anew."""
-    if experiment.start_from is None:
-        return None
-    return profile(recipes[experiment.start_from], experiment.profile, experiment.seed)
 
 
 def _small(e: Experiment, name: str) -> Experiment:
@@ -99,6 +98,7 @@ def _small(e: Experiment, name: str) -> Experiment:
         direction = e.corpus.options.get("direction", "de-en")
         texts = part("cldr", direction=direction, small=_PAIRS[name])
     changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
+    changes["ranked_contexts"] = None
     if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
         changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "epsilon": 2e-5, "batch": 20}
     small = e.change(
