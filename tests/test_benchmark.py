@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from course_lib.cli.benchmark import app
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.experiments import benchmark_layers, benchmark_models, results, twin
+from course_lib.experiments import benchmark_layers, benchmark_models, part, results, twin
 from course_lib.experiments.benchmark import (
     VARIANTS,
     Course,
@@ -281,9 +281,14 @@ def test_an_output_layer_is_put_on_awd_lstm_as_it_is(name):
 
 def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     monkeypatch.setattr("course_lib.data.folders.home", lambda: tmp_path)
-    done = CliRunner().invoke(app, ["training", "--profile", "smoke", "--epochs", "2"])
+    trained = ["training", "--profile", "smoke", "--epochs", "2"]
+    done = CliRunner().invoke(app, trained)
     assert done.exit_code == 0, done.output
+    checked = CliRunner().invoke(app, [*trained, "--check"])
+    assert checked.exit_code == 0, checked.output
+    assert "difference" in checked.stdout and checked.stdout.count("every tenth iterate") == 2
     found = twin.experiments(2, "smoke")
+    _check_the_twins(found)
     course, plain = (results.read_result(results.run_folder(found[k])) for k in found)
     assert course["metrics"]["parameters"] == plain["metrics"]["parameters"]
     assert [e["tokens"] for e in course["epochs"]] == [e["tokens"] for e in plain["epochs"]]
@@ -303,6 +308,22 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     assert again.stdout == done.stdout
     with pytest.raises(CourseError, match="course"):
         CliRunner().invoke(app, ["training", "corse"], catch_exceptions=False)
+
+
+def _check_the_twins(found):
+    """The same weights have the same loss up to chance, and one that is not theirs is seen."""
+    loss = twin.same_weights(found["course"], segments=60)
+    assert loss.course - loss.plain == pytest.approx(loss.difference)
+    assert abs(loss.difference) < 4 * loss.error < 0.3
+    wrong = found["course"].change(objectives=(part("CrossEntropy"), part("ZLoss", weight=0.01)))
+    assert twin.same_weights(wrong, segments=60).difference > 4 * loss.error
+    iterates = {k: twin.going_on(k, e, steps=7, every=3) for k, e in found.items()}
+    assert all(len(v) == 2 and min(v) > 1 for v in iterates.values())
+    assert iterates["course"] != iterates["plain"]  # each from its own weights
+    assert iterates["plain"] == twin.going_on("plain", found["plain"], steps=6, every=3)
+    untrained = found["course"].change(variant="elsewhere")
+    with pytest.raises(CourseError, match="is not here, only its result"):
+        twin.same_weights(untrained)
 
 
 def test_the_plain_model_has_the_settings_of_the_recipe():

@@ -6,14 +6,18 @@ the activations, clipping, torch's SGD. Nothing of the course's training or kern
 begin with the same weights; masks and lengths differ by chance.
 """
 
+import math
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from tqdm import tqdm
 
+from course_lib.errors import CourseError
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plain_models import PlainLSTM
@@ -63,25 +67,12 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
         torch.set_rng_state(tensors["random"])
         epochs = head["epochs"]
     for epoch in range(len(epochs) + 1, o.epochs + 1):
-        started, total, begin, state = time.perf_counter(), 0.0, 0, None
+        started, total, done = time.perf_counter(), 0.0, 0
         bar = tqdm(total=len(text) - 1, desc=f"epoch {epoch}/{o.epochs}", disable=not progress)
-        model.train()
-        while begin < len(text) - 2:  # two rows at least, whose difference is penalised
-            mean = o.length if torch.rand(()) < 0.95 else o.length / 2
-            length = max(5, int(torch.normal(mean, 5.0, ())))
-            target = text[begin + 1 : begin + 1 + length]
-            # By the length that is there, as the paper says. The released code takes the drawn one
-            # where the text ends sooner, too: a full step on a few words just before validation.
-            optimizer.param_groups[0]["lr"] = o.learning_rate * len(target) / o.length
-            optimizer.zero_grad()
-            loss, state = model(text[begin : begin + len(target)], state, target)
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), o.clip)
-            optimizer.step()
-            state, begin = detach(state), begin + len(target)
-            total += loss.item() * len(target)
-            bar.update(len(target))
-            bar.set_postfix_str(f"loss with penalties {total / begin:.2f}")
+        for loss, rows in _steps(model, optimizer, text, o):
+            total, done = total + loss * rows, done + rows
+            bar.update(rows)
+            bar.set_postfix_str(f"loss with penalties {total / done:.2f}")
         bar.close()
         seconds, started = time.perf_counter() - started, time.perf_counter()
         epochs.append(
@@ -105,6 +96,88 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     tokens = sum(e["tokens"] for e in epochs)
     source = {"commit": commit} | results.provenance(corpus, torch.device("cpu"), wall, tokens)
     results.write_result(folder, experiment, epochs, metrics, source)
+
+
+def _steps(model, optimizer, text, o) -> Iterator[tuple[float, int]]:
+    """One epoch over columns (n, B); (loss with penalties, rows read) after each step."""
+    begin, state = 0, None
+    while begin < len(text) - 2:  # two rows at least, whose difference is penalised
+        model.train()
+        mean = o.length if torch.rand(()) < 0.95 else o.length / 2
+        length = max(5, int(torch.normal(mean, 5.0, ())))
+        target = text[begin + 1 : begin + 1 + length]
+        # By the length that is there, as the paper says. The released code takes the drawn one
+        # where the text ends sooner, too: a full step on a few words just before validation.
+        optimizer.param_groups[0]["lr"] = o.learning_rate * len(target) / o.length
+        optimizer.zero_grad()
+        loss, state = model(text[begin : begin + len(target)], state, target)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), o.clip)
+        optimizer.step()
+        state, begin = detach(state), begin + len(target)
+        yield loss.item(), len(target)
+
+
+class Losses(NamedTuple):
+    """Of the same weights, with dropout and penalties: nats a token, and how far apart."""
+
+    course: float
+    plain: float
+    difference: float  # course − plain, of the same segments
+    error: float  # the standard error of that mean; masks are each one's own
+
+
+@torch.no_grad()
+def same_weights(experiment: Experiment, segments: int = 24) -> Losses:
+    """Both models with the weights that the course's training of `experiment` ended with."""
+    corpus, ours = _trained("course", experiment)
+    plain, o = as_plain(ours).train(), experiment.optimisation
+    text, pairs = _batchify(corpus.train, o.batch), []
+    torch.manual_seed(experiment.seed)
+    ours.train()
+    for start in torch.linspace(0, len(text) - 1 - o.length, segments).long().tolist():
+        tokens, target = text[start : start + o.length], text[start + 1 : start + 1 + o.length]
+        pairs.append((ours(tokens, None, target).loss, plain(tokens, None, target)[0]))
+    course, plainly = torch.tensor(pairs, dtype=torch.float64).unbind(1)
+    apart = course - plainly
+    error = apart.std() / math.sqrt(len(apart))
+    return Losses(*(float(x) for x in (course.mean(), plainly.mean(), apart.mean(), error)))
+
+
+def going_on(
+    kind: str,
+    experiment: Experiment,
+    steps: int = 90,
+    every: int = 10,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[float]:
+    """Validation perplexities of single iterates: every so many steps of the plain training from
+    the weights that "course" or "plain" ended with. Lengths and masks are the same for both."""
+    corpus, model = _trained(kind, experiment)
+    model = as_plain(model) if kind == "course" else model
+    o = experiment.optimisation
+    optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
+    text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
+    torch.manual_seed(experiment.seed)
+    found = []
+    for number, _ in enumerate(_steps(model, optimizer, text, o), 1):
+        progress(number)
+        if number % every == 0:
+            found.append(_perplexity(model, valid, o.length))
+        if number == steps:
+            break
+    return found
+
+
+def _trained(kind: str, experiment: Experiment) -> tuple:
+    """(corpus, model) with the weights that a finished training ended with."""
+    path, corpus = results.run_folder(experiment) / "last.safetensors", experiment.load_corpus()
+    if not path.exists():
+        raise CourseError(f"{path} is not here, only its result; remove that to train it again")
+    model = experiment.build(len(corpus))
+    model = model if kind == "course" else as_plain(model)
+    restore(model, load_checkpoint(path)[0], str(path))
+    return corpus, model
 
 
 def as_plain(model: LanguageModel) -> PlainLSTM:
