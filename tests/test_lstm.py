@@ -7,7 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from course_lib import experiments
+from course_lib.dropout import keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm
+from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.lstm import fused_layer, lstm_step
 from course_lib.models.state import flatten, map_state, unflatten
 from course_lib.output_layers import (
@@ -150,6 +153,63 @@ def test_dropconnect_drops_entries_of_the_recurrence_and_leaves_the_parameter_wh
     assert not torch.equal(*dropped_twice)
     kept = dropped_twice[0] != 0
     torch.testing.assert_close(dropped_twice[0][kept], 2 * model.recurrent[0][kept])
+
+
+def test_awd_lstm_trains_as_its_equations_with_every_mask_known(monkeypatch):
+    """The whole language model over two segments, loss and all gradients, in float64: rows of the
+    word matrix, its vectors, recurrent weights, what layers hand on and the last output dropped;
+    AR on what is predicted from, TAR on what the LSTM gave."""
+    drawn = {"masks": [], "matrices": []}
+
+    def mask(like, dropout):
+        drawn["masks"].append(keep_mask(like, dropout))
+        return drawn["masks"][-1]
+
+    def matrix(weight, dropout):
+        drawn["matrices"].append(entry_dropout(torch.ones_like(weight), dropout))
+        return weight * drawn["matrices"][-1]
+
+    monkeypatch.setattr("course_lib.dropout.keep_mask", mask)
+    monkeypatch.setattr("course_lib.models.reading.keep_mask", mask)
+    monkeypatch.setattr("course_lib.models.awd_lstm.entry_dropout", matrix)
+    experiment = experiments.recipes["ptb/awd-lstm/softmax"].change(
+        size=6, words={"init": 0.8}, encoder={"units": [9, 7, 6], "init": 0.6}
+    )
+    model = experiment.build(40).double().train()
+    tokens = torch.randint(40, (12, 3))
+    state, losses, plain = None, [], []
+    E, b = model.words.weight, model.output_layer.bias
+    b.data.normal_()
+    states = [(E.new_zeros(3, u), E.new_zeros(3, u)) for u in (9, 7, 6)]
+    for segment in (tokens[:6], tokens[5:]):
+        read, target = segment[:-1], segment[1:]
+        step = model(read, state, target)
+        losses.append(step.loss)
+        state = step.state
+        rows, *masks, last = drawn["masks"]
+        x = E[read] * rows[read][..., None]
+        for layer, (m, dropped) in enumerate(zip(masks, drawn["matrices"], strict=True)):
+            (h, c), outputs, x = states[layer], [], x * m
+            weights = (model.encoder.input, model.encoder.recurrent, model.encoder.input_bias)
+            W, U, a = (w[layer] for w in weights)
+            for t in range(len(x)):
+                gates = x[t] @ W.T + a + model.encoder.recurrent_bias[layer] + h @ (U * dropped).T
+                h, c = lstm_step(gates, c)
+                outputs.append(h)
+            x, states[layer] = torch.stack(outputs), (h, c)
+        h = x * last
+        nll = torch.nn.functional.cross_entropy((h @ E.T + b).flatten(0, 1), target.flatten())
+        plain.append(nll + 2 * h.square().mean() + (x[1:] - x[:-1]).square().mean())
+        shapes = [list(m.shape) for m in drawn["masks"]]
+        assert shapes == [[40], [1, 3, 6], [1, 3, 9], [1, 3, 7], [1, 3, 6]]
+        for dropped in (rows, masks[0], drawn["matrices"][0]):
+            assert 0 in dropped and len(dropped.unique()) == 2
+        drawn["masks"], drawn["matrices"] = [], []
+    torch.testing.assert_close(torch.stack(losses), torch.stack(plain))
+    named = dict(model.named_parameters())
+    ours, theirs = (torch.autograd.grad(sum(x), list(named.values())) for x in (losses, plain))
+    for name, one, two in zip(named, ours, theirs, strict=True):
+        torch.testing.assert_close(one, two, msg=name)
 
 
 def test_locked_dropout_of_awd_lstm_is_one_mask_a_sequence():
