@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -108,6 +110,36 @@ def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     assert math.isfinite(metrics["test_perplexity"])
     model, corpus, loaded = experiments.load_checkpoint(tmp_path / "cut")
     assert loaded == experiment and len(corpus) == len(whole.corpus) and model.tied
+
+
+class Both(Pairs):
+    """The batches of two processes in one, as parts of each update."""
+
+    def __init__(self, corpus, optimisation, index, workers):
+        each = replace(optimisation, accumulate=1)
+        self.two = [Pairs(corpus, each, index, 2) for index in (0, 1)]
+        super().__init__(corpus, each, 0, 2)
+
+    def updates(self, generator):
+        for updates in zip(*(t.updates(generator.clone_state()) for t in self.two), strict=True):
+            parts = [p._replace(weight=p.weight / 2) for u in updates for p in u.parts]
+            yield updates[0]._replace(parts=parts)
+
+
+def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypatch):
+    """torchrun on two CPU processes: every target of an update counts the same, in however long a
+    batch of whichever process, and so the loss curve is that of one process to rounding."""
+    experiment = experiment.change(optimisation={"optimizer": "sgd", "learning_rate": 0.2})
+    two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
+    monkeypatch.setattr(sys.modules["course_lib.experiments.run"], "Pairs", Both)
+    both = experiment.change(optimisation={"accumulate": 2})  # of the states that are carried
+    one = experiments.run(both, tmp_path / "one", progress=False, device="cpu")
+    assert two.provenance["processes"] == 2
+    for a, b in zip(one.epochs, two.epochs, strict=True):
+        assert a["tokens"] == b["tokens"]
+        for key in ("train_perplexity", "valid_perplexity"):
+            assert b[key] == pytest.approx(a[key], rel=1e-4)
+    assert two.metrics["test_perplexity"] == pytest.approx(one.metrics["test_perplexity"], rel=1e-4)
 
 
 def test_the_commands_ask_each_model_what_it_can_answer(experiment, tmp_path):

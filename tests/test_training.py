@@ -544,6 +544,8 @@ METHODS = {
             part("TemporalActivationRegularizer"),
         ),
     },
+    # clusters that a process may see no word of, each process's columns in two parts
+    "adaptive": {"output_layer": part("AdaptiveSoftmax", cutoffs=[10, 25])},
 }
 
 
@@ -559,6 +561,8 @@ def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, met
         **METHODS[methods],
     )
     one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
+    if methods == "adaptive":
+        experiment = experiment.change(optimisation={"accumulate": 2})
     two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
     assert two.provenance["processes"] == 2
     for a, b in zip(one.epochs, two.epochs, strict=True):
@@ -574,10 +578,24 @@ def test_a_loss_beyond_all_perplexities_stops_the_run(experiment, tmp_path):
     assert not (tmp_path / "result.json").exists()
 
 
-def test_a_sharded_run_equals_one_process(experiment, tmp_path):
+SHARDED = {
+    "adamw": {"optimizer": "adamw"},
+    # Muon rounds to bfloat16, in another order where the matrix is spread
+    "three": {"optimizer": "sgd", "learning_rate": 1.0}
+    | {
+        "groups": {
+            "words.": {"optimizer": "coupled-adam", "learning_rate": 0.05},
+            "encoder.recurrent.": {"optimizer": "muon", "learning_rate": 0.01},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
     """Two processes with half of every parameter, gradient and slot each; paused after the first
     epoch, gone on with from the checkpoint put together from both."""
-    changes = {"optimizer": "adamw", "average_from": 2, "batch": 4, "random_length": False}
+    changes = SHARDED[name] | {"average_from": 2, "batch": 4, "random_length": False}
     experiment = experiment.change(encoder={"dropout": 0.0}, optimisation=changes)
     one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
     experiment = experiment.change(optimisation={"shard": True})
@@ -589,7 +607,7 @@ def test_a_sharded_run_equals_one_process(experiment, tmp_path):
     assert [e["averaged"] for e in two.epochs] == [False, True]
     for a, b in zip(one.epochs, two.epochs, strict=True):
         for key in ("train_perplexity", "valid_perplexity"):
-            assert b[key] == pytest.approx(a[key], rel=1e-3)
+            assert b[key] == pytest.approx(a[key], rel=1e-3 if name == "adamw" else 5e-3)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(experiment, tmp_path):

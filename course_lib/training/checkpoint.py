@@ -81,12 +81,14 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
-    """The inverse of `whole`: on the device of `like`, and cut up where that is."""
+    """The inverse of `whole`: on the device of `like`, and cut up where that is; a tensor of
+    another shape, such as a second moment that rows share, is then whole in every process."""
     tensor = tensor.to(like.device)
     if hasattr(like, "device_mesh"):
-        from torch.distributed.tensor import distribute_tensor  # seconds that few runs need
+        from torch.distributed.tensor import distribute_tensor  # seconds few runs need
 
-        tensor = distribute_tensor(tensor, like.device_mesh, like.placements)
+        same = tensor.shape == like.shape
+        tensor = distribute_tensor(tensor, like.device_mesh, like.placements if same else None)
     return tensor
 
 

@@ -201,7 +201,8 @@ def _optimizer(
     for name, parameter in named.items():
         if optimizer == "muon" and parameter.ndim != 2:
             raise CourseError(f"muon is for matrices; {name} has shape {tuple(parameter.shape)}")
-    if optimizer in ("sgd", "adamw"):
+    sharded = any(hasattr(parameter, "device_mesh") for parameter in named.values())
+    if optimizer == "adamw" or (optimizer == "sgd" and not sharded):  # SGD's cannot be sharded
         settings["fused"] = True
     try:
         built = OPTIMIZERS[optimizer](named.values(), lr=learning_rate, **settings)
