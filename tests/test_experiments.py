@@ -218,6 +218,12 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5"
     assert experiments.kept_results() == [folder]
     assert experiments.read_result(folder)["metrics"] == result.metrics
+    assert experiments.keep_result(tmp_path / "run") == folder  # the same once more
+    other = {**result.metrics, "test_perplexity": 1.0}
+    results.write_result(tmp_path / "again", experiment, result.epochs, other, result.provenance)
+    with pytest.raises(CourseError, match="keeps another result of this run; remove it"):
+        experiments.keep_result(tmp_path / "again")
+    assert experiments.read_result(folder)["metrics"] == result.metrics
 
 
 def test_committed_results_are_whole_and_say_where_they_come_from():

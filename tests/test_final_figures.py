@@ -109,6 +109,9 @@ def test_a_transformer_is_evaluated_with_a_longer_memory(experiment):
             p.data.mul_(8)
     at_once = perplexity(model, corpus.valid, corpus.eos, length=1000)
     assert perplexity(model, corpus.valid, corpus.eos, length=16) != pytest.approx(at_once)
+    cuts = {perplexity(model, corpus.valid, corpus.eos, length=n, memory=20) for n in (5, 16, 300)}
+    assert max(cuts) == pytest.approx(min(cuts), rel=1e-6)  # any memory, any cut: as an LSTM
+    assert max(cuts) != pytest.approx(at_once, rel=1e-4)
     figures = final_figures(model, corpus, experiment, progress=False)
     assert figures["valid_perplexity"] == pytest.approx(at_once, rel=1e-5)
     assert model.encoder.memory == 8 and math.isfinite(figures["test_perplexity"])

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.models import LanguageModel, Reading, TransformerXL, VariationalLSTM
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
 
@@ -151,3 +151,17 @@ def test_reading_drops_whole_words_and_anneals_its_noise():
         Reading(noise=-0.1)
     reading.anneal(0.0)
     assert torch.equal(reading.eval()(words, ids), words(ids))
+
+
+def test_evaluation_asks_cudnn_for_full_precision_and_gives_it_back():
+    model = tiny()
+    cudnn = torch.backends.cudnn
+    for before in (True, False):
+        cudnn.allow_tf32 = before
+        with evaluating(model) as same:
+            assert not cudnn.allow_tf32 and same is model and not model.training
+        assert cudnn.allow_tf32 is before and model.training
+        with pytest.raises(ZeroDivisionError), evaluating(model):
+            1 / 0  # noqa: B018
+        assert cudnn.allow_tf32 is before and model.training
+    cudnn.allow_tf32 = True

@@ -24,9 +24,10 @@ def naive(encoder, x, clamp=None):
     return naive_segment(encoder, x, [x[:0]] * len(encoder.layers), clamp)[0]
 
 
-def naive_segment(encoder, x, memory, clamp=None):
+def naive_segment(encoder, x, memory, clamp=None, reach=None):
     """The same of a segment x (T, B, d) that also sees `memory`, for each layer the inputs
-    (M, B, d) of the tokens before: every pair of positions i, j at its distance i - j."""
+    (M, B, d) of the tokens before: every pair of positions i, j at its distance i - j. With `reach`
+    every token sees so many, itself included."""
     (_, B, d), pre = x.shape, isinstance(encoder.norm, torch.nn.LayerNorm)
     x, seen = x * encoder.scale, []
     for layer, before in zip(encoder.layers, memory, strict=True):
@@ -38,17 +39,17 @@ def naive_segment(encoder, x, memory, clamp=None):
         keys, values = (inputs @ a.key_value.weight.T).view(S, B, 2, H, K).unbind(2)
         rows = []
         for i in range(M, S):
-            heads = []
+            heads, first = [], max(0, i + 1 - (reach or S))
             for h in range(H):
                 scores = []
-                for j in range(i + 1):
+                for j in range(first, i + 1):
                     distance = torch.tensor([min(i - j, clamp or S)], dtype=x.dtype)
                     r = (a.position.weight @ sinusoids(distance, d)[0]).view(H, K)[h]
                     q, k = query[i, :, h], keys[j, :, h]
                     content = ((q + encoder.content_bias[h]) * k).sum(-1)
                     scores.append((content + (q + encoder.position_bias[h]) @ r) / math.sqrt(K))
-                weights = torch.stack(scores).softmax(0)  # (i+1, B)
-                heads.append((weights[..., None] * values[: i + 1, :, h]).sum(0))
+                weights = torch.stack(scores).softmax(0)  # (seen, B)
+                heads.append((weights[..., None] * values[first : i + 1, :, h]).sum(0))
             rows.append(torch.cat(heads, -1) @ a.output.weight.T)
         x = x + torch.stack(rows)
         x = x if pre else layer.attention_norm(x)
@@ -86,21 +87,42 @@ def test_equals_the_formulas_written_as_loops(pre_norm, clamp):
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize(("memory", "clamp"), [(5, None), (5, 4), (2, 2), (2, None), (9, 3)])
-def test_longer_memory_and_clamped_distances_are_the_quadratic_reference(pre_norm, memory, clamp):
-    """As for evaluation: short segments, a memory of its own, distances cut; gradients too, through
-    the memory as well, since nothing here is detached."""
-    trained = build(memory=3, pre_norm=pre_norm)
-    encoder = trained.with_memory(memory, clamp)
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_memory_and_clamped_distances_are_the_quadratic_reference(
+    pre_norm, memory, clamp, evaluated
+):
+    """Short segments, distances cut, and for evaluation as many tokens seen by each; gradients too,
+    through the memory as well, since nothing here is detached."""
+    encoder = build(memory=memory, clamp=clamp, pre_norm=pre_norm)
+    if evaluated:
+        encoder = build(memory=3, pre_norm=pre_norm).with_memory(memory, clamp)
     x = torch.randn(7, 2, 8, dtype=torch.float64, requires_grad=True)
     past, pieces = [x[:0]] * 2, []
     for piece in x.split([3, 1, 2, 1]):
-        hidden, seen = naive_segment(encoder, piece, past, clamp)
+        hidden, seen = naive_segment(encoder, piece, past, clamp, memory if evaluated else None)
         past = [inputs[max(0, len(inputs) - memory) :] for inputs in seen]
         pieces.append(hidden)
     expected, hidden = torch.cat(pieces), in_segments(encoder, x, [3, 1, 2, 1])
     torch.testing.assert_close(hidden, expected, atol=1e-10, rtol=1e-9)
     wanted, found = gradients(encoder, x, expected), gradients(encoder, x, hidden)
     torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(1, 8), st.integers(1, 4),
+    st.booleans(),
+)  # fmt: skip
+def test_evaluation_does_not_depend_on_how_a_text_is_cut(lengths, memory, clamp, pre):
+    """Every token sees as many as every other: the law that holds for an LSTM. In training mode the
+    first of a segment sees less far than its last, and it does not."""
+    encoder = build(memory=2, pre_norm=pre).with_memory(memory, clamp)
+    x = torch.randn(sum(lengths), 1, 8, dtype=torch.float64)
+    whole, pieces = encoder(x)[0], in_segments(encoder, x, lengths)
+    torch.testing.assert_close(pieces, whole, atol=1e-9, rtol=1e-8)
+    if len(lengths) > 1 and memory < lengths[0] + lengths[1] - 1 and lengths[1] > 1:
+        encoder.same_length = False
+        assert (in_segments(encoder, x, lengths) - encoder(x)[0]).abs().max() > 1e-6
 
 
 def test_sinusoids_are_the_published_ones():

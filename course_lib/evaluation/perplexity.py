@@ -13,10 +13,12 @@ from course_lib.models.state import detach
 
 @contextmanager
 def evaluating(model, memory: int | None = None, clamp: int | None = None):
-    """The model in evaluation mode, within the `with` block.
+    """The model in evaluation mode, within the `with` block, and cuDNN's products in full float32,
+    not the TF32 that it takes for recurrent layers otherwise.
 
     memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was
-    trained with (Dai et al. 2019, section 4.1); None keeps its own. CourseError for other encoders.
+    trained with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
+    segments does not matter; None for both keeps its own. CourseError for other encoders.
     """
     was_training, encoder = model.training, model.encoder
     if memory is not None or clamp is not None:
@@ -25,10 +27,13 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
         model.encoder = encoder.with_memory(
             encoder.memory if memory is None else memory, encoder.clamp if clamp is None else clamp
         )
+    cudnn = torch.backends.cudnn
+    tf32, cudnn.allow_tf32 = cudnn.allow_tf32, False
     model.eval()
     try:
         yield model
     finally:
+        cudnn.allow_tf32 = tf32
         model.encoder = encoder
         model.train(was_training)
 

@@ -37,10 +37,15 @@ def kept_results() -> list[Path]:
 
 
 def keep_result(folder: Path) -> Path:
-    """Copy the checked result of a finished run to where it is committed; returns that folder."""
+    """Copy the checked result of a finished run to where it is committed; returns that folder.
+
+    CourseError if another result of that run is kept there.
+    """
     content = read_result(folder)
     experiment = Experiment.from_dict(content["experiment"])
     target = kept() / run_folder(experiment).relative_to(folders.home() / "runs")
+    if (target / "result.json").exists() and read_result(target)["sha256"] != content["sha256"]:
+        raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
     write_json(target / "result.json", content)
     return target
 

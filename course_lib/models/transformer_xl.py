@@ -133,6 +133,7 @@ class TransformerXL(nn.Module):
             )
         self.input_size = self.output_size = input_size
         self.memory, self.clamp = _checked(memory, clamp)
+        self.same_length = False  # in training the later of a segment's tokens see further back
         self.scale = math.sqrt(input_size) if input_scale else 1.0
         self.dropout = EntryDropout(dropout)
         self.content_bias = nn.Parameter(torch.empty(heads, head_size))
@@ -154,9 +155,13 @@ class TransformerXL(nn.Module):
                 nn.init.normal_(parameter, 0.0, init)
 
     def with_memory(self, memory: int, clamp: int | None = None) -> "TransformerXL":
-        """The same encoder, parameters shared, that remembers `memory` tokens: for evaluation."""
+        """The same encoder, parameters shared, for evaluation: every token attends to itself and
+        the memory − 1 tokens before it, as the released code has it (`same_length`), so that
+        hidden states do not depend on how a text is cut into segments. With memory 0 to all of its
+        segment."""
         other = copy.copy(self)
         other.memory, other.clamp = _checked(memory, clamp)
+        other.same_length = memory > 0
         return other
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None):
@@ -168,7 +173,10 @@ class TransformerXL(nn.Module):
         distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=x.dtype)
         positions = sinusoids(distances.clamp(max=self.clamp or S), d)
         positions = self.dropout(F.pad(positions, (0, 0, 1, 0)))
-        mask = x.new_full((T, S), -math.inf).triu(S - T + 1)
+        blocked = x.new_full((T, S), -math.inf)
+        mask = blocked.triu(S - T + 1)
+        if self.same_length:
+            mask = mask + blocked.tril(S - T - self.memory)
         x = self.dropout(x * self.scale)
         remembered = []
         for layer, memory in zip(self.layers, state, strict=True):
