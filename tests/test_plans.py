@@ -128,6 +128,12 @@ def test_settings_reach_the_run_that_one_starts_from():
     run = Planned(name, "quick", 2, {"encoder.dropout": 0.4, "optimisation.epochs": 3})
     wanted = Planned(BASE, "quick", 2, {"encoder.dropout": 0.4}).experiment()
     assert earlier(run.experiment()) == wanted
+    said = f"python -m course_lib train {BASE} --profile quick --seed 2 --change '"
+    assert plans.command(wanted) == f"{said}encoder.dropout=0.4'"
+    with pytest.raises(CourseError, match=r"first run: .* --seed 2 --change 'encoder.dropout=0.4'"):
+        experiments.run(run.experiment(), progress=False)
+    elsewhere = run.experiment().change(corpus=part("docstrings"))
+    assert earlier(elsewhere) == wanted  # by no plan; it begins with what there is
     plain = Planned(BASE, "quick", 2).experiment()
     assert earlier(Planned(name, "quick", 2, {"optimisation.clip": 1.0}).experiment()) == plain
     assert earlier(plain) is None

@@ -95,9 +95,21 @@ def earlier(experiment: Experiment) -> Experiment | None:
         handed_on = {
             path: value
             for path, value in differences(own, experiment)
-            if path.split(".")[0] not in OWN and _plain(at(own, path)) == _plain(at(first, path))
+            if path.split(".")[0] not in OWN
+            and _plain(at(own, path)) == _plain(at(first, path))
+            and not _has_settings(value)  # another part altogether, as no plan can ask for
         }
     return Planned(first.name, kind, seed, handed_on).experiment()
+
+
+def command(experiment: Experiment) -> str:
+    """The command that trains a recipe with these settings."""
+    base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
+    changes = [f" --change '{p}={_short(v)}'" for p, v in differences(base, experiment)]
+    return (
+        f"python -m course_lib train {experiment.name} --profile {experiment.profile} "
+        f"--seed {experiment.seed}" + "".join(changes)
+    )
 
 
 def label(change: dict) -> str:
@@ -168,6 +180,12 @@ def differences(old, new, path: str = "") -> Iterator[tuple[str, Any]]:
             yield whole, value
 
 
+def _has_settings(value) -> bool:
+    """Whether it is a part, the optimisation or a tuple of parts, which no value of a plan is."""
+    several = isinstance(value, tuple) and any(isinstance(v, Part) for v in value)
+    return is_dataclass(value) or several
+
+
 def _alike(old, new) -> bool:
     """Whether two values hold settings of the same names, to be looked at one by one."""
     if isinstance(old, Part) and isinstance(new, Part):
@@ -225,7 +243,7 @@ def _replaced(node, path: list[str], value, whole: str, role: str):
             raise CourseError(f"unknown setting {whole!r}: {name} {stated}, with nothing in it")
         role = role if name.isdigit() else name  # an entry of `regularizers` is one of them
         value = _replaced(current, rest, value, whole, role)
-    elif is_dataclass(current) or (isinstance(node, Experiment) and isinstance(current, tuple)):
+    elif _has_settings(current) or (isinstance(node, Experiment) and isinstance(current, tuple)):
         raise CourseError(
             f"{name} is made of several settings; name one, in quotes: "
             + (" or ".join(f'"{whole}.{k}"' for k in _known(current, name)[:3]) or "it has none")

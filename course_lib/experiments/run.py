@@ -21,7 +21,7 @@ from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
-from course_lib.experiments.plans import earlier
+from course_lib.experiments.plans import command, earlier
 from course_lib.locks import TRAINING
 from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
@@ -298,8 +298,7 @@ def _start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
             f"{experiment.name} starts from the weights of {first.name}, which "
-            f"{'has not finished' if begun else 'is not trained'}; first run: python -m course_lib "
-            f"train {first.name} --profile {experiment.profile} --seed {experiment.seed}"
+            f"{'has not finished' if begun else 'is not trained'}; first run: {command(first)}"
         )
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})
