@@ -18,6 +18,7 @@ from course_lib.output_layers import (
     Softmax,
     ZLoss,
     chunked_loss,
+    kernel,
 )
 from course_lib.output_layers.kernel import Group
 
@@ -234,6 +235,66 @@ def test_finite_and_correct_at_large_logits(dtype, scale):
     exact = F.cross_entropy(x.detach().double()[:, 0] @ matrix.detach().double().T, target)
     assert abs(loss.item() - exact.item()) <= 0.01 * max(1, exact.item())
     assert all(torch.isfinite(t).all() for t in (loss, nll, x.grad, matrix.grad))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    "way", ["bias", "no bias", "label smoothing", "z-loss", "offset", "groups"]
+)
+def test_gradients_in_half_precision_are_the_exact_ones_rounded(dtype, k, way, monkeypatch):
+    """Of inputs that half precision holds exactly, against float64: each to a share of the largest,
+    and on the whole to much less, so that nothing is off by a factor. Blocks, products and sums are
+    cut as for large sizes; words come more than once, one in eight targets does not count."""
+    monkeypatch.setattr(kernel, "PART", 500)
+    monkeypatch.setattr(kernel, "_rows", lambda block: 13)
+    g = torch.Generator().manual_seed(0)
+    n, d, words = 90, 20, 60
+
+    def leaf(*shape, scale=1.0):
+        return (torch.randn(*shape, generator=g) * scale).to(dtype).double().requires_grad_()
+
+    x, matrix = leaf(n, k, d), leaf(words, d, scale=0.5)
+    leaves, options = [x, matrix], {}
+    if way != "no bias":
+        options["bias"] = leaf(words)
+    if k > 1:
+        options["log_weights"] = leaf(n, k).detach().log_softmax(-1).requires_grad_()
+    if way == "offset":
+        options["offset"] = leaf(n, k)
+    leaves += options.values()
+    objectives = {"label smoothing": LabelSmoothing(0.1), "z-loss": CrossEntropy() + ZLoss(1e-2)}
+    options["objective"] = objectives.get(way)
+    target = torch.randint(8, (n,), generator=g)
+    target[::8] = IGNORE
+    exact = naive(x, matrix, target, **options).sum() / (target != IGNORE).sum()
+    wanted = torch.autograd.grad(exact, leaves)
+    narrow = [t.detach().float().requires_grad_() for t in leaves]
+    names = [name for name in options if name != "objective"]
+    given = dict(zip(names, narrow[2:], strict=True)) | {"objective": options["objective"]}
+    if way == "groups":  # one that has all words
+        objective = given.pop("objective") or CrossEntropy()
+        given["groups"] = [Group((0, words), objective)]
+    with torch.autocast("cpu", dtype):
+        loss, _ = chunked_loss(*narrow[:2], target, block=17, **given)
+    assert loss.item() == pytest.approx(exact.item(), abs=5e-3)
+    found = torch.autograd.grad(loss, narrow)
+    for name, one, two in zip(["x", "matrix", *names], found, wanted, strict=True):
+        scale, apart = two.abs().max(), one.double() - two
+        assert apart.abs().max() < 0.02 * scale, name
+        slope = (one.double() * two).sum() / two.square().sum()
+        assert slope.item() == pytest.approx(1, abs=4e-3), name
+
+
+def test_log_z_is_found_where_the_target_is_hopeless():
+    """A target whose probability underflows, or in float16 has lost its digits."""
+    for dtype, gap in ((torch.float32, 200.0), (torch.bfloat16, 150.0), (torch.float16, 15.0)):
+        x = torch.tensor([[[gap, 0.0]], [[0.0, 1.0]]], requires_grad=True)
+        matrix, target = torch.eye(2), torch.tensor([1, 1])
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            loss, nll = chunked_loss(x, matrix, target, reduction="none")
+        assert nll[0].item() == pytest.approx(gap, rel=1e-2)
+        assert nll[1].item() == pytest.approx(0.3133, rel=1e-2)
 
 
 def test_float32_is_as_exact_as_the_naive_form():

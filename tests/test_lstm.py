@@ -291,6 +291,22 @@ def test_bfloat16_autocast_stays_near_float32():
     torch.testing.assert_close(rounded.float(), exact, rtol=0.05, atol=0.02)
 
 
+def test_the_arranged_recurrent_matrix_gives_the_same_products(monkeypatch):
+    """In bfloat16 and over many steps: forward and all gradients as with the matrix as it is."""
+    torch.manual_seed(0)
+    model = VariationalLSTM(16, 24, 2, dropout=0.0)
+    x = torch.randn(lstm._MANY + 3, 4, 16, requires_grad=True)
+    found = []
+    for many in (lstm._MANY, 10**9):
+        monkeypatch.setattr(lstm, "_MANY", many)
+        with torch.autocast("cpu", torch.bfloat16):
+            out, state = model(x)
+        loss = out.float().square().sum() + state[0][0].sum()
+        found.append((out, *torch.autograd.grad(loss, [x, *model.parameters()])))
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, rtol=0.02, atol=0.01 * two.detach().abs().max().item())
+
+
 def test_states_survive_flattening_and_lose_their_graph():
     a, b = torch.ones(2, requires_grad=True) * 2, torch.zeros(3)
     state = ((a, b), (b,))

@@ -1,5 +1,7 @@
 """The LSTM with variational dropout (Gal 2015, as inan2017 uses it)."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -40,9 +42,7 @@ class _Layer(torch.autograd.Function):
         x = x.to(dtype)
         rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
         gates = rows.to(cell.dtype).view(steps, batch, 4 * units)
-        matrix = recurrent.to(dtype).T
-        if steps >= _MANY:
-            matrix = _aligned(matrix)
+        matrix, times = _arranged(recurrent.to(dtype).T, steps, batch)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
@@ -59,7 +59,7 @@ class _Layer(torch.autograd.Function):
             if same:
                 gate.addmm_(before[t], matrix)
             else:
-                gate.add_(before[t] @ matrix)
+                gate.add_(times(before[t]))
             sigmoids[t].sigmoid_()
             tangents[t].tanh_()
             torch.mul(f[t], c_before[t], out=c_after[t])
@@ -89,9 +89,7 @@ class _Layer(torch.autograd.Function):
         sigmoid(cells[:-1], f, grad_input=to_f)
         tanh(i, g, grad_input=to_g)  # i (1 − g²)
         to_cell = tanh(o, tanhs)
-        matrix = recurrent.to(ctx.dtype)
-        if steps >= _MANY:
-            matrix = _aligned(matrix)
+        matrix, times = _arranged(recurrent.to(ctx.dtype), steps, batch)
         wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
         flat = wide if wide.dtype == ctx.dtype else torch.empty_like(wide, dtype=ctx.dtype)
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
@@ -109,7 +107,7 @@ class _Layer(torch.autograd.Function):
             if t < steps - 1 and same:
                 d.addmm_(flats[t + 1], matrix)
             elif t < steps - 1:
-                from_next = flats[t + 1] @ matrix
+                from_next = times(flats[t + 1])
                 d.add_(from_next) if mask is None else d.addcmul_(from_next, mask_matrix)
             d_cell[:, 0].addcmul_(d, cell_slopes[t])
             through_h[t].mul_(d)
@@ -119,7 +117,7 @@ class _Layer(torch.autograd.Function):
             d_cell[:, 0].mul_(forget[t])
         d_first = None
         if ctx.needs_input_grad[5]:  # not of a state that was detached
-            d_first = (flats[0] @ matrix).to(gates.dtype)
+            d_first = times(flats[0]).to(gates.dtype)
             d_first = d_first if mask is None else d_first * mask
         rows = flat.flatten(0, 1)
         d_recurrent = rows.T @ outputs[:-1].flatten(0, 1)
@@ -138,6 +136,23 @@ class _Layer(torch.autograd.Function):
 
 
 _MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its products, pays
+
+
+def _arranged(matrix: Tensor, steps: int, batch: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """matrix (k, n), to multiply x (batch, k) at each of so many steps → it, and x → x @ matrix.
+
+    For bfloat16 oneDNN arranges a matrix anew at every product, which at batch 20 takes as long as
+    the product: it keeps one arranged for linear layers, in operations that `torch.compile` uses.
+    """
+    if steps < _MANY:
+        return matrix, matrix.__rmatmul__
+    onednn = torch.ops.mkldnn
+    packs = hasattr(onednn, "_reorder_linear_weight") and hasattr(onednn, "_linear_pointwise")
+    if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and packs:
+        packed = onednn._reorder_linear_weight(matrix.T.contiguous(), batch)
+        return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], "")
+    matrix = _aligned(matrix)
+    return matrix, matrix.__rmatmul__
 
 
 def _aligned(matrix: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective
@@ -21,6 +22,7 @@ IGNORE = -100  # targets with this value do not count, as in torch's cross_entro
 # Logits per block: 16 MB in float32, which a last-level cache can hold; more where launching
 # a kernel costs more than a trip to memory.
 BLOCK = {"cpu": 1 << 22, "cuda": 1 << 27}
+PART = 1 << 20  # numbers of a product in half precision that are added to float32 ones at once
 
 
 @dataclass
@@ -174,6 +176,52 @@ def block_memory(name: str, shape: tuple[int, ...], dtype: torch.dtype, device) 
     return kept[name, dtype][:size].view(shape)
 
 
+def _log_z(logits: Tensor, p: Tensor, target: Tensor) -> Tensor:
+    """log Z (m,) = l − log p at any word whose probability does not underflow: the target (m, 1),
+    which takes no walk through the block, where looking needs no wait, or the likeliest."""
+    real = _accumulate(p)
+    if not p.is_cuda:
+        at_target = p.gather(1, target)[:, 0]
+        if bool((at_target >= torch.finfo(p.dtype).tiny).all()):  # below, digits are lost
+            return logits.gather(1, target)[:, 0] - at_target.to(real).log()
+    return logits.amax(-1).to(real) - p.amax(-1).to(real).log()
+
+
+def _rows(block: Tensor) -> int:
+    """How many rows of a block (m, N) one product with the matrix takes: all of them, but in half
+    precision on a CPU, where tall products are slow, a few hundred."""
+    return len(block) if block.is_cuda or block.element_size() > 2 else 400
+
+
+def _with_bias(matrix: Tensor, bias: Tensor) -> Tensor:
+    """(N, d), (N,) → (N, e): the bias as what an input of 1 is multiplied by. Another column is for
+    the rest of its gradient's weights; rows end at a multiple of 32, as AMX multiplies them."""
+    size = matrix.shape[1]
+    wider = matrix.new_zeros(len(matrix), -(-(size + 2) // 32) * 32)
+    wider[:, :size], wider[:, size] = matrix, bias
+    return wider
+
+
+def _add_product(matrix: Tensor | None, bias: Tensor | None, a: Tensor, b: Tensor, size: int):
+    """matrix (N, d) += the first d = `size` columns of a (N, m) @ b (m, e), a product of a narrower
+    type; bias (N,) += the next two. On a CPU a few rows at a time, while the cache has them."""
+    rows = len(a) if a.is_cuda else max(1, PART // b.shape[1])
+    for start in range(0, len(a), rows):
+        product = a[start : start + rows] @ b
+        if matrix is not None:
+            matrix[start : start + rows].add_(product[:, :size])
+        if bias is not None:
+            bias[start : start + rows].add_(product[:, size]).add_(product[:, size + 1])
+
+
+def _add_rows(total: Tensor, index: Tensor, rows: Tensor) -> None:
+    """total[index[i]] += rows[i], in one order on a GPU, too."""
+    if total.is_cuda:
+        total.index_put_((index,), rows.to(total.dtype), accumulate=True)
+    else:
+        total.index_add_(0, index, rows.to(total.dtype))
+
+
 @dataclass
 class _Walk:
     """One pass over the positions, with what does not change from block to block."""
@@ -185,6 +233,8 @@ class _Walk:
     block: int | None
     dtype: torch.dtype = torch.float32
     differentiate: bool = True
+    size: int = 0  # of a context
+    narrow: bool = False  # whether the logits stay in half precision, as the product leaves them
 
     def buffers(self, tensors, needed) -> list[Tensor | None]:
         """Gradients to be filled: zeros like the inputs that need one."""
@@ -192,7 +242,12 @@ class _Walk:
 
     def run(self, tensors, target, weight, grads) -> tuple[Tensor, Tensor]:
         """Losses and cross-entropies (n,); fills `grads` with Σ weight · gradient."""
-        x, matrix = tensors[0], tensors[1].detach().to(self.dtype)
+        x, matrix, bias, _, offset, *_ = tensors
+        self.size, nothing = x.shape[-1], self.transform is self.gate is offset is None
+        self.narrow = nothing and self.dtype != _accumulate(x)
+        matrix = matrix.detach().to(self.dtype)
+        if self.narrow and bias is not None:
+            matrix = _with_bias(matrix, bias.detach())
         losses = x.new_zeros(2, len(x), dtype=_accumulate(x))
         outer, _memory.walking = _memory.walking, True
         try:
@@ -211,6 +266,8 @@ class _Walk:
         logits = BLOCK.get(x.device.type, BLOCK["cpu"])
         if self.transform is not None:  # which needs about as much memory again
             logits //= 2
+        elif self.narrow:
+            logits *= 2
         step = self.block or max(1, logits // (words * components))
         # equal blocks: a small rest would cost a whole pass over M's gradient
         step = max(1, -(-n // max(1, -(-n // step))))
@@ -227,17 +284,20 @@ class _Walk:
         y = (target[here] - columns.start).clamp(0, words - 1)
         y_k = y.repeat_interleave(components) if components > 1 else y
         product_x = xb.reshape(m, -1).to(self.dtype)
-        # In half precision the logits leave the product rounded. If nothing is done to them before
-        # the softmax, which accumulates in float32, they need not be widened: half the traffic.
+        # In half precision the logits leave the product rounded. If only a bias comes between it
+        # and the softmax, which accumulates in float32, they need not be widened: half the traffic.
+        # The bias is then a term of the product's sums, as in autocast's linear layers.
         if not group.holds_target:
             offset = None
-        plain = bias is None and offset is None and self.transform is None
-        work = self.dtype if plain else real
+        work = self.dtype if self.narrow else real
+        if self.narrow and bias is not None:
+            product_x = F.pad(product_x, (0, rows.shape[1] - product_x.shape[1]))
+            product_x[:, self.size] = 1
         scores = block_memory("scores", (m, words), self.dtype, x.device)
         l = torch.mm(product_x, rows.T, out=scores)  # noqa: E741 — the papers' letter
         if work != self.dtype:
             l = block_memory("logits", (m, words), work, x.device).copy_(scores)  # noqa: E741
-        if bias is not None:
+        if bias is not None and not self.narrow:
             l.add_(bias[columns])
         if offset is not None:
             l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(work))
@@ -249,8 +309,7 @@ class _Walk:
                 bent = self.transform(raw, *leaves)
             l = bent.detach()  # noqa: E741
         p = torch.softmax(l, -1, out=block_memory("prob", (m, words), work, x.device))
-        # log Z from the likeliest word, whose probability cannot underflow
-        log_z = l.amax(-1).to(real) - p.amax(-1).to(real).log()
+        log_z = _log_z(l, p, y_k[:, None]).to(real)
         soft_logits = soft_rows = None
         if soft_x is not None:
             soft_rows = soft_matrix[columns]
@@ -298,16 +357,26 @@ class _Walk:
         # An objective may look without letting a gradient through: no products with zeros then.
         others = dict(zip(asked, slopes[3:], strict=True))
         others = {name: slope for name, slope in others.items() if slope is not None}
-        s_z, s_y = s_z.reshape(m, 1).to(p.dtype), s_y.reshape(m, 1).to(p.dtype)
-        # Cross-entropy's slope is 1: worth a look where looking needs no wait for the device.
-        ones = p.device.type == "cpu" and bool((s_z == 1).all())
-        gradient = p if ones else p.mul_(s_z)
-        if "mean_logit" in others:
-            gradient.add_((others["mean_logit"].reshape(m, 1) / words).to(p.dtype))
-        gradient.scatter_add_(1, y_k[:, None], s_y)
-        if "logits" in others:
-            gradient.add_(others["logits"].reshape(m, words))
-        w = weight.repeat_interleave(components)[:, None] if components > 1 else weight[:, None]
+        s_z, s_y, w = s_z.reshape(m, 1), s_y.reshape(m, 1), weight.view(b, 1).expand(b, components)
+        w = w.reshape(m, 1)
+        # s_z p + s_y at the target: where nothing else comes in, both slopes go to the small side
+        # of the products below, and no walk through the block is left but these.
+        plain = bent is None and self.gate is None and not {"mean_logit", "logits"} & others.keys()
+        if plain:
+            gradient, w, at_target = p, s_z * w, s_y * w
+        else:
+            # A slope of 1 is worth a look where looking needs no wait for the device.
+            ones = not p.is_cuda and bool((s_z == 1).all())
+            gradient, at_target = p if ones else p.mul_(s_z.to(p.dtype)), None
+            if "mean_logit" in others:
+                gradient.add_((others["mean_logit"].reshape(m, 1) / words).to(p.dtype))
+            if "logits" in others:
+                gradient.add_(others["logits"].reshape(m, words))
+            here_y = (
+                torch.arange(m, device=p.device),
+                y_k,
+            )  # scatter_add_ would widen half precision
+            gradient.index_put_(here_y, s_y[:, 0].to(p.dtype), accumulate=True)
         if bent is not None:
             raw, value, leaves = bent
             # A parameter's gradient is a sum over positions, which must be weighted before it.
@@ -320,23 +389,35 @@ class _Walk:
         if g_log_weights is not None and group.weighted:
             g_log_weights[here] += s_w * weight[:, None]
         if g_offset is not None and group.holds_target:
-            g_offset[here] += (gradient.gather(1, y_k[:, None]) * w).view(b, components)
+            to_offset = gradient.gather(1, y_k[:, None]) * w
+            g_offset[here] += (to_offset + at_target if plain else to_offset).view(b, components)
         # The positions' weights go to the small side of each product: the gradient of the logits
         # stays in [-1, 1], where half precision has most of its numbers.
         small = gradient if gradient.dtype == product_rows.dtype else narrow.copy_(gradient)
         if g_x is not None:
-            g_x[here] += ((small @ product_rows).to(w.dtype) * w).view(b, components, -1)
-        if g_bias is not None:
-            g_bias[columns].addmv_(gradient.T, w[:, 0].to(gradient.dtype))
+            to_x = torch.cat([part @ product_rows for part in small.split(_rows(small))])
+            to_x = to_x[:, : self.size].to(w.dtype) * w
+            if plain:
+                to_x.addcmul_(product_rows[y_k, : self.size].to(w.dtype), at_target)
+            g_x[here] += to_x.view(b, components, self.size)
+        to_matrix, to_bias = (None if g is None else g[columns] for g in (g_matrix, g_bias))
+        if to_bias is not None and not self.narrow:
+            to_bias.addmv_(gradient.T, w[:, 0])
         if self.gate is not None:
             gradient = self.gate(gradient, y_k)
             small = gradient.to(product_rows.dtype)
-        if g_matrix is not None:
-            small_x, rows = (product_x * w).to(small.dtype), g_matrix[columns]
-            if rows.dtype == small.dtype:
-                rows.addmm_(small.T, small_x)
-            else:
-                rows.add_(small.T @ small_x)
+        small_x = (product_x * w).to(small.dtype)
+        if to_matrix is not None and to_matrix.dtype == small.dtype:
+            to_matrix.addmm_(small.T, small_x)
+        elif to_matrix is not None or (to_bias is not None and self.narrow):
+            if small_x.shape[1] > self.size:  # what rounding took from the bias' weights
+                small_x[:, self.size + 1] = w[:, 0] - small_x[:, self.size]
+            _add_product(to_matrix, to_bias if self.narrow else None, small.T, small_x, self.size)
+        if plain and to_matrix is not None:
+            x_y = product_x[:, : self.size].to(w.dtype) * at_target
+            _add_rows(to_matrix, view.target, x_y.view(b, components, self.size).sum(1))
+        if plain and to_bias is not None:
+            _add_rows(to_bias, view.target, at_target.view(b, components).sum(1))
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:
