@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.output_layers.objectives import Block, CrossEntropy, Objective
+from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, log_normaliser
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
 # Logits per block: 16 MB in float32, which a last-level cache can hold; more where launching
@@ -176,17 +176,6 @@ def block_memory(name: str, shape: tuple[int, ...], dtype: torch.dtype, device) 
     return kept[name, dtype][:size].view(shape)
 
 
-def _log_z(logits: Tensor, p: Tensor, target: Tensor) -> Tensor:
-    """log Z (m,) = l − log p at any word whose probability does not underflow: the target (m, 1),
-    which takes no walk through the block, where looking needs no wait, or the likeliest."""
-    real = _accumulate(p)
-    if not p.is_cuda:
-        at_target = p.gather(1, target)[:, 0]
-        if bool((at_target >= torch.finfo(p.dtype).tiny).all()):  # below, digits are lost
-            return logits.gather(1, target)[:, 0] - at_target.to(real).log()
-    return logits.amax(-1).to(real) - p.amax(-1).to(real).log()
-
-
 def _rows(block: Tensor) -> int:
     """How many rows of a block (m, N) one product with the matrix takes: all of them, but in half
     precision on a CPU, where tall products are slow, a few hundred."""
@@ -309,7 +298,7 @@ class _Walk:
                 bent = self.transform(raw, *leaves)
             l = bent.detach()  # noqa: E741
         p = torch.softmax(l, -1, out=block_memory("prob", (m, words), work, x.device))
-        log_z = _log_z(l, p, y_k[:, None]).to(real)
+        log_z = log_normaliser(l, p, y_k).to(real)
         soft_logits = soft_rows = None
         if soft_x is not None:
             soft_rows = soft_matrix[columns]

@@ -180,8 +180,8 @@ class _Softened(torch.autograd.Function):
             here = slice(start, start + rows)
             s, l = soft[here] / temperature, logits[here] / temperature  # noqa: E741
             given, predicted = s.softmax(-1), l.softmax(-1)
-            # log Z from the likeliest word, whose probability cannot underflow
-            log_z = (l.amax(-1) - predicted.amax(-1).log()) - (s.amax(-1) - given.amax(-1).log())
+            any_word = torch.zeros(len(l), dtype=torch.long, device=l.device)
+            log_z = log_normaliser(l, predicted, any_word) - log_normaliser(s, given, any_word)
             ratio = s.sub_(l)
             mean = torch.linalg.vecdot(given, ratio)
             loss[here] = mean + log_z
@@ -197,3 +197,15 @@ class _Softened(torch.autograd.Function):
     def backward(ctx, grad):
         slope = (grad / ctx.temperature)[:, None]
         return *(None if g is None else g * slope for g in ctx.grads), None
+
+
+def log_normaliser(logits: Tensor, p: Tensor, word: Tensor) -> Tensor:
+    """log Z (m,) of logits (m, N) and their softmax p: l − log p at any word whose probability has
+    not lost its digits. That is `word` (m,), which takes no walk through the rows, where looking
+    needs no wait; else the likeliest one. float32 or wider."""
+    real = torch.promote_types(p.dtype, torch.float32)
+    if not p.is_cuda:
+        there = p.gather(1, word[:, None])[:, 0]
+        if bool((there >= torch.finfo(p.dtype).tiny).all()):
+            return logits.gather(1, word[:, None])[:, 0] - there.to(real).log()
+    return logits.amax(-1).to(real) - p.amax(-1).to(real).log()
