@@ -132,7 +132,7 @@ def test_settings_reach_the_run_that_one_starts_from():
     assert plans.command(wanted) == f"{said}encoder.dropout=0.4'"
     with pytest.raises(CourseError, match=r"first run: .* --seed 2 --change 'encoder.dropout=0.4'"):
         experiments.run(run.experiment(), progress=False)
-    elsewhere = run.experiment().change(corpus=part("docstrings"))
+    elsewhere = run.experiment().change(corpus=part("ptb"))
     assert earlier(elsewhere) == wanted  # by no plan; it begins with what there is
     plain = Planned(BASE, "quick", 2).experiment()
     assert earlier(Planned(name, "quick", 2, {"optimisation.clip": 1.0}).experiment()) == plain

@@ -203,12 +203,18 @@ def _add_product(matrix: Tensor | None, bias: Tensor | None, a: Tensor, b: Tenso
             bias[start : start + rows].add_(product[:, size]).add_(product[:, size + 1])
 
 
-def _add_rows(total: Tensor, index: Tensor, rows: Tensor) -> None:
-    """total[index[i]] += rows[i], in one order on a GPU, too."""
-    if total.is_cuda:
-        total.index_put_((index,), rows.to(total.dtype), accumulate=True)
+def _add_rest(total: Tensor, inputs: Tensor, target: Tensor, at_target, everywhere) -> None:
+    """total (N, e) += inputs_i (e,) times at_target_i in the target's row and everywhere_i in all.
+
+    inputs (m, e), at_target and everywhere (m, 1), K rows each for every target (b,).
+    """
+    rows = (inputs * at_target).view(len(target), -1, inputs.shape[1]).sum(1).to(total.dtype)
+    if total.is_cuda:  # in one order
+        total.index_put_((target,), rows, accumulate=True)
     else:
-        total.index_add_(0, index, rows.to(total.dtype))
+        total.index_add_(0, target, rows)
+    if everywhere is not None:
+        total.add_((inputs * everywhere).sum(0))
 
 
 @dataclass
@@ -348,24 +354,24 @@ class _Walk:
         others = {name: slope for name, slope in others.items() if slope is not None}
         s_z, s_y, w = s_z.reshape(m, 1), s_y.reshape(m, 1), weight.view(b, 1).expand(b, components)
         w = w.reshape(m, 1)
-        # s_z p + s_y at the target: where nothing else comes in, both slopes go to the small side
-        # of the products below, and no walk through the block is left but these.
-        plain = bent is None and self.gate is None and not {"mean_logit", "logits"} & others.keys()
+        s_m = others.get("mean_logit")
+        s_m = None if s_m is None else s_m.reshape(m, 1) / words
+        # s_z p + s_m + s_y at the target: where nothing else comes in, these slopes go to the small
+        # side of the products below, and no walk through the block is left but these.
+        plain = bent is None and self.gate is None and "logits" not in others
         if plain:
-            gradient, w, at_target = p, s_z * w, s_y * w
+            gradient, at_target, everywhere = p, s_y * w, None if s_m is None else s_m * w
+            w = s_z * w
         else:
             # A slope of 1 is worth a look where looking needs no wait for the device.
             ones = not p.is_cuda and bool((s_z == 1).all())
-            gradient, at_target = p if ones else p.mul_(s_z.to(p.dtype)), None
-            if "mean_logit" in others:
-                gradient.add_((others["mean_logit"].reshape(m, 1) / words).to(p.dtype))
+            gradient, everywhere = p if ones else p.mul_(s_z.to(p.dtype)), None
+            if s_m is not None:
+                gradient.add_(s_m.to(p.dtype))
             if "logits" in others:
                 gradient.add_(others["logits"].reshape(m, words))
-            here_y = (
-                torch.arange(m, device=p.device),
-                y_k,
-            )  # scatter_add_ would widen half precision
-            gradient.index_put_(here_y, s_y[:, 0].to(p.dtype), accumulate=True)
+            place = torch.arange(m, device=p.device), y_k  # scatter_add_ would widen bfloat16
+            gradient.index_put_(place, s_y[:, 0].to(p.dtype), accumulate=True)
         if bent is not None:
             raw, value, leaves = bent
             # A parameter's gradient is a sum over positions, which must be weighted before it.
@@ -379,7 +385,9 @@ class _Walk:
             g_log_weights[here] += s_w * weight[:, None]
         if g_offset is not None and group.holds_target:
             to_offset = gradient.gather(1, y_k[:, None]) * w
-            g_offset[here] += (to_offset + at_target if plain else to_offset).view(b, components)
+            if plain:
+                to_offset += at_target if everywhere is None else at_target + everywhere
+            g_offset[here] += to_offset.view(b, components)
         # The positions' weights go to the small side of each product: the gradient of the logits
         # stays in [-1, 1], where half precision has most of its numbers.
         small = gradient if gradient.dtype == product_rows.dtype else narrow.copy_(gradient)
@@ -388,6 +396,8 @@ class _Walk:
             to_x = to_x[:, : self.size].to(w.dtype) * w
             if plain:
                 to_x.addcmul_(product_rows[y_k, : self.size].to(w.dtype), at_target)
+            if everywhere is not None:
+                to_x.addcmul_(product_rows[:, : self.size].sum(0, dtype=w.dtype), everywhere)
             g_x[here] += to_x.view(b, components, self.size)
         to_matrix, to_bias = (None if g is None else g[columns] for g in (g_matrix, g_bias))
         if to_bias is not None and not self.narrow:
@@ -402,11 +412,12 @@ class _Walk:
             if small_x.shape[1] > self.size:  # what rounding took from the bias' weights
                 small_x[:, self.size + 1] = w[:, 0] - small_x[:, self.size]
             _add_product(to_matrix, to_bias if self.narrow else None, small.T, small_x, self.size)
-        if plain and to_matrix is not None:
-            x_y = product_x[:, : self.size].to(w.dtype) * at_target
-            _add_rows(to_matrix, view.target, x_y.view(b, components, self.size).sum(1))
-        if plain and to_bias is not None:
-            _add_rows(to_bias, view.target, at_target.view(b, components).sum(1))
+        if plain:
+            x = product_x[:, : self.size].to(w.dtype)
+            column = None if to_bias is None else to_bias[:, None]
+            for total, inputs in ((to_matrix, x), (column, torch.ones_like(w))):
+                if total is not None:
+                    _add_rest(total, inputs, view.target, at_target, everywhere)
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:
