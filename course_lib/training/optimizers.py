@@ -32,7 +32,7 @@ class CoupledAdam(Optimizer):
             for W in group["params"]:
                 if W.grad is None:
                     continue
-                state, square = self.state[W], _everywhere(W.grad.square().mean(0))
+                state, square = self.state[W], W.grad.square().mean(0)
                 if not state:  # the count lies on the device, so that no step waits for it
                     state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
                     state["exp_avg"] = torch.zeros_like(W)
@@ -44,15 +44,6 @@ class CoupledAdam(Optimizer):
                 W.mul_(1 - lr * group["weight_decay"])
                 W.addcdiv_(m, deviation * (1 - beta1**t), value=-lr)
         return loss
-
-
-def _everywhere(tensor: torch.Tensor) -> torch.Tensor:
-    """Of a tensor that is a sum over processes, in each its own part: the sum, in all of them."""
-    if not hasattr(tensor, "device_mesh"):
-        return tensor
-    from torch.distributed.tensor import Replicate  # seconds that few runs need
-
-    return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim)
 
 
 class Together(Optimizer):
