@@ -69,8 +69,8 @@ def recipes(
 ):
     """List the recipes: parameters, operations, memory and time on this machine, published row.
 
-    Time is that of the recipe's whole training here, at half the rate of matrix products; memory
-    and time are estimates, for one process.
+    Time is that of the recipe's whole training here, at half the rate of matrix products, and at
+    most that where a run may end sooner; memory and time are estimates, for one process.
     """
     from fnmatch import fnmatchcase
 
