@@ -396,6 +396,17 @@ def test_merge_refuses_what_it_must_not_take_over(home):
     assert merge(plan, other) == found | {new.key: "the same"}
 
 
+def test_settings_of_a_run_are_those_of_the_one_it_waits_for(home):
+    """A plan with both at one dropout does them in turn; with the second alone it is blocked."""
+    change, name = {"encoder.dropout": 0.4}, f"{BASE}/second-session"
+    runs = [Planned(BASE, "smoke"), *(Planned(n, "smoke", 1, change) for n in (BASE, name))]
+    whole = batch.states_of(plans.Plan(Path("p"), "p", tuple(runs)))
+    said = f"the weights of {BASE} with encoder.dropout=0.4"
+    assert [str(s) for s in whole] == ["waiting", "waiting", f"waiting for {said}"]
+    found = batch.states_of(plans.Plan(Path("p"), "p", (runs[0], runs[2])))
+    assert str(found[1]) == f"blocked: it begins with {said}, which no run here makes"
+
+
 def test_weights_come_with_a_merged_result(home):
     """What begins with them can go on; with the result alone it says what is missing."""
     plan = plans.Plan(

@@ -128,13 +128,14 @@ def _first(found: State, experiment: Experiment) -> State:
         return found
     folder = results.run_folder(first)
     weights = folder / f"{experiment.start_weights}.safetensors"
+    name = first.name + f" with {first.variant}" * bool(first.variant)
     if not (folder / "result.json").exists():
-        return replace(found, error=f"the weights of {first.name}")
+        return replace(found, error=f"the weights of {name}")
     if weights.exists():
         return found
     return replace(
         found, name="blocked",
-        error=f"it begins with the weights of {first.name}, of which only the result is here; "
+        error=f"it begins with the weights of {name}, of which only the result is here; "
         f"bring {weights} as well",
     )  # fmt: skip
 
