@@ -288,7 +288,7 @@ def test_gradients_in_half_precision_are_the_exact_ones_rounded(dtype, k, way, m
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_gate_is_for_the_matrix_alone(dtype):
-    """One that lets nothing pass: the bias and the contexts receive their gradients all the same."""
+    """One that lets nothing pass: bias and contexts receive their gradients all the same."""
     torch.manual_seed(0)
     x, matrix, bias = torch.randn(40, 1, 8), torch.randn(30, 8), torch.randn(30)
     target, found = torch.randint(30, (40,)), []
