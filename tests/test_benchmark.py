@@ -317,7 +317,7 @@ def _check_the_twins(found):
     assert abs(loss.difference) < 4 * loss.error < 0.3
     wrong = found["course"].change(objectives=(part("CrossEntropy"), part("ZLoss", weight=0.01)))
     assert twin.same_weights(wrong, segments=60).difference > 4 * loss.error
-    iterates = {k: twin.going_on(k, e, steps=7, every=3) for k, e in found.items()}
+    iterates = {k: twin.going_on(k, e, steps=7, every=3, progress=False) for k, e in found.items()}
     assert all(len(v) == 2 and min(v) > 1 for v in iterates.values())
     assert iterates["course"] != iterates["plain"]  # each from its own weights
     assert iterates["plain"] == twin.going_on("plain", found["plain"], steps=6, every=3)

@@ -99,8 +99,9 @@ def test_published_ranks_are_taken_by_the_runs_that_they_are_of():
         assert recipes[name].ranked_contexts == contexts[recipes[name].corpus.kind], name
         assert experiments.profile(recipes[name], "full").ranked_contexts is not None
         assert experiments.profile(recipes[name], "quick").ranked_contexts is None
-    with pytest.raises(CourseError, match="ranked_contexts must be at least 1, not 0"):
-        recipes["ptb/awd-lstm/softmax"].change(ranked_contexts=0)
+    for bad in (0, 2.5, "all"):
+        with pytest.raises(CourseError, match=f"ranked_contexts must be a whole .*, not {bad}"):
+            recipes["ptb/awd-lstm/softmax"].change(ranked_contexts=bad)
 
 
 def test_published_figures_need_the_repository(tmp_path, monkeypatch):
@@ -132,6 +133,7 @@ def test_recipes_round_trip_through_json_and_build(profile):
 
 def test_small_texts_keep_what_a_recipe_needs_of_its_own(embedded):
     """Halves are different texts; what has clusters of words has words by falling frequency."""
+
     def small(name):
         return experiments.profile(recipes[name], "smoke").load_corpus()
 

@@ -145,8 +145,6 @@ def training(
     """
     import statistics
 
-    from tqdm import tqdm
-
     from course_lib.experiments import results, twin
 
     found = twin.experiments(epochs, profile, seed)
@@ -168,8 +166,7 @@ def training(
     )
     means = {}
     for name, experiment in found.items():
-        with tqdm(total=90, unit="step", desc=name) as bar:
-            iterates = twin.going_on(name, experiment, progress=lambda _, bar=bar: bar.update())
+        iterates = twin.going_on(name, experiment)
         means[name] = statistics.mean(iterates)
         print(
             f"{name:<8} 90 steps on, every tenth iterate: {min(iterates):.1f} to "

@@ -126,12 +126,13 @@ class Experiment:
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
         share("output_dropout", self.output_dropout)
-        for name, least, most in (("size", 1, 2**31), ("seed", 0, 2**32)):
+        whole = [("size", 1, 2**31), ("seed", 0, 2**32)]
+        if self.ranked_contexts is not None:
+            whole.append(("ranked_contexts", 1, 2**63))
+        for name, least, most in whole:
             value = getattr(self, name)
             if not isinstance(value, int) or not least <= value < most:
                 raise CourseError(f"{name} must be a whole number of {least} or more, not {value}")
-        if self.ranked_contexts is not None and self.ranked_contexts < 1:
-            raise CourseError(f"ranked_contexts must be at least 1, not {self.ranked_contexts}")
         if self.tied and self.output_words is not None:
             raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
 

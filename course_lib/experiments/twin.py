@@ -6,9 +6,10 @@ the activations, clipping, torch's SGD. Nothing of the course's training or kern
 begin with the same weights; masks and lengths differ by chance.
 """
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -149,7 +150,7 @@ def going_on(
     experiment: Experiment,
     steps: int = 90,
     every: int = 10,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: bool = True,
 ) -> list[float]:
     """Validation perplexities of single iterates: every so many steps of the plain training from
     the weights that "course" or "plain" ended with. Lengths and masks are the same for both."""
@@ -159,13 +160,11 @@ def going_on(
     optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
     text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
     torch.manual_seed(experiment.seed)
-    found = []
-    for number, _ in enumerate(_steps(model, optimizer, text, o), 1):
-        progress(number)
+    found, taken = [], itertools.islice(_steps(model, optimizer, text, o), steps)
+    bar = tqdm(taken, total=steps, unit="step", desc=f"{kind} goes on", disable=not progress)
+    for number, _ in enumerate(bar, 1):
         if number % every == 0:
             found.append(_perplexity(model, valid, o.length))
-        if number == steps:
-            break
     return found
 
 

@@ -1,5 +1,6 @@
 """The LSTM with variational dropout (Gal 2015, as inan2017 uses it)."""
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -138,6 +139,14 @@ class _Layer(torch.autograd.Function):
 _MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its products, pays
 
 
+@functools.cache
+def _packs() -> bool:
+    """Whether this build has the operations used below and this processor the instructions."""
+    onednn = torch.ops.mkldnn
+    needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
+    return all(hasattr(onednn, name) for name in needed) and onednn._is_mkldnn_bf16_supported()
+
+
 def _arranged(matrix: Tensor, steps: int, batch: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """matrix (k, n), to multiply x (batch, k) at each of so many steps → it, and x → x @ matrix.
 
@@ -146,9 +155,8 @@ def _arranged(matrix: Tensor, steps: int, batch: int) -> tuple[Tensor, Callable[
     """
     if steps < _MANY:
         return matrix, matrix.__rmatmul__
-    onednn = torch.ops.mkldnn
-    packs = hasattr(onednn, "_reorder_linear_weight") and hasattr(onednn, "_linear_pointwise")
-    if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and packs:
+    if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and _packs():
+        onednn = torch.ops.mkldnn
         packed = onednn._reorder_linear_weight(matrix.T.contiguous(), batch)
         return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], "")
     matrix = _aligned(matrix)

@@ -85,7 +85,7 @@ def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
     another shape, such as a second moment that rows share, is then whole in every process."""
     tensor = tensor.to(like.device)
     if hasattr(like, "device_mesh"):
-        from torch.distributed.tensor import distribute_tensor  # seconds few runs need
+        from torch.distributed.tensor import distribute_tensor  # seconds that few runs need
 
         same = tensor.shape == like.shape
         tensor = distribute_tensor(tensor, like.device_mesh, like.placements if same else None)
