@@ -84,7 +84,7 @@ add(
 
 # Tables 2, 3, 7, 8: Transformer-XL (Dai et al. 2019) on WikiText-103, its released settings, and
 # the same with 4 layers; the polynomial prior is the better one. Evaluated as released: every token
-# sees 640 others, however the text is cut. Table 7 times a batch of 40.
+# sees 640, itself included, however the text is cut. Table 7 times a batch of 40.
 _standard = Experiment(
     name="",
     corpus=part("wikitext-103"),
