@@ -637,6 +637,32 @@ def test_a_checkpoint_of_another_experiment_is_refused(experiment, tmp_path):
     with pytest.raises(CourseError, match="another experiment.*learning_rate is 0.05 there, 0.02"):
         experiments.run(other, tmp_path, progress=False)
     assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b is 1 there, 2 here"
+    assert difference(None, {"a": 1}) == "it is None there, {'a': 1} here"
+    assert difference({"a": {"b": 1}}, {"c": None, "a": {"b": 1, "d": None}}) is None
+
+
+def test_a_checkpoint_from_before_a_setting_existed_goes_on(experiment, tmp_path):
+    """One that is off here, as it was there; where it is on, it is another experiment."""
+    full = experiment.change(optimisation={"epochs": 2})
+    experiments.run(full, tmp_path / "whole", progress=False)
+
+    def stop(step, model):
+        if step == 50:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        experiments.run(
+            full, tmp_path / "run", progress=False, callback=stop, checkpoint_seconds=0
+        )
+    last = tmp_path / "run" / "last.safetensors"
+    tensors, head = load_checkpoint(last)
+    assert head["step"] > 0 and head["identity"]["experiment"].pop("ranked_contexts", "") is None
+    save_checkpoint(last, tensors, head)
+    with pytest.raises(CourseError, match="ranked_contexts is None there, 20 here"):
+        experiments.run(full.change(ranked_contexts=20), tmp_path / "run", progress=False)
+    again = experiments.run(full, tmp_path / "run", progress=False)
+    whole = experiments.run(full, tmp_path / "whole", progress=False)
+    assert again.metrics == whole.metrics
 
 
 def test_a_finished_run_is_read_for_its_own_experiment_alone(experiment, tmp_path):

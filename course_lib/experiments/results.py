@@ -80,8 +80,7 @@ def result_of(folder: Path, experiment: Experiment) -> dict:
     """`read_result`; CourseError if the result is another experiment's."""
     content = read_result(folder)
     found, wanted = Experiment.from_dict(content["experiment"]).identity(), experiment.identity()
-    if found != wanted:
-        where = difference(found, wanted)
+    if where := difference(found, wanted):
         raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
     return content
 

@@ -310,9 +310,9 @@ def _start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
     digest = file_digest(path)
     if found == expected and said:
         found["weights"], expected["weights"] = digest, said.get(experiment.start_weights)
-    if found != expected:
+    if where := difference(found, expected):
         raise CourseError(
-            f"{path} does not hold what {first.name} ended with ({difference(found, expected)}); "
+            f"{path} does not hold what {first.name} ended with ({where}); "
             f"remove {folder} and train that again"
         )
     restore(model, tensors, str(path))

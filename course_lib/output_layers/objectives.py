@@ -157,7 +157,7 @@ class AugmentedLoss(Objective):
 
     def __call__(self, block):
         soft = block.soft_logits if self.gradient else block.soft_logits.detach()
-        logits = block.logits[:, 0] if block.log_z.shape[1] == 1 else block.log_prob
+        logits = block.logits.squeeze(1) if block.log_z.shape[1] == 1 else block.log_prob
         return self.weight * _Softened.apply(logits, soft, self.temperature)
 
 
@@ -186,17 +186,17 @@ class _Softened(torch.autograd.Function):
             mean = torch.linalg.vecdot(given, ratio)
             loss[here] = mean + log_z
             if wanted[1]:
-                grads[1][here] = ratio.sub_(mean[:, None]).mul_(given)
+                torch.mul(ratio.sub_(mean[:, None]), given, out=grads[1][here])
             if wanted[0]:
-                grads[0][here] = predicted.sub_(given)
+                torch.sub(predicted, given, out=grads[0][here])
         ctx.grads, ctx.temperature = grads, temperature
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
-        slope = (grad / ctx.temperature)[:, None]
-        return *(None if g is None else g * slope for g in ctx.grads), None
+        slope, grads, ctx.grads = (grad / ctx.temperature)[:, None], ctx.grads, None
+        return *(None if g is None else g.mul_(slope) for g in grads), None
 
 
 def log_normaliser(logits: Tensor, p: Tensor, word: Tensor) -> Tensor:

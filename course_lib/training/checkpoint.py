@@ -113,10 +113,16 @@ def restore(
             parameter.copy_(sharded_as(saved, parameter))
 
 
-def difference(found: object, expected: object, name: str = "") -> str:
-    """The first place where two nested settings differ, for an error message."""
+def difference(found: object, expected: object, name: str = "") -> str | None:
+    """The first place where two nested settings differ, for an error message; None if nowhere.
+
+    A setting that one of them does not name is None in it: a library that has learned a new one
+    still knows what was trained before.
+    """
     if isinstance(found, dict) and isinstance(expected, dict):
-        for key in sorted(found.keys() | expected.keys()):
-            if found.get(key) != expected.get(key):
-                return difference(found.get(key), expected.get(key), f"{name}.{key}".strip("."))
-    return f"{name or 'it'} is {found!r} there, {expected!r} here"
+        places = sorted(found.keys() | expected.keys())
+        inside = (
+            difference(found.get(k), expected.get(k), f"{name}.{k}".strip(".")) for k in places
+        )
+        return next(filter(None, inside), None)
+    return None if found == expected else f"{name or 'it'} is {found!r} there, {expected!r} here"

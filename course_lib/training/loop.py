@@ -329,8 +329,7 @@ class _Run:
         if not path.exists():
             return
         tensors, head = load_checkpoint(path)
-        if head.get("identity") != self.identity:
-            where = difference(head.get("identity"), self.identity)
+        if where := difference(head.get("identity"), self.identity):
             raise CourseError(
                 f"{path} belongs to another experiment ({where}); "
                 "choose another folder or remove it"
