@@ -36,8 +36,7 @@ class PlainLSTM(nn.Module):
     def forward(self, tokens, state, target):
         """tokens, target (T, B), state a list of (h, c) or None → loss, state."""
         weight, drop = self.embedding.weight, self.training
-        kept = F.dropout(torch.ones_like(weight[:, :1]), 0.1, drop)
-        x, new = F.embedding(tokens, weight * kept), []
+        x, new = F.embedding(tokens, weight * self.kept_rows(weight) if drop else weight), []
         for layer, lstm in enumerate(self.lstms):
             x = locked_dropout(x, (self.hidden_dropout if layer else self.input_dropout) * drop)
             x, last = self._layer(lstm, x, state[layer] if state else None)
@@ -47,11 +46,20 @@ class PlainLSTM(nn.Module):
         loss = self._mixture(hidden, target) if self.components else self._softmax(hidden, target)
         return loss + penalty if drop else loss, new
 
+    def kept_rows(self, weight):
+        """A mask (N, 1) of the rows of the word matrix (N, d)."""
+        return F.dropout(torch.ones_like(weight[:, :1]), 0.1)
+
+    def dropped(self, recurrent):
+        """A recurrent matrix (4u, u) without half of its entries."""
+        return F.dropout(recurrent, 0.5)
+
     def _layer(self, lstm, x, state):
         if state is None:
             state = (x.new_zeros(1, x.shape[1], lstm.hidden_size),) * 2
         weights = list(lstm.parameters())
-        weights[1] = F.dropout(weights[1], 0.5, self.training)
+        if self.training:
+            weights[1] = self.dropped(weights[1])
         if torch.is_autocast_enabled(x.device.type):  # which nn.LSTM would see to itself
             weights = [w.to(torch.bfloat16) for w in weights]
             x, state = x.to(torch.bfloat16), [s.to(torch.bfloat16) for s in state]

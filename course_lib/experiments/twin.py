@@ -1,23 +1,24 @@
 """AWD-LSTM trained as its released code trains it, to hold the course's own training against.
 
-The model is `PlainLSTM` (torch's LSTM, masks by `F.dropout`, every logit in a tensor), the loop is
-the one of the released main.py: lengths drawn anew, the learning rate scaled by them, penalties on
-the activations, clipping, torch's SGD. Nothing of the course's training or kernel runs in it. Both
-begin with the same weights; masks and lengths differ by chance.
+The model is `PlainLSTM` (torch's LSTM, every logit in a tensor), the loop is the one of the
+released main.py: lengths drawn anew, the learning rate scaled by them, penalties on the
+activations, clipping, torch's SGD. Nothing of the course's training or kernel runs in it. Both
+begin with the same weights and make lengths and masks of the same random numbers, so that only
+rounding parts them. At a learning rate of 30 it does so in some hundred steps: epochs end some
+percent apart, and means over several iterates are what can be compared (`going_on`).
 """
 
 import itertools
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import nn
 from tqdm import tqdm
 
+from course_lib.dropout import keep_mask
 from course_lib.errors import CourseError
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
@@ -25,6 +26,7 @@ from course_lib.experiments.plain_models import PlainLSTM
 from course_lib.experiments.recipes import profile, recipes
 from course_lib.experiments.run import run
 from course_lib.models import LanguageModel, detach
+from course_lib.models.entry_dropout import entry_dropout
 from course_lib.training.checkpoint import (
     load_checkpoint,
     parameters_of,
@@ -60,7 +62,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     model = as_plain(experiment.build(len(corpus)))
     optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
     text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
-    torch.manual_seed(experiment.seed)
+    torch.manual_seed(experiment.seed)  # for the masks of all epochs
     epochs, last = [], folder / "last.safetensors"
     if last.exists():  # interrupted after the end of some epoch
         tensors, head = load_checkpoint(last)
@@ -70,7 +72,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     for epoch in range(len(epochs) + 1, o.epochs + 1):
         started, total, done = time.perf_counter(), 0.0, 0
         bar = tqdm(total=len(text) - 1, desc=f"epoch {epoch}/{o.epochs}", disable=not progress)
-        for loss, rows in _steps(model, optimizer, text, o):
+        for loss, rows in _steps(model, optimizer, text, o, experiment.seed, epoch):
             total, done = total + loss * rows, done + rows
             bar.update(rows)
             bar.set_postfix_str(f"loss with penalties {total / done:.2f}")
@@ -99,13 +101,14 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     results.write_result(folder, experiment, epochs, metrics, source)
 
 
-def _steps(model, optimizer, text, o) -> Iterator[tuple[float, int]]:
+def _steps(model, optimizer, text, o, seed, epoch) -> Iterator[tuple[float, int]]:
     """One epoch over columns (n, B); (loss with penalties, rows read) after each step."""
+    lengths = torch.Generator().manual_seed(seed * 1_000_003 + epoch - 1)
     begin, state = 0, None
     while begin < len(text) - 2:  # two rows at least, whose difference is penalised
         model.train()
-        mean = o.length if torch.rand(()) < 0.95 else o.length / 2
-        length = max(5, int(torch.normal(mean, 5.0, ())))
+        mean = o.length if torch.rand((), generator=lengths) < 0.95 else o.length / 2
+        length = max(5, int(mean + 5 * torch.randn((), generator=lengths).item()))
         target = text[begin + 1 : begin + 1 + length]
         # By the length that is there, as the paper says. The released code takes the drawn one
         # where the text ends sooner, too: a full step on a few words just before validation.
@@ -119,30 +122,29 @@ def _steps(model, optimizer, text, o) -> Iterator[tuple[float, int]]:
         yield loss.item(), len(target)
 
 
-class Losses(NamedTuple):
-    """Of the same weights, with dropout and penalties: nats a token, and how far apart."""
+class PlainTwin(PlainLSTM):
+    """`PlainLSTM` whose masks are made of the random numbers that the course's model draws."""
 
-    course: float
-    plain: float
-    difference: float  # course − plain, of the same segments
-    error: float  # the standard error of that mean; masks are each one's own
+    def kept_rows(self, weight):
+        return keep_mask(weight.new_empty(len(weight)), 0.1)[:, None]
+
+    def dropped(self, recurrent):
+        return recurrent * in_torchs_order(entry_dropout(torch.ones_like(recurrent), 0.5))
 
 
 @torch.no_grad()
-def same_weights(experiment: Experiment, segments: int = 24) -> Losses:
-    """Both models with the weights that the course's training of `experiment` ended with."""
+def same_weights(experiment: Experiment, segments: int = 24) -> Iterator[tuple[float, float]]:
+    """Losses with all dropout and penalties, in nats a token, of the course's and the plain model
+    with the weights that the course's training of `experiment` ended with, segment by segment."""
     corpus, ours = _trained("course", experiment)
-    plain, o = as_plain(ours).train(), experiment.optimisation
-    text, pairs = _batchify(corpus.train, o.batch), []
-    torch.manual_seed(experiment.seed)
-    ours.train()
+    plain, o = as_plain(ours.train()).train(), experiment.optimisation
+    text = _batchify(corpus.train, o.batch)
     for start in torch.linspace(0, len(text) - 1 - o.length, segments).long().tolist():
         tokens, target = text[start : start + o.length], text[start + 1 : start + 1 + o.length]
-        pairs.append((ours(tokens, None, target).loss, plain(tokens, None, target)[0]))
-    course, plainly = torch.tensor(pairs, dtype=torch.float64).unbind(1)
-    apart = course - plainly
-    error = apart.std() / math.sqrt(len(apart))
-    return Losses(*(float(x) for x in (course.mean(), plainly.mean(), apart.mean(), error)))
+        torch.manual_seed(start)
+        loss = ours(tokens, None, target).loss.item()
+        torch.manual_seed(start)
+        yield loss, plain(tokens, None, target)[0].item()
 
 
 def going_on(
@@ -160,7 +162,8 @@ def going_on(
     optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
     text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
     torch.manual_seed(experiment.seed)
-    found, taken = [], itertools.islice(_steps(model, optimizer, text, o), steps)
+    on = _steps(model, optimizer, text, o, experiment.seed, o.epochs + 1)
+    found, taken = [], itertools.islice(on, steps)
     bar = tqdm(taken, total=steps, unit="step", desc=f"{kind} goes on", disable=not progress)
     for number, _ in enumerate(bar, 1):
         if number % every == 0:
@@ -179,12 +182,12 @@ def _trained(kind: str, experiment: Experiment) -> tuple:
     return corpus, model
 
 
-def as_plain(model: LanguageModel) -> PlainLSTM:
+def as_plain(model: LanguageModel) -> PlainTwin:
     """The plain twin of a tied AWD-LSTM with a softmax, with its weights."""
     encoder, (words, size) = model.encoder, model.words.weight.shape
     sizes = (size, *(matrix.shape[1] for matrix in encoder.recurrent))
     rates = encoder.input_dropout, encoder.hidden_dropout
-    plain = PlainLSTM(words, sizes, 0, *rates, latent_dropout=0.0)
+    plain = PlainTwin(words, sizes, 0, *rates, latent_dropout=0.0)
     copy_weights(model, plain)
     return plain
 
@@ -198,8 +201,13 @@ def copy_weights(model: LanguageModel, plain: PlainLSTM) -> None:
     kinds = encoder.input, encoder.recurrent, encoder.input_bias, encoder.recurrent_bias
     for lstm, *weights in zip(plain.lstms, *kinds, strict=True):
         for parameter, weight in zip(lstm.parameters(), weights, strict=True):
-            output, reading, forget, new = weight.chunk(4)
-            parameter.copy_(torch.cat([reading, forget, new, output]))
+            parameter.copy_(in_torchs_order(weight))
+
+
+def in_torchs_order(gates: torch.Tensor) -> torch.Tensor:
+    """(4u, …) of the gates o i f g → i f g o, as torch's LSTM has them."""
+    output, reading, forget, new = gates.chunk(4)
+    return torch.cat([reading, forget, new, output])
 
 
 def _batchify(tokens: torch.Tensor, batch: int) -> torch.Tensor:
