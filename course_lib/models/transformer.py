@@ -175,6 +175,11 @@ class Transformer(nn.Module):
             elif name.endswith(".bias"):
                 nn.init.zeros_(parameter)
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """What is called whole, one after the other."""
+        return [*self.encoder_layers, *self.decoder_layers]
+
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
         """x (S, B, d), padding (S, B), True at what no position may see -> memory (S, B, d).
 

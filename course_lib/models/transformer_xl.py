@@ -154,6 +154,11 @@ class TransformerXL(nn.Module):
             else:
                 nn.init.normal_(parameter, 0.0, init)
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """What is called whole, one after the other."""
+        return list(self.layers)
+
     def with_memory(self, memory: int, clamp: int | None = None) -> "TransformerXL":
         """The same encoder, parameters shared, for evaluation: every token attends to itself and
         the memory − 1 tokens before it, as the released code has it (`same_length`), so that

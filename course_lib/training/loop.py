@@ -90,6 +90,21 @@ def fit(
 _PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
 
 
+def spread(model: nn.Module, device: str, processes: int) -> None:
+    """Parameters, gradients and so the optimiser's state over all processes (FSDP).
+
+    Each of the encoder's `blocks`, where it has some, is put together for its own call alone; the
+    rest, word vectors among it, for the whole forward and backward pass.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard  # seconds that few runs need
+
+    mesh = init_device_mesh(device, (processes,))
+    for block in getattr(model.encoder, "blocks", ()):
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
 class _Run:
     """The mutable middle of a training run; all of it goes into a checkpoint."""
 
@@ -99,10 +114,7 @@ class _Run:
         self.rows = task.rows
         self.bare, workers = model.to(accelerator.device), accelerator.num_processes
         if optimisation.shard and workers > 1:
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard  # seconds that few runs need
-
-            fully_shard(self.bare, mesh=init_device_mesh(accelerator.device.type, (workers,)))
+            spread(self.bare, accelerator.device.type, workers)
         self.bare_optimizer = optimisation.build(self.bare.named_parameters())
         if optimisation.shard and workers > 1:
             self.model, self.optimizer = self.bare, self.bare_optimizer
