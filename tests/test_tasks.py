@@ -142,6 +142,16 @@ def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypat
     assert two.metrics["test_perplexity"] == pytest.approx(one.metrics["test_perplexity"], rel=1e-4)
 
 
+def test_a_sharded_translator_is_the_same_translator(experiment, tmp_path):
+    """Its layers put together one by one in training, in validation and in every step of a beam."""
+    whole = experiments.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
+    sharded = experiment.change(optimisation={"shard": True})
+    parts = experiments.launch(sharded, 2, folder=tmp_path / "parts", device="cpu")
+    for a, b in zip(whole.epochs, parts.epochs, strict=True):
+        assert b["valid_perplexity"] == pytest.approx(a["valid_perplexity"], rel=1e-3)
+    assert parts.metrics["test_bleu"] == pytest.approx(whole.metrics["test_bleu"], abs=2)
+
+
 def test_the_commands_ask_each_model_what_it_can_answer(experiment, tmp_path):
     from typer.testing import CliRunner
 
