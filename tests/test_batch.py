@@ -386,6 +386,8 @@ def test_merge_refuses_what_it_must_not_take_over(home):
     finish(other / another.key, Planned(BASE, "smoke", 99))
     (target := results.run_folder(new.experiment())).mkdir(parents=True)
     (target / "failed.json").write_text('{"cell": 1, "error": "on this machine"}')
+    with FileLock(target / TRAINING):  # by hand, outside of any plan
+        assert "could not be acquired" in merge(plan, other)[new.key]
     found = merge(plan, other)
     assert found[same.key] == "the same" and found[new.key] == "copied"
     assert "different result" in found[differs.key]

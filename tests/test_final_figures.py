@@ -89,6 +89,24 @@ def test_one_setting_needs_no_search(experiment):
     assert off["valid_perplexity"] == pytest.approx(plain, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        (ContinuousCache, {"weight": 1.0}, "weight must be a share, .* not 1.0"),
+        (ContinuousCache, {"weight": [0.1, 1.5]}, "weight must be .* not .0.1, 1.5."),
+        (ContinuousCache, {"window": 0}, "window must be .* at least 1, not 0"),
+        (ContinuousCache, {"theta": math.inf}, "theta must be finite"),
+        (DynamicEvaluation, {"segment": 0}, "segment must be at least 1"),
+        (DynamicEvaluation, {"search_tokens": 0}, "search_tokens must be at least 1"),
+        (DynamicEvaluation, {"rate": []}, "rate must be 0 or more"),
+        (DynamicEvaluation, {"decay": -1.0}, "decay must be 0 or more, not -1.0"),
+    ],
+)
+def test_settings_that_would_give_no_figure_are_refused(kind, options, said):
+    with pytest.raises(CourseError, match=said):
+        kind(**options)
+
+
 def test_weights_that_diverge_at_test_time_are_an_error_not_a_figure(experiment):
     corpus = experiment.load_corpus()
     wild = DynamicEvaluation(rate=1e9, decay=0.0, batch=4)

@@ -523,6 +523,21 @@ def test_gradient_gating_is_the_detached_form_of_the_paper():
     torch.testing.assert_close(found[1], torch.autograd.grad(whole, hidden)[0])
 
 
+def test_a_part_of_an_update_counts_as_the_whole():
+    """Two halves alike give what the whole gives: the same words are rare, by the same factors."""
+    whole, parts = (build(GatedSoftmax, alpha=3.0, horizon=30) for _ in range(2))
+    parts.parts = 2
+    half = torch.tensor([0, 0, 1, 5, IGNORE])
+    for _ in range(4):
+        whole._count(torch.cat([half, half]))
+        for _ in range(2):
+            parts._count(half)
+    for one, other in zip(whole.gates(), parts.gates(), strict=True):
+        torch.testing.assert_close(one, other)
+    rare, to_rare, _ = whole.gates()
+    assert not rare[0] and rare[1] and to_rare[7] == 0
+
+
 def test_the_moving_average_of_appearances_is_unbiased_from_the_first_step():
     layer = build(GatedSoftmax, horizon=50)
     for _ in range(3):

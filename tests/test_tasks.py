@@ -85,6 +85,15 @@ def test_pairs_weigh_every_target_alike(phrases, experiment, workers, parts):
     assert sum(u.rows for u in epoch(tasks[0])) == tasks[0].rows
 
 
+def test_a_sentence_too_long_for_evaluation_is_found_before_the_training(phrases):
+    longest = int(phrases.test.target.lengths.max()) + 1
+    shorter = max(int(s.lengths.max()) + 1 for s in (phrases.train.source, phrases.train.target))
+    long = replace(phrases, test=phrases.train, train=phrases.test)
+    with pytest.raises(CourseError, match=f"{shorter - 1:,}"):
+        Pairs(long, Optimisation(max_tokens=shorter - 1))
+    assert longest < shorter and Pairs(long, Optimisation(max_tokens=shorter)).rows
+
+
 def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     """Through the real entry point; interrupted in its second epoch it ends with the same bits."""
     whole = experiments.run(experiment, tmp_path / "whole", progress=False)

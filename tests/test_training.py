@@ -13,6 +13,7 @@ import time
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -20,6 +21,7 @@ from course_lib import data, experiments
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.experiments import part
+from course_lib.experiments.run import accelerator_on
 from course_lib.training import (
     Constant,
     Cosine,
@@ -81,6 +83,11 @@ def test_schedules_follow_their_formulas():
     assert decay(0, 5, 1) == pytest.approx(0.9) and decay(0, 8, 1) == pytest.approx(0.9**4)
     once = EpochDecay(0.1, 13, last=13)
     assert once(0, 12, 1) == 1 and once(0, 13, 1) == once(0, 20, 1) == pytest.approx(0.1)
+    for broken in ((InverseSquareRoot, {"warmup": 0}), (OneCycle, {"rise": 1.0})):
+        with pytest.raises(CourseError, match=f"{next(iter(broken[1]))} (must be|is a share)"):
+            broken[0](**broken[1])
+    with pytest.raises(CourseError, match="start must be a number above 0"):
+        OneCycle(start=0)
     root = InverseSquareRoot(100)
     assert root(0, 1, 50) == 0.5 and root(0, 1, 100) == 1 and root(0, 1, 400) == 0.5
     cosine = Cosine(warmup=10, floor=0.1)
@@ -546,6 +553,8 @@ METHODS = {
     },
     # clusters that a process may see no word of, each process's columns in two parts
     "adaptive": {"output_layer": part("AdaptiveSoftmax", cutoffs=[10, 25])},
+    # counts of what both processes read
+    "gated": {"output_layer": part("GatedSoftmax", alpha=0.9, horizon=20)},
 }
 
 
@@ -568,6 +577,51 @@ def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, met
     for a, b in zip(one.epochs, two.epochs, strict=True):
         for key in ("train_perplexity", "valid_perplexity"):
             assert b[key] == pytest.approx(a[key], rel=1e-3)
+    if methods == "gated":
+        paths = [tmp_path / name / "last.safetensors" for name in ("one", "two")]
+        a, b = (load_checkpoint(p)[0]["model.output_layer.appearances"] for p in paths)
+        torch.testing.assert_close(a, b)
+
+
+SLOW_CLOCK = """
+import itertools, os, sys, time, types
+from course_lib.training import loop
+calls = itertools.count()
+def clock():  # that of the second process jumps ahead after a while
+    late = 1000.0 * int(os.environ["RANK"])
+    return time.perf_counter() + late * (next(calls) > 40)
+loop.time = types.SimpleNamespace(perf_counter=clock, time=time.time)
+from course_lib.cli import main
+sys.exit(main())
+"""
+
+
+def test_processes_whose_clocks_differ_stay_in_step(experiment, tmp_path):
+    """Nothing that all of them must do together depends on one of their clocks."""
+    experiment = experiment.change(optimisation={"batch": 4, "epochs": 6, "random_length": False})
+    (tmp_path / "e.json").write_text(json.dumps(experiment.to_dict()), "utf-8")
+    (tmp_path / "clock.py").write_text(SLOW_CLOCK, "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(tmp_path / "clock.py"), "train"]
+    command += [str(tmp_path / "e.json"), "--folder", str(tmp_path / "run"), "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(experiments.read_result(tmp_path / "run")["epochs"]) == 6
+
+
+def test_accelerates_settings_do_not_decide_on_the_precision(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    AcceleratorState._reset_state(reset_partial_state=True)
+    accelerator = accelerator_on("cpu")
+    assert accelerator.mixed_precision == "no" and accelerator.device.type == "cpu"
+    with pytest.raises(CourseError, match="unknown device 'gpu'"):
+        accelerator_on("gpu")
+
+
+def test_options_that_reach_no_other_process_are_refused(experiment, tmp_path):
+    with pytest.raises(CourseError, match="with 2 processes there is no callback, devce"):
+        experiments.launch(experiment, 2, folder=tmp_path / "run", callback=print, devce="cpu")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_beyond_all_perplexities_stops_the_run(experiment, tmp_path):
@@ -787,6 +841,11 @@ def test_several_processes_resume_with_their_own_chance(experiment, tmp_path):
     assert figures(cut.epochs) == figures(whole.epochs)
 
 
+def test_sizes_that_do_not_fit_are_an_error_for_the_reader(experiment, tmp_path):
+    with pytest.raises(CourseError, match="test/tiny: the encoder makes contexts of 13 numbers"):
+        experiments.run(experiment.change(encoder={"units": 13}), tmp_path, progress=False)
+
+
 def test_weights_of_another_model_are_refused(experiment, tmp_path):
     model = experiment.build(30)
     save_checkpoint(tmp_path / "c", {f"model.{k}": v for k, v in parameters_of(model).items()}, {})
@@ -852,5 +911,8 @@ def test_a_changed_result_is_refused(tmp_path, experiment):
 
 
 def test_a_batch_must_divide_among_processes_and_fit_the_corpus(experiment, tmp_path):
+    with pytest.raises(CourseError, match="the valid split of .* too few for an evaluation_batch"):
+        long = experiment.change(optimisation={"evaluation_batch": 5000})
+        experiments.run(long, tmp_path, progress=False)
     with pytest.raises(CourseError, match="the train split of .* too few for a batch of"):
         experiments.run(experiment.change(optimisation={"batch": 5000}), tmp_path, progress=False)

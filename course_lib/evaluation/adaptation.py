@@ -20,6 +20,12 @@ class ContinuousCache:
     theta: float | Sequence[float] = 1.0
     weight: float | Sequence[float] = 0.1  # λ
 
+    def __post_init__(self):
+        window, theta, weight = map(_tuple, (self.window, self.theta, self.weight))
+        _each("window", window, "a number of words, at least 1", lambda x: x >= 1)
+        _each("theta", theta, "finite", math.isfinite)
+        _each("weight", weight, "a share, at least 0 and below 1", lambda x: 0 <= x < 1)
+
     def __call__(self, model, corpus, length: int = 512, progress: bool = True) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
         found = cache.predictions(model, corpus.valid, corpus.eos, length)
@@ -48,6 +54,15 @@ class DynamicEvaluation:
     batch: int = 100  # of the pass over the train split that collects MS_g
     search_tokens: int | None = None
 
+    def __post_init__(self):
+        for name in ("rate", "decay", "epsilon"):
+            values = _tuple(getattr(self, name))
+            _each(name, values, "0 or more", lambda x: 0 <= x < math.inf)
+        sizes = {name: getattr(self, name) for name in ("segment", "batch", "search_tokens")}
+        for name, value in sizes.items():
+            if value is not None:
+                _each(name, (value,), "at least 1", lambda x: x >= 1)
+
     def __call__(self, model, corpus, length: int = 512, progress: bool = True) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
         options = {"length": self.segment, "progress": progress}
@@ -71,6 +86,13 @@ class DynamicEvaluation:
 
 
 _NAMES = ("rate", "decay", "epsilon")
+
+
+def _each(name: str, values: tuple, wanted: str, fits) -> None:
+    """CourseError unless there are values and each of them fits."""
+    if not values or not all(isinstance(x, int | float) and fits(x) for x in values):
+        shown = values[0] if len(values) == 1 else list(values)
+        raise CourseError(f"{name} must be {wanted}, not {shown}")
 
 
 def _tuple(values) -> tuple:

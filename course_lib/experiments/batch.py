@@ -386,7 +386,7 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
 
 def _merged(content: dict, source: Path, target: Path) -> str:
     target.mkdir(parents=True, exist_ok=True)
-    with FileLock(target / RUN, timeout=1):
+    with FileLock(target / RUN, timeout=1), FileLock(target / TRAINING, timeout=1):
         same = (target / "result.json").exists()
         if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")

@@ -162,8 +162,17 @@ class Experiment:
         return corpus if small is None else corpus.small(**small)
 
     def build(self, words: int) -> Predictor:
-        """The untrained model for a vocabulary of `words`, drawn from the experiment's seed."""
+        """The untrained model for a vocabulary of `words`, drawn from the experiment's seed.
+
+        CourseError where sizes do not fit.
+        """
         torch.manual_seed(self.seed)
+        try:
+            return self._built(words)
+        except ValueError as error:
+            raise CourseError(f"{self.name}: {error}") from None
+
+    def _built(self, words: int) -> Predictor:
         encoder = self.encoder.build("encoder", self.size)
         read = self.words.build("words", words, self.size)
         write = read

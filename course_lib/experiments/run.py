@@ -9,13 +9,14 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState, PartialState
 from filelock import FileLock, Timeout
 from torch import nn
 
 from course_lib.data import Corpus, SentencePairs, similarity, token_batches, tokenise
 from course_lib.data.download import file_digest
 from course_lib.data.registry import DOWNLOADS
-from course_lib.errors import CourseError, Paused
+from course_lib.errors import CourseError, Paused, unknown
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
@@ -70,7 +71,7 @@ def run(
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     options = callback, progress, checkpoint_seconds, deadline
-    accelerator = Accelerator(cpu=device == "cpu" or not torch.cuda.is_available())
+    accelerator = accelerator_on(device)
     if accelerator.device.type == "cpu":
         keep_freed_memory()
     if not accelerator.is_main_process:
@@ -83,6 +84,19 @@ def run(
         raise CourseError(f"another process trains in {folder}; wait until it ends") from None
 
 
+def accelerator_on(device: str) -> Accelerator:
+    """Of "auto" or "cpu", whatever an earlier run in this process had, and in float32: training
+    and evaluation decide on their own precision. CourseError for another device."""
+    if device not in ("auto", "cpu"):
+        raise unknown("device", device, ("auto", "cpu"))
+    cpu = device == "cpu" or not torch.cuda.is_available()
+    if PartialState._shared_state:  # accelerate keeps one for the whole process
+        now = PartialState()
+        if now.num_processes == 1 and (now.device.type == "cpu") != cpu:
+            AcceleratorState._reset_state(reset_partial_state=True)
+    return Accelerator(cpu=cpu, mixed_precision="no")
+
+
 def _run(
     experiment: Experiment,
     folder: Path,
@@ -93,6 +107,7 @@ def _run(
     deadline: float | None,
 ) -> Result:
     started = time.perf_counter()
+    results.reset_peak_memory(accelerator.device)
     commit = results.commit()
     corpus = experiment.load_corpus()
     if (folder / "result.json").exists():
@@ -111,6 +126,7 @@ def _run(
         checkpoint_seconds=checkpoint_seconds, deadline=deadline,
         trained=experiment.start_from is not None,
     )  # fmt: skip
+    peak = results.peak_memory(accelerator.device)  # of the training, not of the final figures
     accelerator.wait_for_everyone()
     tensors, head = read_checkpoint(folder / "best.safetensors")
     restore(model, tensors, str(folder))
@@ -126,7 +142,7 @@ def _run(
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
     source = {"commit": commit} | results.provenance(corpus, accelerator.device, seconds, tokens)
-    source["processes"] = accelerator.num_processes
+    source |= {"processes": accelerator.num_processes, "peak_memory_mb": round(peak)}
     if "start" in identity:
         source["start"] = identity["start"]
     source["weights"] = {
@@ -324,21 +340,28 @@ def launch(experiment: Experiment, processes: int | None = None, **options) -> R
 
     A notebook is one process: for more than one it starts `torchrun` on the same experiment and
     reads what that leaves. `processes` defaults to the number of GPUs, and 1 without one.
+    CourseError for an option of `run` that does not reach other processes, such as a callback.
     """
+    import os
     import subprocess
 
     processes = processes or max(1, torch.cuda.device_count())
     if processes == 1:
         return run(experiment, **options)
+    reach = {"folder", "device", "deadline", "checkpoint_seconds", "progress"}
+    if left := sorted(set(options) - reach):
+        raise CourseError(f"with {processes} processes there is no {', '.join(left)}")
     folder = Path(options.get("folder") or results.run_folder(experiment))
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / "experiment.json", experiment.to_dict())
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     command += [str(processes), "-m", "course_lib", "train", str(folder / "experiment.json")]
     command += ["--folder", str(folder), "--device", options.get("device", "auto")]
+    command += ["--checkpoint-seconds", str(options.get("checkpoint_seconds", 60.0))]
     deadline = options.get("deadline")
     command += ["--deadline", str(deadline)] if deadline is not None else []
-    done = subprocess.run(command)
+    quiet = {} if options.get("progress", True) else {"TQDM_DISABLE": "1"}
+    done = subprocess.run(command, env=os.environ | quiet)
     if done.returncode and deadline is not None and time.time() > deadline:
         raise Paused(f"{experiment.name} paused at its deadline; run it again")
     if done.returncode:

@@ -1,6 +1,7 @@
 """Adaptive gradient gating: rare words are pushed away less (Yu et al. 2022, ACL)."""
 
 import torch
+from torch import distributed
 
 from course_lib.output_layers.softmax import OutputLayer, Softmax
 
@@ -21,13 +22,15 @@ class GradientGating(OutputLayer):
     beside the plain loss with the word matrix detached.
 
     The paper counts over the last K steps, which takes N·K numbers; here a is an exponential
-    average with the same horizon, which takes N. Under data parallelism the first process counts.
+    average with the same horizon, which takes N. Over all processes; of an update in `parts` calls
+    each stands for the whole.
     """
 
     def __init__(self, words, *arguments, alpha: float = 0.02, horizon: int = 1600, **options):
         """`alpha`: α, targets a step (0.02–0.03 in the paper); `horizon`: K, in steps."""
         super().__init__(words, *arguments, **options)
         self.alpha, self.horizon = alpha, horizon
+        self.parts = 1  # calls an update is made of
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
         self.register_buffer("steps", torch.zeros(()))
 
@@ -40,14 +43,16 @@ class GradientGating(OutputLayer):
     @torch.no_grad()
     def _count(self, target):
         counts = torch.bincount(target[target >= 0].flatten(), minlength=len(self.appearances))
-        self.appearances.lerp_(counts.to(self.appearances), 1 / self.horizon)
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.all_reduce(counts)  # an update sees the targets of all processes
+        counts = self.parts * counts.to(self.appearances)
+        self.appearances.lerp_(counts, 1 / (self.parts * self.horizon))
         self.steps += 1
 
     def gates(self):
         """(rare (N,) of booleans, g₁ (N,), g₂ (N,)) at this step."""
-        a = self.appearances / (1 - (1 - 1 / self.horizon) ** self.steps.double()).to(
-            self.appearances
-        )
+        kept = 1 - 1 / (self.parts * self.horizon)
+        a = self.appearances / (1 - kept ** self.steps.double()).to(self.appearances)
         rare = a < self.alpha
         mean = (a * rare).sum() / rare.sum().clamp(min=1)
         one = torch.ones_like(a)

@@ -121,6 +121,9 @@ class _Run:
         else:
             self.model, self.optimizer = accelerator.prepare(self.bare, self.bare_optimizer)
         modules = list(self.bare.modules())
+        for module in modules:
+            if hasattr(module, "parts"):
+                module.parts = optimisation.accumulate
         self.before_step = [m.anneal for m in modules if hasattr(m, "anneal")]
         self.after_step = [m.after_step for m in modules if hasattr(m, "after_step")]
         self.step = self.epoch = self.row = 0  # steps done, epochs done, rows done in this epoch
@@ -164,7 +167,8 @@ class _Run:
             skipped = self.row = self.row + update.rows
             last = self.row == self.rows or self.step == o.max_steps
             late = time.time() > self.deadline and workers == 1
-            due = late or time.perf_counter() - saved > self.checkpoint_seconds
+            # several processes, whose clocks differ, must not decide by them: `look` is collective
+            due = late or (workers == 1 and time.perf_counter() - saved > self.checkpoint_seconds)
             if len(window) == WINDOW or due or last:
                 self.look(window)
                 passed = time.perf_counter() - started
@@ -172,7 +176,7 @@ class _Run:
                 speed = self.tokens / max(self.seconds, 1e-9)
                 perplexity_now = math.exp(min(self.nll / self.tokens, 700))
                 bar.set_postfix_str(f"perplexity {perplexity_now:.1f}, {speed:,.0f} tokens/s")
-            if due and workers == 1 and not last:
+            if due and not last:
                 self.save()
                 saved = time.perf_counter()
             bar.update(1 if o.max_steps else update.rows)

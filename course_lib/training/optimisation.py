@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from torch.optim import SGD, AdamW, Muon, Optimizer
 
+from course_lib.dropout import share
 from course_lib.errors import CourseError, unknown
 from course_lib.training.optimizers import CoupledAdam, Together
 
@@ -43,6 +44,9 @@ class InverseSquareRoot:
 
     warmup: int = 4000
 
+    def __post_init__(self):
+        _whole("warmup", self.warmup, least=1)
+
     def __call__(self, progress, epoch, step):
         return min(step / self.warmup, math.sqrt(self.warmup / step))
 
@@ -65,6 +69,10 @@ class OneCycle:
 
     rise: float = 0.3
     start: float = 25.0
+
+    def __post_init__(self):
+        share("rise", self.rise)
+        _positive("start", self.start)
 
     def __call__(self, progress, epoch, step):
         if progress < self.rise:

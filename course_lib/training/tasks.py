@@ -58,6 +58,11 @@ class Columns:
             raise CourseError(f"a batch of {o.batch} does not divide by {split}")
         self.columns = data.columns(corpus.train, o.batch, f"the train split of {corpus.name}")
         self.rows = len(self.columns) - 1
+        if len(corpus.valid) + 1 < 2 * o.evaluation_batch:
+            raise CourseError(
+                f"the valid split of {corpus.name} has {len(corpus.valid):,} tokens, too few for "
+                f"an evaluation_batch of {o.evaluation_batch:,} columns"
+            )
         share = o.batch // workers
         self.mine = slice(index * share, (index + 1) * share)
 
@@ -88,6 +93,8 @@ class Pairs:
         self.index, self.workers = index, workers
         self.max_tokens = optimisation.max_tokens // (workers * optimisation.accumulate)
         self.rows = len(buckets(corpus.train, self.max_tokens, None, index, workers))
+        for split in (corpus.valid, corpus.test):  # now, not after the training
+            buckets(split, optimisation.max_tokens)
 
     def updates(self, generator):
         train, parts = self.corpus.train, self.optimisation.accumulate

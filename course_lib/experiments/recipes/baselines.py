@@ -67,7 +67,8 @@ MOS_WT2 = AWD_LSTM_WT2.change(
 # ET-ASGD: averaging begins when 200 epochs are done, instead of at the first stall.
 ET_ASGD = {"average_after": None, "average_from": 201}
 
-# Continuous cache of the released AWD-LSTM code on WikiText-2 (Grave et al. 2017).
+# Continuous cache (Grave et al. 2017) as in the released AWD-LSTM code.
+CACHE_PTB = part("ContinuousCache", window=500, theta=1.0, weight=0.1)
 CACHE_WT2 = part("ContinuousCache", window=3785, theta=0.662, weight=0.1279)
 
 

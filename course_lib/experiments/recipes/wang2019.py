@@ -11,6 +11,7 @@ from course_lib.experiments.recipes import gao2019  # noqa: F401  (its softmax c
 from course_lib.experiments.recipes.baselines import (
     AWD_LSTM_PTB,
     AWD_LSTM_WT2,
+    CACHE_PTB,
     ET_ASGD,
     MOS_PTB,
     MOS_WT2,
@@ -89,6 +90,12 @@ stages(_shuffled, f"{_ptb}/mos+partial-shuffle", "Table 1", "MoS + Partial Shuff
 for _base, _name in ((MOS_PTB, "mos"), (_shuffled, "mos+partial-shuffle")):
     _name, _label = f"{_ptb}/{_name}+adversarial", f"{_name} + Ours"
     stages(_base, _name, "Table 1", _label, _FOUR_ROUNDS, rate=25.0, **_mos)
+
+# None of the papers has the cache's row on Penn Treebank.
+_start = recipes[f"{_ptb}/softmax/finetuned"]
+adapted(
+    recipes[f"{_ptb}/softmax"], "continuous-cache", "the course's own, lesson 22", CACHE_PTB, _start
+)
 
 # Table 2: WikiText-2. The softmax and its finetuning are gao2019's.
 _wt2 = "wikitext-2/awd-lstm"
