@@ -80,8 +80,8 @@ if PROFILE == "smoke":
 #
 # 1. The corpus has a vocabulary of ten thousand words. How many of them, taken from the top of the
 #    frequency list, are enough to cover *half* of the running text?
-# 2. One training step looks at about a thousand positions of text. For how many of the ten thousand
-#    words does that step make the word *more* likely?
+# 2. One training step looks at about a thousand positions of text. How many of the ten thousand word
+#    vectors does it draw *towards* a context, because their word came next?
 # 3. And in which direction does it move the vectors of all the others: each in its own, or in a
 #    common one?
 
@@ -103,8 +103,9 @@ rare = geometry.by_frequency(counts).rare
 plots.show(
     plots.frequency_rank(counts, title="Zipf's law in the documentation"),
     alt=f"Share of the tokens against rank for {N:,} words, both axes "
-    f"logarithmic. The curve follows the line 1 / rank and crosses the "
-    f"threshold of 1e-4 near rank {N - len(rare):,}.",
+    f"logarithmic. The curve follows the line 1 / rank in the middle, "
+    f"lies below it at both ends, and crosses the threshold of 1e-4 near "
+    f"rank {N - len(rare):,}.",
 )
 
 # %%
@@ -207,8 +208,8 @@ print(f"mean cosine before: {geometry.mean_cosine(toy):.2f}")
 print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 
 # %% [markdown]
-# The likelihood cannot tell the two matrices apart, although in the second all words huddle
-# together. Nothing in the loss holds a cloud of word vectors around the origin. [Lesson
+# As output matrices the likelihood cannot tell the two apart, although in the second all words huddle
+# together. Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson
 # 2](02_degeneration.ipynb) shows what happens when nothing does.
 #
 # The layer itself is short; `log_prob` is the definition above in logarithms. The code has room for
@@ -333,8 +334,8 @@ pd.DataFrame(
         "word": [corpus.words[i] for i in wanted],
         "in the corpus": [f"{counts[i]:,}" for i in wanted],
         "in this batch": in_batch[wanted].tolist(),
-        "length of the pull": [f"{pull[i].norm():.4f}" for i in wanted],
-        "length of the push": [f"{push[i].norm():.4f}" for i in wanted],
+        "length of the pull": [f"{pull[i].norm():.1e}" for i in wanted],
+        "length of the push": [f"{push[i].norm():.1e}" for i in wanted],
     }
 )
 
@@ -363,11 +364,11 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # %% [markdown]
 # Here are the answers to the second and the third prediction. Only a word that is the target
 # somewhere in the batch is pulled; these are few of all words, and their rows go many ways. (Near 1
-# are those that came after the same word, of which the untrained encoder makes nearly the same
-# context wherever it stands.) The others are all moved in *the
-# same* direction: away from the average context. At the start of training every $p_i$ is close to
-# $1/N$, so each of them receives nearly the same vector, $-\frac{1}{nN}\sum_t h_t$. A single step
-# is tiny. There are thousands, and a rare word is pulled in almost none of them.
+# are those that came after the same word: the untrained encoder makes nearly the same context of it
+# wherever it stands.) The others are all moved in *the same* direction: away from the average
+# context. At the start of training every $p_i$ is not far from $1/N$, so each of them receives about
+# the same vector, $-\frac{1}{nN}\sum_t h_t$. A single step is tiny. There are thousands, and a rare
+# word is pulled in almost none of them.
 
 # %% [markdown]
 # ## Symbols

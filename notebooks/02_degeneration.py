@@ -83,7 +83,8 @@ rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 # 1. After one pass over the text, what is the mean cosine of two *rare* words: near −1, near 0,
 #    near 0.5 or near 1?
 # 2. And that of two of the 500 *most frequent* words?
-# 3. A round cloud has $\sigma_2/\sigma_1$ close to 1. Where will this ratio be after training?
+# 3. Let $\sigma_1 \ge \sigma_2$ be the two largest singular values of $W$. A round cloud has
+#    $\sigma_2/\sigma_1$ close to 1. Where will this ratio be after training?
 
 # %% [markdown]
 # ## Four ways to look at a cloud
@@ -127,8 +128,8 @@ def shape(W):
 # %% [markdown]
 # ## Training, watched
 #
-# Every step of the training loop calls `watch`, which keeps a copy of $W$ at forty moments, closer
-# together at the start, where most of it happens. Seven of them are reported while you wait.
+# Every step of the training loop calls `watch`, which keeps a copy of $W$ at about forty moments,
+# closer together at the start, where most of it happens. Some of them are reported while you wait.
 
 # %%
 o = experiment.optimisation
@@ -305,7 +306,8 @@ print("the cone points away from the mean context:", against < 0)
 # %% [markdown]
 # So a typical context gives *all* rare words a low score at once. Being far from every context is
 # what the likelihood asks of a word that almost never comes next; and since the contexts lie on one
-# side of the origin, the far side is one direction. Lesson 3 makes this a theorem.
+# side of the origin, the far side is the same for all these words. Lesson 3 makes that a theorem, and
+# asks which way on the far side they go.
 #
 # Why so fast, if the pushes are tiny? The optimiser is Adam, as it is for nearly every Transformer.
 # Adam divides each step by the usual size of its gradient. A rare word's gradient is minute but
@@ -374,11 +376,11 @@ display(
 )
 
 # %% [markdown]
-# Worth a pause. After its first pass, when each word has been met only a few times, skip-gram is
+# Worth a pause. After its first pass, when most words have been met only a few times, skip-gram is
 # itself in a cone; Mimno and Thompson (2017) found such cones even in well-trained skip-gram
-# vectors. But skip-gram works its way out. A likely reason: it pushes a word only when chance draws
-# it, and rare words are seldom drawn, so that with more passes the pulls win. The softmax is
-# different. It pushes *every* absent word at *every* position.
+# vectors. But skip-gram works its way out. A likely reason: the vectors that we look at move only
+# where their own word stands, and there every few pushes come with a pull; elsewhere they are left
+# alone. The softmax is different. It pushes *every* absent word at *every* position.
 #
 # Now a classifier: a network of two convolutions that reads the handwritten digits which come with
 # scikit-learn, ten classes, equally frequent.
@@ -468,10 +470,10 @@ table = {
 pd.DataFrame(table).T
 
 # %% [markdown]
-# The classifier does what the paper describes: its ten classes surround the origin. Word2Vec does
-# so only in part. Ours leans to one side, on a corpus more than a thousand times smaller than those
-# it was made for, yet it stays wide in the other directions. The picture has room for two of them;
-# look at the singular values for the rest.
+# The classifier does what the paper describes: its ten classes surround the origin. Our Word2Vec does
+# not: trained on a corpus more than a thousand times smaller than those it was made for, its vectors
+# lean to one side. Yet they are spread widely in the other directions. The picture has room for one
+# of those; look at the singular values for the rest.
 #
 # Read the table with care. The *share* of positive pairs hardly separates Word2Vec from the
 # language model: a slight common lean makes nearly all cosines positive. The *mean cosine* and

@@ -21,8 +21,8 @@
 # - to follow the four theorems of Gao et al. (2019) that explain degeneration, each on numbers;
 # - to decide whether a cloud of contexts has the origin inside its convex hull, with a linear
 #   programme that proves its answer either way;
-# - to see why a layer normalisation at the top of a model settles the matter before any data is
-#   seen;
+# - to see why a layer normalisation at the top of a model all but guarantees the answer, whatever the
+#   text;
 # - to connect the cone with two later theories: margins (Wang et al. 2019) and the decay of
 #   singular values (Wang et al. 2020).
 
@@ -166,8 +166,9 @@ print("the loss far out along v is below 1e-6:", bool(far < 1e-6))
 # it by a plane, and $v$ is at right angles to that plane.
 #
 # A linear programme (a linear function made as large as linear inequalities allow) finds whichever
-# there is: it looks for the $v$ that is negative by the widest margin, and where there is none it
-# is left with weights of residual 0. Move the contexts across the origin and watch it change its
+# there is: it looks for a $v$ that is negative by a wide margin (the widest for contexts scaled to
+# length 1 and entries of $v$ between −1 and 1, which keeps everything linear), and where there is
+# none it is left with weights of residual 0. Move the contexts across the origin and watch it change its
 # mind. (Drag the slider; the square is the tip of $v$, at the origin where there is none.)
 
 # %%
@@ -301,9 +302,9 @@ shape_of = rows["trained"]
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# Thousands of contexts in a space of far fewer dimensions, and after training the solver finds a
-# direction that is negative for *all* of them: the answer is no. The last column says why. The
-# model ends in a **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias
+# Far more contexts than dimensions, and after training the solver finds a direction that is negative
+# for *all* of them: the answer is no. The last column gives a reason why there must be one. The model
+# ends in a **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias
 # $b$, and $z$ a vector whose entries add up to 0, because their mean has been subtracted. (Products
 # and quotients of vectors are taken entry by entry; $\mathbf 1$ is the vector of ones.) Divide by the
 # gain and add up the entries:
@@ -355,20 +356,23 @@ pd.DataFrame(
 #
 # Read the first row with care. The layer normalisation *guarantees* a direction, but by a hair: no
 # context has a cosine with it that differs much from 0, and the rare words do not go there. The
-# linear programme finds a direction with a wide margin, and one as good is simply $-\bar h$, against
-# the mean context: the contexts of a trained model lean to one side far more than they must. A
-# theorem that says that *some* direction exists does not say which one training takes. Gradient
-# descent goes where the loss falls fastest, and from a small start that is $-\bar h$.
+# linear programme finds a direction with a wide margin, and $-\bar h$, against the mean context, has
+# nearly as wide a one: the contexts of our model lean to one side far more than they must. A theorem
+# that says that *some* direction exists does not say which one training takes. From a small start the
+# loss falls fastest close to $-\bar h$; Adam, which rescales every entry, bends the way a little, and
+# of the three the rare words are nearest to $-\bar h$.
 
 # %% [markdown]
 # ## Rare instead of never
 #
-# A word that comes with a share $\varepsilon$ of the tokens minimises a little of something else:
+# A word that comes with a share $\varepsilon$ of the tokens minimises the same loss with a little of
+# another mixed in:
 # $F = (1-\varepsilon) f + \varepsilon g$, where $f$ is the loss of a word that never comes and $g$
 # that of its own occurrences (not the gain of before). Let $w^*$ be where $f$ is least and
 # $w^*_\varepsilon$ where $F$ is. **Theorem 3.** If $f$ curves upwards by at least $\alpha$ in every
-# direction (it is *$\alpha$-strongly convex*), if $g$ curves downwards by at most $\beta$, and if
-# $|g|$ is at most $B$, the two minima are close:
+# direction (it is *$\alpha$-strongly convex*), if $g$ curves downwards by at most $\beta$, if $|g|$ is
+# at most $B$, and if $\varepsilon < \alpha/(\alpha+\beta)$, so that the denominator below is positive,
+# the two minima are close:
 #
 # $$\|w^* - w^*_\varepsilon\|^2 \le \frac{4\varepsilon B}{\alpha - \varepsilon(\alpha+\beta)}.$$
 #
@@ -456,7 +460,8 @@ print("rarer is nearer:", measured == sorted(measured))
 
 # %% [markdown]
 # The bound holds, and it is generous: it grows like $\varepsilon$, what we measure like
-# $\varepsilon^2$ at first. What it says is right: the rarer the word, the nearer its vector is to
+# $\varepsilon^2$ at first, and here even at the smallest share it allows a distance longer than $w^*$
+# itself. The trend is right: the rarer the word, the nearer its vector is to
 # that of a word that never comes, *whatever it means*. And the vectors of all words that never come
 # are near each other, because $f$ is nearly the same function for all of them.
 
@@ -556,14 +561,15 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # ## Two later theories
 #
-# **Margins** (Wang et al. 2019). A word is *$\varepsilon$-recognisable* if some context $h$ prefers
+# **Margins** (Wang et al. 2019). A word is *$\varepsilon$-recognisable* if some vector $h$ in
+# $\mathbb R^d$ (it need not be a context of the model) prefers
 # it even when its vector is moved against $h$ by $\varepsilon$: if $w_i^\top h - \varepsilon\|h\| >
 # w_j^\top h$ for all other $j$. (This $\varepsilon$ is a length, no share.) Theorem 3.3: such a word
 # is farther than $\varepsilon$ from every other row: $\varepsilon\|h\|$ is less than
 # $(w_i - w_j)^\top h$, and that is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words
 # robustly cannot have them crowded together. We take six hundred words, half of them rare and half
-# frequent. For twelve of each kind, here is the largest such $\varepsilon$, the word's **margin**,
-# against the distance to its nearest neighbour:
+# frequent. For twelve of the rare and the twelve most frequent, here is the largest such
+# $\varepsilon$, the word's **margin**, against the distance to its nearest neighbour:
 
 # %%
 chance = np.random.default_rng(SEED)
@@ -602,18 +608,20 @@ below = [
 print("no margin exceeds the distance:", all(below))
 
 # %% [markdown]
-# A narrow cone is narrow in angle. How far its words are apart depends on how long they are, too,
-# which is why the rare words do not fall far behind here.
+# A narrow cone is narrow in angle, and need not be narrow in distance. What rare words share, the
+# common push, does not bring them nearer to each other: they are still about as far apart as their
+# random starts were, $\sqrt{2d}$ times the standard deviation of an entry.
 #
 # **Spectra** (Wang et al. 2020). If the singular values of $W$ fall at least like $k^{-\gamma}$ with
-# $\gamma > \frac12$, Theorem 4.1 bounds the gap between test and training loss, up to constants, by
+# $\gamma > \frac12$, Theorem 4.1 bounds the gap between test and training loss, with high probability
+# and up to a factor and a term that do not depend on the spectrum, by
 #
 # $$\min_{2\le m\le d}\ \sqrt{\textstyle\sum_{j<m}\sigma_j^2} +
 # \sqrt{m^{1-2\gamma}/(2\gamma-1)},$$
 #
 # where $m$ says how many are counted as large. The first term stands for those, the second for what
-# is left of the small ones. A spectrum that falls faster makes both smaller (at the kink another $m$
-# becomes the best); but a model with too few directions cannot fit the text. Degeneration is the
+# is left of the small ones. For any $m$ a spectrum that falls faster makes the second term smaller and
+# the first no larger. (At the kink the best $m$ jumps.) But a model with too few directions cannot fit the text. Degeneration is the
 # fast fall of *everything after the first*; spectrum control, lesson 8, chooses the fall instead of
 # suffering it. The two terms, for 400 singular values that are exactly $k^{-\gamma}$:
 
@@ -787,6 +795,7 @@ check("03.3", slow, downhill)
 # ## What we saw
 
 # %%
+away = np.sqrt(measured) / float(star.norm())
 display(
     Markdown(
         f"All {len(H):,} contexts of the trained model lie on one side "
@@ -795,10 +804,10 @@ display(
         f"before training. The rare words flee to the other side: the "
         f"cosine of their mean direction with that against the mean "
         f"context is "
-        f"{float(axis @ -mean):.2f}. The vector of a rare word is nearly "
-        f"that of a word that never comes: at a share of "
-        f"{shares[2]:.0e} their distance is {measured[2] ** 0.5:.2g}, and "
-        f"the vector {star.norm():.2g} long."
+        f"{float(axis @ -mean):.2f}. The rarer a word, the nearer its "
+        f"vector is to that of a word that never comes: at a share of "
+        f"{shares[0]:.0e} they are {away[0]:.0%} of its length apart, at "
+        f"{shares[2]:.0e} {away[2]:.0%}."
     )
 )
 

@@ -206,8 +206,8 @@ plots.show(
     figure,
     alt="Excess cross-entropy against the dimension d for softmax, GSS "
     "and a mixture of four, one panel for each language. Left, softmax "
-    f"falls from {low:.1f} nats at d = 2 to {high:.4f} at d = 24, most of "
-    "it between 8 and 12; right, all fall evenly, the mixture lowest.",
+    f"falls from {low:.1f} nats at d = 2 to {high:.4f} at d = 24, "
+    "steepest between 8 and 12; right, all evenly, the mixture lowest.",
 )
 
 # %%
@@ -239,11 +239,12 @@ display(
 #   $d = 12$. But in nats there is **no cliff** below it: each further dimension takes its part of the
 #   excess, for the leading directions of log P carry most of it. (The axis is logarithmic: the fall
 #   at $d = 12$ is that of a small rest to nothing.) That a matrix *has* rank 80 says little about how
-#   much is lost, as the right panel shows, where nothing happens at any $d$.
+#   much is lost, as the right panel shows: the excess falls evenly, and no $d$ stands out.
 # - GSS bends the logits one by one, which lifts the rank of log P to the full, at no cost in
 #   parameters. On the language of full rank it gains nothing by it: the rank is there, but not in
 #   the directions that the truth has.
-# - A mixture does fit better, on the language that *is* a mixture. It has more numbers for each
+# - A mixture fits better at every $d$ on the language that *is* a mixture, and at small $d$ on the
+#   other as well. It has more numbers for each
 #   context and four times the work; whether text is such a language is another question. And it is
 #   harder to fit: left, four equal components would be as good as one softmax, and the optimiser does
 #   not get there.
@@ -311,8 +312,8 @@ display(
 )
 
 # %% [markdown]
-# Two ranks. **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1\epsilon$,
-# for $m$ rows and $n$ columns, with $\epsilon$ the precision of the numbers (`float32` here): it asks
+# Two ranks. **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1 u$, for $m$
+# rows and $n$ columns, with $u$ the precision of the numbers (`float32` here): it asks
 # which directions are more than rounding. The **ε-effective rank** is the number of directions that
 # carry all but a share ε of the sum of squares: it asks which ones matter.
 #
@@ -326,8 +327,9 @@ display(
 # %% [markdown]
 # ## How fragile a rank is
 #
-# Take a matrix of $n$ rows and columns and rank 10, and add noise so faint that no experiment could
-# detect it: Gaussian, of variance $c/n^2$ (Parthiban et al., supplement). What do the two ranks say?
+# Take a matrix of $n$ rows and columns and rank 10, with $\sigma_1 = 1$, and add noise so faint that no
+# experiment could detect it: Gaussian, of variance $c/n^2$ (Parthiban et al., supplement). What do the
+# two ranks say, Press' with the precision $u$ of `float64`?
 
 # %%
 n = 200 if PROFILE == "smoke" else 600
@@ -384,7 +386,7 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 # %% [markdown]
 # One may be missing for a reason that [lesson 3](03_why_it_happens.ipynb) explains: a layer
 # normalisation holds all contexts in a plane, so that their differences span $d - 1$ dimensions. And
-# if this plane passes close by the origin, so do the contexts themselves, up to rounding.
+# if this plane passes close by the origin, the contexts themselves span no more, up to rounding.
 
 # %% [markdown]
 # ## Symbols
@@ -397,6 +399,7 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 # | $\log P$ | `log_p`, `truth.matrix` | log-probabilities, one context a row |
 # | $\sigma_k$ | `spectrum.singular_values` | singular values of log P |
 # | $\varepsilon$, ε | `effective[1e-3]` | share of the squares left out |
+# | $u$ | `np.finfo(dtype).eps` | precision: the gap between 1 and the next number |
 # | $c$ | `c` | $n^2$ times the variance of the noise |
 
 # %% [markdown]

@@ -128,8 +128,8 @@ plots.show(
 )
 
 # %% [markdown]
-# The temperature $\tau$ decides how much of the similarity is left. At 1 the target gives *dog*
-# nearly as much as *cat*; at 20 it hardly distinguishes one word from another. Remember that
+# The temperature $\tau$ decides how much of the similarity is left. At 1 the target gives *dog* two
+# thirds of what it gives *cat*; at 20 it hardly distinguishes one word from another. Remember that
 # flatness: the theory needs it, and it has a price.
 
 # %% [markdown]
@@ -151,7 +151,8 @@ display(Code(inspect.getsource(AugmentedLoss), language="python"))
 # %% [markdown]
 # A `block` is a handful of positions with their logits and targets, and its `soft_logits` are
 # their $E e_y$, which come from the input matrix, whichever matrix predicts. `_Softened` is the
-# divergence with the gradient that follows; the case of a mixture belongs to lesson 9. By default it is a constant for the gradient (`detach`); the paper does not say
+# divergence with the gradient that follows; the case of a mixture belongs to lesson 9. By default the
+# soft target $\tilde y$ is a constant for the gradient (`detach`); the paper does not say
 # whether its gradient should flow into $E$ as well, and `gradient=True` lets it. We try both below.
 #
 # The gradient with respect to the logits is what one expects of a softmax with the target
@@ -340,7 +341,7 @@ print("yet at τ = 100 the best W is E A, within 10 %:", gap < 0.1)
 print("and its column space near E's:", noisy[-1] < 0.2)
 
 # %% [markdown]
-# The noisy contexts leave most of the loss standing at every temperature, and still $W$ goes into
+# The noisy contexts are far from the targets' vectors, as their residual says, and still $W$ goes into
 # the column space of $E$ as $\tau$ rises. At a low temperature the loss looks at the few words that
 # the soft target favours; all others it hardly constrains.
 
@@ -512,16 +513,18 @@ print("the intervals do not touch:    ", across[0].low > across[1].high)
 #
 # - The weight $\beta\tau^2$ cancels the temperature from the gradient, but not $N$: each logit is
 #   pulled with $(l-s)/N$, while the cross-entropy pulls the target's logit with a force near 1 until
-#   the text is known by heart. The paper trains on until it is. Our runs end after some hundred
-#   steps.
+#   the text is known by heart. The paper aims at the least training loss that can be had. Our runs end
+#   after a few hundred steps.
 # - $W$ keeps what it was drawn with in every direction that the contexts hardly visit, and the
 #   distance counts such a direction as much as any other. A longer text visits more of them.
 #
-# The temperature does little here, and what it does is the wrong way round. With rows of norm 1, no
-# entry of $s = E e_y$ exceeds 1, so that even $\tau = 0.5$ is not a low temperature.
+# The temperature does little here, and what it does is the wrong way round: $W$ comes nearest at the
+# lowest. The straight line does not cover that end. The target's own entry of $s$ is 1, so that at
+# $\tau = 0.5$ it counts $e^2\approx 7.4$ in the softmax where the straight line has $1 + 2$; and
+# nothing holds the logits $l$ at such a size.
 #
-# So the mechanism shows. That a sum of both losses brings the two matrices together *in practice*
-# does not show at our size, and a longer test is left to the plan `inan2017-figure-1`, which has the
+# So the mechanism shows, but in a sum of both losses only where nearly all of the sum is the augmented
+# one. Whether it is stronger on a longer text is left to the plan `inan2017-figure-1`, which has the
 # paper's.
 
 # %% [markdown]
@@ -781,8 +784,8 @@ pd.DataFrame(rows).T
 #   and costs nothing, does more than the loss at the paper's $\gamma$. (A larger $\gamma$ goes
 #   further; the share of 0.1 was not tuned either.) It is a rival to be taken seriously; exercise 2
 #   asks what similarity adds.
-# - Whether the gradient flows through $\tilde y$ makes no difference that three seeds could show. $E$
-#   is moved far more by the cross-entropy.
+# - Whether the gradient flows through $\tilde y$ makes no difference that three seeds could show, and
+#   the interval leaves room for one either way.
 # - The loss loosens the cone a little: it pulls the logits of rare words back from where the push has
 #   driven them. It does not open it.
 
@@ -811,8 +814,8 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # one can see: its perplexity, the exponential of its entropy, is the size of the vocabulary, and the target itself gets hardly more than any other
 # word. After so short a training the word vectors are too short for $\tau = 1$ to change that. What
 # the loss asks for, then, is that the softened *prediction* be flat, that is, that the logits do not
-# spread: a relative of label smoothing. It explains three of the findings above: that smoothing does no
-# worse, that the gradient through $\tilde y$ does nothing, and that the perplexity falls although the
+# spread: a relative of label smoothing. It would explain three of the findings above: that smoothing
+# does no worse, that nothing is seen of the gradient through $\tilde y$, and that the perplexity falls although the
 # similarity of words cannot have been of any help. What similarity adds needs longer vectors, that
 # is, longer training than ours.
 
@@ -821,7 +824,8 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 #
 # Tying saves a whole word matrix. The augmented loss needs the products $E e_y$ of every target's
 # vector with all words: one more product beside the three that the output layer takes in training
-# (logits, and the gradients of contexts and of words), and a second softmax. If the gradient is to
+# (logits, and the gradients of contexts and of words), and two more softmaxes, of $s/\tau$ and of
+# $l/\tau$. If the gradient is to
 # flow through $\tilde y$ there are two more. Counted for our small model and for the paper's
 # largest on its 10,000 words, in millions of multiplications and additions (MFLOP):
 
@@ -851,8 +855,8 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 # Tying takes a whole word matrix away and adds no operation. The loss makes the output layer a third
-# dearer in products. It also doubles what is done element by element, which on a processor can cost
-# as much again; `python -m course_lib benchmark output-layers` measures it on your machine.
+# dearer in products. It also takes three softmaxes in place of one, which on a processor can cost as
+# much again; `python -m course_lib benchmark output-layers` measures it on your machine.
 
 # %% [markdown]
 # ## What the paper says and what it leaves open
@@ -879,8 +883,8 @@ pd.DataFrame(rows).T
 #   vocabulary, or an output that is not text.
 # - In a very large model the word matrix is a small share of the parameters and tying saves little;
 #   many large language models are untied for that reason.
-# - **The augmented loss** costs a third product with the word matrix in each step. It needs a
-#   temperature and a weight, and pays, if at all, where data are few and nothing else regularises.
+# - **The augmented loss** costs a fourth product with a word matrix, beside the three of each step. It
+#   needs a temperature and a weight, and pays, if at all, where data are few and nothing else regularises.
 # - Neither is a remedy for the cone.
 
 # %% [markdown]
@@ -973,7 +977,8 @@ check("05.1", centred, apart_again)
 # <details><summary>Third hint</summary>
 #
 # `model.objective` of a built model may be replaced before training:
-# `model.objective = CrossEntropy() + shuffled(13.0, 20.0)`. Use three seeds and `compare`.
+# `model.objective = CrossEntropy() + shuffled(13.0, 20.0)`. Use three seeds and
+# `statistics.welch`.
 #
 # </details>
 
@@ -1072,7 +1077,8 @@ check("05.3", given, share_of_four)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# Same parameters, same tokens, same search over learning rates, at least three seeds; then `compare`.
+# Same parameters, same tokens, same search over learning rates, at least three seeds; then
+# `statistics.welch`.
 #
 # </details>
 

@@ -563,9 +563,9 @@ plots.show(
 )
 
 # %% [markdown]
-# (Left of the edge, words are rare and their pushes are cut; right of it, all pushes are whole.) The
-# rarest words stay, as they were told to. Look at the other end: the most frequent words travel
-# farther than before. The loss wants a certain *difference* between frequent and rare words, and if
+# (Left of the jump in the left panel words are rare and their pushes are cut; right of it all pushes
+# are whole.) The rarest words go less than a third as far. Look at the other end: the most frequent
+# words travel farther than before. The loss wants a certain *difference* between frequent and rare words, and if
 # the rare ones do not move, the others do. That is the freedom of the mean again, used from another
 # side.
 #
@@ -616,17 +616,18 @@ kept = [n for n, ratio in ratios.items() if ratio < 1e-5]
 print("in balance:", ", ".join(kept))
 
 # %% [markdown]
-# The adversarial margin keeps the balance, because its probabilities still sum to 1. All others
+# The adversarial margin keeps the balance: its probabilities sum to 1, and the margin counts as a
+# constant in the gradient, so that every logit still has the derivative $h$. All others
 # give the mean a force of its own: the μ-loss and the cosine penalty a restoring one, the z-loss
 # one away from the mean context, gating one that is only what the missing pushes leave, soft-capping
-# a slight one where logits come near the cap.
+# one that is slight at the usual cap and not at a cap within reach of the logits.
 #
 # ## The step once more: Muon, and spectrum control
 #
 # Spectrum control (lesson 8) prescribes the singular values of $W$. **Muon** gives every *step* the
 # same singular values, all equal: no direction of the space is favoured while $W$ grows. They are
 # rivals by intent, at different prices: spectrum control needs penalties and a factorised matrix,
-# Muon a few products of $d\times d$ matrices in each step. Compare where the four optimisers have
+# Muon some products with the $N\times d$ matrix in each step. Compare where the four optimisers have
 # taken $W$: the singular values of the whole way $W_{\text{end}}-W_{\text{start}}$, and who went
 # how far.
 
@@ -857,12 +858,17 @@ for part in parts:
 # - **Choose on one text, judge on another.** Each method's setting is the one with the lowest mean
 #   loss on *validation* text; what follows is the loss on *test* text.
 # - **Tune the baseline and the methods alike.** The plan searches the baseline's learning rate for
-#   the words, in four steps; every method on Adam is run at the baseline's best and at the next lower
-#   one, the others at two of their own. The column *tried* says how many settings each method has.
+#   the words, in four steps; nearly every method on Adam is run at the baseline's best and at the next
+#   lower one, the others at two or three of their own. Not so spectrum control: it was tried at two
+#   lower rates only, and was still improving steeply at the higher of them, so its row is no verdict.
+#   The best rates of SGD and Muon lie at the end of what was tried, too. The column *tried* says how
+#   many settings each method has.
 # - **Draw the interval.** The difference to the baseline is in nats a word (0.01 nats is about one
 #   per cent of perplexity), with Welch's 95 % interval over seeds.
-# - **Correct for the number of tests.** With a dozen tests one in two would find something by
-#   chance. Holm's correction (1979) takes care of it. `statistics.summary` does all of this.
+# - **Correct for the number of tests.** A dozen tests at 5 % find something by chance in nearly every
+#   second such table. Holm's correction (1979) takes care of it, in $p$ and verdict; the intervals are
+#   not corrected, so a row may be inconclusive although its interval leaves out 0.
+#   `statistics.summary` does all of this.
 
 # %%
 rivals = {m: r for m, r in chosen.items() if not m.startswith("untied")}
@@ -942,7 +948,7 @@ plots.show(
 # | soft-capping | $MN$ hyperbolic tangents | as Adam |
 # | gating | one more pass over $MN$ numbers | as Adam, and $N$ |
 # | adversarial margin | $2Md$ | as Adam |
-# | spectrum control | $2Nd^2$ for the penalties, $2Md^2$ for the factors | as Adam, for $U$, $\sigma$, $V$ |
+# | spectrum control | $2Nd^2$ for the penalties, $6Md^2$ for the factors | as Adam, for $U$, $\sigma$, $V$ |
 
 # %%
 M = experiment.optimisation.batch * experiment.optimisation.length
@@ -950,14 +956,14 @@ N = len(corpus)
 layer_itself = 3 * M * N * d
 more = {
     "Muon": (10 * N * d**2 + 5 * d**3) / layer_itself,
-    "spectrum control": (2 * N * d**2 + 2 * M * d**2) / layer_itself,
+    "spectrum control": (2 * N * d**2 + 6 * M * d**2) / layer_itself,
     "adversarial margin": 2 * M * d / layer_itself,
 }
 pd.DataFrame({"share of the layer's own work": more}).round(3)
 
 # %% [markdown]
-# Muon's and spectrum control's shares fall as the batch grows, since their work does not depend on
-# it: with large batches they are cheap.
+# Muon's share and that of spectrum control's penalties fall as the batch grows, since their work does
+# not depend on it; the factors' share, forward and backward for reading and predicting, stays.
 #
 # ## Does a rounder cloud predict better?
 #
@@ -1021,9 +1027,10 @@ display(
 #   hardly move the rare words (coupled Adam, SGD) learn less of them in so few steps; more text may
 #   turn that round. A verdict here is a verdict about this budget.
 # - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. The
-#   laboratory separates the two: roundness alone, by centring, changes no loss at all. So if
-#   coupled Adam predicts worse, it is not because its cloud is round. Nor does a correlation say
-#   so: the remedies that leave the cloud as narrow as it was are mostly those that leave the whole
+#   laboratory separates the two where the matrix only predicts: there roundness alone, by centring,
+#   changes no loss. These models are tied, and *centred* itself stands above the baseline, if
+#   inconclusively; so which of the two costs coupled Adam its loss stays open. A correlation does not
+#   say it either: the remedies that leave the cloud as narrow as it was are mostly those that leave the whole
 #   model as it was, with the baseline's loss.
 # - **"Inconclusive" means that three seeds could not tell**, not that there is no difference; the
 #   interval says how large one could still be. And where a method has *tried* one setting only,
@@ -1198,8 +1205,8 @@ check("11.2", biased, carries_frequency)
 #
 # <details><summary>Another hint</summary>
 #
-# Only words that occur in the batch get a reading gradient. Compare the two norms, and remember what
-# a constant vector added to every input does to a layer normalisation.
+# Only words that occur in the batch get a reading gradient. Compare the norms of the two parts, and
+# divide each by the number of rows: how far can the reading part move the mean of all $N$ words?
 #
 # </details>
 

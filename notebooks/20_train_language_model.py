@@ -15,8 +15,8 @@
 #
 # **Question.** What perplexity does a recipe reach, and how does it get there?
 #
-# This notebook runs any recipe of the course from start to end. Each recipe
-# stands for a row of a published table; the parameters below choose it. The
+# This notebook runs any recipe of the course from start to end. Most recipes
+# stand for a row of a published table; the parameters below choose one. The
 # same notebook serves a click in JupyterLab and hundreds of runs by papermill.
 
 # %% [markdown]

@@ -69,9 +69,9 @@ valid, test = corpus.valid[:SEARCH_TOKENS], corpus.test[:TEST_TOKENS]
 #    likely now than a model thinks that was trained on other pages?
 # 2. Which words will gain more from remembering the page: frequent or rare
 #    ones?
-# 3. A gradient step on five words, then the next five words, with the same
-#    weights for the whole test set: will the model get better, or forget what
-#    it knew?
+# 3. A gradient step on five words, then one on the next five, and so on through
+#    the whole test set, never starting over: will the model get better, or
+#    forget what it knew?
 
 # %% [markdown]
 # ## A cache of contexts
@@ -180,10 +180,11 @@ plots.show(
 # strongly:
 #
 # $$\Delta\theta = -\eta\,\frac{g}{\sqrt{\text{MS}_g}+\varepsilon}
-# + \lambda\,(\theta_0-\theta)\,\frac{\sqrt{\text{MS}_g}}{\text{mean}\sqrt{\text{MS}_g}}.$$
+# + \lambda\,(\theta_0-\theta)\,\frac{\sqrt{\text{MS}_g}}{\text{mean}\sqrt{\text{MS}_g}},$$
 #
-# where the factor of $\theta_0-\theta$ is at most 1, so that no weight is drawn
-# past $\theta_0$. (Here $\theta$ and $\lambda$ have nothing to do with those of
+# where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and
+# $\varepsilon$ a small number, and the factor of $\theta_0-\theta$ is at most
+# 1, so that no weight is drawn past $\theta_0$. (Here $\theta$ and $\lambda$ have nothing to do with those of
 # the cache.)
 # First the gradients' mean squares, then a search on the validation split.
 

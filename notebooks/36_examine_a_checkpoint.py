@@ -158,16 +158,18 @@ plots.show(
 # %% [markdown]
 # ## How ill is ill?
 #
-# A number alone says nothing. Is a mean cosine of 0.05 much? For 50 words it is chance, for 50,000
-# it is not. So every severity is a comparison with what a **random matrix of the same shape** has,
+# A number alone says nothing. Is a mean row with 2 % of the energy much? For 50 words it is chance, for
+# 50,000 it is not. So every severity is a comparison with what a **random matrix of the same shape** has,
 # and all are in one unit: the **share of the energy that is not where it should be**. 0 is a round
 # cloud, 1 is a cloud of which nothing is left.
 #
 # For drift that share is simple: with the mean row $m = \frac1N\sum_i w_i$ it is
-# $\|m\|^2 / \frac1N\sum_i\|w_i\|^2$. Chance gives $1/N$.
+# $\|m\|^2 / \frac1N\sum_i\|w_i\|^2$. Chance gives $1/N$. Where frequencies are known, $m_r^\top m_f$ of
+# the mean rows of the rare and the frequent words takes the place of $\|m\|^2$: only what both share
+# is a drift.
 #
-# For low rank let $F(k)$ be the share of the energy that the first $k$ singular directions of the
-# centred rows hold, $\sum_{j\le k}\sigma_j^2 / \sum_j\sigma_j^2$, and $F_0(k)$ the same for the
+# For low rank let $F(k)$ be the share of the energy that the first $k$ singular directions of the rows,
+# scaled to length 1 and centred, hold, $\sum_{j\le k}\sigma_j^2 / \sum_j\sigma_j^2$, and $F_0(k)$ the same for the
 # random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$: the share of the energy
 # that would have to move elsewhere to make the spectrum a random one.
 
@@ -209,7 +211,7 @@ print("by hand and by diagnose the same:", abs(by_hand - severity) < 0.02)
 # ## The verdicts
 #
 # `diagnose` ranks what it finds. A severity of 0.1 or more is named: a tenth of the energy, more
-# than chance gives at any shape.
+# than chance gives at any shape that we tried, from 300 × 16 to 50,000 × 768.
 
 # %%
 verdicts = {}
@@ -377,8 +379,8 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # best of the three, and the matrix is of no use to the model. It is a repair for *comparing* words, not for
 # predicting them: **a healthy shape is not a good model**.
 #
-# So what is to be done depends on what you want. To compare words: repair. To predict better: train
-# otherwise, with one of the remedies of lessons 5 to 11.
+# So what is to be done depends on what you want. To compare words: repair. To predict better, repair
+# does not help; what training otherwise can do is the subject of lessons 5 to 11.
 
 # %% [markdown]
 # ## Symbols
