@@ -49,7 +49,7 @@ def output_layers(
     step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
-    """Every output layer against its naive form and our softmax; d = 400, batch 20 × 70."""
+    """The papers' output layers against their naive form and our softmax; d = 400, batch 20 × 70."""
     from course_lib.experiments import benchmark_layers as measure
 
     _known("method", methods or (), measure.METHODS)
