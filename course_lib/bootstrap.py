@@ -127,10 +127,10 @@ def install_kernel(root=ROOT):
 
 
 def works(python):
-    """True when the interpreter is there, starts, and is of a supported version."""
+    """True when the interpreter is there, starts, has pip, and is of a supported version."""
     try:
         shown = subprocess.run(
-            [str(python), "-c", "import sys; print(*sys.version_info[:2])"],
+            [str(python), "-c", "import sys, pip; print(*sys.version_info[:2])"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )

@@ -46,6 +46,8 @@ def judge(answer, right: Callable) -> tuple[str, Exception | None]:
     """("", None) for a right answer, else what it is not, and the exception that showed it."""
     if answer is None:
         return "tried yet.", None
+    if _not_a_number(answer):  # which passes by every comparison
+        return "right yet: it is NaN, or has one in it", None
     try:
         verdict = right(answer)
         if not isinstance(verdict, str | bool):
@@ -55,6 +57,18 @@ def judge(answer, right: Callable) -> tuple[str, Exception | None]:
     if isinstance(verdict, str):
         return f"right yet: {verdict}", None
     return "" if verdict else "right yet.", None
+
+
+def _not_a_number(answer) -> bool:
+    """Whether an answer of numbers, however nested, has a NaN among them."""
+    if isinstance(answer, dict):
+        return any(map(_not_a_number, answer.values()))
+    if isinstance(answer, list | tuple):
+        return any(map(_not_a_number, answer))
+    try:  # an array, a tensor, a number
+        return bool((answer != answer).any() if hasattr(answer, "shape") else answer != answer)
+    except Exception:  # nothing of the kind
+        return False
 
 
 def recorded() -> dict[str, datetime]:

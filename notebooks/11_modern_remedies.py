@@ -1178,7 +1178,7 @@ def carries_frequency(layer):
     if bias is None:
         return "the layer has no bias"
     logs = np.log(counts + 1.0)
-    if np.corrcoef(bias.detach(), logs)[0, 1] < 0.98:
+    if not np.corrcoef(bias.detach(), logs)[0, 1] >= 0.98:
         return "its bias is far from the logarithms of the frequencies"
     way = (W - first).norm(dim=1).mean()
     if way < 0.3 * (learned["Adam"] - first).norm(dim=1).mean():

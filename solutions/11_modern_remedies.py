@@ -68,6 +68,10 @@ biased = over(learned["Adam"])
 biased = over(learned["Adam"])
 biased.bias = torch.nn.Parameter(0.03 * torch.randn(len(corpus)))
 
+# %% 11.2 wrong: it is as it was made
+biased = Softmax(FullWords(len(corpus), d), bias=True)
+biased.words.weight.data.copy_(learned["Adam"])
+
 # %% 11.2 wrong: nothing is learned
 biased = over(first)
 biased.bias = torch.nn.Parameter(torch.tensor(counts + 1.0).log())

@@ -71,6 +71,11 @@ def test_table(monkeypatch):
     assert printed.exit_code == 0 and printed.stdout.count("course bf16") == 1
 
 
+def test_options_before_a_subcommand_are_not_lost():
+    done = CliRunner().invoke(app, ["--threads", "1", "output-layers"])
+    assert "--threads comes after output-layers" in str(done.exception)
+
+
 def test_memory_counts_what_a_step_touches():
     small, large = (peak_memory("plain", "fp32", n, "cpu", 1) for n in (200, 60_000))
     assert large > small + 60_000 * 200 * 4 / 2**20  # at least the gradient of the word matrix

@@ -125,6 +125,8 @@ def test_hash_covers_source_library_parameters_and_threads(tmp_path):
     assert course.library_hash(library) == first
     (library / "a.py").write_text("2")
     assert course.library_hash(library) != first
+    alone, both = course.library_hash(source), course.library_hash(source, library)
+    assert len({alone, both, course.library_hash(library)}) == 3
     hashes = [
         course.job_hash(source, {"SEED": 1}, 1, "a"),
         course.job_hash(source, {"SEED": 2}, 1, "a"),

@@ -113,6 +113,29 @@ def test_fetch_then_load(corpus_at):
     assert len(load_download("tiny", download=False).train) == 100_000
 
 
+def test_one_who_waits_and_goes_leaves_the_lock(corpus_at, monkeypatch):
+    """Interrupted, it does not take away the lock of the download that it waited for."""
+
+    class Interrupted:
+        def __init__(self, path):
+            pass
+
+        def __enter__(self):
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_):
+            pass
+
+    with serving() as (address, _):
+        folder = corpus_at(address)
+        folder.mkdir()
+        (folder / ".lock").write_text("")
+        monkeypatch.setattr("course_lib.data.download.FileLock", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fetch("tiny", progress=False)
+    assert left_in(folder) == [".lock"]
+
+
 def test_a_cut_connection_is_resumed(corpus_at):
     with serving(cuts=1) as (address, kind):
         folder = corpus_at(address)
@@ -238,6 +261,9 @@ def test_course_data_is_found_by_name(monkeypatch, tmp_path):
     from course_lib.data import folders
 
     assert folders.corpora() == tmp_path
+    monkeypatch.setenv("COURSE_DATA", "mine/texts")  # from the repository, wherever one is
+    monkeypatch.chdir(tmp_path)
+    assert folders.corpora() == folders.home() / "mine" / "texts"
     monkeypatch.delenv("COURSE_DATA")
     assert folders.corpora().parts[-2:] == ("data", "corpora")
     assert "tiny" not in data.names()

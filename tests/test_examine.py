@@ -520,6 +520,12 @@ def test_counts_from_a_file(tmp_path):
     file.write_text("3\n1\n0\n")
     found = counting.from_file(file, 3)
     assert found.counts.tolist() == [3, 1, 0] and found.words is None
+    file.write_bytes(
+        b"\xef\xbb\xbfthe\t7\r\nof\t2\r\ncat\t1\r\n"
+    )  # as an editor on Windows saves it
+    assert counting.from_file(file, 3, ["the", "of", "cat"]).counts.tolist() == [7, 2, 1]
+    with pytest.raises(CourseError, match="cannot be read"):
+        counting.from_file(tmp_path, 3)
     file.write_text("the\t7\nof\t2\nthe\t1\n")  # a word twice, another not there
     twice = counting.from_file(file, 3, ["of", "the", "emu"])
     assert twice.counts.tolist() == [2, 8, 0] and "2 of 3 rows" in twice.source
@@ -635,6 +641,12 @@ def test_a_model_trained_here(runs):
     assert torch.equal(found.source.W, model.output_layer.words.matrix()) and found.source.tied
     assert found.counts.tolist() == corpus.counts.tolist() and found.not_run is None
     assert found.diagnosis.named and found.diagnosis.name != "healthy"
+    (runs / "other").mkdir()  # as many words, other ones
+    for split in ("train", "valid", "test"):
+        text = (runs / f"{split}.txt").read_text().replace("w", "v")
+        (runs / "other" / f"{split}.txt").write_text(text)
+    with pytest.raises(CourseError, match="whose words are not those of"):
+        examine.examine(runs / "trained", corpus=str(runs / "other"))
     before = {repair["perplexity_before"] for repair in found.repairs.values()}
     expected = perplexity(model, corpus.valid, corpus.eos, batch=4)
     assert len(before) == 1 and before.pop() == pytest.approx(expected, rel=1e-5)
@@ -857,6 +869,18 @@ def test_the_command(tmp_path, unpictured):
     assert f"report: {tmp_path / 'out' / 'report.html'}" in done.output
     failed = CliRunner().invoke(application(), ["examine", str(tmp_path / "absent")])
     assert isinstance(failed.exception, CourseError) and "does not exist" in str(failed.exception)
+
+
+def test_reports_of_files_with_one_name_do_not_overwrite_each_other(
+    tmp_path, monkeypatch, unpictured
+):
+    monkeypatch.setattr("course_lib.data.folders.home", lambda: tmp_path)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        path, counts = ill(tmp_path / folder)
+        done = CliRunner().invoke(application(), ["examine", str(path), "--counts", str(counts)])
+        assert done.exit_code == 0, done.output
+    assert len(list((tmp_path / "build" / "examine").glob("*/report.html"))) == 2
 
 
 def test_the_page_runs_as_written(tmp_path, monkeypatch, unpictured):

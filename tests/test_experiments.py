@@ -140,6 +140,9 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
     (tmp_path / "mine.json").write_text(json.dumps(seen[1].to_dict()))
     done = CliRunner().invoke(app, ["train", str(tmp_path / "mine.json"), "--change", "size=3"])
     assert "--change goes with a recipe's name" in str(done.exception) and len(seen) == 2
+    for option, value in (("--seed", "1"), ("--profile", "standard")):
+        done = CliRunner().invoke(app, ["train", str(tmp_path / "mine.json"), option, value])
+        assert f"{option} goes with a recipe's name" in str(done.exception) and len(seen) == 2
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):

@@ -1,6 +1,7 @@
 """Exercises that check themselves: what is said, what is recorded, and what a damaged file does."""
 
 import json
+import math
 import os
 import re
 from datetime import datetime, timedelta
@@ -54,6 +55,17 @@ def test_one_sentence_says_how_the_answer_is(capsys, folder, answer, right, sent
     assert said(capsys, answer, right) == sentence + "\n"
     assert list(progress.recorded()) == (["06.1"] if sentence.endswith("is right.") else [])
     assert (folder / "progress.json").exists() == (answer == 0.5)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [math.nan, np.nan, torch.tensor([1.0, math.nan]), {"a": [0.5, (np.array(math.nan), 1)]}],
+)
+def test_what_is_not_a_number_is_never_right(capsys, answer):
+    """Though it is not wrong either by any comparison."""
+    assert "NaN, or has one in it" in said(capsys, answer, lambda _: True)
+    finite = (0.5, [1, torch.ones(2)], {"a": "nan"}, int, "nan", lambda: math.nan)
+    assert "is right." in said(capsys, finite, lambda _: True)
 
 
 @pytest.mark.parametrize("kind", [np.array, torch.tensor])

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import venv
 
 import pytest
 import yaml
@@ -179,6 +180,8 @@ def test_works_wants_a_python_that_starts(tmp_path):
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
     assert not bootstrap.works(broken)
+    venv.create(tmp_path / "half", with_pip=False)  # as an interruption leaves it
+    assert not bootstrap.works(next((tmp_path / "half").glob("*/python*")))
 
 
 def test_commands_run_inside_the_environment_with_their_options(monkeypatch):

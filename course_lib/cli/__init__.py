@@ -28,6 +28,9 @@ def application() -> typer.Typer:
 
 def main() -> int:
     """Run a command; a `CourseError` is printed as one message, exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # whose encoding may lack a letter of a text
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
         application()(standalone_mode=True)
     except CourseError as error:

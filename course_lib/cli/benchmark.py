@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from course_lib.errors import CourseError
+
 app = typer.Typer(help="Time and memory, as ratios to plain PyTorch in the same run.")
 
 
@@ -18,7 +20,10 @@ def benchmark(
     threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """A 2×200 tied LSTM, batch 20, length 35: forward, backward, clipping, SGD."""
-    if context.invoked_subcommand:
+    if command := context.invoked_subcommand:
+        for name in context.params:
+            if context.get_parameter_source(name).name == "COMMANDLINE":
+                raise CourseError(f"--{name} comes after {command}")
         return
     from course_lib.experiments import benchmark as measure
 
@@ -49,7 +54,7 @@ def output_layers(
     step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
-    """The papers' output layers against their naive form and our softmax; d = 400, batch 20 × 70."""
+    """The papers' output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
     from course_lib.experiments import benchmark_layers as measure
 
     _known("method", methods or (), measure.METHODS)

@@ -59,6 +59,8 @@ def course(
         name, equals, text = assignment.partition("=")
         if not equals:
             raise CourseError(f"a parameter is given as NAME=VALUE, not {assignment!r}")
+        if name == "PROFILE":
+            raise CourseError(f"the profile is given by --profile {text}")
         parameters[name] = value(text)
     begin, executed = time.perf_counter(), build_folder("course", profile)
     outcomes = run_course(notebooks.select(names or []), executed, parameters, workers)

@@ -28,21 +28,26 @@ def examine(
         Path | None, typer.Option(help="Counts: word<TAB>count, or a count a line.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the report; default build/examine/NAME.")
+        Path | None,
+        typer.Option(help="Folder for the report; default: one of its own in build/examine."),
     ] = None,
 ) -> None:
     """Diagnose the output matrix of a checkpoint; writes a report and the numbers as JSON."""
+    import hashlib
+
     from course_lib import examine as package
-    from course_lib.cli.course import build_folder
+    from course_lib.data import folders
 
     found = package.examine(
         checkpoint, against=against, corpus=corpus, matrix=matrix, counts=counts
     )
     path = checkpoint.resolve()
-    run = path.name in ("best.safetensors", "last.safetensors")  # named like those of other runs
+    run = path.name in ("best.safetensors", "last.safetensors")
     name = f"{path.parent.name}-{path.name}" if run else path.name
-    name = name.removesuffix(".safetensors") or "checkpoint"
-    report = found.save(out or build_folder("examine", name))
+    # others are named alike, as the runs of one seed of all recipes
+    name = (name.removesuffix(".safetensors") or "checkpoint") + "-"
+    name += hashlib.sha256(str(path).encode()).hexdigest()[:6]
+    report = found.save(out or folders.home() / "build" / "examine" / name)
     source = found.source
     print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")
     print(f"\n{found.diagnosis.sentence}\n")

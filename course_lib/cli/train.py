@@ -8,8 +8,12 @@ import typer
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe's name, or a file experiment.json.")],
-    profile: Annotated[str, typer.Option(help="smoke, quick, standard or full.")] = "standard",
-    seed: Annotated[int, typer.Option(help="Initialisation, dropout and shuffling.")] = 1,
+    profile: Annotated[
+        str | None, typer.Option(help="smoke, quick, standard or full.", show_default="standard")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Initialisation, dropout and shuffling.", show_default="1")
+    ] = None,
     change: Annotated[
         list[str] | None,
         typer.Option(help="A setting that differs, encoder.dropout=0.4, or several."),
@@ -37,11 +41,13 @@ def train(
         except (OSError, json.JSONDecodeError) as error:
             raise CourseError(f"{recipe} is not a readable experiment: {error}") from None
         experiment = experiments.Experiment.from_dict(plain)
-        if change:
-            raise CourseError(f"--change goes with a recipe's name; change {recipe} itself")
+        given = {"--change": change or None, "--profile": profile, "--seed": seed}
+        for option, value in given.items():
+            if value is not None:
+                raise CourseError(f"{option} goes with a recipe's name; change {recipe} itself")
     else:
-        changes = plans.settings(change or [])
-        experiment = plans.Planned(recipe, profile, seed, changes).experiment()
+        changes, seed = plans.settings(change or []), 1 if seed is None else seed
+        experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
     result = experiments.run(
         experiment,
         folder,

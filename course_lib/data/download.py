@@ -41,8 +41,12 @@ def fetch(name: str, progress: bool = True) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
-            for file in absent(entry, folder):
-                download(file, folder, f"{name}/{file.name}", progress)
+            try:
+                for file in absent(entry, folder):
+                    download(file, folder, f"{name}/{file.name}", progress)
+            finally:  # by who holds it alone
+                with suppress(OSError):
+                    lock.unlink(missing_ok=True)
     except Unavailable as error:
         wanted = ", ".join(
             f"{f.name} (SHA-256 {f.sha256 or 'not published'})" for f in absent(entry, folder)
@@ -59,7 +63,6 @@ def fetch(name: str, progress: bool = True) -> Path:
         ) from None
     finally:
         with suppress(OSError):
-            lock.unlink(missing_ok=True)
             folder.rmdir()  # refuses unless it is empty
     return folder
 

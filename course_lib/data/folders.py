@@ -15,9 +15,9 @@ def home() -> Path:
 
 
 def corpora() -> Path:
-    """`COURSE_DATA` if it is set, else `data/corpora`; one folder a corpus, `ptb/train.txt` …"""
-    given = os.environ.get("COURSE_DATA")
-    return Path(given).expanduser() if given else home() / "data" / "corpora"
+    """`COURSE_DATA` if it is set, from the repository where it is relative, whatever folder a
+    notebook runs in; else `data/corpora`. One folder a corpus, `ptb/train.txt` …"""
+    return home() / Path(os.environ.get("COURSE_DATA") or "data/corpora").expanduser()
 
 
 def cache() -> Path:
@@ -27,8 +27,7 @@ def cache() -> Path:
 
 def progress() -> Path:
     """`COURSE_PROGRESS` if it is set, else `runs`; holds the record of the exercises."""
-    given = os.environ.get("COURSE_PROGRESS")
-    return Path(given).expanduser() if given else home() / "runs"
+    return home() / Path(os.environ.get("COURSE_PROGRESS") or "runs").expanduser()
 
 
 def strict_exercises() -> bool:

@@ -160,8 +160,15 @@ def _frequencies(source, text, corpus, counts) -> tuple[Frequencies | None, str 
     if counts is not None:
         return counting.from_file(counts, N, _vocabulary(source, text, N)), None
     if corpus is not None:
-        tokenizer = None if source.experiment else source.folder / "tokenizer.json"
-        return counting.from_text(data.load(corpus), tokenizer, N), None
+        tokenizer, given = None, data.load(corpus)
+        if source.experiment is None:
+            tokenizer = source.folder / "tokenizer.json"
+        elif text is not None and list(given.words) != list(text.words):
+            raise CourseError(
+                f"{source.path} was trained on {text.name}, whose words are not those of "
+                f"{given.name}; leave --corpus out"
+            )
+        return counting.from_text(given, tokenizer, N), None
     if text is not None:
         return counting.of_corpus(text), None
     return None, (

@@ -84,9 +84,11 @@ def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies
 def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
     """(words or None, counts) of a file of counts."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # with a mark at its start or without
     except FileNotFoundError:
         raise CourseError(f"there is no file of counts {path}") from None
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CourseError(f"{path} is not UTF-8 text ({error})") from None
     names, counts = [], []

@@ -1,8 +1,9 @@
 """Run the course: every notebook through papermill, several at a time, only what changed.
 
 An executed notebook lies in `<target>/NAME.ipynb` beside a marker `NAME.done` with the hash of
-all that decides its output: its source, the library, the parameters. A failing notebook does not
-stop the others; papermill's copy of it, with the error inside, goes to `<target>/failed/`.
+all that decides its output: its source, the library, kept results, the parameters. A failing
+notebook does not stop the others; papermill's copy of it, with the error inside, goes to
+`<target>/failed/`.
 """
 
 import hashlib
@@ -62,13 +63,16 @@ def complete(source: Path, parameters: dict, target: Path) -> dict:
     return parameters
 
 
-def library_hash(folder: Path = LIBRARY) -> str:
-    """SHA-256 over the names and contents of the library's files."""
+def library_hash(*paths: Path) -> str:
+    """SHA-256 over the names and contents of files and folders; by default of all that lessons
+    read: the library, plans, kept results, published figures."""
+    data = notebooks.ROOT / "data"
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for top in paths or (LIBRARY, data / "plans", data / "results", data / "published.csv"):
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(f"{path.relative_to(top.parent).as_posix()}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
