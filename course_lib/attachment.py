@@ -31,6 +31,7 @@ def attach(
     objective: Objective | None = None,
     aligned: bool = False,
     head: str | None = None,
+    batch_first: bool = True,
 ) -> "Attached":
     """`model` with one of the course's output layers, its loss from the chunk kernel.
 
@@ -44,6 +45,8 @@ def attach(
     the tokens themselves, (B, T), and position t is compared with label t + 1, as Hugging Face
     has it.
     head: dotted name of the linear output layer where it cannot be found.
+    batch_first: input_ids are (B, T), as everywhere at Hugging Face; else (T, B), which needs
+    `aligned`. Along time a mixture's dropout mask stays the same.
     Raises CourseError if the model's output matrix cannot be found.
     """
     head, matrix, bias = _find(model, head)
@@ -51,9 +54,14 @@ def attach(
         words = FullWords(*matrix.shape)
     words.weight = matrix
     layer = output_layer(words, bias=bias is not None).to(matrix.device)
+    for part in layer.modules():  # of the model's type; counters keep their own
+        if isinstance(part, nn.Linear):
+            part.to(matrix.dtype)
     if bias is not None:
         layer.bias = bias
-    return Attached(model, head, layer, objective, aligned)
+    if not (aligned or batch_first):
+        raise CourseError("labels are shifted along (B, T) only; give next tokens, aligned=True")
+    return Attached(model, head, layer, objective, aligned, batch_first)
 
 
 class Attached(nn.Module):
@@ -63,10 +71,10 @@ class Attached(nn.Module):
     and can still be saved or asked to generate.
     """
 
-    def __init__(self, model, head, output_layer, objective, aligned):
+    def __init__(self, model, head, output_layer, objective, aligned, batch_first):
         super().__init__()
         self.model, self.output_layer = model, output_layer
-        self.objective, self.aligned = objective, aligned
+        self.objective, self.aligned, self.batch_first = objective, aligned, batch_first
         self._head = (head,)  # in a tuple: `model` owns it already
 
     def forward(
@@ -87,8 +95,9 @@ class Attached(nn.Module):
             return Output(None, None, hidden)
         before = hidden
         if not self.aligned:
-            # time first, along which a mixture's dropout mask stays the same
-            before, labels = hidden[:, :-1].transpose(0, 1), labels[:, 1:].T
+            before, labels = hidden[:, :-1], labels[:, 1:]
+        if self.batch_first and labels.dim() == 2:  # the output layer takes time first
+            before, labels = before.transpose(0, 1), labels.T
         soft = None
         if self.objective is not None and self.objective.needs_soft_targets:
             rows = _embedding(self.model).weight

@@ -90,13 +90,35 @@ def test_loss_and_gradients_of_a_plain_model(tied, bias):
     torch.manual_seed(0)
     model = Plain(tied, bias).double()
     tokens, target = torch.randint(N, (7, 3)), torch.randint(N, (7, 3))
-    attached = course_lib.attach(model, aligned=True)
+    attached = course_lib.attach(model, aligned=True, batch_first=False)
     expected = F.cross_entropy(model(tokens).flatten(0, 1), target.flatten())
     out = attached(tokens, target)
     torch.testing.assert_close(out.loss, expected)
     torch.testing.assert_close(out.nll, expected.detach())
     torch.testing.assert_close(gradients(model, out.loss), gradients(model, expected))
     torch.testing.assert_close(attached.log_prob(tokens), model(tokens).log_softmax(-1))
+
+
+def test_an_attached_mixture_has_the_type_of_the_model_and_masks_along_time():
+    """A model in half precision; one mask a sequence, in either layout."""
+    torch.manual_seed(0)
+    layer = partial(MixtureOfSoftmaxes, components=3, dropout=0.5)
+    model = HuggingFace().bfloat16()
+    tokens = torch.randint(N, (3, 8))
+    attached = course_lib.attach(model, layer)
+    attached(tokens, labels=tokens).loss.backward()
+    assert attached.output_layer.latent.weight.grad.dtype == torch.bfloat16
+    seen = []
+    for options, shape in (({}, (3, 8)), ({"batch_first": False}, (8, 3))):
+        attached = course_lib.attach(model, layer, aligned=True, **options)
+        contexts = attached.output_layer.contexts
+        attached.output_layer.contexts = lambda h, f=contexts: seen.append(f(h)[0]) or f(h)
+        attached(tokens.view(shape), labels=tokens.view(shape))
+        dropped = seen[-1] == 0
+        assert torch.equal(dropped[0], dropped[-1]) and dropped.shape[:2] == (8, 3)
+        assert not torch.equal(dropped[:, 0], dropped[:, 1])
+    with pytest.raises(CourseError, match="shifted along .B, T. only"):
+        course_lib.attach(model, batch_first=False)
 
 
 def test_loss_and_gradients_of_a_hugging_face_model_with_padding():

@@ -439,6 +439,17 @@ def test_margins_lie_between_their_bounds(seed, shape):
     assert (least, most) == ((bounds.lower > 0.1).mean(), (bounds.upper > 0.1).mean())
 
 
+def test_a_word_without_a_witness_has_the_default_context():
+    W = np.random.default_rng(0).normal(size=(7, 3))
+    contexts = W - W.mean(0)
+    contexts[3] = np.nan
+    default, holed = geometry.margin_bounds(W), geometry.margin_bounds(W, contexts)
+    np.testing.assert_allclose(holed.lower, default.lower)
+    contexts[4, 0] = np.nan
+    with pytest.raises(CourseError, match="row 4 of the matrix holds a number that is not finite"):
+        geometry.margin_bounds(W, contexts)
+
+
 def test_the_margin_of_two_words_is_their_distance():
     bounds = geometry.margin_bounds([[3.0, 4.0], [0.0, 0.0]])
     assert bounds.lower == pytest.approx([5, 5]) and bounds.upper == pytest.approx([5, 5])

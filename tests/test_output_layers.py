@@ -167,6 +167,74 @@ def test_every_layer_on_every_words_with_every_loss_is_the_naive_formula(kind, w
     torch.testing.assert_close(nll, plain.detach(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("objective", ["cross-entropy", "augmented, gradient"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_a_layer_held_in_half_precision_trains(kind, bias, objective):
+    """Without autocast, as a model that was loaded so: the loss and gradients of float32 up to its
+    precision, in its type; log P in float32, as the loss has it."""
+    objective = {"cross-entropy": None, "augmented, gradient": AugmentedLoss(1.0, 2.0, True)}[
+        objective
+    ]
+    if kind is AdaptiveSoftmax and objective:
+        pytest.skip("differentiates through the table itself, in its type")
+    hidden, target = 0.3 * torch.randn(T, B, D), torch.randint(N, (T, B))
+    found = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        layer = build(kind, bias=bias, dtype=torch.float32).to(dtype)
+        h = hidden.detach().to(dtype, copy=True).requires_grad_()
+        soft = layer.words.factors(layer.words(target.flatten()))
+        loss, _ = layer(h, target, objective, soft if objective else None)
+        loss.backward()
+        grads = [h.grad, *(p.grad for p in layer.parameters() if p.grad is not None)]
+        assert all(g.dtype == dtype and g.isfinite().all() for g in grads)
+        found[dtype] = [loss.detach().float(), *(g.float() for g in grads)]
+        assert layer.log_prob(h).dtype == torch.float32
+    for one, half in zip(*found.values(), strict=True):
+        assert (one - half).norm() <= 0.06 * one.norm() + 1e-3
+
+
+@pytest.mark.parametrize("objective", [None, LabelSmoothing(0.1)])
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+@pytest.mark.parametrize("outside", [-1, N])
+def test_a_target_that_is_no_word_is_refused(kind, objective, outside):
+    """Another library's sign for what does not count is not word 0."""
+    target = torch.randint(N, (T, B))
+    target[1, 1] = outside
+    with pytest.raises(ValueError, match=f"targets must be words, 0 to {N - 1}, or {IGNORE}"):
+        build(kind)(torch.randn(T, B, D, dtype=torch.float64), target, objective)
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_not_a_number_stays_one(kind):
+    """So that the training loop can say so."""
+    hidden = torch.randn(T, B, D, dtype=torch.float64)
+    hidden[0, 0, 0] = torch.nan
+    loss, _ = build(kind)(hidden, torch.randint(N, (T, B)))
+    assert loss.isnan()
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_log_prob_can_be_differentiated_twice(kind):
+    hidden = torch.randn(4, D, dtype=torch.float64, requires_grad=True)
+    log_prob = build(kind).log_prob(hidden)
+    first, again = (torch.autograd.grad(log_prob[0, 3], hidden, retain_graph=True) for _ in "12")
+    assert torch.equal(first[0], again[0])
+
+
+def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
+    layer, target = build(MixtureOfSoftmaxes).eval(), torch.randint(N, (T, B))
+    hidden = torch.randn(T, B, D, dtype=torch.float64)
+    whole = layer(hidden, target)
+    monkeypatch.setattr(mixtures, "SEGMENT", {"cpu": 3 * D * T})
+    monkeypatch.setattr(mixtures._Segments, "apply", None)
+    with torch.no_grad():
+        parts = layer(hidden, target)
+    with torch.inference_mode():
+        layer(hidden, target)
+    torch.testing.assert_close(parts, tuple(x.detach() for x in whole))
+
+
 @pytest.mark.parametrize("kind", OUTPUT_LAYERS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_probabilities_sum_to_one_and_are_those_of_the_loss(kind, bias):
@@ -385,8 +453,9 @@ def test_a_gate_on_clusters_is_refused_rather_than_wrong():
 
     layer = build(Gated, cutoffs=(5, 9))
     hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
-    with pytest.raises(ValueError, match="a gate looks at all words"):
-        layer(hidden, target)
+    for objective in (None, LabelSmoothing(0.1)):
+        with pytest.raises(ValueError, match="a gate looks at all words"):
+            layer(hidden, target, objective)
     layer.eval()(hidden, target)
 
 
@@ -521,6 +590,15 @@ def test_gradient_gating_is_the_detached_form_of_the_paper():
     torch.testing.assert_close(found[0], expected, rtol=1e-6, atol=1e-9)  # counts are float32
     whole = F.cross_entropy(hidden @ layer.words.weight.T + layer.bias, target)
     torch.testing.assert_close(found[1], torch.autograd.grad(whole, hidden)[0])
+
+
+def test_gates_are_numbers_before_any_rare_word_was_a_target():
+    """With positions that do not count, whose target stands for word 0."""
+    layer = build(GatedSoftmax, alpha=0.02)
+    target = torch.tensor([3, IGNORE, 5])
+    loss, _ = layer(torch.randn(3, D, dtype=torch.float64), target)
+    loss.backward()
+    assert layer.words.weight.grad.isfinite().all()
 
 
 def test_a_part_of_an_update_counts_as_the_whole():

@@ -341,14 +341,17 @@ def margin_bounds(W, contexts=None) -> Margins:
 
     Word i is ε-recognisable if its margin is above ε (wang2019, definition 3.2). A margin is at
     most the distance to the nearest row (theorem 3.3), and at least what one context attains: that
-    of `contexts` (n, d), such as witnesses of `metrics.unargmaxable`, by default w_i − mean of w.
+    of `contexts` (n, d), such as witnesses of `metrics.unargmaxable`, by default w_i − mean, so
+    also where a context is NaN, as that of a word without a witness.
     4 n² d work. The margin itself is a quadratic programme for each word.
     """
     rows = as_matrix(W)
     upper = nearest_neighbours(rows)[0]
-    contexts = rows - rows.mean(0) if contexts is None else as_matrix(contexts).to(rows.device)
-    if contexts.shape != rows.shape:
-        raise CourseError(f"one context a row: {(*rows.shape,)}, got {(*contexts.shape,)}")
+    default = rows - rows.mean(0)
+    given = default if contexts is None else torch.as_tensor(contexts).detach().to(rows)
+    if given.shape != rows.shape:
+        raise CourseError(f"one context a row: {(*rows.shape,)}, got {(*given.shape,)}")
+    contexts = as_matrix(torch.where(given.isnan().all(1, keepdim=True), default, given))
     lower = []
     for ids in torch.arange(len(rows), device=rows.device).split(max(1, BLOCK // len(rows))):
         h = normalize(contexts[ids], dim=1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.output_layers.kernel import IGNORE, Group, chunked_loss
+from course_lib.output_layers.kernel import IGNORE, Group, check_targets, chunked_loss
 from course_lib.output_layers.objectives import CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.softmax import OutputLayer
 
@@ -63,6 +63,9 @@ class AdaptiveSoftmax(OutputLayer):
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """As `OutputLayer.forward`."""
+        if self.training and self.gate is not None:
+            raise ValueError("a gate looks at all words and cannot act on groups of them")
+        check_targets(target, self.words.shape[0])
         if objective not in (None, CrossEntropy()):
             return self._dense(hidden, target, objective, soft, reduction)
         shape, target = target.shape, target.flatten()

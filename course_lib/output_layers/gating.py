@@ -3,6 +3,7 @@
 import torch
 from torch import distributed
 
+from course_lib.output_layers.kernel import check_targets
 from course_lib.output_layers.softmax import OutputLayer, Softmax
 
 
@@ -37,6 +38,7 @@ class GradientGating(OutputLayer):
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """As `OutputLayer.forward`; in training the targets are counted first."""
         if self.training:
+            check_targets(target, len(self.appearances))
             self._count(target)
         return super().forward(hidden, target, objective, soft, reduction)
 
@@ -55,8 +57,9 @@ class GradientGating(OutputLayer):
         a = self.appearances / (1 - kept ** self.steps.double()).to(self.appearances)
         rare = a < self.alpha
         mean = (a * rare).sum() / rare.sum().clamp(min=1)
+        among = a / mean.clamp(min=torch.finfo(a.dtype).tiny)  # no rare word has been a target yet
         one = torch.ones_like(a)
-        return rare, torch.where(rare, a, one), torch.where(rare, (a / mean).clamp(max=1), one)
+        return rare, torch.where(rare, a, one), torch.where(rare, among.clamp(max=1), one)
 
     def gate(self, gradient, target):
         """gradient (n, N), target (n,) → the gradient as the rows receive it, in place."""

@@ -78,7 +78,7 @@ def chunked_loss(
     reduction: "mean" over counted targets, "sum", or "none".
     Under autocast the products are computed in its type, everything else in float32.
     Returns (loss, nll): scalars, or (n,) with reduction "none", where backward recomputes.
-    Raises ValueError on shapes that do not fit or an unknown reduction.
+    Raises ValueError on shapes that do not fit, an unknown reduction or a target that is no word.
     """
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
         raise ValueError(
@@ -90,6 +90,7 @@ def chunked_loss(
         )
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
+    check_targets(target, len(matrix))
     soft_x, soft_matrix = soft if soft is not None else (None, None)
     if groups is None:
         objective = objective or CrossEntropy()
@@ -103,6 +104,18 @@ def chunked_loss(
     return _ChunkedLoss.apply(
         walk, target, x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters
     )
+
+
+def check_targets(target: Tensor, words: int) -> None:
+    """ValueError unless every target is a word or `IGNORE`; on a GPU, which nothing here waits for,
+    its own failed assertion."""
+    outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
+    if target.is_cuda:
+        torch._assert_async(~outside)
+    elif outside:
+        raise ValueError(
+            f"targets must be words, 0 to {words - 1}, or {IGNORE}, which do not count"
+        )
 
 
 def _product_type(x: Tensor) -> torch.dtype:
@@ -232,8 +245,12 @@ class _Walk:
     narrow: bool = False  # whether the logits stay in half precision, as the product leaves them
 
     def buffers(self, tensors, needed) -> list[Tensor | None]:
-        """Gradients to be filled: zeros like the inputs that need one."""
-        return [torch.zeros_like(t) if n else None for t, n in zip(tensors, needed, strict=True)]
+        """Gradients to be filled: zeros like the inputs that need one, in float32 or wider, for
+        they are sums over blocks; autograd casts them to the inputs' type."""
+        return [
+            torch.zeros_like(t, dtype=_accumulate(t)) if n else None
+            for t, n in zip(tensors, needed, strict=True)
+        ]
 
     def run(self, tensors, target, weight, grads) -> tuple[Tensor, Tensor]:
         """Losses and cross-entropies (n,); fills `grads` with Σ weight · gradient."""
@@ -421,6 +438,6 @@ class _Walk:
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:
-                g_soft_x[here] += g @ soft_rows
+                g_soft_x[here] += g @ soft_rows.to(g.dtype)
             if g_soft is not None:
-                g_soft[columns].addmm_(g.T, soft_x[here])
+                g_soft[columns].addmm_(g.T, soft_x[here].to(g.dtype))

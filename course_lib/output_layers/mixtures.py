@@ -57,7 +57,11 @@ class MixtureOfSoftmaxes(OutputLayer):
         def segment(h, y):
             return OutputLayer.forward(self, h, y, objective, None, "sum")
 
-        loss, nll = _Segments.apply(segment, width, hidden, target, *self.parameters())
+        if torch.is_grad_enabled():
+            loss, nll = _Segments.apply(segment, width, hidden, target, *self.parameters())
+        else:  # a custom function would not know
+            pieces = zip(hidden.split(width, 1), target.split(width, 1), strict=True)
+            loss, nll = map(sum, zip(*(segment(h, y) for h, y in pieces), strict=True))
         counted = (target != IGNORE).sum().clamp(min=1) if reduction == "mean" else 1
         return loss / counted, nll / counted
 

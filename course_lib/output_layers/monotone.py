@@ -31,7 +31,7 @@ class _Bend(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
         (slope,) = ctx.saved_tensors
-        return torch.mul(gradient, slope, out=slope), None, None
+        return torch.mul(gradient, slope, out=_like("distance", gradient)), None, None
 
 
 class GeneralizedSigSoftmax(OutputLayer):
@@ -88,6 +88,7 @@ class _Pieces(torch.autograd.Function):
     def forward(ctx, x, slopes, intercepts, low, high):
         pieces, value = len(slopes), _like("value", x)
         torch.sub(x, low, out=value).mul_(pieces / (high - low)).clamp_(0, pieces - 1)
+        value.nan_to_num_(0.0)  # a NaN has no piece; it comes back with x below
         at = _like("piece", x, torch.int64).copy_(value).flatten()
         slope = _like("slope", x)
         torch.index_select(slopes, 0, at, out=slope.view(-1))
@@ -113,7 +114,13 @@ class _Pieces(torch.autograd.Function):
             to_intercepts = histogram(gradient)
             moment = torch.mul(gradient, x, out=_like("value", x))  # which nobody needs by now
             to_slopes = histogram(moment)
-        return torch.mul(gradient, slope, out=slope), to_slopes, to_intercepts, None, None
+        return (
+            torch.mul(gradient, slope, out=_like("value", x)),
+            to_slopes,
+            to_intercepts,
+            None,
+            None,
+        )
 
 
 class PiecewiseLinearSoftmax(OutputLayer):

@@ -189,14 +189,15 @@ class _Softened(torch.autograd.Function):
                 torch.mul(ratio.sub_(mean[:, None]), given, out=grads[1][here])
             if wanted[0]:
                 torch.sub(predicted, given, out=grads[0][here])
-        ctx.grads, ctx.temperature = grads, temperature
+        ctx.temperature = temperature
+        ctx.save_for_backward(*grads)  # which a checkpoint drops and makes again
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
-        slope, grads, ctx.grads = (grad / ctx.temperature)[:, None], ctx.grads, None
-        return *(None if g is None else g.mul_(slope) for g in grads), None
+        slope = (grad / ctx.temperature)[:, None]  # in place: one backward pass only
+        return *(None if g is None else g.mul_(slope) for g in ctx.saved_tensors), None
 
 
 def log_normaliser(logits: Tensor, p: Tensor, word: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from course_lib.output_layers.kernel import chunked_loss
+from course_lib.output_layers.kernel import check_targets, chunked_loss
 from course_lib.output_layers.objectives import Objective
 
 
@@ -67,6 +67,7 @@ class OutputLayer(nn.Module):
         dropout mask stays the same. See the kernel for objectives and reductions.
         """
         shape, target = target.shape, target.flatten()
+        check_targets(target, self.words.shape[0])
         contexts, log_weights = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
         x, matrix = self.words.factors(contexts)
@@ -93,7 +94,9 @@ class OutputLayer(nn.Module):
         """
         contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)
-        logits = x @ matrix.T if self.bias is None else x @ matrix.T + self.bias
+        logits = x @ matrix.T
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # as in the kernel
+        logits = logits if self.bias is None else logits + self.bias
         offset = None if target is None else self.target_offset(contexts, target)
         if offset is not None:
             at = target[:, None, None].expand(*offset.shape, 1)
