@@ -858,11 +858,9 @@ for part in parts:
 # - **Choose on one text, judge on another.** Each method's setting is the one with the lowest mean
 #   loss on *validation* text; what follows is the loss on *test* text.
 # - **Tune the baseline and the methods alike.** The plan searches the baseline's learning rate for
-#   the words, in four steps; nearly every method on Adam is run at the baseline's best and at the next
-#   lower one, the others at two or three of their own. Not so spectrum control: it was tried at two
-#   lower rates only, and was still improving steeply at the higher of them, so its row is no verdict.
-#   The best rates of SGD and Muon lie at the end of what was tried, too. The column *tried* says how
-#   many settings each method has.
+#   the words, in four steps, and so it does for spectrum control; every other method on Adam is run at
+#   the baseline's best and at the next lower one, the others at three of their own. The column *tried*
+#   says how many settings each method has.
 # - **Draw the interval.** The difference to the baseline is in nats a word (0.01 nats is about one
 #   per cent of perplexity), with Welch's 95 % interval over seeds.
 # - **Correct for the number of tests.** A dozen tests at 5 % find something by chance in nearly every
