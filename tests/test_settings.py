@@ -99,7 +99,11 @@ SETTINGS = {
         "objectives.1.weight": 0.65 * 20,
         "objectives.1.temperature": 20.0,
     },
-    "wikitext-2/vd-lstm-200/tied-augmented": {"objectives.1.weight": 1.25 * 20, "tied": True},
+    "wikitext-2/vd-lstm-200/tied-augmented": {
+        "objectives.1.weight": 1.25 * 20,
+        "objectives.1.gradient": True,
+        "tied": True,
+    },
     "ptb/vd-rhn/baseline": {"encoder.units": 830, "encoder.depth": 10, "tied": False},
     # AWD-LSTM and the mixture on it, as released
     "ptb/awd-lstm/softmax": AWD | NT | WIDE | PTB,

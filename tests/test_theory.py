@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+from course_lib.output_layers import AugmentedLoss, FullWords, Softmax
 from course_lib.theory import (
     adversarial_probability,
     amplitude,
@@ -490,6 +491,23 @@ def test_at_high_temperature_the_logits_are_matched(seed, N):
     assert errors[2] < 1e-2
     same = matched_gradient(logits + 7, logits, 10.0)
     assert same.abs().max() < 1e-12
+
+
+@few
+@given(seeds, st.floats(0.3, 2), st.booleans())
+def test_a_tied_soft_target_needs_its_gradient(seed, c, through):
+    """One matrix makes l = W h and s = W w_y. At w_y = c h, a step of gradient descent takes c
+    away from 1, where s = l, if the soft target is a constant, and towards it if it is not."""
+    assume(abs(c - 1) > 0.05)
+    h, N = draw(seed, 1, 8), 200
+    layer = Softmax(FullWords(N, 8), bias=False).double()
+    layer.words.weight.data = draw(seed + 1, N, 8)
+    layer.words.weight.data[0] = c * h[0]
+    W, y = layer.words.weight, torch.tensor([0])
+    loss, _ = layer(h, y, AugmentedLoss(1.0, 1000.0, gradient=through), (W[y], W))
+    (slope,) = torch.autograd.grad(loss, W)
+    moved = -float(slope[0] @ h[0])
+    assert moved * (1 - c) * (1 if through else -1) > 0
 
 
 @few

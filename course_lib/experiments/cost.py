@@ -165,8 +165,9 @@ def output_macs(model: Predictor, e: Experiment) -> float:
     elif isinstance(layer, MixtureOfSoftmaxes):
         macs *= 1 if isinstance(layer, MixtureOfContexts) else layer.components
         macs += layer.latent.weight.numel() + layer.prior.weight.numel()
-    if any(p.kind == "AugmentedLoss" for p in e.objectives):
-        macs += words * d / 3  # E E_y, which is not differentiated
+    for part in e.objectives:
+        if part.kind == "AugmentedLoss":  # E E_y, differentiated only where the option says so
+            macs += words * d * (1 if part.options.get("gradient") else 1 / 3)
     if isinstance(layer.words, SpectralWords):
         macs += (3 if e.translates else 2) * d * d  # every reading, and predicting
     return macs
