@@ -778,7 +778,8 @@ def test_plans_have_the_seeds_and_grids_of_the_paper():
              for name in ("figure-2", "table-2", "table-4")}  # fmt: skip
     assert sizes == {"figure-2": 9 * 8 + 9 * 4, "table-2": 11 * 10, "table-4": 10 * 4}
     priors = [run.experiment() for run in read_plan("wang2020-priors").runs]
-    assert {e.regularizers[3].kind for e in priors} == {"ExponentialPrior"}
+    assert [e.regularizers[2].kind for e in priors] == ["Orthogonality"] * len(priors)
+    assert {e.regularizers[3].kind for e in priors} == {"ExponentialPrior", "PolynomialPrior"}
 
 
 def test_the_half_hour_plan_takes_half_an_hour():

@@ -260,8 +260,10 @@ class VariationalLSTM(LSTMStack):
 
     The mask of a layer's hidden state serves the layer's own recurrence, the input of the next
     layer, and at the top the output layer. The word vectors, the input of the first layer, have
-    `input_dropout` of their own: none in the paper, which drops nothing "in the input embedding
-    layer". Masks are drawn anew at each call in training, the same for all its time steps.
+    `input_dropout` of their own. The paper can be read either way: it drops nothing "in the input
+    embedding layer" and the same share of "inputs and hidden states". The recipes drop none of the
+    word vectors; `encoder.input_dropout` is there for the other reading. Masks are drawn anew at
+    each call in training, the same for all its time steps.
     """
 
     def __init__(

@@ -117,11 +117,14 @@ _CORPORA = {
         "average_last": 2,
         "decoding": part("BeamSearch", beam=4, length_penalty=0.6),
     },
-    # Neither paper gives the length of its training nor its search; about fairseq's recipe, which
-    # divides a translation's log-probability by its length, ours by ((5 + length) / 6)^α.
+    # wang2020 names the code of Ott et al. and gives neither the length of its training nor its
+    # search: about fairseq's recipe, which divides a translation's log-probability by its length,
+    # ours by ((5 + length) / 6)^α.
     "iwslt14": {
         "epochs": {"base": 50, "small": 50},
         "max_tokens": 4096,
+        "learning_rate": 5e-4,
+        "weight_decay": 1e-4,
         "average_last": 5,
         "decoding": part("BeamSearch", beam=5, length_penalty=1.0),
     },
@@ -142,8 +145,9 @@ def transformer(corpus: str, direction: str, size: str) -> Experiment:
         objectives=(part("LabelSmoothing", epsilon=0.1),),
         decoding=settings["decoding"],
         optimisation=Optimisation(
-            optimizer="adamw",  # without weight decay, and so Adam
-            learning_rate=(d * 4000) ** -0.5,  # the peak, when the warm-up ends
+            optimizer="adamw",  # Adam, where nothing decays
+            learning_rate=settings.get("learning_rate", (d * 4000) ** -0.5),  # when warm-up ends
+            weight_decay=settings.get("weight_decay", 0.0),
             schedule=InverseSquareRoot(warmup=4000),
             betas=(0.9, 0.98),
             eps=1e-9,

@@ -21,7 +21,7 @@ _small = Experiment(
         batch=20,
         length=35,
         sum_over_steps=True,  # the convention that a rate of 1 and a clip norm of 5 belong to
-        clip=5.0,  # in fp32, as the paper: bf16 is no faster for it on processors without AMX
+        clip=5.0,  # in fp32: bf16 is no faster for it on processors without AMX
     ),
 )
 _SIZES = {
@@ -85,7 +85,7 @@ for _name in ("baseline", "augmented", "tied", "tied-augmented"):
         name=f"ptb/vd-lstm-200/{_name}/second-session",
         source=recipes[f"ptb/vd-lstm-200/{_name}"].source + " (footnote 4: trained again)",
         start_from=f"ptb/vd-lstm-200/{_name}",
-        # The paper does not say how it trained again; a shorter run that ends at the same low rate.
+        # The paper does not say how it trained again; a shorter run to about as low a rate.
         optimisation={"epochs": 18, "schedule": EpochDecay(rate=0.8, start=3)},
     )
 
@@ -105,8 +105,9 @@ add(
         part("CrossEntropy", weight=0.5),
         part("AugmentedLoss", weight=50.0, temperature=10.0),
     ),
-    # The paper names no optimiser; what matters is a training loss as low as it gets, so the last
-    # epoch counts: without regularisation the best in validation is an early one.
+    # The paper trains its language models by SGD and gives no settings for this one. What matters
+    # is a training loss as low as it gets, which AdamW reaches sooner, so the last epoch counts:
+    # without regularisation the best in validation is an early one.
     optimisation=Optimisation(
         keep="last",
         optimizer="adamw",
@@ -119,7 +120,8 @@ add(
     ),
 )
 
-# Table 3: recurrent highway networks, with the settings of Zilly et al.'s code.
+# Table 3: recurrent highway networks, with the settings of Zilly et al.'s code. Its word dropout
+# draws a mask for each sequence of a batch, ours one for the batch, as AWD-LSTM's.
 _rhn = add(
     name="ptb/vd-rhn/baseline",
     source="inan2017, Table 3, VD-RHN, PTB (Zilly et al. 2016)",

@@ -45,7 +45,7 @@ def _enter(base: Experiment, method: str, et: str, nt: str = "", **changes) -> N
 _enter(_PTB, "softmax", et="Tables 1, 2, 6, S3, S10", nt="Table S10")
 _enter(_PTB, "sigsoftmax", et="Tables 1, 2, 6, S3, S10", nt="Tables 1, S10", **_SIGSOFTMAX)
 _enter(_PTB, "gss", et="Tables 2, 6, F2, S3, S10", nt="Table S10", **_gss(k=2.5))
-_enter(_PTB, "plif", et="Tables 1, 2, 4, 6, S3, S10", nt="Tables 1, S10", **_PLIF)
+_enter(_PTB, "plif", et="Tables 1, 2, 4, 6, S3, S10", nt="Table S10", **_PLIF)
 _enter(_PTB, "plif-frozen", et="Tables 3, 4", **_FROZEN)
 _enter(MOS_PTB, "mos", et="Tables 1, 2, 6, S3, S10")
 _enter(MOS_PTB, "moc", et="Tables F4, S3, S10", nt="Table S10", **_MOC)

@@ -29,6 +29,7 @@ _BUDGET = {
 _SLOW_WORDS = {"words.": {"learning_rate": 3e-4, "weight_decay": 0.0}}  # of U, σ, V: see wang2020
 _OWN = {
     "wikitext-2/awd-lstm/spectrum-control": {"groups": _SLOW_WORDS},
+    "wikitext-2/awd-lstm/spectrum-control/polynomial-prior": {"groups": _SLOW_WORDS},
     "wikitext-2/awd-lstm/mos": {"epochs": 60},  # a mixture over its vocabulary takes its time
     "ptb/awd-lstm/plif/et-asgd": {"groups": {"output_layer.free_slopes": {"weight_decay": 0.0}}},
 }
@@ -43,6 +44,7 @@ for _name in (
     "wikitext-2/awd-lstm/cosine",
     "wikitext-2/awd-lstm/adversarial",
     "wikitext-2/awd-lstm/spectrum-control",
+    "wikitext-2/awd-lstm/spectrum-control/polynomial-prior",
     "wikitext-2/awd-lstm/mos",
 ):
     add(
