@@ -254,6 +254,20 @@ def test_bf16_autocast_agrees_roughly_and_trains(device):
     assert all(torch.isfinite(p.grad).all() and p.grad.any() for p in encoder.parameters())
 
 
+def test_distances_are_exact_for_word_vectors_of_bfloat16():
+    """As a product makes them under autocast (`SpectralWords`); 299 is no number in bfloat16."""
+    torch.manual_seed(0)
+    encoder = TransformerXL(32, 2, 4, 8, 64, dropout=0.0, memory=0)
+    with torch.no_grad():  # attention that counts, and looks at distances
+        for weight in encoder.layers.parameters():
+            weight.mul_(8 if weight.dim() > 1 else 1)
+        encoder.position_bias.normal_()
+    x = torch.randn(300, 1, 32).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        rows, vectors = encoder(x.float())[0], encoder(x)[0]
+    assert F.cosine_similarity(rows, vectors.float(), dim=-1).min() > 0.999  # else 0.99
+
+
 @pytest.mark.parametrize(
     "options, words",
     [({"size": 7}, "even"), ({"memory": -1}, "memory"), ({"clamp": 0}, "clamp")],

@@ -175,8 +175,9 @@ class TransformerXL(nn.Module):
         if state is None:
             state = tuple(x.new_empty(0, B, d) for _ in self.layers)
         S = len(state[0]) + T
-        distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=x.dtype)
-        positions = sinusoids(distances.clamp(max=self.clamp or S), d)
+        exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
+        distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=exact)
+        positions = sinusoids(distances.clamp(max=self.clamp or S), d).to(x.dtype)
         positions = self.dropout(F.pad(positions, (0, 0, 1, 0)))
         blocked = x.new_full((T, S), -math.inf)
         mask = blocked.triu(S - T + 1)
