@@ -846,6 +846,40 @@ def test_sizes_that_do_not_fit_are_an_error_for_the_reader(experiment, tmp_path)
         experiments.run(experiment.change(encoder={"units": 13}), tmp_path, progress=False)
 
 
+EARLY_DEADLINE = """
+import itertools, sys, time, types
+from course_lib.training import loop
+calls = itertools.count()
+past = lambda: 1e12 * (next(calls) > 25)  # asked once a step
+loop.time = types.SimpleNamespace(perf_counter=time.perf_counter, time=past)
+from course_lib.cli import main
+sys.exit(main())
+"""
+
+
+def test_several_processes_pause_in_the_middle_of_an_epoch(experiment, tmp_path):
+    """With the columns' states and the chance of each: gone on with, it is the run at once."""
+    experiment = experiment.change(optimisation={"batch": 4, "length": 4, "random_length": False})
+    whole = experiments.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
+    cut = tmp_path / "cut"
+    (tmp_path / "e.json").write_text(json.dumps(experiment.to_dict()), "utf-8")
+    (tmp_path / "early.py").write_text(EARLY_DEADLINE, "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(tmp_path / "early.py"), "train"]
+    command += [str(tmp_path / "e.json"), "--folder", str(cut), "--device", "cpu"]
+    done = subprocess.run([*command, "--deadline", "1"], capture_output=True, timeout=200)
+    assert done.returncode
+    tensors, head = load_checkpoint(cut / "last.safetensors")
+    assert (head["epoch"], head["step"]) == (0, 40) and head["row"] == 40 * 4
+    states = [value for name, value in sorted(tensors.items()) if ".state." in name]
+    one, other = states[: len(states) // 2], states[len(states) // 2 :]
+    assert one and all(not a.equal(b) for a, b in zip(one, other, strict=True))
+    with pytest.raises(CourseError, match="in the middle of epoch 1 of a run with 2 processes"):
+        experiments.run(experiment, cut, progress=False, device="cpu")
+    went_on = experiments.launch(experiment, 2, folder=cut, device="cpu")
+    assert figures(went_on.epochs) == figures(whole.epochs)
+
+
 def test_weights_of_another_model_are_refused(experiment, tmp_path):
     model = experiment.build(30)
     save_checkpoint(tmp_path / "c", {f"model.{k}": v for k, v in parameters_of(model).items()}, {})

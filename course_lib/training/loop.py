@@ -152,7 +152,7 @@ class _Run:
 
     def one_epoch(self, bar) -> None:
         """From wherever the epoch stands to its end, its validation and its checkpoint."""
-        o, workers = self.optimisation, self.accelerator.num_processes
+        o, alone = self.optimisation, self.accelerator.num_processes == 1
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
         self.model.train()
@@ -166,9 +166,10 @@ class _Run:
             window.append((self.one_step(update), update.tokens))
             skipped = self.row = self.row + update.rows
             last = self.row == self.rows or self.step == o.max_steps
-            late = time.time() > self.deadline and workers == 1
-            # several processes, whose clocks differ, must not decide by them: `look` is collective
-            due = late or (workers == 1 and time.perf_counter() - saved > self.checkpoint_seconds)
+            late = time.time() > self.deadline
+            due = late or time.perf_counter() - saved > self.checkpoint_seconds
+            if not alone:  # their clocks differ: the first one's decides, where all of them look
+                late, due = self.agreed(late, due) if len(window) == WINDOW else (False, False)
             if len(window) == WINDOW or due or last:
                 self.look(window)
                 passed = time.perf_counter() - started
@@ -190,6 +191,11 @@ class _Run:
         late = torch.tensor(float(time.time() > self.deadline), device=self.accelerator.device)
         if self.accelerator.reduce(late, "sum") and not self.finished():
             raise Paused(f"paused at its deadline after epoch {self.epoch}; run it again")
+
+    def agreed(self, *flags: bool) -> list[bool]:
+        """The first process's flags; all processes must call it."""
+        said = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
+        return [bool(flag) for flag in broadcast(said).tolist()]
 
     def one_step(self, update: Update) -> torch.Tensor:
         """One update; returns the cross-entropy in nats a token, still on the device."""
@@ -317,15 +323,23 @@ class _Run:
         if self.average:
             tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
         tensors = {name: whole(tensor) for name, tensor in tensors.items()}
-        tensors |= self.chance()
+        tensors |= self.chance() | self.contexts()
         if not self.accelerator.is_main_process:
             return
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        tensors |= states.flatten(self.carried)
         head = {"identity": self.identity} | {name: getattr(self, name) for name in _PROGRESS}
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
+
+    def contexts(self) -> dict[str, torch.Tensor]:
+        """The state that every process carries from segment to segment."""
+        carried = states.flatten(self.carried)
+        if self.accelerator.num_processes == 1:
+            return carried
+        gathered = {name: self.accelerator.gather(t[None]).cpu() for name, t in carried.items()}
+        return {f"{process}.{name}": t for name, all_ in gathered.items()
+                for process, t in enumerate(all_)}  # fmt: skip
 
     def chance(self) -> dict[str, torch.Tensor]:
         """The state of every process's random generators."""
@@ -365,13 +379,20 @@ class _Run:
                 for name, parameter in parameters.items()
             }
             self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
-        carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors))
-        self.carried = carried or self.carried
         for name in _PROGRESS:
             setattr(self, name, head[name])
         self.draw_anew()
         rank, workers = self.accelerator.process_index, self.accelerator.num_processes
-        if sum(name.startswith("random.cpu.") for name in tensors) == workers:
+        before = sum(name.startswith("random.cpu.") for name in tensors)
+        if self.row and before != workers:  # each has read columns and batches of its own
+            raise CourseError(
+                f"{path} stands in the middle of epoch {self.epoch + 1} of a run with {before} "
+                f"processes; go on with as many, or choose another folder"
+            )
+        mine = "state" if workers == 1 else f"{rank}.state"
+        carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors, mine))
+        self.carried = carried or self.carried
+        if before == workers:
             torch.set_rng_state(tensors[f"random.cpu.{rank}"])
             if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
                 torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)
