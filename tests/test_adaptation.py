@@ -175,3 +175,19 @@ def test_a_perplexity_beyond_every_number_is_infinite():
     found = cache.Predictions(*(torch.zeros(3) for _ in cache.Predictions._fields))
     found = found._replace(log_prob=torch.full((3,), -1e4))
     assert cache.mixed_perplexity(found, torch.zeros(3), 0.1) == math.inf
+
+
+def test_nothing_is_computed_in_tf32():
+    """As in `perplexity`, whose figure the model alone must have on a GPU, too."""
+    model, cudnn, seen = build(), torch.backends.cudnn, []
+    model.register_forward_hook(lambda *_: seen.append(cudnn.allow_tf32))
+    before = cudnn.allow_tf32
+    cudnn.allow_tf32 = True
+    try:
+        cache.predictions(model, tokens(), EOS)
+        squares = dynamic.mean_squares(model, tokens(100), batch=2, progress=False)
+        list(dynamic.losses(model, tokens(), EOS, squares, rate=1e-3, decay=0.0))
+        assert cudnn.allow_tf32
+    finally:
+        cudnn.allow_tf32 = before
+    assert len(seen) > 3 and not any(seen)

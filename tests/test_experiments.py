@@ -91,6 +91,13 @@ def test_unknown_names_list_the_near_matches():
         ({"name": "x", "corpus": {"kind": "zipf"}}, "an experiment needs the field encoder"),
         ({"name": "x", "corpus": "ptb", "encoder": {}}, "corpus must be .*kind.*, not 'ptb'"),
         (experiment.to_dict() | {"words": {"kind": "FullWords", "options": 3}}, "words must be"),
+        (experiment.to_dict() | {"optimisation": 3}, "optimisation is an object .*, not 3"),
+        (experiment.to_dict() | {"objectives": None}, "objectives = None is of the wrong type"),
+        (experiment.to_dict() | {"tied": "no"}, "tied = 'no' is of the wrong type"),
+        (
+            experiment.to_dict() | {"optimisation": {"learning_rate": "high"}},
+            "learning_rate = 'high' is of the wrong type",
+        ),
         (experiment.to_dict() | {"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
     ]:
         with pytest.raises(CourseError, match=message):
@@ -221,6 +228,10 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5"
     assert experiments.kept_results() == [folder]
     assert experiments.read_result(folder)["metrics"] == result.metrics
+    run = CliRunner().invoke
+    assert "ptb/vd-lstm-200/tied" in run(application(), ["results", "ptb/*"]).stdout
+    with pytest.raises(CourseError, match="no kept result is of a recipe like 'wikitext"):
+        run(application(), ["results", "wikitext-2"], catch_exceptions=False)
     assert experiments.keep_result(tmp_path / "run") == folder  # the same once more
     other = {**result.metrics, "test_perplexity": 1.0}
     results.write_result(tmp_path / "again", experiment, result.epochs, other, result.provenance)
@@ -238,3 +249,16 @@ def test_committed_results_are_whole_and_say_where_they_come_from():
         digests = content["provenance"]["corpus_sha256"]
         sides = experiment.corpus.options.get("direction", "").split("-")  # of sentence pairs
         assert all(len(digests[f"train.{side}".strip(".")]) == 64 for side in sides)
+
+
+def test_clusters_by_frequency_need_words_by_frequency(tmp_path):
+    """Else each would hold words at random, which trains and says nothing."""
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("a b b c c c c\n" * 3)
+    own, adaptive = part(str(tmp_path)), part("AdaptiveSoftmax", cutoffs=[2])
+    tied = recipes["ptb/vd-lstm-200/tied"].change(corpus=own, output_layer=adaptive)
+    with pytest.raises(CourseError, match="in another order; give its corpus the option by_freq"):
+        tied.load_corpus()
+    counts = tied.change(corpus={"by_frequency": True}).load_corpus().counts
+    assert counts.tolist() == sorted(counts.tolist(), reverse=True)
+    tied.change(output_layer=part("Softmax")).load_corpus()

@@ -241,6 +241,9 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("optimisation.epochs", -1, "epochs must be a whole number of 0 or more"),
         ("encoder.dropout", "high", "encoder.dropout is 0.3; 'high' has another type"),
         ("encoder.units", {"a": 1}, "has another type"),
+        ("encoder.units", -5, "units of VariationalLSTM must be a whole number of 1 or more, not"),
+        ("encoder.layers", 2.5, "layers of VariationalLSTM must be a whole number of 1 or more"),
+        ("encoder.layers", 0, "layers of VariationalLSTM must be a whole number of 1 or more"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_meant_are_refused(path, value, message):

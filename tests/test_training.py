@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 import torch
@@ -90,6 +91,14 @@ def test_schedules_follow_their_formulas():
         OneCycle(start=0)
     root = InverseSquareRoot(100)
     assert root(0, 1, 50) == 0.5 and root(0, 1, 100) == 1 and root(0, 1, 400) == 0.5
+    for schedule, settings, what in [
+        (EpochDecay, {"rate": -0.9}, "rate must be a number above 0"),
+        (EpochDecay, {"start": 0}, "start must be a whole number of 1"),
+        (Cosine, {"floor": 5}, "floor is a share"),
+        (Cosine, {"warmup": -1}, "warmup must be a whole number of 0"),
+    ]:
+        with pytest.raises(CourseError, match=what):
+            schedule(**settings)
     cosine = Cosine(warmup=10, floor=0.1)
     assert cosine(0, 1, 5) == 0.5 and cosine(1, 1, 99) == pytest.approx(0.1)
     assert cosine(0.5, 1, 99) == pytest.approx(0.55)
@@ -552,7 +561,10 @@ METHODS = {
         ),
     },
     # clusters that a process may see no word of, each process's columns in two parts
-    "adaptive": {"output_layer": part("AdaptiveSoftmax", cutoffs=[10, 25])},
+    "adaptive": {
+        "output_layer": part("AdaptiveSoftmax", cutoffs=[10, 25]),
+        "corpus": {"by_frequency": True},
+    },
     # counts of what both processes read
     "gated": {"output_layer": part("GatedSoftmax", alpha=0.9, horizon=20)},
 }
@@ -616,6 +628,31 @@ def test_accelerates_settings_do_not_decide_on_the_precision(monkeypatch):
     assert accelerator.mixed_precision == "no" and accelerator.device.type == "cpu"
     with pytest.raises(CourseError, match="unknown device 'gpu'"):
         accelerator_on("gpu")
+
+
+def test_as_many_gpus_are_taken_as_share_a_batch(experiment, tmp_path, monkeypatch):
+    """Of 8 for a batch of 20: 5; one to stay on the CPU; pairs are shared by any number."""
+    taken = []
+
+    class Torchrun(Exception):
+        """In its place."""
+
+    def started(command, **_):
+        taken.append(int(command[command.index("--nproc-per-node") + 1]))
+        raise Torchrun
+
+    module = sys.modules["course_lib.experiments.run"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(subprocess, "run", started)
+    monkeypatch.setattr(module, "run", lambda *_, **__: taken.append(1))
+    language = experiment.change(optimisation={"batch": 20})
+    pairs = experiment.change(encoder=part("Transformer"))
+    for chosen, options in ((language, {}), (language.change(optimisation={"batch": 7}), {}),
+                            (language.change(optimisation={"accumulate": 4}), {}),
+                            (language, {"device": "cpu"}), (pairs, {})):  # fmt: skip
+        with suppress(Torchrun):
+            experiments.launch(chosen, folder=tmp_path / "run", **options)
+    assert taken == [5, 7, 5, 1, 8]
 
 
 def test_options_that_reach_no_other_process_are_refused(experiment, tmp_path):

@@ -38,7 +38,7 @@ def train(
     if recipe.endswith(".json"):
         try:
             plain = json.loads(Path(recipe).read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:  # not there, not JSON, not UTF-8
             raise CourseError(f"{recipe} is not a readable experiment: {error}") from None
         experiment = experiments.Experiment.from_dict(plain)
         given = {"--change": change or None, "--profile": profile, "--seed": seed}
@@ -120,23 +120,38 @@ def _duration(seconds: float) -> str:
 
 
 def results(
+    recipe: Annotated[
+        str, typer.Argument(help="Names of recipes; * stands for any letters.")
+    ] = "*",
     keep: Annotated[
         Path | None, typer.Option(help="A finished run's folder: add its result to data/results.")
     ] = None,
 ):
-    """List the results kept under data/results, each checked against its own checksum."""
+    """List the results kept under data/results, each checked against its own checksum.
+
+    Columns: perplexities of the validation and the test split, and how a run differs from its
+    recipe: the settings, or a digest of several (`experiment` in its result.json has them all).
+    """
+    from fnmatch import fnmatchcase
+
     from course_lib import experiments
+    from course_lib.errors import CourseError
 
     if keep is not None:
         print(f"kept {experiments.keep_result(keep)}")
     rows = [experiments.read_result(folder) for folder in experiments.kept_results()]
-    print(f"{'recipe':<40} {'profile':<9} {'seed':>4} {'valid':>8} {'test':>8}  commit")
-    for row in rows:
+    shown = [row for row in rows if fnmatchcase(row["experiment"]["name"], recipe)]
+    if rows and not shown:
+        raise CourseError(f"no kept result is of a recipe like {recipe!r}; try {recipe + '*'!r}")
+    width = max((len(row["experiment"]["name"]) for row in shown), default=6)
+    head = f"{'recipe':<{width}} {'profile':<9} {'seed':>4} {'valid':>8} {'test':>8}"
+    print(f"{head}  {'commit':<10}  differs in")
+    for row in shown:
         experiment, metrics = row["experiment"], row["metrics"]
         print(
-            f"{experiment['name']:<40} {experiment['profile']:<9} {experiment['seed']:>4}"
+            f"{experiment['name']:<{width}} {experiment['profile']:<9} {experiment['seed']:>4}"
             f" {metrics['valid_perplexity']:>8.2f} {metrics['test_perplexity']:>8.2f}"
-            f"  {row['provenance']['commit'][:10]}"
+            f"  {row['provenance']['commit'][:10]}  {experiment.get('variant', '')}".rstrip()
         )
 
 

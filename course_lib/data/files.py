@@ -20,8 +20,11 @@ def read_text(path: Path) -> str:
     return text
 
 
-def load_folder(folder: Path, words: int | None = None) -> Corpus:
-    """The reader's own folder with train.txt, valid.txt and test.txt."""
+def load_folder(folder: Path, words: int | None = None, by_frequency: bool = False) -> Corpus:
+    """The reader's own folder with train.txt, valid.txt and test.txt.
+
+    With `by_frequency` ids fall with the count in train, as an adaptive softmax needs.
+    """
     missing = [f"{split}.txt" for split in SPLITS if not (folder / f"{split}.txt").is_file()]
     if missing:
         raise CourseError(
@@ -29,13 +32,14 @@ def load_folder(folder: Path, words: int | None = None) -> Corpus:
             "valid.txt and test.txt (one text file can be given instead and is split)"
         )
     texts = {split: read_text(folder / f"{split}.txt") for split in SPLITS}
-    return own(folder, texts, words)
+    return own(folder, texts, words, by_frequency)
 
 
 def load_file(
     path: Path,
     words: int | None = None,
     split: tuple[float, float, float] = (0.8, 0.1, 0.1),
+    by_frequency: bool = False,
 ) -> Corpus:
     """The reader's own text file, its lines cut in order into train, valid and test."""
     if len(split) != 3 or min(split) <= 0 or abs(sum(split) - 1) > 1e-6:
@@ -55,14 +59,15 @@ def load_file(
                 f"(shares {split}); give a longer file, other shares, or a folder with "
                 "train.txt, valid.txt and test.txt"
             )
-    return own(path, texts, words)
+    return own(path, texts, words, by_frequency)
 
 
-def own(path: Path, texts: dict[str, str], words: int | None) -> Corpus:
+def own(path: Path, texts: dict[str, str], words: int | None, by_frequency: bool) -> Corpus:
     sha256 = {split: digest(text) for split, text in texts.items()}
     return from_texts(
-        path.stem, texts, words, sha256=sha256, licence="the reader's own", source=str(path)
-    )
+        path.stem, texts, words, by_frequency=by_frequency, sha256=sha256,
+        licence="the reader's own", source=str(path),
+    )  # fmt: skip
 
 
 def load_download(name: str, by_frequency: bool = False, download: bool = True) -> Corpus:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from course_lib.evaluation.perplexity import best_first
+from course_lib.evaluation.perplexity import best_first, evaluating
 from course_lib.models.state import detach
 
 
@@ -23,17 +23,14 @@ def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictio
     """One pass over a split (L,) at batch 1, state carried, the first token predicted from eos."""
     device = next(model.parameters()).device
     text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
-    was_training, state, parts = model.training, None, []
-    model.eval()
-    try:
+    state, parts = None, []
+    with evaluating(model):
         for start in range(0, len(tokens), length):
             target = text[start + 1 : start + 1 + length]
             step = model(text[start : start + len(target)], state)
             state = detach(step.state)
             nll, _ = model.output_layer(step.hidden, target, reduction="none")
             parts.append((-nll[:, 0], step.hidden[:, 0], target[:, 0]))
-    finally:
-        model.train(was_training)
     return Predictions(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
-from course_lib.evaluation.perplexity import best_first
+from course_lib.evaluation.perplexity import best_first, evaluating
 from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
@@ -34,16 +34,13 @@ def mean_squares(
     """MS_g by parameter: the mean of the squared gradients over the segments of the train split."""
     text = columns(tokens, batch).to(next(model.parameters()).device)
     squares = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
-    was_training, segments = model.training, -(-(len(text) - 1) // length)
-    model.eval()
-    try:
+    segments = -(-(len(text) - 1) // length)
+    with evaluating(model):
         steps = _gradients(model, text, length)
         for _ in tqdm(steps, total=segments, disable=not progress, desc="gradient statistics"):
             for name, p in model.named_parameters():
                 if p.grad is not None:
                     squares[name].addcmul_(p.grad, p.grad, value=1 / segments)
-    finally:
-        model.train(was_training)
     return squares
 
 
@@ -67,21 +64,19 @@ def losses(
     mean = sum(r.sum() for r in updates.values()) / sum(r.numel() for r in updates.values())
     updates = {p: _Update(p, r, rate, (decay / mean).item(), epsilon) for p, r in updates.items()}
     text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
-    was_training = model.training
-    model.eval()
     hooks = [p.register_post_accumulate_grad_hook(u) for p, u in updates.items()]
-    try:
-        for nll, count in _gradients(model, text, length):
+    with evaluating(model):
+        try:
+            for nll, count in _gradients(model, text, length):
+                for update in updates.values():
+                    update.finish()
+                yield nll, count
+        finally:
+            for hook in hooks:
+                hook.remove()
             for update in updates.values():
-                update.finish()
-            yield nll, count
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for update in updates.values():
-            update.go_home()
-        model.zero_grad()
-        model.train(was_training)
+                update.go_home()
+            model.zero_grad()
 
 
 class _Update:

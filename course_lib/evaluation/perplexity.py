@@ -20,8 +20,9 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
     trained with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
     segments does not matter; None for both keeps its own. CourseError for other encoders.
     """
-    was_training, encoder = model.training, model.encoder
-    if memory is not None or clamp is not None:
+    was_training, longer = model.training, memory is not None or clamp is not None
+    if longer:
+        encoder = model.encoder
         if not hasattr(encoder, "with_memory"):
             raise CourseError(f"{type(encoder).__name__} has no memory to lengthen or to clamp")
         model.encoder = encoder.with_memory(
@@ -34,7 +35,8 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
         yield model
     finally:
         cudnn.allow_tf32 = tf32
-        model.encoder = encoder
+        if longer:
+            model.encoder = encoder
         model.train(was_training)
 
 

@@ -2,7 +2,8 @@
 
 import inspect
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -50,6 +51,9 @@ KINDS = {
 
 
 STARTS = ("last", "best")
+# Options that count something, of whichever part: a whole number, or several.
+COUNTS = ("units", "layers", "heads", "head_size", "feedforward", "depth", "components", "pieces")
+COUNTS += ("window", "beam")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ class Part:
         for option, value in self.options.items():
             if option.endswith(("dropout", "drop")):
                 share(f"{option} of {self.kind}", value)
+            if option == "zoneout" and not 0 <= value <= 1:
+                raise CourseError(f"zoneout of {self.kind} is a share, from 0 to 1, not {value}")
+            counts = value if isinstance(value, list | tuple) else [value]
+            if option in COUNTS and not all(type(n) is int and n > 0 for n in counts):
+                what = f"{option} of {self.kind}"
+                raise CourseError(f"{what} must be a whole number of 1 or more, not {value!r}")
 
     def build(self, role: str, *args):
         """The object itself; CourseError with near matches for an unknown kind or option."""
@@ -149,6 +159,7 @@ class Experiment:
         options = dict(self.corpus.options)
         half, small = options.pop("half", None), options.pop("small", None)
         corpus = data.load(self.corpus.kind, **options)
+        clusters = self.output_layer.kind == "AdaptiveSoftmax"
         if isinstance(corpus, data.SentencePairs) != self.translates:
             has, needs = "sentence pairs", "running text"
             if self.translates:
@@ -159,7 +170,14 @@ class Experiment:
             )
         if half is not None:
             corpus = corpus.half(half)
-        return corpus if small is None else corpus.small(**small)
+        corpus = corpus if small is None else corpus.small(**small)
+        if clusters and not (corpus.counts.diff() <= 0).all():
+            raise CourseError(
+                f"{self.name}: the clusters of an adaptive softmax are of words by frequency, but "
+                f"the words of {self.corpus.kind} are in another order; give its corpus the option "
+                "by_frequency = true"
+            )
+        return corpus
 
     def build(self, words: int) -> Predictor:
         """The untrained model for a vocabulary of `words`, drawn from the experiment's seed.
@@ -222,12 +240,20 @@ class Experiment:
             if plain.get(name) is not None:
                 plain[name] = _part(name, plain[name])
         for name in ("objectives", "regularizers"):
-            if name in plain:
+            if isinstance(plain.get(name), list | tuple):
                 plain[name] = tuple(_part(name, p) for p in plain[name])
-        settings = dict(plain.get("optimisation", {}))
+        settings = plain.pop("optimisation", {})
+        if not isinstance(settings, dict):
+            raise CourseError(f"optimisation is an object with named fields, not {settings!r:.60}")
+        settings = dict(settings)
         _known("field of the optimisation", settings, Optimisation)
         if "schedule" in settings:
             settings["schedule"] = _part("schedule", settings["schedule"]).build("schedule")
+        for made, values in ((cls, plain), (Optimisation, settings)):
+            hints = get_type_hints(made)
+            for name, value in values.items():
+                if not fits(value, hints[name]):
+                    raise CourseError(f"{name} = {value!r:.60} is of the wrong type")
         if "betas" in settings:
             settings["betas"] = tuple(settings["betas"])
         return cls(**plain | {"optimisation": Optimisation(**settings)})
@@ -250,6 +276,20 @@ class Experiment:
 
 
 _OPTIONAL = ("output_words", "adaptation", "decoding")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from a file or a command has the type of a dataclass's field: a whole
+    number is a float, too, and a list a tuple, but True is no number."""
+    kinds = kinds_of(hint)
+    also = {int: float, list: tuple}.get(type(value))
+    return object in kinds or type(value) in kinds or also in kinds
+
+
+def kinds_of(hint: Any) -> set[type]:
+    """The types that an annotation allows, without what is inside them."""
+    hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return {get_origin(h) or h for h in hints}
 
 
 def _part(name: str, plain: dict) -> Part:

@@ -18,13 +18,19 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
-from course_lib.experiments.experiment import KINDS, Experiment, Part, options_of
+from course_lib.experiments.experiment import (
+    KINDS,
+    Experiment,
+    Part,
+    fits,
+    kinds_of,
+    options_of,
+)
 from course_lib.experiments.recipes import profile, recipes
 
 KEYS = ("recipes", "profile", "seeds", "change", "grid")
@@ -263,17 +269,15 @@ def _fitted(value, current, node, name: str, whole: str):
     """`value` in the type of what it replaces; CourseError where it has another."""
     if is_dataclass(node) and not isinstance(node, Part):
         hint = get_type_hints(type(node))[name]
-        hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        kinds = {get_origin(h) or h for h in hints}
-        fits = type(value) in kinds or (type(value) is list and tuple in kinds)
+        kinds, good = kinds_of(hint), fits(value, hint)
     else:  # an option: a number may be given as several to search among, never as a word
         kinds = {type(current)}
-        fits = current is None or all(
+        good = current is None or all(
             isinstance(value, t) == isinstance(current, t) for t in (str, bool, dict)
         )
     if type(value) is int and float in kinds:
         return float(value)
-    if not fits:
+    if not good:
         raise CourseError(f"{whole} is {current!r}; {value!r} has another type")
     return tuple(value) if type(value) is list and tuple in kinds else value
 

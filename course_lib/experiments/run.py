@@ -339,13 +339,19 @@ def launch(experiment: Experiment, processes: int | None = None, **options) -> R
     """`run`, over all GPUs of this machine when there are several.
 
     A notebook is one process: for more than one it starts `torchrun` on the same experiment and
-    reads what that leaves. `processes` defaults to the number of GPUs, and 1 without one.
+    reads what that leaves. `processes` defaults to as many GPUs as share the columns of a batch
+    evenly, and 1 without one or with device="cpu".
     CourseError for an option of `run` that does not reach other processes, such as a callback.
     """
     import os
     import subprocess
 
-    processes = processes or max(1, torch.cuda.device_count())
+    if processes is None:
+        cpu, o = options.get("device") == "cpu", experiment.optimisation
+        processes = most = 1 if cpu else max(1, torch.cuda.device_count())
+        if not experiment.translates:
+            shares = (n for n in range(1, most + 1) if o.batch % (n * o.accumulate) == 0)
+            processes = max(shares, default=1)
     if processes == 1:
         return run(experiment, **options)
     reach = {"folder", "device", "deadline", "checkpoint_seconds", "progress"}

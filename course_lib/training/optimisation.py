@@ -33,6 +33,11 @@ class EpochDecay:
     start: int = 5
     last: int | None = None
 
+    def __post_init__(self):
+        _positive("rate", self.rate)
+        _whole("start", self.start, least=1)
+        _whole("last", self.last, least=1)
+
     def __call__(self, progress, epoch, step):
         epoch = epoch if self.last is None else min(epoch, self.last)
         return self.rate ** max(0, epoch - self.start + 1)
@@ -57,6 +62,10 @@ class Cosine:
 
     warmup: int = 0
     floor: float = 0.0
+
+    def __post_init__(self):
+        _whole("warmup", self.warmup, least=0)
+        share("floor", self.floor)
 
     def __call__(self, progress, epoch, step):
         decay = self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
@@ -222,12 +231,12 @@ def _optimizer(
 
 
 def _positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
         raise CourseError(f"{name} must be a number above 0, not {value}")
 
 
 def _whole(name: str, value: int | None, least: int) -> None:
-    if value is not None and (not isinstance(value, int) or value < least):
+    if value is not None and (type(value) is not int or value < least):
         raise CourseError(f"{name} must be a whole number of {least} or more, not {value}")
 
 
