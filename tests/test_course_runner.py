@@ -102,11 +102,14 @@ def test_short_profiles_train_anew_and_long_ones_keep_their_folder(tmp_path, mon
 
 
 def test_a_killed_worker_is_a_failure_of_its_notebook(lessons):
+    """Not of those that wait for its place."""
     for name in ("02_bad", "03_dead"):
         (lessons / f"{name}.py").unlink()
-    (lessons / "01_good.py").write_text(KILLER)
-    (outcome,) = run(lessons)
-    assert outcome.status == "failed" and "killed" in outcome.error
+    (lessons / "00_killer.py").write_text(KILLER)
+    sources = [lessons / "00_killer.py", lessons / "01_good.py"]
+    killed, good = course.run_course(sources, lessons / "out", {"PROFILE": "smoke"}, 1, False)
+    assert killed.status == "failed" and "killed" in killed.error
+    assert good.status == "done"
 
 
 def test_workers_must_be_positive(lessons):

@@ -6,14 +6,11 @@ and on others that share the disk, leave a locked run alone. Where a run stands 
 its folder, so there is no list of jobs to go out of date.
 """
 
-import itertools
 import json
 import math
 import os
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plans import Plan, Planned, earlier
+from course_lib.experiments.slots import KILLED, in_slots
 from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import write_atomically, write_json
 from course_lib.worker import Job, execute
@@ -244,44 +242,18 @@ def check_backend(backend: str) -> None:
 
 
 def _slots(jobs: dict[str, Job], workers: int, end: float | None) -> Iterator[tuple]:
-    """(key, what `execute` returns) as runs end, in slots with a process each.
+    """(key, what `execute` returns) as runs end, in slots with a process, and a GPU, each."""
 
-    One that is killed takes no other run with it.
-    """
-    from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor
-
-    slot, numbers, pools, gpus = threading.local(), itertools.count(), [], visible_gpus()
-
-    def begin() -> None:
-        slot.number, slot.pool = next(numbers), None
-
-    def one(key: str, job: Job) -> tuple:
+    def limit(job: Job) -> float | None:
         if time.time() > job.start_by:
-            return key, None
-        if slot.pool is None:
-            seen = {"CUDA_VISIBLE_DEVICES": gpus[slot.number % len(gpus)]} if len(gpus) > 1 else {}
-            slot.pool = ProcessPoolExecutor(1, env=seen)
-            pools.append(slot.pool)
-        try:
-            left = None if end is None else max(0.1, end - time.time())
-            return key, slot.pool.submit(execute, job).result(left)
-        except BrokenProcessPool:
-            slot.pool = None
-            return key, ("killed", "its worker was killed (out of memory?)")
-        except TimeoutError:  # it does not pause; its last checkpoint is a minute old at most
-            slot.pool.shutdown(kill_workers=True)  # and their kernels with them
-            slot.pool = None
-            return key, None
+            return 0
+        return None if end is None else max(0.1, end - time.time())
 
-    threads, kill = ThreadPoolExecutor(workers, initializer=begin), True
-    try:
-        for done in as_completed([threads.submit(one, *item) for item in jobs.items()]):
-            yield done.result()
-        kill = False
-    finally:  # interrupted, nothing of it goes on in the background
-        threads.shutdown(wait=False, cancel_futures=True)
-        for pool in pools:
-            pool.shutdown(kill_workers=kill)
+    gpus = visible_gpus()
+    seen = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] if len(gpus) > 1 else [{}]
+    # One that does not pause in time is stopped; its last checkpoint is a minute old at most.
+    for key, trouble in in_slots(execute, jobs, workers, limit, seen):
+        yield key, ("killed", KILLED) if trouble == KILLED else trouble
 
 
 def visible_gpus() -> list[str]:

@@ -18,6 +18,7 @@ import nbformat
 
 from course_lib import notebooks
 from course_lib.errors import CourseError, unknown
+from course_lib.experiments.slots import KILLED, in_slots
 from course_lib.worker import execute_notebook, first_line, lesson_cell
 
 LIBRARY = Path(__file__).resolve().parent.parent
@@ -143,8 +144,7 @@ def run_course(
     Those whose marker is valid are not executed again. The cores are shared out evenly, so each
     kernel has cores / workers threads. Raises CourseError for parameters a notebook lacks.
     """
-    from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
+    from joblib import cpu_count
     from tqdm import tqdm
 
     if workers < 1:
@@ -160,17 +160,13 @@ def run_course(
             outcomes[job.source.stem] = Outcome(job.source.stem, "unchanged", done["minutes"])
     waiting = [job for job in jobs if job.source.stem not in outcomes]
     waiting.sort(key=lambda job: -stated_minutes(job))  # the longest first
-    running = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    try:
-        with tqdm(total=len(waiting), unit="notebook", disable=not progress) as bar:
-            for outcome in running(delayed(execute)(job) for job in waiting):
-                outcomes[outcome.name] = outcome
-                bar.set_postfix_str(f"{outcome.name} {outcome.status}", refresh=False)
-                bar.update()
-    except TerminatedWorkerError:
-        killed = "the worker process was killed (out of memory?); try fewer workers"
-        for name in (job.source.stem for job in waiting):
-            outcomes.setdefault(name, Outcome(name, "failed", 0, None, killed))
+    with tqdm(total=len(waiting), unit="notebook", disable=not progress) as bar:
+        for name, outcome in in_slots(execute, {j.source.stem: j for j in waiting}, workers):
+            if outcome == KILLED:
+                outcome = Outcome(name, "failed", 0, None, f"{KILLED}; try fewer workers")
+            outcomes[name] = outcome
+            bar.set_postfix_str(f"{name} {outcome.status}", refresh=False)
+            bar.update()
     return [outcomes[job.source.stem] for job in jobs]
 
 
