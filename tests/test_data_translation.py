@@ -446,7 +446,7 @@ def test_damaged_archives_are_named(tmp_path):
         ):
             path.write_bytes(damaged)
             with pytest.raises(
-                CourseError, match=f"{path.name} is truncated or damaged .*; delete it"
+                CourseError, match=f"{path.name} is truncated or damaged .*; restore it"
             ):
                 list(archives.blocks(path, "x"))
         path.unlink()

@@ -1,6 +1,7 @@
 """Experiments as data; tests/test_recipes.py has what is said of each recipe."""
 
 import json
+import math
 
 import pytest
 from filelock import FileLock
@@ -262,3 +263,11 @@ def test_clusters_by_frequency_need_words_by_frequency(tmp_path):
     counts = tied.change(corpus={"by_frequency": True}).load_corpus().counts
     assert counts.tolist() == sorted(counts.tolist(), reverse=True)
     tied.change(output_layer=part("Softmax")).load_corpus()
+
+
+def test_a_figure_that_is_not_finite_is_no_result(tmp_path):
+    experiment = recipes["ptb/vd-lstm-200/tied"]
+    metrics = {"test_perplexity": 3.0, "geometry": {"norms": [1.0, math.inf]}}
+    with pytest.raises(CourseError, match="geometry.norms.1 is inf after the training of ptb/vd"):
+        results.write_result(tmp_path, experiment, [], metrics, {})
+    assert not list(tmp_path.iterdir())

@@ -4,8 +4,10 @@ import json
 import math
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import sacrebleu
 import torch
 
 from course_lib import data, experiments
@@ -14,6 +16,7 @@ from course_lib.evaluation.translation import BeamSearch, translate
 from course_lib.experiments import part
 from course_lib.output_layers import IGNORE
 from course_lib.training import Optimisation
+from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.training.tasks import Columns, MicroBatch, Pairs, Task, Update
 
 SMALL = {"train": 300, "valid": 40, "test": 20, "words": 300}
@@ -119,6 +122,49 @@ def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     assert math.isfinite(metrics["test_perplexity"])
     model, corpus, loaded = experiments.load_checkpoint(tmp_path / "cut")
     assert loaded == experiment and len(corpus) == len(whole.corpus) and model.tied
+    best = tmp_path / "cut" / "best.safetensors"
+    tensors, head = load_checkpoint(best)
+    head["identity"]["corpus"]["train.de"] = "0" * 64
+    save_checkpoint(best, tensors, head)
+    with pytest.raises(CourseError, match="another version of .*: train.de has another checksum"):
+        experiments.load_checkpoint(best)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_bleu_is_of_each_split_beside_its_own_references(
+    experiment, phrases, monkeypatch, lowercase
+):
+    """Half of the words found, in capitals, by the search that the experiment asks for."""
+    module, searches = sys.modules["course_lib.experiments.run"], []
+    wanted = {id(split.source): split for split in (phrases.valid, phrases.test)}
+
+    def found(model, source, search, progress):
+        searches.append(search)
+        texts = wanted[id(source)].target_text
+        return [text.upper() if i % 2 else text for i, text in enumerate(texts)]
+
+    monkeypatch.setattr(module, "translate", found)
+    monkeypatch.setattr(module, "token_batches", lambda split, max_tokens: (split, max_tokens))
+    monkeypatch.setattr(
+        module, "translation_perplexity", lambda model, given: (len(given[0].source), given[1])
+    )
+    corpus = SimpleNamespace(
+        valid=phrases.valid, test=phrases.test, decode=str, lowercase=lowercase
+    )
+    figures = module.final_figures(None, corpus, experiment, progress=False)
+    assert searches == [BeamSearch(beam=2, extra=5)] * 2
+    for name in ("valid", "test"):
+        split = getattr(phrases, name)
+        assert figures[f"{name}_perplexity"] == (len(split.source), 300)
+        refs = list(split.target_text)
+        hyps = [ref.upper() if i % 2 else ref for i, ref in enumerate(refs)]
+        expected = sacrebleu.corpus_bleu(hyps, [refs], lowercase=lowercase).score
+        assert figures[f"{name}_bleu"] == pytest.approx(expected)
+        assert (expected > 99) == lowercase
+        hyps, refs = ([data.tokenise(text) for text in side] for side in (hyps, refs))
+        options = {"lowercase": lowercase, "tokenize": "none", "force": True}
+        expected = sacrebleu.corpus_bleu(hyps, [refs], **options).score
+        assert figures[f"{name}_tokenised_bleu"] == pytest.approx(expected)
 
 
 class Both(Pairs):

@@ -49,8 +49,8 @@ def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
             yield stream, str(path)
     except DAMAGE as error:
         raise CourseError(
-            f"{path} is truncated or damaged ({str(error) or type(error).__name__}); delete it and "
-            "fetch it again"
+            f"{path} is truncated or damaged ({str(error) or type(error).__name__}); restore it, "
+            "or delete it if it was downloaded and fetch it again"
         ) from None
     except OSError as error:
         raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -19,6 +19,7 @@ def buckets(
     generator: torch.Generator | None = None,
     rank: int = 0,
     world: int = 1,
+    where: str = "",
 ) -> list[list[int]]:
     """The pairs of each batch of process `rank` of `world`, as positions in the split.
 
@@ -27,15 +28,15 @@ def buckets(
     and every process has as many batches: where the number does not divide, the largest are
     halved. Batches that processes work on at the same time are neighbours in length. The generator,
     equal in all processes, decides which of equally long pairs meet and the order of the batches;
-    without one both are by length. `CourseError` names a sentence that is too long for a batch, or
-    says that there are too few pairs for the processes.
+    without one both are by length. `CourseError` names a sentence that is too long for a batch, and
+    `where` it is, or says that there are too few pairs for the processes.
     """
     source, target = split.source.lengths + 1, split.target.lengths + 1
     longer = np.maximum(source, target)
     if longer.max() > max_tokens:
         i = int(longer.argmax())
         raise CourseError(
-            f"pair {i + 1:,} has {longer[i]:,} tokens, more than a batch of {max_tokens:,}: "
+            f"pair {i + 1:,}{where} has {longer[i]:,} tokens, more than a batch of {max_tokens:,}: "
             f"{split.target_text[i][:60]!r}; use larger batches or leave the pair out"
         )
     n = len(split)

@@ -29,7 +29,8 @@ def load_folder(folder: Path, words: int | None = None, by_frequency: bool = Fal
     if missing:
         raise CourseError(
             f"{folder} has no {' and no '.join(missing)}; a corpus folder needs train.txt, "
-            "valid.txt and test.txt (one text file can be given instead and is split)"
+            "valid.txt and test.txt (one text file can be given instead and is split; sentence "
+            'pairs, train.fr and train.en, need the option direction = "fr-en")'
         )
     texts = {split: read_text(folder / f"{split}.txt") for split in SPLITS}
     return own(folder, texts, words, by_frequency)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import platform
 import subprocess
@@ -51,7 +52,13 @@ def keep_result(folder: Path) -> Path:
 
 
 def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenance) -> None:
-    """result.json, atomically."""
+    """result.json, atomically. CourseError for a figure that is not finite."""
+    for name, value in _figures(metrics):
+        if not math.isfinite(value):
+            raise CourseError(
+                f"{name} is {value} after the training of {experiment.name}, and no result; its "
+                f"weights are in {folder}"
+            )
     content = {
         "experiment": experiment.to_dict(),
         "metrics": metrics,
@@ -60,6 +67,18 @@ def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenan
     }
     content["sha256"] = _digest(content)
     write_json(Path(folder) / "result.json", content)
+
+
+def _figures(metrics, name: str = ""):
+    """(name, number) of all that is inside."""
+    if isinstance(metrics, dict):
+        for key, value in metrics.items():
+            yield from _figures(value, f"{name}.{key}".strip("."))
+    elif isinstance(metrics, list | tuple):
+        for place, value in enumerate(metrics):
+            yield from _figures(value, f"{name}.{place}")
+    elif isinstance(metrics, float):
+        yield name, metrics
 
 
 def read_result(folder: Path) -> dict:

@@ -260,10 +260,11 @@ def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
         raise CourseError(f"{path} does not say which experiment it belongs to")
     experiment = Experiment.from_dict(identity["experiment"])
     corpus = experiment.load_corpus()
-    if corpus.sha256 != identity["corpus"]:
+    known = identity.get("corpus") or {}
+    if changed := [k for k in {**known, **corpus.sha256} if known.get(k) != corpus.sha256.get(k)]:
         raise CourseError(
-            f"{path} was trained on another version of {corpus.name} (train split "
-            f"{identity['corpus'].get('train', '?')[:12]}…, here {corpus.sha256['train'][:12]}…)"
+            f"{path} was trained on another version of {corpus.name}: {' and '.join(changed)} has "
+            "another checksum; restore that text, or train again"
         )
     model = experiment.build(len(corpus))
     restore(model, tensors, str(path))

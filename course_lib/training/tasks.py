@@ -61,7 +61,8 @@ class Columns:
         if len(corpus.valid) + 1 < 2 * o.evaluation_batch:
             raise CourseError(
                 f"the valid split of {corpus.name} has {len(corpus.valid):,} tokens, too few for "
-                f"an evaluation_batch of {o.evaluation_batch:,} columns"
+                f"an evaluation_batch of {o.evaluation_batch:,} columns; give it a longer text, or "
+                "--change optimisation.evaluation_batch=1"
             )
         share = o.batch // workers
         self.mine = slice(index * share, (index + 1) * share)
@@ -92,9 +93,11 @@ class Pairs:
         self.corpus, self.optimisation = corpus, optimisation
         self.index, self.workers = index, workers
         self.max_tokens = optimisation.max_tokens // (workers * optimisation.accumulate)
-        self.rows = len(buckets(corpus.train, self.max_tokens, None, index, workers))
-        for split in (corpus.valid, corpus.test):  # now, not after the training
-            buckets(split, optimisation.max_tokens)
+        train = f" of the train split of {corpus.name}"
+        self.rows = len(buckets(corpus.train, self.max_tokens, None, index, workers, train))
+        for name in ("valid", "test"):  # now, not after the training
+            where = f" of the {name} split of {corpus.name}"
+            buckets(getattr(corpus, name), optimisation.max_tokens, where=where)
 
     def updates(self, generator):
         train, parts = self.corpus.train, self.optimisation.accumulate
