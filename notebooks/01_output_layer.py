@@ -292,7 +292,9 @@ display(
 # ## Push and pull
 #
 # What does the output side do to a row? Take one position with context $h$ and target word $y$. The
-# loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. Differentiate it with respect to logit $l_i$.
+# loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. (The mean of $L$ over a text is the usual
+# figure of a language model, mostly as its **perplexity** $e^L$: among how many equally likely words it
+# seems to choose.) Differentiate $L$ with respect to logit $l_i$.
 # The first term gives $-1$ for the target and 0 for other words; write $-y_i$ for that. The second
 # gives $\exp l_i / \sum_j \exp l_j = p_i$. And $l_i = w_i^\top h$ has the derivative $h$ with respect to
 # $w_i$. Hence
@@ -382,6 +384,7 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # | $p$, $P$ | `log_prob(hidden).exp()` | predicted probabilities |
 # | $y$, $Y$ | `target`, `F.one_hot(target, N)` | target word, one-hot targets as rows |
 # | $L$ | `model(tokens, state, target).loss` | cross-entropy in nats (natural logarithms) a token |
+# | $e^L$ | `perplexity(model, tokens, eos)` | perplexity, $L$ being the mean over a text |
 
 # %% [markdown]
 # ## Exercises

@@ -864,9 +864,11 @@ display(
 # `<unk>`. So nothing below is due to words that were never seen.
 
 # %%
+planned_runs = plans.read_plan("lessons-06").runs
+committed = [experiments.read_result(results.kept() / p.key)
+             for p in planned_runs]  # fmt: skip
 rows = []
-for planned in plans.read_plan("lessons-06").runs:
-    kept = experiments.read_result(results.kept() / planned.key)
+for planned, kept in zip(planned_runs, committed, strict=True):
     e, figures = planned.experiment(), kept["metrics"]
     weight = [r.options["weight"] for r in e.regularizers]
     row = {"method": planned.recipe.split("/")[-1]}
@@ -876,7 +878,7 @@ for planned in plans.read_plan("lessons-06").runs:
     row |= {"seconds": kept["provenance"]["wall_seconds"]}
     rows.append(row | figures | figures["geometry"])
 table = pd.DataFrame(rows)
-print(len(table), "runs at commit", kept["provenance"]["commit"][:7])
+display(Markdown(results.made(committed)))
 
 # %%
 usual = table[(table.rate == 1e-3) & (table.start == 0.01)]

@@ -717,18 +717,12 @@ parts = {
 means(parts)
 
 # %%
-source = parts["plain"][0]["provenance"]
+tokens = parts["plain"][0]["provenance"]["tokens_seen"]
 committed = [experiments.read_result(results.kept() / p.key)
              for p in plan.runs]  # fmt: skip
-commits = {c["provenance"]["commit"][:7] for c in committed}
-display(
-    Markdown(
-        f"Committed runs of the plan `lessons-08`: {len(plan.runs)}, "
-        f"{source['tokens_seen']:,} tokens each, {source['device']}, "
-        f"PyTorch {source['packages']['torch']}, made at the commits "
-        f"{', '.join(sorted(commits))}."
-    )
-)
+made = results.made(committed)
+text = f"Plan `lessons-08`, {tokens:,} tokens a run: {made}"
+display(Markdown(text))
 
 # %% [markdown]
 # These runs are without a memory, which makes them cheaper. Does that matter for the matrix? Both

@@ -306,11 +306,11 @@ print("scores:", torch.allclose(scores.grad, pi - r))
 # %% [markdown]
 # ## A language that is a mixture
 #
-# [Lesson 4](04_softmax_bottleneck.ipynb) ended with a riddle. On a language whose truth *is* a
-# mixture of four softmaxes (200 words, 80 contexts, $d = 12$, rank 80), a mixture of four was no
-# better than one softmax of the same $d$. One suspicion: all $h_k$ are made of one $h$, and if that
-# has only $d$ numbers, four contexts of $d$ numbers each cannot be chosen freely. So we compare
-# three layers:
+# [Lesson 4](04_softmax_bottleneck.ipynb) fitted a language whose truth *is* a mixture of four
+# softmaxes (200 words, 80 contexts, $d = 12$, rank 80), and a mixture of four came closer than one
+# softmax of the same $d$. It had been given an $h$ with room for all its contexts. In a language model
+# all $h_k$ are made of one $h$, and if that has only $d$ numbers, four contexts of $d$ numbers each
+# cannot be chosen freely. What is left of the gain then? We compare three layers:
 #
 # - one softmax;
 # - the mixture as it is built, all contexts from one $h$ of $d$ numbers;

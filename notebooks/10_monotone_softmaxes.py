@@ -278,8 +278,8 @@ display(Code(source, language="python"))
 # ## What bending cannot change
 #
 # **The order of the words.** $f$ is increasing, so in a given context the words stand in the order
-# of their logits, bent or not. A word that no context can make the likeliest stays so. Twenty-four words
-# in the plane, no bias, contexts in all directions and of several lengths: which words win
+# of their logits, bent or not. A word that no context can make the likeliest, an **unargmaxable** one,
+# stays so. Twenty-four words in the plane, no bias, contexts in all directions and of several lengths: which words win
 # somewhere? (A mixture of softmaxes is not bound to any one order: [lesson 9](09_mixtures.ipynb).)
 
 # %%
@@ -878,11 +878,10 @@ kept = [experiments.read_result(results.kept() / p.key) for p in planned]
 rows = [settings_of(p.experiment()) for p in planned]
 rows = [a | figures_of(b) for a, b in zip(rows, kept, strict=True)]
 runs = pd.DataFrame(rows)
-source, ranked = kept[0]["provenance"], kept[0]["metrics"]["log_prob"]
+ranked = kept[0]["metrics"]["log_prob"]
 display(
     Markdown(
-        f"{len(runs)} kept results of plan `lessons-10`, commit "
-        f"{source['commit'][:7]}, {source['device']}; ranks of log P over "
+        f"Plan `lessons-10`: {results.made(kept)} Ranks of log P over "
         f"{ranked['contexts']:,} contexts and {ranked['words']:,} words."
     )
 )
@@ -1228,11 +1227,10 @@ display(
 # %%
 METHODS |= {"mos": "MoS", "moc": "MoC"}
 of_run, planned = {}, plans.read_plan("lessons-10-words").runs
-for p in planned:
-    e = p.experiment()
-    found = experiments.read_result(results.kept() / p.key)
-    name = METHODS[e.name.rpartition("/")[2]]
-    of_run[name, e.seed] = found["metrics"]
+found = [experiments.read_result(results.kept() / p.key) for p in planned]
+for p, content in zip(planned, found, strict=True):
+    name = METHODS[p.recipe.rpartition("/")[2]]
+    of_run[name, p.seed] = content["metrics"]
 
 
 def similarity_table(key):
@@ -1247,13 +1245,7 @@ def similarity_table(key):
 rho = similarity_table("rho")
 pairs = similarity_table("found").iloc[:, 0].rename("pairs")
 ours = rho.T.groupby(level=0, sort=False).mean().T
-source = found["provenance"]
-display(
-    Markdown(
-        f"{len(planned)} kept results, commit {source['commit'][:7]}, "
-        f"{source['device']}."
-    )
-)
+display(Markdown(results.made(found)))
 pd.concat([pairs, ours.round(2)], axis=1)
 
 # %% [markdown]

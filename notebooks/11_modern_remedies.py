@@ -778,15 +778,14 @@ seeds = measured.groupby(["method", "setting"])["test"].transform("count")
 measured = measured[seeds >= 3]  # settings whose results are all there
 
 # %%
-source = experiments.read_result(results.kept() / there[0].key)
-source = source["provenance"]
+committed = [experiments.read_result(results.kept() / p.key)
+             for p in there]  # fmt: skip
+tokens = committed[0]["provenance"]["tokens_seen"]
 display(
     Markdown(
-        f"Committed: {len(measured)} of the {len(plan.runs)} runs of "
-        f"{plan.path.name}, {len(measured) // 3} settings, "
-        f"{source['tokens_seen']:,} tokens each; "
-        f"{source['threads']} thread of {source['device']}; torch "
-        f"{source['packages']['torch']}; commit {source['commit'][:10]}."
+        f"{len(measured)} of the {len(plan.runs)} runs of "
+        f"{plan.path.name}, {len(measured) // 3} settings, {tokens:,} tokens "
+        f"each: {results.made(committed)}"
     )
 )
 
@@ -859,8 +858,8 @@ for part in parts:
 #   loss on *validation* text; what follows is the loss on *test* text.
 # - **Tune the baseline and the methods alike.** The plan searches the baseline's learning rate for
 #   the words, in four steps, and so it does for spectrum control; every other method on Adam is run at
-#   the baseline's best and at the next lower one, the others at three of their own. The column *tried*
-#   says how many settings each method has.
+#   the baseline's best and at the next lower one, the others at two to four of their own. The column
+#   *tried* says how many settings each method has.
 # - **Draw the interval.** The difference to the baseline is in nats a word (0.01 nats is about one
 #   per cent of perplexity), with Welch's 95 % interval over seeds.
 # - **Correct for the number of tests.** A dozen tests at 5 % find something by chance in nearly every
@@ -1031,8 +1030,8 @@ display(
 #   say it either: the remedies that leave the cloud as narrow as it was are mostly those that leave the whole
 #   model as it was, with the baseline's loss.
 # - **"Inconclusive" means that three seeds could not tell**, not that there is no difference; the
-#   interval says how large one could still be. And where a method has *tried* one setting only,
-#   another setting may change its place.
+#   interval says how large one could still be. And where a method has *tried* few settings, or is
+#   best at the last of them, another may change its place.
 
 # %% [markdown]
 # ## What the papers say and what the code does

@@ -30,8 +30,8 @@
 # |---|---|---|
 # | `smoke` | 0.1 | a few thousand tokens, for the tests |
 # | `quick` | 2 | `docstrings`, 2 CPU cores |
-# | `standard` | 60 | the recipe's corpus, 2 CPU cores |
-# | `full` | 60 | the paper's configuration; larger models want a GPU |
+# | `standard` | 100 | the recipe's corpus, 2 CPU cores |
+# | `full` | 100 | the paper's configuration; larger models want a GPU |
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
@@ -41,7 +41,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lib recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
-PROCESSES = 0  # number of GPUs to use; 0: all there are
+PROCESSES = 0  # number of GPUs; 0: as many as share the batch
 CHANGE = {}  # settings that differ from the recipe, dotted
 DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 

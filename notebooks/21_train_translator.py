@@ -32,7 +32,7 @@
 # |---|---|---|
 # | `smoke` | 0.2 | a few hundred phrases, for the tests |
 # | `quick` | 2 | the phrases, 2 CPU cores |
-# | `standard` | 2 | the recipe's corpus; an hour with the captions |
+# | `standard` | 2 | the recipe's corpus; two hours with captions |
 # | `full` | 2 | the paper's configuration; IWSLT and WMT want a GPU |
 #
 # On Google Colab, run this in a first cell and restart the session:

@@ -30,7 +30,7 @@
 # |---|---|---|
 # | `smoke` | 0.5 | four runs of a second, for the tests |
 # | `quick` | 1.5 | twelve runs of seconds, 2 CPU cores |
-# | `standard` | 600 | twelve runs of an hour, 2 CPU cores |
+# | `standard` | 1200 | twelve runs of one to two hours, 2 CPU cores |
 # | `full` | 60 | the same on eight GPUs |
 #
 # On Google Colab, run this in a first cell and restart the session:

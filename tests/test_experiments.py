@@ -265,6 +265,22 @@ def test_clusters_by_frequency_need_words_by_frequency(tmp_path):
     tied.change(output_layer=part("Softmax")).load_corpus()
 
 
+def test_where_results_come_from_is_said_of_all_of_them():
+    def kept(device, threads, torch, commit):
+        source = {"device": device, "threads": threads, "commit": commit * 10}
+        return {"provenance": source | {"packages": {"torch": torch}}}
+
+    one = kept("a CPU", 1, "2.13", "abcd")
+    assert results.made([one]) == (
+        "1 kept results, made on a CPU, 1 thread, with PyTorch 2.13 at commit abcdabc."
+    )
+    three = results.made([one, kept("a GPU", 2, "2.11", "efgh"), one])
+    assert three == (
+        "3 kept results, made on a CPU and a GPU, 1 and 2 threads, with PyTorch 2.11 and 2.13 at "
+        "commits abcdabc and efghefg."
+    )
+
+
 def test_a_figure_that_is_not_finite_is_no_result(tmp_path):
     experiment = recipes["ptb/vd-lstm-200/tied"]
     metrics = {"test_perplexity": 3.0, "geometry": {"norms": [1.0, math.inf]}}

@@ -397,6 +397,27 @@ def test_every_recipe_trains_in_the_smoke_profile(name, tmp_path, embedded):
         assert any((fresh[k] != weights[k]).any() for k in moved)
 
 
+class Enough(Exception):
+    """Two steps have been done."""
+
+
+def after_two(step, model):
+    if step == 2:
+        raise Enough
+
+
+@pytest.mark.parametrize("name", sorted(set(recipes) - set(groups())))
+def test_every_other_recipe_takes_two_steps(name, tmp_path, embedded):
+    """Those whose code another one runs to the end above, with their own options."""
+    experiment = tiny(recipes[name])
+    if experiment.optimisation.epochs == 0:
+        return trained(experiment, tmp_path)
+    with pytest.raises(Enough):
+        experiments.run(
+            experiment, tmp_path, progress=False, device="cpu", callback=after_two
+        )  # fmt: skip
+
+
 def test_a_whole_chain_of_recipes_runs_one_from_the_other(tmp_path, monkeypatch, embedded):
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     monkeypatch.setitem(profiles._TEXT, "smoke", TEXT)
@@ -504,6 +525,16 @@ def differ(one, two):
         w[k].shape == v[k].shape and bool((w[k] == v[k]).all()) for k in w
     )
     return not (same and rows == others and figures == more)
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs"),
+    sorted({(name, 0 if role == "adaptation" else 1) for role, name, _ in stated()}),
+)
+def test_the_same_options_make_no_difference(name, epochs, tmp_path, embedded):
+    """Else the next test would pass whatever an option did."""
+    same = tiny(recipes[name], optimisation={"epochs": epochs})
+    assert not differ(reference(name, epochs), trained(same, tmp_path))
 
 
 @pytest.mark.parametrize(("role", "name", "option"), stated())

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from course_lib.dropout import keep_mask
 from course_lib.models import QRNN, RHN, LanguageModel
 from course_lib.models.qrnn import pool
 from course_lib.output_layers import FullWords, Softmax
@@ -147,6 +148,74 @@ def test_the_scan_equals_the_loop(steps):
         results.append([c, *torch.autograd.grad(c.sin().sum(), leaves)])
     for loop, scanned in zip(*results, strict=True):
         torch.testing.assert_close(scanned, loop, rtol=1e-12, atol=1e-12)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Every mask that a model draws from here on, in order."""
+    masks = []
+
+    def mask(like, dropout):
+        masks.append(keep_mask(like, dropout))
+        return masks[-1]
+
+    for place in ("course_lib.dropout", "course_lib.models.rhn"):
+        monkeypatch.setattr(f"{place}.keep_mask", mask)
+    return masks
+
+
+def test_an_rhn_trains_as_its_equations_with_every_mask_known(drawn):
+    """One mask a sequence for the word vectors, one for the state wherever it is read, at every
+    depth and every step, one for what leaves."""
+    torch.manual_seed(0)
+    model = RHN(5, 6, 3, 0.3, 0.4, 0.5, init=0.8).double().train()
+    x, start = torch.randn(7, 2, 5).double(), torch.randn(2, 6).double()
+    output, new = model(x, start)
+    into, state, out = drawn
+    assert [m.numel() for m in drawn] == [2 * 5, 2 * 6, 2 * 6]
+    s, outputs = start, []
+    for x_t in x * into:
+        for depth, (R, b) in enumerate(zip(model.recurrent, model.bias, strict=True)):
+            read = (s * state) @ R.T + b + (x_t @ model.input.T if depth == 0 else 0)
+            a, gate = read[:, :6].tanh(), read[:, 6:].sigmoid()
+            s = gate * a + (1 - gate) * s
+        outputs.append(s)
+    expected = torch.stack(outputs) * out
+    torch.testing.assert_close((output, new), (expected, s), rtol=1e-9, atol=1e-12)
+    grads = [torch.autograd.grad(y.sin().sum(), list(model.parameters()), retain_graph=True)
+             for y in (output, expected)]  # fmt: skip
+    torch.testing.assert_close(*grads, rtol=1e-9, atol=1e-12)
+
+
+def test_a_qrnn_trains_as_its_equations_with_every_mask_known(drawn, monkeypatch):
+    """One mask a sequence for the word vectors and one between layers, one for each matrix."""
+    torch.manual_seed(0)
+    matrices, dropout = [], torch.nn.functional.dropout
+
+    def matrix(weight, share, training):
+        matrices.append(dropout(torch.ones_like(weight), share, training))
+        return weight * matrices[-1]
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", matrix)
+    model = QRNN(5, (6, 4), 0.5, 0.3, 0.4).double().train()
+    x, cells = torch.randn(7, 2, 5).double(), tuple(torch.randn(2, u).double() for u in (6, 4))
+    before = torch.randn(2, 5).double()
+    output, (last, new) = model(x, (before, cells))
+    into, between = drawn
+    assert [m.numel() for m in drawn] == [2 * 5, 2 * 6] and len(matrices) == 2
+    inputs = x * into
+    torch.testing.assert_close(last, inputs[-1])
+    for layer, (weight, c) in enumerate(zip(matrices, cells, strict=True)):
+        W, b, outputs = model.layers[layer].weight * weight, model.layers[layer].bias, []
+        for t, x_t in enumerate(inputs):
+            if layer == 0:
+                x_t = torch.cat([inputs[t - 1] if t else before, x_t], -1)
+            z, f, o = (x_t @ W.T + b).chunk(3, -1)
+            c = f.sigmoid() * z.tanh() + (1 - f.sigmoid()) * c
+            outputs.append(o.sigmoid() * c)
+        torch.testing.assert_close(new[layer], c)
+        inputs = torch.stack(outputs) * (between if layer == 0 else 1)
+    torch.testing.assert_close(output, inputs, rtol=1e-9, atol=1e-12)
 
 
 def test_an_rhn_drops_what_every_layer_reads_of_the_state():

@@ -69,6 +69,24 @@ def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenan
     write_json(Path(folder) / "result.json", content)
 
 
+def made(contents: list[dict]) -> str:
+    """A sentence on where results come from: all their devices, threads, versions and commits."""
+    sources = [content["provenance"] for content in contents]
+
+    def each(*values) -> str:
+        *most, last = sorted(dict.fromkeys(map(str, values)))
+        return f"{', '.join(most)} and {last}" if most else last
+
+    threads = each(*(s["threads"] for s in sources))
+    commits = each(*(s["commit"][:7] for s in sources))
+    return (
+        f"{len(contents):,} kept results, made on {each(*(s['device'] for s in sources))}, "
+        f"{threads} thread{'s' * (threads != '1')}, with PyTorch "
+        f"{each(*(s['packages']['torch'] for s in sources))} at commit"
+        f"{'s' * (' ' in commits)} {commits}."
+    )
+
+
 def _figures(metrics, name: str = ""):
     """(name, number) of all that is inside."""
     if isinstance(metrics, dict):

@@ -106,7 +106,7 @@ for _name, _changes in _six.items():
         **{"corpus": part("ptb"), "words": {"init": 0.1}} | _changes,
     )
 
-# Translators of Multi30k for two CPU cores and about half an hour.
+# Translators of Multi30k, an hour or two on two CPU cores.
 _softmax = add(
     name="multi30k/transformer-small/softmax",
     source="the course's own, lesson 21",
