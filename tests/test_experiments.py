@@ -3,11 +3,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
 
 from course_lib import experiments
+from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.experiments import Experiment, part, recipes, results
 from course_lib.experiments.recipes import add
@@ -287,3 +289,31 @@ def test_a_figure_that_is_not_finite_is_no_result(tmp_path):
     with pytest.raises(CourseError, match="geometry.norms.1 is inf after the training of ptb/vd"):
         results.write_result(tmp_path, experiment, [], metrics, {})
     assert not list(tmp_path.iterdir())
+
+
+def test_arrays_of_a_result_are_kept_and_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    experiment, folder = recipes["ptb/vd-lstm-200/tied"], tmp_path / "run"
+    arrays = {"values": np.arange(5.0, dtype=np.float32), "counts": np.ones((2, 3), dtype=int)}
+    figures = {"test_perplexity": 2.0}
+    results.write_result(folder, experiment, [], figures, {}, arrays)
+    target = experiments.keep_result(folder)
+    for name, array in results.read_arrays(target).items():
+        assert array.dtype == arrays[name].dtype and (array == arrays[name]).all()
+    results.write_result(folder, experiment, [], figures, {}, arrays)  # at another time
+    assert experiments.keep_result(folder) == target
+    changed = arrays | {"values": arrays["values"] + 1}
+    results.write_result(folder, experiment, [], figures, {}, changed)
+    with pytest.raises(CourseError, match="keeps another result"):
+        experiments.keep_result(folder)
+    np.savez(target / "arrays.npz", **changed)
+    with pytest.raises(CourseError, match="does not match the checksums"):
+        results.read_arrays(target)
+    (target / "arrays.npz").write_bytes((target / "arrays.npz").read_bytes()[:100])
+    with pytest.raises(CourseError, match="is damaged"):
+        results.read_arrays(target)
+    (target / "arrays.npz").unlink()
+    with pytest.raises(CourseError, match="is missing; bring it beside"):
+        results.read_arrays(target)
+    results.write_result(folder, experiment, [], figures, {})
+    assert results.read_arrays(folder) == {}

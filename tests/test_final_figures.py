@@ -155,11 +155,13 @@ def test_an_experiment_says_of_how_many_contexts_the_ranks_are_taken(experiment,
     corpus = experiment.load_corpus()
     model = experiment.build(len(corpus))
     few = experiment.change(ranked_contexts=70)
-    found = final_figures(model, corpus, few, progress=False)["log_prob"]
+    arrays = {}
+    found = final_figures(model, corpus, few, progress=False, arrays=arrays)["log_prob"]
     assert (found["contexts"], found["words"]) == (70, len(corpus))
     blocks = list(log_prob_blocks(model, corpus.test[:70], corpus.eos, progress=False))
     values = np.linalg.svd(np.concatenate(blocks).astype(np.float64), compute_uv=False)
     assert found["press_rank"] == press_rank(values, (70, len(corpus)))
+    np.testing.assert_allclose(arrays["log_prob_singular_values"], values, rtol=1e-4, atol=1e-3)
     monkeypatch.setattr(sys.modules["course_lib.experiments.run"], "RANKED", len(corpus) - 1)
     assert "log_prob" not in final_figures(model, corpus, experiment, progress=False)
     assert final_figures(model, corpus, few, progress=False)["log_prob"] == found

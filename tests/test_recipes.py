@@ -410,12 +410,12 @@ def after_two(step, model):
 def test_every_other_recipe_takes_two_steps(name, tmp_path, embedded):
     """Those whose code another one runs to the end above, with their own options."""
     experiment = tiny(recipes[name])
-    if experiment.optimisation.epochs == 0:
-        return trained(experiment, tmp_path)
-    with pytest.raises(Enough):
-        experiments.run(
-            experiment, tmp_path, progress=False, device="cpu", callback=after_two
-        )  # fmt: skip
+    options = {"progress": False, "device": "cpu"}
+    if experiment.optimisation.epochs == 0:  # adapted only
+        experiments.run(experiment, tmp_path, **options)
+    else:
+        with pytest.raises(Enough):
+            experiments.run(experiment, tmp_path, callback=after_two, **options)
 
 
 def test_a_whole_chain_of_recipes_runs_one_from_the_other(tmp_path, monkeypatch, embedded):

@@ -24,7 +24,7 @@ from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plans import Plan, Planned, earlier
 from course_lib.experiments.slots import KILLED, in_slots
 from course_lib.locks import RUN, TRAINING, held
-from course_lib.training.checkpoint import write_atomically, write_json
+from course_lib.training.checkpoint import write_atomically
 from course_lib.worker import Job, execute
 
 BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
@@ -362,12 +362,13 @@ def _merged(content: dict, source: Path, target: Path) -> str:
         same = (target / "result.json").exists()
         if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")
+        arrays = results.read_arrays(source)
         for name in ("last.safetensors", "best.safetensors"):
             if (source / name).exists() and not (same and (target / name).exists()):
                 write_atomically(target / name, (source / name).read_bytes())
         if same:
             return "the same"
-        write_json(target / "result.json", content)
+        results.write(target, content, arrays)
         (target / "failed.json").unlink(missing_ok=True)
     return "copied"
 

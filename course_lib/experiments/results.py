@@ -1,21 +1,28 @@
-"""A result is a folder: the experiment, its figures per epoch, final metrics, provenance."""
+"""A result is a folder: the experiment, its figures per epoch, final metrics, provenance.
+
+All of it is in `result.json`, with its checksum; what is too long for that, as the singular values
+of log P, in `arrays.npz`, whose checksums are in `result.json`, too.
+"""
 
 import hashlib
+import io
 import json
 import math
 import os
 import platform
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.experiments.experiment import Experiment
-from course_lib.training.checkpoint import difference, write_json
+from course_lib.training.checkpoint import difference, write_atomically, write_json
 
 PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
 
@@ -47,12 +54,17 @@ def keep_result(folder: Path) -> Path:
     target = kept() / run_folder(experiment).relative_to(folders.home() / "runs")
     if (target / "result.json").exists() and read_result(target)["sha256"] != content["sha256"]:
         raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
-    write_json(target / "result.json", content)
+    write(target, content, read_arrays(folder))
     return target
 
 
-def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenance) -> None:
-    """result.json, atomically. CourseError for a figure that is not finite."""
+def write_result(
+    folder: Path, experiment: Experiment, epochs, metrics, provenance, arrays=None
+) -> None:
+    """result.json, and arrays.npz for `arrays` by name, atomically.
+
+    CourseError for a figure that is not finite.
+    """
     for name, value in _figures(metrics):
         if not math.isfinite(value):
             raise CourseError(
@@ -65,8 +77,42 @@ def write_result(folder: Path, experiment: Experiment, epochs, metrics, provenan
         "epochs": epochs,
         "provenance": provenance,
     }
+    if arrays:
+        content["arrays"] = {name: _array_digest(array) for name, array in arrays.items()}
     content["sha256"] = _digest(content)
-    write_json(Path(folder) / "result.json", content)
+    write(Path(folder), content, arrays or {})
+
+
+def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:
+    """The files of a result, checked before; the arrays first, so that none is missing."""
+    if arrays:
+        file = io.BytesIO()
+        np.savez_compressed(file, **arrays)
+        write_atomically(folder / "arrays.npz", file.getvalue())
+    write_json(folder / "result.json", content)
+
+
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a result, by name; none for most. CourseError if they are not what it had."""
+    path, digests = Path(folder) / "arrays.npz", read_result(folder).get("arrays", {})
+    if not digests:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise CourseError(f"{path} is missing; bring it beside its result.json") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise CourseError(f"{path} is damaged ({error}); bring it again, or train again") from None
+    if {name: _array_digest(array) for name, array in found.items()} != digests:
+        raise CourseError(f"{path} does not match the checksums in its result.json")
+    return found
+
+
+def _array_digest(array: np.ndarray) -> str:
+    """Of kind, shape and numbers, not of the file, which knows the time."""
+    head = f"{array.dtype.str} {array.shape} ".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def made(contents: list[dict]) -> str:

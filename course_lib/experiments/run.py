@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
@@ -131,10 +132,11 @@ def _run(
     tensors, head = read_checkpoint(folder / "best.safetensors")
     restore(model, tensors, str(folder))
     model.eval()
+    arrays = {}
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
-        **final_figures(model, corpus, experiment, progress),
+        **final_figures(model, corpus, experiment, progress, arrays),
         **shapes(model, corpus.counts),
     }
     if benchmarks:
@@ -152,7 +154,7 @@ def _run(
     }
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
-        results.write_result(folder, experiment, epochs, metrics, source)
+        results.write_result(folder, experiment, epochs, metrics, source, arrays)
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
 
@@ -195,10 +197,17 @@ def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
     }
 
 
-def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool) -> dict:
+def final_figures(
+    model: nn.Module,
+    corpus: Corpus,
+    experiment: Experiment,
+    progress: bool,
+    arrays: dict | None = None,
+) -> dict:
     """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
     of a translator, BLEU too, with its signature; the ranks of log P over the first contexts of the
-    test split, where the experiment asks for them or the vocabulary is small."""
+    test split, where the experiment asks for them or the vocabulary is small. `arrays` takes the
+    singular values that they are counted in."""
     o = experiment.optimisation
     if experiment.translates:
         return _translation_figures(model, corpus, experiment, progress)
@@ -220,7 +229,10 @@ def final_figures(model: nn.Module, corpus: Corpus, experiment: Experiment, prog
     if contexts:
         shown = progress and len(corpus) > RANKED
         blocks = log_prob_blocks(model, corpus.test, contexts=contexts, progress=shown, **settings)
-        figures["log_prob"] = spectrum(blocks).summary()
+        found = spectrum(blocks)
+        figures["log_prob"] = found.summary()
+        if arrays is not None:
+            arrays["log_prob_singular_values"] = found.singular_values.astype(np.float32)
     return figures
 
 
