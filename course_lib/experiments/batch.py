@@ -217,8 +217,7 @@ def _after(found: State, trouble: tuple[str, str] | None) -> State:
 
 def notebook(experiment: Experiment) -> Path:
     """The source of the notebook that runs an experiment."""
-    translation = experiment.encoder.kind == "Transformer"
-    name = "21_train_translator" if translation else "20_train_language_model"
+    name = "21_train_translator" if experiment.translates else "20_train_language_model"
     return notebooks.select([name])[0]
 
 

@@ -21,7 +21,7 @@ from course_lib.data.translation import IWSLT14_PIECES
 from course_lib.errors import CourseError
 from course_lib.experiments.experiment import Experiment, Part
 from course_lib.experiments.results import processor
-from course_lib.models import RHN, Predictor, Transformer, TransformerXL
+from course_lib.models import RHN, LSTMTranslator, Predictor, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -153,6 +153,8 @@ def encoder_macs(model: Predictor, e: Experiment) -> float:
     elif isinstance(encoder, Transformer):  # three attentions in a layer of both stacks
         attentions = 3 * len(encoder.encoder_layers)
         macs += attentions * 2 * SENTENCE[e.corpus.kind] * encoder.input_size
+    elif isinstance(encoder, LSTMTranslator):
+        macs += 2 * SENTENCE[e.corpus.kind] * encoder.output_size
     return macs
 
 
@@ -187,6 +189,8 @@ def _recurrent(model: Predictor) -> int:
     """Numbers in the matrices of the recurrence."""
     encoder = model.encoder
     matrices = encoder.recurrent if isinstance(encoder, LSTMStack | RHN) else []
+    if isinstance(encoder, LSTMTranslator):
+        matrices = [p for name, p in encoder.named_parameters() if ".weight_hh" in name]
     return sum(matrix.numel() for matrix in matrices)
 
 

@@ -17,6 +17,7 @@ from course_lib.models import (
     QRNN,
     RHN,
     LanguageModel,
+    LSTMTranslator,
     Predictor,
     Reading,
     Transformer,
@@ -38,7 +39,15 @@ from course_lib.training.optimisation import SCHEDULES, Optimisation
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
-    "encoder": (VariationalLSTM, AWDLSTM, QRNN, RHN, TransformerXL, Transformer),
+    "encoder": (
+        VariationalLSTM,
+        AWDLSTM,
+        QRNN,
+        RHN,
+        TransformerXL,
+        Transformer,
+        LSTMTranslator,
+    ),
     "words": (FullWords, SpectralWords),
     "reading": (Reading,),
     "output_layer": OUTPUT_LAYERS,
@@ -149,7 +158,8 @@ class Experiment:
     @property
     def translates(self) -> bool:
         """Whether it needs sentence pairs, where a language model needs running text."""
-        return self.encoder.kind == "Transformer"
+        kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
+        return getattr(kinds.get(self.encoder.kind), "translates", False)
 
     def load_corpus(self) -> data.Corpus | data.SentencePairs:
         """The corpus; options `half` and `small` take a part of it.

@@ -3,6 +3,7 @@
 from course_lib.models.awd_lstm import AWDLSTM
 from course_lib.models.language_model import LanguageModel, Predictor, Step
 from course_lib.models.lstm import VariationalLSTM
+from course_lib.models.lstm_translator import LSTMTranslator
 from course_lib.models.qrnn import QRNN
 from course_lib.models.reading import Reading
 from course_lib.models.rhn import RHN
@@ -15,6 +16,7 @@ __all__ = [
     "AWDLSTM",
     "QRNN",
     "RHN",
+    "LSTMTranslator",
     "LanguageModel",
     "Predictor",
     "Reading",

@@ -139,6 +139,8 @@ class Transformer(nn.Module):
     CourseError if input_size is odd or not a multiple of heads.
     """
 
+    translates = True
+
     def __init__(
         self,
         input_size: int,
@@ -187,7 +189,7 @@ class Transformer(nn.Module):
         """
         x = self._placed(x, 0)
         for layer in self.encoder_layers:
-            x = layer(x, _seen(padding))
+            x = layer(x, seen(padding))
         return self.encoder_norm(x)
 
     def decode(
@@ -204,7 +206,7 @@ class Transformer(nn.Module):
         y = self._placed(y, 0 if state is None else past[0][0].shape[2])
         kept = []
         for layer, *known in zip(self.decoder_layers, past, source, strict=True):
-            y, *known = layer(y, memory, _seen(padding), *known)
+            y, *known = layer(y, memory, seen(padding), *known)
             kept.append(known)
         return self.decoder_norm(y), tuple(zip(*kept, strict=True))
 
@@ -233,6 +235,6 @@ class Transformer(nn.Module):
         return self.dropout(x * self.scale + sinusoids(places, x.shape[-1])[:, None].to(x.dtype))
 
 
-def _seen(padding: Tensor) -> Tensor:
+def seen(padding: Tensor) -> Tensor:
     """padding (S, B) -> mask (B, 1, 1, S), True where a position may be seen."""
     return ~padding.T[:, None, None]

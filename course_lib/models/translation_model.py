@@ -13,7 +13,8 @@ class TranslationModel(Predictor):
     """Source and target so far in, contexts and, with a target, the loss out.
 
     `words` read both languages; giving `output_layer` the same ones ties three ways, as all papers
-    here do (Vaswani et al. 2017, section 3.4). `encoder` is a `Transformer`, or what has its call.
+    here do (Vaswani et al. 2017, section 3.4). `encoder` is a `Transformer`, an
+    `LSTMTranslator`, or what has their calls.
     """
 
     def forward(

@@ -133,6 +133,20 @@ add(
     name="multi30k/transformer-small/cosine",
     regularizers=(part("CosineRegularizer", weight=1.0),),
 )
+# gao2019 finds the same degeneration in the LSTM translator of Wu et al. 2016.
+_lstm = add(
+    _softmax,
+    name="multi30k/lstm-256/softmax",
+    source="the course's own, after gao2019, section 3: LSTM translator",
+    encoder=part("LSTMTranslator", layers=2, dropout=0.3),
+    optimisation={"clip": 1.0},
+)
+add(
+    _lstm,
+    name="multi30k/lstm-256/cosine",
+    source="the course's own, after gao2019, section 3: LSTM translator, cosine regularisation",
+    regularizers=(part("CosineRegularizer", weight=1.0),),
+)
 # A translator of the embedded phrases, for the minute that a lesson has.
 add(
     _softmax,

@@ -1,0 +1,118 @@
+"""A translator of LSTM layers with one attention between the two sides (Wu et al. 2016)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from course_lib.errors import CourseError
+from course_lib.models.state import map_state
+from course_lib.models.transformer import Attention, seen
+
+
+class LSTMTranslator(nn.Module):
+    """`layers` LSTM layers on either side of one attention, between word vectors and contexts.
+
+    Of the source the first layer reads half of its units in each direction, the others read
+    forwards; the top is what can be attended to. Of the target the first layer reads word vectors,
+    and what it gives asks the source: a_t = Attention(h_t, memory). Every other layer reads
+    [what the layer below gives, a_t]. From the third layer on, x + layer(x). With that it is the
+    model of Wu et al. (2016, section 3) as it is trained in parallel: a_t comes from this step's
+    h_t, not from the last one's, and is a product, q kᵀ/√u, where theirs is a small network.
+
+    The calls are those of `Transformer`, and so are the states: targets piece by piece give what
+    they give in one call, and several hypotheses may share a source.
+
+    units: of every layer, by default as many as word vectors have numbers, which tying needs.
+    dropout: of the word vectors and of what each layer hands to the next. init: half-width of the
+    uniform distribution of all matrices; biases begin at 0. CourseError for fewer than two layers,
+    where the attention would reach nothing, or for an odd number of units.
+    """
+
+    translates = True
+
+    def __init__(
+        self,
+        input_size: int,
+        units: int | None = None,
+        layers: int = 2,
+        dropout: float = 0.2,
+        init: float = 0.1,
+    ):
+        super().__init__()
+        units = units or input_size
+        if layers < 2 or units % 2:
+            raise CourseError(
+                "an LSTM translator needs two layers or more, and an even number of units, half of "
+                f"which read backwards; got {layers} layers of {units}"
+            )
+        self.output_size = units
+        self.dropout = nn.Dropout(dropout)
+        self.both_ways = nn.LSTM(input_size, units // 2, bidirectional=True)
+        self.source_layers = nn.ModuleList(nn.LSTM(units, units) for _ in range(layers - 1))
+        self.first = nn.LSTM(input_size, units)
+        self.attention = Attention(units, heads=1, dropout=0.0)
+        self.target_layers = nn.ModuleList(nn.LSTM(2 * units, units) for _ in range(layers - 1))
+        with torch.no_grad():
+            for parameter in self.parameters():
+                if parameter.dim() == 2:
+                    parameter.uniform_(-init, init)
+                else:
+                    parameter.zero_()
+
+    def encode(self, x: Tensor, padding: Tensor) -> Tensor:
+        """x (S, B, d), padding (S, B), True behind the end of a column -> memory (S, B, u).
+
+        Every column needs a word that is not padding.
+        """
+        lengths = (~padding).sum(0).cpu()  # what reads backwards begins at the last word
+        packed = pack_padded_sequence(self.dropout(x), lengths, enforce_sorted=False)
+        memory, _ = pad_packed_sequence(self.both_ways(packed)[0], total_length=len(x))
+        for number, layer in enumerate(self.source_layers):
+            above, _ = layer(self.dropout(memory))
+            memory = above + memory if number else above
+        return memory
+
+    def decode(
+        self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """y (T, C, d), memory (S, B, u), padding (S, B) -> contexts (T, C, u), state.
+
+        The state holds every layer's h and c, and the keys and values of the memory: given one, y
+        continues its targets and `memory` may be None. C is B; or a multiple of it: then C/B
+        columns one after the other are targets of the same source.
+        """
+        past, source = state or ((None,) * (1 + len(self.target_layers)), None)
+        source = self.attention.keys_values(memory) if source is None else source
+        x, kept = _read(self.first, self.dropout(y), past[0])
+        answer, new = self.attention(x, *source, seen(padding)), [kept]
+        for number, layer in enumerate(self.target_layers):
+            above, kept = _read(layer, torch.cat([self.dropout(x), answer], -1), past[number + 1])
+            x = above + x if number else above
+            new.append(kept)
+        return x, (tuple(new), tuple(source))
+
+    def forward(
+        self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """x (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, u), state.
+
+        With a state the source has been read, and x may be None.
+        """
+        memory = self.encode(x, padding) if state is None else None
+        return self.decode(y, memory, padding, state)
+
+    @staticmethod
+    def select(state: Any, columns: Tensor, sources: Tensor | None = None) -> Any:
+        """The state of these columns of y (C',), and of x (B',) or all of x, in this order."""
+        past, source = state
+        if sources is not None:
+            source = map_state(lambda t: t.index_select(0, sources), source)
+        return map_state(lambda t: t.index_select(0, columns), past), source
+
+
+def _read(layer: nn.LSTM, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """x (T, C, …) from h and c (C, u) on, or from 0 -> outputs (T, C, u), h and c after them."""
+    outputs, (h, c) = layer(x, past and tuple(t[None] for t in past))
+    return outputs, (h[0], c[0])
