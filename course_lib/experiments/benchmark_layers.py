@@ -15,12 +15,17 @@ from torch.nn import functional as F
 from course_lib.experiments import results
 from course_lib.experiments.benchmark import alternating, in_a_process
 from course_lib.output_layers import (
+    AdversarialMixtureOfSoftmaxes,
     AdversarialSoftmax,
+    AugmentedLoss,
+    CrossEntropy,
     FullWords,
     GeneralizedSigSoftmax,
     MixtureOfContexts,
     MixtureOfSoftmaxes,
     PiecewiseLinearSoftmax,
+    SigSoftmax,
+    SoftCappedSoftmax,
     Softmax,
     SpectralWords,
 )
@@ -37,6 +42,7 @@ SHAPES = {10_000: 1400, 33_278: 5600, 260_000: 1400}
 SIZES, BATCH = (400, 1150, 1150, 400), 20
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
 _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
+_AUGMENTED = AugmentedLoss(weight=13.0, temperature=20.0)
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Method:
     naive: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
     words: Callable[[int, int], nn.Module] = FullWords
     regularizers: tuple = ()
+    objective: Callable | None = None  # in place of the cross-entropy
     copies: int = 4  # tensors of n K N numbers the naive form holds at once, about
     components: int = 1
 
@@ -64,6 +71,14 @@ def _adversarial(layer, hidden, target):
         norms = layer.words.matrix()[target].norm(dim=-1) * hidden.norm(dim=-1)
     margin = layer.alpha * norms[:, None] * F.one_hot(target, layer.words.shape[0])
     return F.cross_entropy(_logits(layer, hidden) - margin, target)
+
+
+def _augmented(layer, hidden, target):
+    W, tau = layer.words.matrix(), _AUGMENTED.temperature
+    logits = _logits(layer, hidden)
+    soft = (W[target] @ W.T / tau).detach().softmax(-1)
+    kl = F.kl_div((logits / tau).log_softmax(-1), soft, reduction="batchmean")
+    return F.cross_entropy(logits, target) + _AUGMENTED.weight * kl
 
 
 def _cosine(layer, hidden, target):
@@ -89,6 +104,15 @@ def _gss(layer, hidden, target):
     return F.cross_entropy(k * (x - c) + c - (k - 1) * F.softplus(x - c), target)
 
 
+def _sigsoftmax(layer, hidden, target):
+    x = _logits(layer, hidden)
+    return F.cross_entropy(x + F.logsigmoid(x), target)
+
+
+def _capped(layer, hidden, target):
+    return F.cross_entropy(layer.cap * torch.tanh(_logits(layer, hidden) / layer.cap), target)
+
+
 def _plif(layer, hidden, target):
     x, slopes = _logits(layer, hidden).float(), F.softplus(layer.free_slopes)
     width = (layer.high - layer.low) / len(slopes)
@@ -100,7 +124,13 @@ def _plif(layer, hidden, target):
 def _mos(layer, hidden, target):
     latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
     weights = layer.prior(hidden).softmax(-1)
-    prob = (_logits(layer, latent).softmax(-1) * weights[..., None]).sum(1)
+    logits = _logits(layer, latent)
+    if alpha := getattr(layer, "alpha", 0.0):  # adversarial targets in every component
+        with torch.no_grad():
+            norms = layer.words.matrix()[target].norm(dim=-1)[:, None] * latent.norm(dim=-1)
+        margin = alpha * norms[..., None] * F.one_hot(target, layer.words.shape[0])[:, None]
+        logits = logits - margin
+    prob = (logits.softmax(-1) * weights[..., None]).sum(1)
     return F.nll_loss(torch.log(prob.float() + 1e-8), target)
 
 
@@ -115,10 +145,14 @@ METHODS = {
     "adversarial": Method(AdversarialSoftmax, _adversarial),
     "cosine": Method(Softmax, _cosine, regularizers=(CosineRegularizer(),)),
     "spectrum": Method(Softmax, _spectrum, SpectralWords, _PENALTIES),
+    "augmented": Method(Softmax, _augmented, objective=CrossEntropy() + _AUGMENTED, copies=10),
+    "sigsoftmax": Method(SigSoftmax, _sigsoftmax, copies=6),
     "gss": Method(GeneralizedSigSoftmax, _gss, copies=8),
+    "capped": Method(SoftCappedSoftmax, _capped, copies=6),
     "plif": Method(PiecewiseLinearSoftmax, _plif, copies=12),
     "moc": Method(MixtureOfContexts, _moc),
     "mos": Method(MixtureOfSoftmaxes, _mos, copies=6, components=15),
+    "mos+adversarial": Method(AdversarialMixtureOfSoftmaxes, _mos, copies=8, components=15),
 }
 
 
@@ -132,9 +166,12 @@ class _Alone(nn.Module):
     def forward(self, hidden, target):
         if self.naive:
             return self.method.naive(self.layer, hidden.flatten(0, -2), target.flatten())
-        loss, _ = self.layer(hidden, target)
+        given, words = (), self.layer.words
+        if self.method.objective is not None:
+            given = self.method.objective, (words(target.flatten()), words.matrix())
+        loss, _ = self.layer(hidden, target, *given)
         for regularizer in self.method.regularizers:
-            loss = loss + regularizer(self.layer.words, Activations(hidden, hidden))
+            loss = loss + regularizer(words, Activations(hidden, hidden))
         return loss
 
 
