@@ -13,6 +13,7 @@ from pathlib import Path
 
 import joblib
 import nbformat
+import psutil
 import pytest
 import torch
 from filelock import FileLock
@@ -136,6 +137,62 @@ def test_threads_are_the_share_of_the_machine_that_asks(monkeypatch):
 
 
 # The whole of it ---------------------------------------------------------------------------------
+
+
+def kill_worker_of(folder: Path, killed: list) -> None:
+    """As soon as a run has been training for an epoch, with -9 the process that looks after it."""
+    while not (folder / "last.safetensors").exists():
+        time.sleep(0.1)
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            kernel = any("ipykernel" in word for word in process.cmdline())
+            if kernel and any(f.path.startswith(str(folder)) for f in process.open_files()):
+                killed.append(process.parent())
+                process.parent().kill()
+                return
+
+
+def test_eight_real_runs_killed_broken_paused_moved_and_merged(home):
+    """The notebook itself, two workers, one process of them killed, one run with a learning rate
+    that breaks it: every healthy run ends as if nothing had happened, and is done once."""
+    plan = written(
+        home,
+        'seeds = [1, 2]\nchange = {"optimisation.epochs" = 60}',
+        "seeds = [3, 4, 5, 6, 7]",
+        'seeds = [13]\nchange = {"optimisation.learning_rate" = 1e30}',
+    )
+    first = names(run_plan(plan, workers=2, minutes=0.4, progress=False))  # cut in the middle
+    assert len(first) == 8 and set(first.values()) <= {"done", "paused", "waiting", "failed"}
+    assert first[1] != "done" or first[7] == "waiting"
+
+    killed, folder = [], state(plan.runs[0]).folder
+    (folder / "last.safetensors").unlink(missing_ok=True)  # so that it trains for a while
+    killer = threading.Thread(target=kill_worker_of, args=(folder, killed), daemon=True)
+    killer.start()
+    second = run_plan(plan, workers=2, progress=False)
+    assert killed and names(second)[1] == "killed"
+    third = run_plan(plan, workers=2, progress=False)
+    healthy = [1, 2, 3, 4, 5, 6, 7]
+    assert names(third) == dict.fromkeys(healthy, "done") | {13: "failed"}
+    broken = next(s for s in third if s.planned.seed == 13)
+    assert broken.cell and "the loss became" in broken.error
+    for s in (third[0], third[2]):
+        undisturbed = experiments.run(
+            s.planned.experiment(), home / f"alone {s.planned.seed}", progress=False
+        )
+        assert results.read_result(s.folder)["metrics"] == undisturbed.metrics
+
+    other, moved = home / "other machine", third[:4]
+    for s in moved:
+        (other / s.planned.key).mkdir(parents=True)
+        for name in ("result.json", "arrays.npz"):
+            os.replace(s.folder / name, other / s.planned.key / name)
+    assert merge(plan, other) == {s.planned.key: "copied" for s in moved}
+    before = {s.planned.seed: (s.folder / "notebook.ipynb").stat().st_mtime for s in third[:7]}
+    assert names(run_plan(plan, workers=2, progress=False)) == names(third)
+    for s in third[:7]:
+        assert (s.folder / "notebook.ipynb").stat().st_mtime == before[s.planned.seed]
+    assert len(batch.keep(plan)) == len(results.kept_results()) == 7
 
 
 def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
