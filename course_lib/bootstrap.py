@@ -127,7 +127,7 @@ def install_kernel(root=ROOT):
 
 
 def works(python):
-    """True when the interpreter is there, starts, has pip, and is of a supported version."""
+    """Its version (3, …) when the interpreter is there, starts, has pip, and is supported."""
     try:
         shown = subprocess.run(
             [str(python), "-c", "import sys, pip; print(*sys.version_info[:2])"],
@@ -135,17 +135,22 @@ def works(python):
             stderr=subprocess.DEVNULL,
         )
     except OSError:
-        return False
+        return None
     version = tuple(int(part) for part in shown.stdout.split())
-    return shown.returncode == 0 and OLDEST <= version <= NEWEST
+    return version if shown.returncode == 0 and OLDEST <= version <= NEWEST else None
 
 
 def setup(root=ROOT):
     """Bring `.venv` up to date, print the time of each step, return its interpreter."""
     python, stamp = environment_python(root), root / ".venv" / "course-stamp"
     log = root / "build" / "setup.log"
-    if stamp.is_file() and stamp.read_text() == fingerprint(root) and works(python):
-        return python
+    if stamp.is_file() and stamp.read_text() == fingerprint(root):
+        version = works(python)
+        if version and version != sys.version_info[:2]:
+            there, here = ("{}.{}".format(*v[:2]) for v in (version, sys.version_info))
+            print(f"setup: .venv has Python {there}; make clean ALL=1 first for {here}")
+        if version:
+            return python
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "2"]
     # Not compiled: that is half of the time, and Python compiles what is imported when it is.
     pip += ["--no-compile", "--constraint", root / "constraints.txt"]

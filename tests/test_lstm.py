@@ -1,5 +1,6 @@
 """The variational LSTM against its equations written out step by step."""
 
+import copy
 from functools import partial
 
 import hypothesis.strategies as st
@@ -319,3 +320,34 @@ def test_states_survive_flattening_and_lose_their_graph():
     assert unflatten({}) is None and flatten(None) == {}
     assert not detach(state)[0][0].requires_grad and a.requires_grad
     assert map_state(lambda t: t + 1, state)[1][0].sum() == 3
+
+
+@pytest.mark.parametrize("kind", ["awd", "variational"])
+@pytest.mark.parametrize("device", ["cpu", *["cuda"] * torch.cuda.is_available()])
+def test_a_model_trains_and_evaluates_on_either_device(kind, device):
+    """Trained, evaluated, moved, trained, evaluated and moved back: every output and gradient that
+    of a copy that stayed. Without masks, which each device draws for itself."""
+    torch.manual_seed(0)
+    off = {"weight_drop": 0.0, "input_dropout": 0.0, "hidden_dropout": 0.0}
+    encoder = AWDLSTM(6, (9, 9, 6), **off) if kind == "awd" else VariationalLSTM(6, 6, 2)
+    words = FullWords(30, 6, init=0.5)
+    stays = LanguageModel(words, encoder, Softmax(words))
+    moves = copy.deepcopy(stays)
+    tokens, target = torch.randint(30, (2, 7, 3))
+    states = [None, None]
+    for place in ("cpu", device, "cpu"):
+        moves.to(place)
+        states[1] = map_state(lambda t, place=place: t.to(place), states[1])
+        for training in (True, False):
+            steps = []
+            for i, (model, where) in enumerate(((stays, "cpu"), (moves, place))):
+                model.train(training).zero_grad()
+                steps.append(model(tokens.to(where), states[i], target.to(where)))
+                if training:
+                    steps[-1].loss.backward()
+                states[i] = detach(steps[-1].state)
+            for a, b in zip(*(s[:2] for s in steps), strict=True):
+                torch.testing.assert_close(b.cpu(), a, rtol=1e-4, atol=1e-5)
+            if training:
+                for a, b in zip(stays.parameters(), moves.parameters(), strict=True):
+                    torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-3, atol=1e-5)

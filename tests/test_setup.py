@@ -92,7 +92,10 @@ def project(tmp_path, monkeypatch):
         (tmp_path / ".venv").mkdir(exist_ok=True)
 
     monkeypatch.setattr(bootstrap, "run", record)
-    monkeypatch.setattr(bootstrap, "works", lambda python: (tmp_path / ".venv").is_dir())
+    found = sys.version_info[:2]
+    monkeypatch.setattr(
+        bootstrap, "works", lambda python: found if (tmp_path / ".venv").is_dir() else None
+    )
     return tmp_path, commands
 
 
@@ -113,12 +116,16 @@ def test_setup_installs_torch_first_by_its_exact_version_then_the_project(projec
     assert len(re.findall(r"setup: .* \d+\.\d s", printed)) == 4  # the time of each step
 
 
-def test_a_warm_start_installs_nothing_until_the_versions_change(project):
+def test_a_warm_start_installs_nothing_until_the_versions_change(project, monkeypatch, capsys):
     root, commands = project
     bootstrap.setup(root)
     del commands[:]
     bootstrap.setup(root)
     assert commands == []
+    assert "make clean" not in capsys.readouterr().out
+    monkeypatch.setattr(bootstrap, "works", lambda python: (3, 99))
+    bootstrap.setup(root)
+    assert ".venv has Python 3.99; make clean ALL=1 first for 3." in capsys.readouterr().out
     with (root / "constraints.txt").open("a") as stream:
         stream.write("zzz==1.0\n")
     bootstrap.setup(root)
