@@ -694,23 +694,29 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # %%
 full = {}
 for folder in experiments.kept_results():
-    kept = experiments.read_result(folder)
-    model, _, name = kept["experiment"]["name"].partition("-200/")
+    content = experiments.read_result(folder)
+    model, _, name = content["experiment"]["name"].partition("-200/")
     if model == "ptb/vd-lstm":
-        full[name.replace("baseline", "untied")] = kept
+        changed = content["experiment"].get("variant")
+        literal = " (constant target)" * bool(changed)
+        full[name.replace("baseline", "untied") + literal] = content
+constant = "tied-augmented (constant target)"
 valid = {
     name: np.array([e["valid_perplexity"] for e in full[name]["epochs"]])
-    for name in columns
+    for name in (*columns, constant)
 }
+display(Markdown(results.made(list(full.values()))))
 behind = valid["tied"] > valid["untied"]
 last = int(np.flatnonzero(behind)[-1]) + 1  # epoch at which tied is behind
 
 # %%
 figure, (left, right) = plots.panels(1, 2, height=4.3)
-at = np.arange(5, len(valid["tied"]) + 1)
-curves = {name: (at, v[4:]) for name, v in valid.items()}
+curves, apart = {}, {}
+for name, v in valid.items():
+    at = np.arange(5, len(v) + 1)
+    curves[name] = at, v[4:]
+    apart[name] = at, (v - valid["untied"][: len(v)])[4:]
 plots.lines(curves, "epoch", "validation perplexity", ax=left)
-apart = {name: (at, (v - valid["untied"])[4:]) for name, v in valid.items()}
 plots.lines(apart, "epoch", "difference from untied", ax=right)
 right.legend_.remove()
 ends = ", ".join(f"{name} {v[-1]:.1f}" for name, v in valid.items())
@@ -756,23 +762,25 @@ pd.DataFrame(rows).T.fillna("")
 #
 # In the tied and augmented column above the gradient flows through the soft target
 # (`gradient=True`); in the small runs before, the soft target is a constant. At the paper's size the
-# choice decides, as the grey curve shows: with a constant target the same model does not settle. The
+# choice decides, as the last curve shows: with a constant target the same model does not settle. The
 # formula for high temperatures says why.
 #
-# In a tied model one matrix makes both logits, $l_i = w_i^\top h$ and $s_i = w_i^\top w_y$. The
-# loss wants the gap between them closed. With $\tilde y$ a constant, a step of size $\eta$ moves
-# $w_i$ along $h$ only, by $-\eta\,(l_i-s_i)\,h$. But $w_i$ is in $s_i$ too, so that the gap changes by
+# In a tied model one matrix makes both logits, $l_i = w_i^\top h$ and $s_i = w_i^\top w_y$. Let the
+# target's vector lie along the context, $w_y = c\,h$. Then $l_i - s_i = (1-c)\,l_i$ for every word, and
+# the loss is zero at $c = 1$. Which way does a step take $c$? With $\tilde y$ a constant, a row moves
+# along $h$ only; the target's own by a multiple of $-(l_y - s_y)\,h$ (a constant apart), and with
+# $l_y - s_y = c\,(1-c)\,\lVert h\rVert^2$ that changes $c$ by a multiple of
 #
-# $$-\eta\,(l_i - s_i)\;h^\top(h - w_y).$$
+# $$-\,c\,(1-c)\,\lVert h\rVert^2 .$$
 #
-# As long as $h^\top w_y$ is less than $h^\top h$ the gap closes. If the target's vector reaches
-# farther along the context than the context itself, $s_i$ runs faster than $l_i$ can follow, and the
-# step that should close the gap opens it. With the gradient through $\tilde y$ the step is along
-# $h - w_y$, the gap changes by $-\eta\,(l_i-s_i)\,\lVert h-w_y\rVert^2$, and it always closes.
+# Below 1 it falls, above 1 it grows: the step leads *away* from the state in which the loss is zero.
+# The reason is that $s_y$ grows with the square of $c$ and $l_y$ only with $c$. Where the target's logit
+# should be larger, making $w_y$ longer makes the demand larger still. With the gradient through
+# $\tilde y$ the step descends a loss that has its minimum at $c = 1$, and leads there.
 #
-# Here is that in the smallest case: one context, and 200 words with random vectors, except for the
-# target's, which is $c\,h$. We descend the loss itself, with either gradient, and watch
-# $c = h^\top w_y/h^\top h$. At $c = 1$ the target's logits are the prediction's.
+# Here is that in numbers: one context, and 200 words with random vectors, except for the target's,
+# which is $c\,h$. We descend the loss itself, with either gradient, and watch
+# $c = h^\top w_y/h^\top h$.
 
 
 # %%
@@ -811,9 +819,9 @@ axes[1].set(ylabel="")
 plots.show(
     figure,
     alt="Reach of the target's vector along the context by step, from five "
-    "starts. Left, with the soft target a constant, it goes to "
-    f"{ends[False][0]:.2f} from below 1 and out of the picture from "
-    "above. Right, with the gradient through it, it ends between "
+    "starts. Left, with the soft target a constant, it falls to "
+    f"{ends[False][0]:.2f} and {ends[False][1]:.2f} from the two below 1 "
+    "and leaves the picture from the two above. Right, with the gradient through it, it ends between "
     f"{min(ends[True]):.2f} and {max(ends[True]):.2f} from all.",
 )
 
@@ -1018,8 +1026,8 @@ pd.DataFrame(rows).T
 # | It does not say whether gradients flow through $\tilde y$. | Default no, `gradient=True` yes. The recipes of its tables let them flow in tied models, where a constant fails at full size; both above. |
 # | "We don't use dropout in the input embedding layer", and the same share for "inputs and hidden states". | The recipes drop nothing of the word vectors; `encoder.input_dropout` is there for the other reading. |
 # | The distance is called the average of the sines of the principal angles. | Its formula, $\lVert Q_1 - Q_2 Q_2^\top Q_1\rVert_F/\sqrt d$, is their root mean square; we use the formula. |
-# | Small models on the Penn Treebank were trained a second time from their final weights, which helped all but the baseline. | The recipes `…/second-session` do it; the comparison here is within one session. |
-# | One result a model, no seeds. | Three seeds and an interval. |
+# | Small models on the Penn Treebank were trained a second time from their final weights, which helped all but the baseline. | The recipes `…/second-session` do it; the small runs here are of one session. |
+# | One result a model, no seeds. | Three seeds and an interval of the small runs; at the paper's size one run, too. |
 # | No optimiser is named for Figure 1. | Adam, and the last epoch counts, for nothing regularises. |
 # | Tying removes the output bias. | So do our four models, tied or not. |
 

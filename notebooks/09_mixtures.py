@@ -411,7 +411,7 @@ plots.show(
 )
 
 # %% [markdown]
-# Against $d$ the suspicion is confirmed: with contexts of its own the mixture is well ahead, with
+# Against $d$ little is left of it: with contexts of its own the mixture is well ahead, with
 # one $h$ of $d$ numbers it gains next to nothing. But $d$ is the wrong price. Against the *numbers
 # learned* the free mixture is no better than a wider softmax, on a language made for it.
 #

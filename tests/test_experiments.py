@@ -260,11 +260,14 @@ def test_clusters_by_frequency_need_words_by_frequency(tmp_path):
         (tmp_path / f"{split}.txt").write_text("a b b c c c c\n" * 3)
     own, adaptive = part(str(tmp_path)), part("AdaptiveSoftmax", cutoffs=[2])
     tied = recipes["ptb/vd-lstm-200/tied"].change(corpus=own, output_layer=adaptive)
-    with pytest.raises(CourseError, match="in another order; give its corpus the option by_freq"):
-        tied.load_corpus()
+    with pytest.raises(CourseError, match="in another order; load them with the option by_freq"):
+        experiments.run(tied, tmp_path / "run", progress=False)
     counts = tied.change(corpus={"by_frequency": True}).load_corpus().counts
     assert counts.tolist() == sorted(counts.tolist(), reverse=True)
-    tied.change(output_layer=part("Softmax")).load_corpus()
+    small = {"train": 500, "valid": 200, "test": 200, "words": 20, "by_frequency": True}
+    quick = {"size": 4, "encoder": {"units": 4}, "optimisation": {"epochs": 1, "batch": 5}}
+    fits = tied.change(corpus=part("docstrings", small=small), **quick)
+    experiments.run(fits, tmp_path / "fits", progress=False, device="cpu")
 
 
 def test_where_results_come_from_is_said_of_all_of_them():

@@ -361,15 +361,15 @@ def _merged(content: dict, source: Path, target: Path) -> str:
         same = (target / "result.json").exists()
         if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")
-        arrays = results.read_arrays(source)
+        lacking = (source / "arrays.npz").exists() and not (target / "arrays.npz").exists()
+        arrays = results.read_arrays(source) if lacking or not same else {}
         for name in ("last.safetensors", "best.safetensors"):
             if (source / name).exists() and not (same and (target / name).exists()):
                 write_atomically(target / name, (source / name).read_bytes())
-        if same:
-            return "the same"
-        results.write(target, content, arrays)
+        if lacking or not same:
+            results.write(target, content, arrays)
         (target / "failed.json").unlink(missing_ok=True)
-    return "copied"
+    return "the same" if same else "copied"
 
 
 def keep(plan: Plan) -> list[Path]:

@@ -101,23 +101,23 @@ def execute(job: Job) -> Outcome:
     name, begin = job.source.stem, time.perf_counter()
     final, marker = job.target / f"{name}.ipynb", job.target / f"{name}.done"
     trial = job.target / "failed" / f"{name}.ipynb"
-    for old in (marker, final):
-        old.unlink(missing_ok=True)
-    shutil.rmtree(job.target / "runs" / name, ignore_errors=True)
-    trial.parent.mkdir(parents=True, exist_ok=True)
     cell, error = None, ""
     try:
+        for old in (marker, final):
+            old.unlink(missing_ok=True)
+        shutil.rmtree(job.target / "runs" / name, ignore_errors=True)
+        trial.parent.mkdir(parents=True, exist_ok=True)
         execute_notebook(job, trial)
+        settle(trial, final)
+        minutes = (time.perf_counter() - begin) / 60
+        marker.write_text(json.dumps({"hash": job.hash, "minutes": minutes}), "utf-8")
+        return Outcome(name, "done", minutes)
     except PapermillExecutionError as failure:
         cell, error = lesson_cell(trial), f"{failure.ename}: {failure.evalue}"
     except Exception as failure:  # a dead kernel, a full disk: the other notebooks go on
         error = f"{type(failure).__name__}: {failure}"
     minutes = (time.perf_counter() - begin) / 60
-    if error:
-        return Outcome(name, "failed", minutes, cell, first_line(error))
-    settle(trial, final)
-    marker.write_text(json.dumps({"hash": job.hash, "minutes": minutes}), "utf-8")
-    return Outcome(name, "done", minutes)
+    return Outcome(name, "failed", minutes, cell, first_line(error))
 
 
 def settle(trial: Path, final: Path) -> None:

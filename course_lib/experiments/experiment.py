@@ -76,7 +76,8 @@ class Part:
         for option, value in self.options.items():
             if option.endswith(("dropout", "drop")):
                 share(f"{option} of {self.kind}", value)
-            if option == "zoneout" and not 0 <= value <= 1:
+            real = isinstance(value, int | float)
+            if option == "zoneout" and not (real and 0 <= value <= 1):
                 raise CourseError(f"zoneout of {self.kind} is a share, from 0 to 1, not {value}")
             counts = value if isinstance(value, list | tuple) else [value]
             if option in COUNTS and not all(type(n) is int and n > 0 for n in counts):
@@ -169,7 +170,6 @@ class Experiment:
         options = dict(self.corpus.options)
         half, small = options.pop("half", None), options.pop("small", None)
         corpus = data.load(self.corpus.kind, **options)
-        clusters = self.output_layer.kind == "AdaptiveSoftmax"
         if isinstance(corpus, data.SentencePairs) != self.translates:
             has, needs = "sentence pairs", "running text"
             if self.translates:
@@ -180,14 +180,7 @@ class Experiment:
             )
         if half is not None:
             corpus = corpus.half(half)
-        corpus = corpus if small is None else corpus.small(**small)
-        if clusters and not (corpus.counts.diff() <= 0).all():
-            raise CourseError(
-                f"{self.name}: the clusters of an adaptive softmax are of words by frequency, but "
-                f"the words of {self.corpus.kind} are in another order; give its corpus the option "
-                "by_frequency = true"
-            )
-        return corpus
+        return corpus if small is None else corpus.small(**small)
 
     def build(self, words: int) -> Predictor:
         """The untrained model for a vocabulary of `words`, drawn from the experiment's seed.

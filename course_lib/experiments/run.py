@@ -113,6 +113,7 @@ def _run(
     corpus = experiment.load_corpus()
     if (folder / "result.json").exists():
         return _finished(folder, experiment, corpus, accelerator.device)
+    _check_order(experiment, corpus)
     benchmarks = _benchmarks(experiment)
     model = experiment.build(len(corpus))
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
@@ -156,6 +157,18 @@ def _run(
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
+
+
+def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
+    """CourseError for clusters of words by frequency where the words have another order."""
+    clusters = experiment.output_layer.kind == "AdaptiveSoftmax" and not experiment.translates
+    whole = "half" not in experiment.corpus.options  # whose order a half keeps
+    if clusters and whole and not (corpus.counts.diff() <= 0).all():
+        raise CourseError(
+            f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
+            f"but the words of {corpus.name} are in another order; load them with the option "
+            "by_frequency, of the corpus or of its part `small`"
+        )
 
 
 def shapes(model: nn.Module, counts: torch.Tensor) -> dict:

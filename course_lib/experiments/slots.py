@@ -38,12 +38,15 @@ def in_slots(
             environment = environments[slot.number % len(environments)]
             slot.pool = ProcessPoolExecutor(1, env=environment)
             pools.append(slot.pool)
+        future = slot.pool.submit(function, job)
         try:
-            return key, slot.pool.submit(function, job).result(seconds)
+            return key, future.result(seconds)
         except BrokenProcessPool:
             slot.pool = None
             return key, KILLED
         except TimeoutError:
+            if future.done():  # the function's own
+                raise
             slot.pool.shutdown(kill_workers=True)  # and their kernels with them
             slot.pool = None
             return key, None

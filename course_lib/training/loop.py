@@ -55,8 +55,8 @@ def fit(
     is kept, as epoch 0, until an epoch is better.
     `callback(step, model)` sees step 0 before training and every step after it.
     CourseError when the loss is no longer finite: the last good checkpoint stays. After
-    `deadline`, in seconds as time.time() counts, it saves and raises `Paused`: within the epoch
-    where it is alone, at its end with several processes.
+    `deadline`, in seconds as time.time() counts, it saves and raises `Paused`; several
+    processes do so together, every WINDOW steps, and within an epoch as many must go on with it.
 
     A module of the model that has `anneal(progress)` is called with the share of the run done, in
     [0, 1), before every step (noise that fades out), one that has `after_step()` after every step
