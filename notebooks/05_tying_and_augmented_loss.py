@@ -719,6 +719,8 @@ for name, v in valid.items():
 plots.lines(curves, "epoch", "validation perplexity", ax=left)
 plots.lines(apart, "epoch", "difference from untied", ax=right)
 left.legend_.remove()
+
+# %%
 ends = ", ".join(f"{name} {v[-1]:.1f}" for name, v in valid.items())
 plots.show(
     figure,
@@ -746,14 +748,15 @@ for name in columns:
     again = full.get(f"{name}/second-session")
     now, epochs = full[name]["metrics"], full[name]["epochs"]
     best = min(epochs, key=lambda e: e["valid_perplexity"])
+    second = again["metrics"]["test_perplexity"] if again else np.nan
     rows[name] = {
         "parameters": f"{now['parameters']:,}",
         "training perplexity": f"{best['train_perplexity']:.1f}",
         "test perplexity": f"{now['test_perplexity']:.1f}",
-        "second session": again and f"{again['metrics']['test_perplexity']:.1f}",
+        "second session": f"{second:.1f}".replace("nan", ""),
         "the paper's": f"{said[name]:.1f}",
     }
-pd.DataFrame(rows).T.fillna("")
+pd.DataFrame(rows).T
 
 # %% [markdown]
 # The order is the paper's, but for the last two columns, which come out alike, and the steps between
@@ -795,9 +798,8 @@ pd.DataFrame(rows).T.fillna("")
 # %%
 def reach(c, through, steps=30, tau=20.0):
     """How far the target's vector reaches along the context, by step."""
-    generator = torch.Generator().manual_seed(SEED)
-    h = torch.randn(16, generator=generator)
-    words = torch.randn(200, 16, generator=generator)
+    torch.manual_seed(SEED)
+    h, words = torch.randn(16), torch.randn(200, 16)
     words[0] = c * h  # word 0 is the target
     reached = []
     for _ in range(steps):
@@ -827,8 +829,8 @@ axes[0].legend_.remove()
 axes[1].set(ylabel="")
 plots.show(
     figure,
-    alt="Reach of the target's vector along the context by step, from five "
-    "starts. Left, with the soft target a constant, it falls to "
+    alt="Reach of the target's vector along the context by step, from "
+    "five starts. Left, with the soft target a constant, it falls to "
     f"{ends[False][0]:.2f} and {ends[False][1]:.2f} from the two below 1 "
     "and leaves the picture from the two above. Right, with the gradient "
     f"through it, it comes to {np.mean(ends[True]):.2f} from all.",

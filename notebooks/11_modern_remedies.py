@@ -784,8 +784,8 @@ tokens = committed[0]["provenance"]["tokens_seen"]
 display(
     Markdown(
         f"{len(measured)} of the {len(plan.runs)} runs of "
-        f"{plan.path.name}, {len(measured) // 3} settings, {tokens:,} tokens "
-        f"each: {results.made(committed)}"
+        f"{plan.path.name}, {len(measured) // 3} settings, "
+        f"{tokens:,} tokens each: {results.made(committed)}"
     )
 )
 
