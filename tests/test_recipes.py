@@ -341,7 +341,8 @@ def embedded():
 
 def tiny(recipe, **changes):
     """The recipe in the smoke profile, on a text of a few steps, from weights of its own."""
-    own = {"corpus": {"small": TEXT}}
+    clusters = recipe.output_layer.kind == "AdaptiveSoftmax"  # of words by frequency
+    own = {"corpus": {"small": TEXT | {"by_frequency": True} if clusters else TEXT}}
     if recipe.translates:
         own = {"corpus": {"small": PAIRS}, "decoding": {"beam": 2, "extra": 2}}
     experiment = experiments.profile(recipe, "smoke").change(start_from=None)
