@@ -774,7 +774,7 @@ pd.DataFrame(rows).T
 #
 # In the tied and augmented column above the gradient flows through the soft target
 # (`gradient=True`); in the small runs before, the soft target is a constant. At the paper's size the
-# choice decides, as the last curve shows: with a constant target the same model does not settle. The
+# choice decides, as the last curve shows: with a constant target the same model falls far behind. The
 # formula for high temperatures says why.
 #
 # In a tied model one matrix makes both logits, $l_i = w_i^\top h$ and $s_i = w_i^\top w_y$. Let the
