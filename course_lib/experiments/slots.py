@@ -30,15 +30,19 @@ def in_slots(
     def begin() -> None:
         slot.number, slot.pool = next(numbers), None
 
+    def start() -> ProcessPoolExecutor:
+        slot.pool = ProcessPoolExecutor(1, env=environments[slot.number % len(environments)])
+        pools.append(slot.pool)
+        return slot.pool
+
     def one(key: str, job: Any) -> tuple[str, Any]:
         seconds = limit(job)
         if seconds == 0:
             return key, None
-        if slot.pool is None:
-            environment = environments[slot.number % len(environments)]
-            slot.pool = ProcessPoolExecutor(1, env=environment)
-            pools.append(slot.pool)
-        future = slot.pool.submit(function, job)
+        try:
+            future = (slot.pool or start()).submit(function, job)
+        except BrokenProcessPool:  # it died between two jobs
+            future = start().submit(function, job)
         try:
             return key, future.result(seconds)
         except BrokenProcessPool:

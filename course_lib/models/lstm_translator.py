@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from course_lib.errors import CourseError
-from course_lib.models.state import map_state
+from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.models.transformer import Attention, seen
 
 
-class LSTMTranslator(nn.Module):
+class LSTMTranslator(EncoderDecoder):
     """`layers` LSTM layers on either side of one attention, between word vectors and contexts.
 
     Of the source the first layer reads half of its units in each direction, the others read
@@ -29,8 +29,6 @@ class LSTMTranslator(nn.Module):
     uniform distribution of all matrices; biases begin at 0. CourseError for fewer than two layers,
     where the attention would reach nothing, or for an odd number of units.
     """
-
-    translates = True
 
     def __init__(
         self,
@@ -92,24 +90,6 @@ class LSTMTranslator(nn.Module):
             x = above + x if number else above
             new.append(kept)
         return x, (tuple(new), tuple(source))
-
-    def forward(
-        self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
-    ) -> tuple[Tensor, Any]:
-        """x (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, u), state.
-
-        With a state the source has been read, and x may be None.
-        """
-        memory = self.encode(x, padding) if state is None else None
-        return self.decode(y, memory, padding, state)
-
-    @staticmethod
-    def select(state: Any, columns: Tensor, sources: Tensor | None = None) -> Any:
-        """The state of these columns of y (C',), and of x (B',) or all of x, in this order."""
-        past, source = state
-        if sources is not None:
-            source = map_state(lambda t: t.index_select(0, sources), source)
-        return map_state(lambda t: t.index_select(0, columns), past), source
 
 
 def _read(layer: nn.LSTM, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.models.state import map_state
+from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.models.transformer_xl import sinusoids
 
 
@@ -116,7 +116,7 @@ class DecoderLayer(nn.Module):
         return think(y, self.feedforward), past, source
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """`layers` encoder and as many decoder layers between word vectors and contexts, time-major.
 
     `encode(x, padding)` reads the source, `decode(y, memory, padding, state)` the target, each
@@ -138,8 +138,6 @@ class Transformer(nn.Module):
     2010), the three of an attention each as a matrix of its own, biases at 0.
     CourseError if input_size is odd or not a multiple of heads.
     """
-
-    translates = True
 
     def __init__(
         self,
@@ -209,24 +207,6 @@ class Transformer(nn.Module):
             y, *known = layer(y, memory, seen(padding), *known)
             kept.append(known)
         return self.decoder_norm(y), tuple(zip(*kept, strict=True))
-
-    def forward(
-        self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
-    ) -> tuple[Tensor, Any]:
-        """x (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, d), state.
-
-        With a state the source has been read, and x may be None.
-        """
-        memory = self.encode(x, padding) if state is None else None
-        return self.decode(y, memory, padding, state)
-
-    @staticmethod
-    def select(state: Any, columns: Tensor, sources: Tensor | None = None) -> Any:
-        """The state of these columns of y (C',), and of x (B',) or all of x, in this order."""
-        past, source = state
-        if sources is not None:
-            source = map_state(lambda t: t.index_select(0, sources), source)
-        return map_state(lambda t: t.index_select(0, columns), past), source
 
     def _placed(self, x: Tensor, start: int) -> Tensor:
         """Word vectors (T, B, d), scaled, plus the positions from `start` on, in tokens."""

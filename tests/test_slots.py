@@ -1,0 +1,46 @@
+"""Jobs in slots: what one of them suffers stays its own."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+from course_lib.experiments.slots import KILLED, in_slots
+
+
+def job(what):
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "sleep":
+        time.sleep(60)
+    if what == "timeout":
+        raise TimeoutError("a disk that does not answer")
+    return os.environ.get("SLOT", ""), os.getpid()
+
+
+def test_a_killed_job_and_a_late_one_leave_the_others_alone():
+    started, jobs = time.time(), {"a": "kill", "b": "sleep", "c": "", "d": ""}
+    seconds = {"sleep": 2.0}  # the others have as long as they take
+    found = dict(in_slots(job, jobs, 1, seconds.get, [{"SLOT": "7"}]))
+    assert found["a"] == KILLED and found["b"] is None and time.time() - started < 30
+    assert found["c"] == found["d"] and found["c"][0] == "7"  # one process, used again
+    assert dict(in_slots(job, {"late": ""}, 1, lambda _: 0)) == {"late": None}
+
+
+def test_a_process_that_dies_between_two_jobs_is_replaced():
+    def limit(what):
+        if what == "after":
+            for process in psutil.Process().children():
+                if "LokyProcess" in " ".join(process.cmdline()):
+                    process.kill()
+            time.sleep(1)
+
+    found = dict(in_slots(job, {"a": "", "b": "after"}, 1, limit))
+    assert found["a"] != found["b"] and KILLED not in found.values()
+
+
+def test_an_error_of_the_jobs_own_is_not_taken_for_the_end_of_its_time():
+    with pytest.raises(TimeoutError, match="does not answer"):
+        dict(in_slots(job, {"a": "timeout"}, 1, lambda _: 30.0))
