@@ -77,15 +77,15 @@ def test_a_cache_helps_where_words_come_back_and_the_search_finds_it():
     assert rows == sorted(rows, key=lambda row: row["perplexity"])
 
 
-def written_out(model, text, squares, rate, decay, epsilon):
+def written_out(model, text, squares, rate, decay, epsilon, length=5):
     """Krause's algorithm, parameter by parameter, segment by segment."""
     home = [p.detach().clone() for p in model.parameters()]
     roots = [squares[name].sqrt() for name, _ in model.named_parameters()]
     mean = torch.cat([r.flatten() for r in roots]).mean()
     state, total, text = None, 0.0, torch.cat([torch.tensor([EOS]), text])
     model.eval()
-    for start in range(0, len(text) - 1, 5):
-        target = text[start + 1 : start + 6, None]
+    for start in range(0, len(text) - 1, length):
+        target = text[start + 1 : start + 1 + length, None]
         step = model(text[start : start + len(target), None], state)
         state = tuple((h.detach(), c.detach()) for h, c in step.state)
         log_prob = model.output_layer.log_prob(step.hidden).gather(-1, target[..., None])
@@ -101,16 +101,18 @@ def written_out(model, text, squares, rate, decay, epsilon):
     return math.exp(total / (len(text) - 1))
 
 
+@pytest.mark.parametrize("part", [dynamic.PART, 7])  # 7: all but the smallest are cut up
+@pytest.mark.parametrize("length", [5, 8])
 @pytest.mark.parametrize(("rate", "decay"), [(1e-2, 0.0), (1e-2, 0.05), (3e-3, 5.0)])
-def test_dynamic_evaluation_is_the_written_out_loop(rate, decay):
+def test_dynamic_evaluation_is_the_written_out_loop(rate, decay, length, part, monkeypatch):
+    monkeypatch.setattr(dynamic, "PART", part)
     model = build().train()
     before = [p.clone() for p in model.parameters()]
     squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
-    expected = written_out(model, tokens(), squares, rate, decay, 1e-3)
+    expected = written_out(model, tokens(), squares, rate, decay, 1e-3, length)
     model.train()
-    value = dynamic.dynamic_perplexity(
-        model, tokens(), EOS, squares, rate=rate, decay=decay, epsilon=1e-3, progress=False
-    )
+    settings = {"rate": rate, "decay": decay, "epsilon": 1e-3, "length": length}
+    value = dynamic.dynamic_perplexity(model, tokens(), EOS, squares, **settings, progress=False)
     assert value == pytest.approx(expected, rel=1e-9)
     assert model.training and all(map(torch.equal, model.parameters(), before))
     assert all(p.grad is None for p in model.parameters())

@@ -527,7 +527,11 @@ def test_clusters_are_reached_through_joblib(home, monkeypatch, backend, module,
     register.register_ray = lambda: None
     monkeypatch.setitem(sys.modules, "ray.util.joblib", register)
     monkeypatch.setitem(parallel.BACKENDS, backend, ThreadingBackend)
-    assert dict(batch._remote(jobs, backend)) == dict.fromkeys(jobs)
+    assert dict(batch._remote(jobs, backend)) == dict.fromkeys(jobs), "too late for any of them"
+    done = []
+    monkeypatch.setattr(batch, "execute", lambda job: done.append(job) or job.folder)
+    found = dict(batch._remote(jobs, backend))
+    assert found == {key: job.folder for key, job in jobs.items()} and len(done) == 3
 
 
 @pytest.mark.parametrize(

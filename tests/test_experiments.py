@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from course_lib import experiments
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.experiments import Experiment, part, recipes, results
+from course_lib.experiments import Experiment, part, plans, profile, recipes, results, twin
 from course_lib.experiments.recipes import add
 from course_lib.locks import TRAINING
 from course_lib.training import Cosine
@@ -247,7 +247,15 @@ def test_committed_results_are_whole_and_say_where_they_come_from():
     for folder in experiments.kept_results():
         content = experiments.read_result(folder)
         experiment = Experiment.from_dict(content["experiment"])
-        assert folder.name == results.run_folder(experiment).name
+        runs = folders.home() / "runs"
+        assert folder == results.kept() / results.run_folder(experiment).relative_to(runs)
+        # lessons take a run's settings from today's recipe
+        base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
+        changes = dict(plans.differences(base, experiment))
+        if experiment.name == twin.RECIPE:  # its first epochs alone
+            assert changes.keys() <= {"optimisation.epochs", "ranked_contexts"}
+        else:
+            assert plans.label(changes) == experiment.variant, folder
         assert len(content["epochs"]) == experiment.optimisation.epochs
         digests = content["provenance"]["corpus_sha256"]
         sides = experiment.corpus.options.get("direction", "").split("-")  # of sentence pairs

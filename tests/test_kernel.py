@@ -414,6 +414,8 @@ def test_full_words_factors_and_matrix_agree():
     torch.testing.assert_close(left @ matrix.T, x @ words.matrix().T)
     ids = torch.tensor([[0, 8], [3, 3]])
     assert torch.equal(words(ids), words.matrix()[ids]) and words.shape == (9, 3)
+    flat = FullWords(2000, 3, init=0.5).weight
+    assert 0.49 < flat.max() <= 0.5 and -0.5 <= flat.min() < -0.49
     assert FullWords(2000, 3, init=0.5, normal=True).weight.std().item() == pytest.approx(
         0.5, rel=0.1
     )

@@ -49,14 +49,16 @@ def along(layer, xs, units, suffix=""):
     return outputs
 
 
-def naive(model, source, target):
-    """Contexts of one target (T, d) for one source (S, d), step by step."""
+def naive(model, source, target, drop=1.0):
+    """Contexts of one target (T, d) for one source (S, d), step by step; `drop` multiplies what is
+    dropped."""
     u = model.output_size
+    source, target = [drop * x for x in source], [drop * y for y in target]
     forth = along(model.both_ways, source, u // 2)
     back = along(model.both_ways, reversed(source), u // 2, "_reverse")[::-1]
     memory = [torch.cat(pair) for pair in zip(forth, back, strict=True)]
     for number, layer in enumerate(model.source_layers):
-        above = along(layer, memory, u)
+        above = along(layer, [drop * m for m in memory], u)
         memory = [a + (m if number else 0) for a, m in zip(above, memory, strict=True)]
     W_K, W_V = model.attention.key_value.weight[:u], model.attention.key_value.weight[u:]
     x, answers = along(model.first, target, u), []
@@ -66,7 +68,7 @@ def naive(model, source, target):
         answer = sum(s.exp() / total * (W_V @ m) for s, m in zip(scores, memory, strict=True))
         answers.append(model.attention.output.weight @ answer)
     for number, layer in enumerate(model.target_layers):
-        above = along(layer, [torch.cat(pair) for pair in zip(x, answers, strict=True)], u)
+        above = along(layer, [torch.cat([drop * h, a]) for h, a in zip(x, answers, strict=True)], u)
         x = [a + (h if number else 0) for a, h in zip(above, x, strict=True)]
     return torch.stack(x)
 
@@ -115,6 +117,23 @@ def test_hypotheses_share_their_source_and_can_be_chosen():
     torch.testing.assert_close(went_on, whole[3:])
     kept = model.select(state, torch.arange(6))
     torch.testing.assert_close(kept, state)
+
+
+def test_what_is_dropped(monkeypatch):
+    """Word vectors and what each layer hands to the next, not the answers of the attention: with a
+    mask that is 1.5 everywhere, known in every place."""
+    monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, x: 1.5 * x)
+    model, x, y = build(layers=3), draw(4, 1, 5), draw(3, 1, 5)
+    expected = naive(model, x[:, 0].unbind(), y[:, 0].unbind(), drop=1.5)
+    torch.testing.assert_close(model(x, y, padded([4]))[0][:, 0], expected)
+
+
+def test_it_begins_with_the_uniform_distribution_and_no_biases():
+    for name, parameter in LSTMTranslator(64, 64, 3, init=0.3).named_parameters():
+        if parameter.dim() == 1:
+            assert not parameter.any(), name
+        else:
+            assert 0.29 < parameter.max() <= 0.3 and -0.3 <= parameter.min() < -0.29, name
 
 
 def test_dropout_acts_in_training_only():

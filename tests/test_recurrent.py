@@ -36,6 +36,13 @@ def qrnn_by_steps(model, x, state):
     return torch.stack(rows), (last, tuple(new))
 
 
+def test_an_rhn_begins_with_closed_transform_gates():
+    model = RHN(40, units=50, depth=3, init=0.3, transform_bias=-2.5)
+    for matrix in (model.input, *model.recurrent):
+        assert 0.29 < matrix.max() <= 0.3 and -0.3 <= matrix.min() < -0.29
+    assert not model.bias[:, :50].any() and (model.bias[:, 50:] == -2.5).all()
+
+
 def rhn_by_steps(model, x, s):
     outputs, units = [], model.output_size
     for x_t in x:

@@ -12,6 +12,7 @@ import torch
 
 from course_lib import data, experiments
 from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
 from course_lib.evaluation.translation import BeamSearch, translate
 from course_lib.experiments import part
 from course_lib.output_layers import IGNORE
@@ -61,6 +62,26 @@ def test_columns_hold_every_target_once(workers, parts):
     plain = data.columns(corpus.train, 12)
     missing = plain.flatten().bincount(minlength=100) - whole  # one row is never a target
     assert missing.min() >= 0 and missing.sum() == 12
+
+
+def test_epochs_are_judged_as_the_final_figures_are():
+    """With the memory and the clamped distances of evaluation, not of training."""
+    corpus = data.load("docstrings").small(**SMALL)
+    o = Optimisation(
+        batch=2, evaluation_batch=2, evaluation_length=6, evaluation_memory=9, evaluation_clamp=4
+    )
+    experiment = experiments.Experiment(
+        name="test/xl",
+        corpus=part("docstrings", small=SMALL),
+        size=8,
+        encoder=part("TransformerXL", layers=2, heads=2, head_size=4, feedforward=8, memory=3),
+        optimisation=o,
+    )
+    model, options = experiment.build(len(corpus)), {"batch": 2, "length": 6}
+    found = Columns(corpus, o).validate(model)
+    assert found == perplexity(model, corpus.valid, corpus.eos, **options, memory=9, clamp=4)
+    for other in ({}, {"memory": 9}, {"memory": 3, "clamp": 4}):
+        assert found != perplexity(model, corpus.valid, corpus.eos, **options, **other)
 
 
 @pytest.mark.parametrize("workers,parts", [(1, 1), (2, 1), (1, 3), (2, 2)])

@@ -19,9 +19,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from course_lib import data, experiments
+from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.experiments import part
+from course_lib.experiments import part, results
 from course_lib.experiments.run import accelerator_on
 from course_lib.training import (
     Constant,
@@ -102,9 +103,13 @@ def test_schedules_follow_their_formulas():
     cosine = Cosine(warmup=10, floor=0.1)
     assert cosine(0, 1, 5) == 0.5 and cosine(1, 1, 99) == pytest.approx(0.1)
     assert cosine(0.5, 1, 99) == pytest.approx(0.55)
+    quarter = 0.5 * (1 + math.sqrt(0.5))  # of the way down a cosine, which a line is not
+    assert Cosine()(0.25, 1, 99) == pytest.approx(quarter)
     cycle = OneCycle(rise=0.25, start=25)
     assert cycle(0, 1, 1) == pytest.approx(0.04) and cycle(0.25, 1, 1) == 1
     assert cycle(1, 1, 1) == pytest.approx(0)
+    assert cycle(0.0625, 1, 1) == pytest.approx(0.04 + 0.96 * (1 - quarter))
+    assert cycle(0.4375, 1, 1) == pytest.approx(quarter)
 
 
 def test_the_rate_follows_the_drawn_length():
@@ -174,8 +179,13 @@ def test_training_learns_and_leaves_a_result(experiment, tmp_path):
     assert result.metrics["best_epoch"] == best["epoch"]
     content = experiments.read_result(tmp_path)
     assert content["metrics"] == result.metrics and content["epochs"] == result.epochs
-    for key in ("commit", "packages", "corpus_sha256", "device", "wall_seconds", "tokens_seen"):
-        assert content["provenance"][key]
+    source = content["provenance"]
+    for key in ("commit", "packages", "corpus_sha256", "device", "threads"):
+        assert source[key]
+    times = [e["seconds"] + e["validation_seconds"] for e in result.epochs]
+    assert source["wall_seconds"] == pytest.approx(sum(times), abs=0.1) and source["processes"] == 1
+    columns = Columns(result.corpus, result.experiment.optimisation).columns
+    assert source["tokens_seen"] == 10 * columns[1:].numel() and "earlier_starts" not in source
     assert experiments.Experiment.from_dict(content["experiment"]) == result.experiment
     # a finished run is not repeated
     again = experiments.run(result.experiment, tmp_path, progress=False)
@@ -279,7 +289,8 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
     """From the epoch named, or the first without a new best, validation and the best checkpoint
     are of the mean of the weights after every step, which torch's ASGD calls ax."""
     settings = {"optimizer": "sgd", "learning_rate": 4.0, "epochs": 6, "schedule": Constant()}
-    experiment = experiment.change(optimisation=settings | start | {"random_length": False})
+    settings |= {"random_length": False, "keep": "last"}
+    experiment = experiment.change(optimisation=settings | start)
     corpus, seen, reference = experiment.load_corpus(), [], []
 
     def callback(step, model):
@@ -295,7 +306,8 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
     assert begun >= 1 and all(averaged[begun:]) and not any(averaged[:begun])
     if "average_after" in start:
         history = [e["valid_perplexity"] for e in epochs[:begun]]
-        assert history[-1] > min(history[:-2]) and begun >= 3
+        late = [n for n in range(3, begun + 1) if history[n - 1] > min(history[: n - 2])]
+        assert late == [begun], "the first epoch above the best of those before the last"
     per_epoch = (len(seen) - 1) // 6
     for first, *iterates in zip(*seen[begun * per_epoch :], strict=True):
         weight = nn.Parameter(first.clone())
@@ -314,13 +326,17 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
     found = perplexity(model, corpus.valid, corpus.eos, o.evaluation_batch, o.evaluation_length)
     assert found == pytest.approx(epochs[-1]["valid_perplexity"])
     best, head = load_checkpoint(tmp_path / "best.safetensors")
-    if head["epoch"] == 6:
-        assert torch.equal(best["model.words.weight"], last["average.words.weight"])
+    assert head["epoch"] == 6
+    assert all(torch.equal(best[f"model.{name}"], last[f"average.{name}"]) for name in names)
 
 
 def test_the_non_monotone_trigger():
     assert not stalled([9, 8, 7, 6, 5], 2) and not stalled([9, 8, 10], 2)
     assert stalled([9, 8, 8.5, 8.4, 9.5], 2) and not stalled([9, 8, 8.5, 8.4, 7.9], 2)
+    assert not stalled([9, 8, 7, 6, 6.5], 2), "a single rise above the last is forgiven"
+    assert not stalled([9, 8, 6, 7, 7.5, 7.8], 3), "so are three after the best"
+    assert stalled([5, 9, 8, 8.2, 8.1, 7.9], 2), "the best is one of all the earlier ones"
+    assert stalled([9, 8, 10, 10.5, 8.5], 2), "which is their best, not their last"
 
 
 def trained(experiment, folder, **options):
@@ -332,6 +348,25 @@ def trained(experiment, folder, **options):
         progress=False, **options,
     )  # fmt: skip
     return model, epochs
+
+
+def test_the_training_perplexity_is_of_the_cross_entropy_alone(experiment, tmp_path):
+    """Without what else is minimised, every target once and alike, the last short segment's too."""
+    experiment = experiment.change(
+        encoder={"dropout": 0.0},
+        objectives=(part("CrossEntropy"), part("ZLoss", weight=0.5)),
+        regularizers=(part("ActivationRegularizer"),),
+        optimisation={
+            "optimizer": "sgd", "learning_rate": 1e-30, "epochs": 1, "random_length": False,
+            "partial_shuffle": False, "length": 7,
+        },
+    )  # fmt: skip
+    model, epochs = trained(experiment, tmp_path)
+    columns = Columns(experiment.load_corpus(), experiment.optimisation).columns
+    assert (len(columns) - 1) % 7, "the last segment is a short one"
+    log_prob = model.eval().output_layer.log_prob(model(columns[:-1], None).hidden)
+    nll = -log_prob.gather(-1, columns[1:, :, None]).mean().item()
+    assert epochs[0]["train_perplexity"] == pytest.approx(math.exp(nll), rel=1e-4)
 
 
 def test_a_batch_in_parts_is_the_same_update(experiment, tmp_path):
@@ -350,6 +385,21 @@ def test_a_batch_in_parts_is_the_same_update(experiment, tmp_path):
     assert figures[-1]["tokens"] == other[-1]["tokens"]
     with pytest.raises(CourseError, match="batch of 6 does not divide by 1 processes × 4 parts"):
         trained(experiment.change(optimisation={"accumulate": 4}), tmp_path / "4")
+
+
+def test_gates_are_of_whole_batches_read_in_parts(experiment, tmp_path):
+    """Which words are rare, and by how much, does not depend on how many parts a batch has."""
+    experiment = experiment.change(
+        encoder={"dropout": 0.0},
+        output_layer=part("GatedSoftmax", alpha=2.0, horizon=30),
+        optimisation={"batch": 6, "optimizer": "sgd", "learning_rate": 3.0},
+    )
+    whole, figures = trained(experiment, tmp_path / "1")
+    model, other = trained(experiment.change(optimisation={"accumulate": 3}), tmp_path / "3")
+    for one, two in zip(whole.output_layer.gates(), model.output_layer.gates(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0.2, atol=0.05)
+    rare, _, _ = whole.output_layer.gates()
+    assert 0 < rare.sum() < len(rare)
 
 
 def test_a_run_of_so_many_steps(experiment, tmp_path):
@@ -395,16 +445,18 @@ def test_the_mean_of_the_last_epochs(experiment, tmp_path):
     def callback(step, model):
         ends.append([p.detach().clone() for p in model.parameters()])
 
-    experiment = experiment.change(optimisation={"epochs": 5, "average_last": 2})
+    means = {"epochs": 5, "average_last": 2, "keep": "last"}
+    experiment = experiment.change(optimisation=means)
     _, epochs = trained(experiment, tmp_path, callback=callback)
     assert [e["averaged"] for e in epochs] == [False] * 3 + [True] * 2
     last, _ = load_checkpoint(tmp_path / "last.safetensors")
     model = experiment.build(len(experiment.load_corpus()))
     progress = load_checkpoint(tmp_path / "last.safetensors")[1]
     assert progress["averaged_steps"] == 2
-    final = ends[-1]
+    final, best = ends[-1], load_checkpoint(tmp_path / "best.safetensors")[0]
     names = [name for name, _ in model.named_parameters()]
     fourth = [2 * last[f"average.{n}"] - w for n, w in zip(names, final, strict=True)]
+    assert all(torch.equal(best[f"model.{name}"], last[f"average.{name}"]) for name in names)
     # some step of the run has the weights of the fourth epoch's end
     distances = [sum((a - b).abs().max() for a, b in zip(fourth, e, strict=True)) for e in ends]
     rows = min(range(len(ends)), key=distances.__getitem__)
@@ -509,6 +561,76 @@ def test_modules_are_called_around_each_step_and_after_a_restart(experiment, tmp
     assert again + cut.encoder.seen == seen
     a, b = (load_file(tmp_path / f / "last.safetensors") for f in ("whole", "cut"))
     assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_a_result_names_every_commit_and_machine_that_it_was_trained_on(
+    experiment, tmp_path, monkeypatch
+):
+    def stop_in(epoch):
+        def callback(step, model):
+            if step == epoch * 40:
+                raise Interrupted
+
+        return callback
+
+    options = {"progress": False, "checkpoint_seconds": 0}
+    for commit, threads, epoch in (("a", 2, 1), ("b", 1, 1.2), ("a", 2, 1.4)):
+        monkeypatch.setattr(results, "commit", lambda commit=commit: commit)
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        with pytest.raises(Interrupted):
+            experiments.run(experiment, tmp_path, callback=stop_in(epoch), **options)
+    monkeypatch.setattr(results, "commit", lambda: "c")
+    source = experiments.run(experiment, tmp_path, **options).provenance
+    assert (source["commit"], source["threads"]) == ("c", 2)
+    # each once, by when it was last used
+    assert [(s["commit"], s["threads"]) for s in source["earlier_starts"]] == [("b", 1), ("a", 2)]
+    assert results.made([{"provenance": source}]).endswith("at commits a, b and c.")
+
+
+def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
+    """Marked where the library differs from it; never that of a repository it only lies in."""
+
+    def git(*arguments):
+        name = ("-c", "user.name=a", "-c", "user.email=a@b.org")
+        done = subprocess.run(
+            ["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    (tmp_path / "course_lib").mkdir()
+    (tmp_path / "course_lib" / "x.py").write_text("1")
+    (tmp_path / "notes.txt").write_text("1")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    monkeypatch.setattr(folders, "REPOSITORY", tmp_path.resolve())
+    assert results.commit() == git("rev-parse", "HEAD")
+    (tmp_path / "notes.txt").write_text("2")
+    assert results.commit() == git("rev-parse", "HEAD"), "no part of the library"
+    (tmp_path / "course_lib" / "x.py").write_text("2")
+    assert results.commit() == git("rev-parse", "HEAD") + " (library changed since)"
+    inside = tmp_path / "course_lib" / "site-packages"
+    inside.mkdir()
+    monkeypatch.setattr(folders, "REPOSITORY", inside.resolve())
+    assert results.commit().startswith("release ")
+
+
+def test_a_result_of_an_edited_text_or_of_other_weights_is_refused(experiment, text, tmp_path):
+    run = tmp_path / "run"
+    experiments.run(experiment, run, progress=False)
+    before = (text / "train.txt").read_text()
+    (text / "train.txt").write_text(before + "w1 w2 w3\n")
+    with pytest.raises(CourseError, match="has the result of another text of that name; remove"):
+        experiments.run(experiment, run, progress=False)
+    (text / "train.txt").write_text(before)
+    experiments.run(experiment, run, progress=False)
+    tensors, head = load_checkpoint(run / "best.safetensors")
+    save_checkpoint(run / "best.safetensors", {k: t + 1 for k, t in tensors.items()}, head)
+    with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
+        experiments.run(experiment, run, progress=False)
+    save_checkpoint(run / "best.safetensors", tensors, {"epoch": 1})
+    with pytest.raises(CourseError, match="does not say which experiment it belongs to"):
+        experiments.load_checkpoint(run)
 
 
 def test_killed_five_times_ends_bit_identical(experiment, tmp_path):

@@ -81,11 +81,11 @@ def naive_positions(x):
     return torch.tensor(rows, dtype=x.dtype)
 
 
-def naive_layer(layer, x, pre_norm, sees, memory=None, sees_source=None):
+def naive_layer(layer, x, pre_norm, drop, sees, memory=None, sees_source=None):
     def residual(part, x, sublayer):
         if pre_norm:
-            return x + sublayer(naive_norm(part.norm, x))
-        return naive_norm(part.norm, x + sublayer(x))
+            return x + drop * sublayer(naive_norm(part.norm, x))
+        return naive_norm(part.norm, x + drop * sublayer(x))
 
     first, *middle, last = layer.residuals
     x = residual(first, x, lambda h: naive_attention(layer.attention, h, h, sees))
@@ -95,18 +95,21 @@ def naive_layer(layer, x, pre_norm, sees, memory=None, sees_source=None):
     return residual(last, x, lambda h: naive_feedforward(layer.feedforward, h))
 
 
-def naive(model, x, y, length, pre_norm):
-    """One sentence: x (S, d) of which `length` count, y (T, d) -> contexts (T, d)."""
+def naive(model, x, y, length, pre_norm, drop=1.0):
+    """One sentence: x (S, d) of which `length` count, y (T, d) -> contexts (T, d); `drop`
+    multiplies what is dropped."""
 
     def before_the_padding(i, j):
         return j < length
 
-    x, y = (math.sqrt(z.shape[-1]) * z + naive_positions(z) for z in (x, y))
+    x, y = (drop * (math.sqrt(z.shape[-1]) * z + naive_positions(z)) for z in (x, y))
     for layer in model.encoder_layers:
-        x = naive_layer(layer, x, pre_norm, before_the_padding)
+        x = naive_layer(layer, x, pre_norm, drop, before_the_padding)
     x = naive_norm(model.encoder_norm, x) if pre_norm else x
     for layer in model.decoder_layers:
-        y = naive_layer(layer, y, pre_norm, lambda i, j: j <= i, x, before_the_padding)
+        y = naive_layer(
+            layer, y, pre_norm, drop, lambda i, j: j <= i, x, before_the_padding
+        )
     return naive_norm(model.decoder_norm, y) if pre_norm else y
 
 
@@ -237,6 +240,17 @@ def test_initialisation_and_input_scale():
     assert layer.feedforward[0].bias.abs().max() == 0
     assert model.scale == 8 and Transformer(64, layers=1, input_scale=False).scale == 1
     assert model.input_size == model.output_size == 64
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_what_is_dropped_is_what_the_paper_drops(pre_norm, monkeypatch):
+    """Every sublayer's output and both sums of word vectors and positions: with a mask that is 1.5
+    everywhere, known in every place."""
+    monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, x: 1.5 * x)
+    model, x, y = build(pre_norm=pre_norm), draw(4, 1, 8), draw(3, 1, 8)
+    wanted = naive(model, x[:, 0], y[:, 0], 4, pre_norm, drop=1.5)
+    found, _ = model(x, y, padded([4]))
+    torch.testing.assert_close(found[:, 0], wanted, atol=1e-10, rtol=1e-9)
 
 
 def test_dropout_acts_in_training_only():

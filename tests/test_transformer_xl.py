@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.errors import CourseError
+from course_lib.models import entry_dropout, transformer_xl
 from course_lib.models.transformer_xl import TransformerXL, sinusoids
 
 
@@ -19,17 +20,17 @@ def build(size=8, layers=2, heads=2, head_size=3, feedforward=10, **options):
     return TransformerXL(size, layers, heads, head_size, feedforward, **options).double()
 
 
-def naive(encoder, x, clamp=None):
+def naive(encoder, x, clamp=None, drop=1.0):
     """The whole sequence at once, one score at a time: Dai et al. 2019, section 3.3."""
-    return naive_segment(encoder, x, [x[:0]] * len(encoder.layers), clamp)[0]
+    return naive_segment(encoder, x, [x[:0]] * len(encoder.layers), clamp, drop=drop)[0]
 
 
-def naive_segment(encoder, x, memory, clamp=None, reach=None):
+def naive_segment(encoder, x, memory, clamp=None, reach=None, drop=1.0):
     """The same of a segment x (T, B, d) that also sees `memory`, for each layer the inputs
     (M, B, d) of the tokens before: every pair of positions i, j at its distance i - j. With `reach`
-    every token sees so many, itself included."""
+    every token sees so many, itself included; `drop` multiplies what is dropped."""
     (_, B, d), pre = x.shape, isinstance(encoder.norm, torch.nn.LayerNorm)
-    x, seen = x * encoder.scale, []
+    x, seen = drop * x * encoder.scale, []
     for layer, before in zip(encoder.layers, memory, strict=True):
         a, past = layer.attention, torch.cat([before, x])
         H, K, M, S = a.heads, a.head_size, len(before), len(past)
@@ -44,19 +45,21 @@ def naive_segment(encoder, x, memory, clamp=None, reach=None):
                 scores = []
                 for j in range(first, i + 1):
                     distance = torch.tensor([min(i - j, clamp or S)], dtype=x.dtype)
-                    r = (a.position.weight @ sinusoids(distance, d)[0]).view(H, K)[h]
+                    r = (a.position.weight @ (drop * sinusoids(distance, d)[0])).view(H, K)[h]
                     q, k = query[i, :, h], keys[j, :, h]
                     content = ((q + encoder.content_bias[h]) * k).sum(-1)
                     scores.append((content + (q + encoder.position_bias[h]) @ r) / math.sqrt(K))
-                weights = torch.stack(scores).softmax(0)  # (seen, B)
+                weights = drop * torch.stack(scores).softmax(0)  # (seen, B)
                 heads.append((weights[..., None] * values[first : i + 1, :, h]).sum(0))
             rows.append(torch.cat(heads, -1) @ a.output.weight.T)
-        x = x + torch.stack(rows)
+        x = x + drop * torch.stack(rows)
         x = x if pre else layer.attention_norm(x)
         inputs = layer.feedforward_norm(x) if pre else x
-        x = x + layer.feedforward(inputs)
+        (first, *_, second) = layer.feedforward
+        inner = drop * (inputs @ first.weight.T + first.bias).clamp(min=0)
+        x = x + drop * (inner @ second.weight.T + second.bias)
         x = x if pre else layer.feedforward_norm(x)
-    return encoder.norm(x), seen
+    return drop * encoder.norm(x), seen
 
 
 def gradients(encoder, x, output):
@@ -230,6 +233,16 @@ def test_initialisation_and_input_scale():
     gains = encoder.layers[0].attention_norm
     assert gains.weight.mean().item() == pytest.approx(1, abs=0.02) and gains.bias.abs().max() == 0
     assert encoder.scale == 8 and TransformerXL(64, layers=1, input_scale=False).scale == 1
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_what_is_dropped_is_what_the_released_code_drops(pre_norm, monkeypatch):
+    """Word vectors, positions, attention weights, the network's inner units, what both sublayers
+    give and what leaves: with a mask that is 1.5 everywhere, known in every place."""
+    monkeypatch.setattr(entry_dropout.EntryDropout, "forward", lambda self, x: 1.5 * x)
+    monkeypatch.setattr(transformer_xl, "entry_dropout", lambda x, rate, training: 1.5 * x)
+    encoder, x = build(pre_norm=pre_norm), torch.randn(5, 2, 8, dtype=torch.float64)
+    torch.testing.assert_close(encoder(x)[0], naive(encoder, x, drop=1.5), atol=1e-10, rtol=1e-9)
 
 
 def test_dropout_acts_in_training_only():

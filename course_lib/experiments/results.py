@@ -22,7 +22,7 @@ import torch
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.experiments.experiment import Experiment
-from course_lib.training.checkpoint import difference, write_atomically, write_json
+from course_lib.training.checkpoint import difference, load_checkpoint, write_atomically, write_json
 
 PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
 
@@ -117,7 +117,8 @@ def _array_digest(array: np.ndarray) -> str:
 
 def made(contents: list[dict]) -> str:
     """A sentence on where results come from: all their devices, threads, versions and commits."""
-    sources = [content["provenance"] for content in contents]
+    last = [content["provenance"] for content in contents]
+    sources = last + [start for source in last for start in source.get("earlier_starts", ())]
 
     def each(*values) -> str:
         *most, last = sorted(dict.fromkeys(map(str, values)))
@@ -168,20 +169,39 @@ def result_of(folder: Path, experiment: Experiment) -> dict:
     return content
 
 
-def provenance(corpus, device: torch.device, wall_seconds: float, tokens: int) -> dict:
-    """Where a number comes from: packages, corpus, device, time, memory, tokens seen."""
-    packages = {name: version(name) for name in PACKAGES}
+def origin(device: torch.device) -> dict:
+    """What runs here and now: the commit of the code, packages, device."""
     cuda = device.type == "cuda"
     return {
+        "commit": commit(),
         "python": platform.python_version(),
-        "packages": packages,
-        "corpus_sha256": corpus.sha256,
+        "packages": {name: version(name) for name in PACKAGES},
         "device": torch.cuda.get_device_name(device) if cuda else processor(),
         "threads": torch.get_num_threads(),
-        "wall_seconds": round(wall_seconds, 1),
-        "peak_memory_mb": round(peak_memory(device)),
-        "tokens_seen": tokens,
     }
+
+
+def starts(last: Path, now: dict) -> list[dict]:
+    """The origins of a run's earlier starts, of its checkpoint, where they differ from this one's;
+    and this one's."""
+    before = load_checkpoint(last)[1].get("starts", []) if last.exists() else []
+    return [start for start in before if start != now] + [now]
+
+
+def provenance(starts: list[dict], corpus, device, wall_seconds: float, tokens: int) -> dict:
+    """Where a number comes from: the `origin` of its last start, with those of earlier ones that
+    differ as `earlier_starts`; corpus, time, memory, tokens seen."""
+    *before, last = starts
+    return (
+        last
+        | ({"earlier_starts": before} if before else {})
+        | {
+            "corpus_sha256": corpus.sha256,
+            "wall_seconds": round(wall_seconds, 1),
+            "peak_memory_mb": round(peak_memory(device)),
+            "tokens_seen": tokens,
+        }
+    )
 
 
 def peak_memory(device: torch.device) -> float:
@@ -227,22 +247,25 @@ def _digest(content: dict) -> str:
 
 
 def commit() -> str:
-    """The commit of the code, marked when the library differs from it."""
+    """The commit of the code, marked when the library differs from it; without a repository of
+    its own, the release. One that the working folder happens to lie in says nothing of the code."""
 
     def git(*arguments):
         done = subprocess.run(
-            ["git", *arguments], cwd=folders.home(), capture_output=True, text=True, check=True
+            ["git", *arguments], cwd=folders.REPOSITORY, capture_output=True, text=True, check=True
         )
         return done.stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--", "course_lib")
-        return git("rev-parse", "HEAD") + (" (library changed since)" if changed else "")
+        if Path(git("rev-parse", "--show-toplevel")).resolve() == folders.REPOSITORY:
+            changed = git("status", "--porcelain", "--", "course_lib")
+            return git("rev-parse", "HEAD") + (" (library changed since)" if changed else "")
     except (OSError, subprocess.CalledProcessError):
-        try:
-            return f"release {version('course-lib')}"
-        except PackageNotFoundError:
-            return "unknown"
+        pass
+    try:
+        return f"release {version('course-lib')}"
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def processor() -> str:

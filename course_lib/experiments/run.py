@@ -109,10 +109,11 @@ def _run(
 ) -> Result:
     started = time.perf_counter()
     results.reset_peak_memory(accelerator.device)
-    commit = results.commit()
+    origin = results.origin(accelerator.device) | {"processes": accelerator.num_processes}
     corpus = experiment.load_corpus()
     if (folder / "result.json").exists():
         return _finished(folder, experiment, corpus, accelerator.device)
+    starts = results.starts(folder / "last.safetensors", origin)
     _check_order(experiment, corpus)
     benchmarks = _benchmarks(experiment)
     model = experiment.build(len(corpus))
@@ -123,7 +124,7 @@ def _run(
     kind = Pairs if experiment.translates else Columns
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     epochs = fit(
-        model, task, optimisation, accelerator, folder=folder, identity=identity,
+        model, task, optimisation, accelerator, folder=folder, identity=identity, starts=starts,
         seed=experiment.seed, callback=callback, progress=progress,
         checkpoint_seconds=checkpoint_seconds, deadline=deadline,
         trained=experiment.start_from is not None,
@@ -144,8 +145,8 @@ def _run(
         metrics["word_similarity"] = word_similarity(model, corpus, benchmarks)
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
-    source = {"commit": commit} | results.provenance(corpus, accelerator.device, seconds, tokens)
-    source |= {"processes": accelerator.num_processes, "peak_memory_mb": round(peak)}
+    source = results.provenance(starts, corpus, accelerator.device, seconds, tokens)
+    source["peak_memory_mb"] = round(peak)
     if "start" in identity:
         source["start"] = identity["start"]
     source["weights"] = {

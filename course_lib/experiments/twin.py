@@ -58,12 +58,14 @@ def train(kind: str, experiment: Experiment, progress: bool = True) -> Path:
 
 
 def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None:
-    o, corpus, commit = experiment.optimisation, experiment.load_corpus(), results.commit()
+    o, corpus = experiment.optimisation, experiment.load_corpus()
+    cpu = torch.device("cpu")
     model = as_plain(experiment.build(len(corpus)))
     optimizer = torch.optim.SGD(model.parameters(), o.learning_rate, weight_decay=o.weight_decay)
     text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
     torch.manual_seed(experiment.seed)  # for the masks of all epochs
     epochs, last = [], folder / "last.safetensors"
+    starts = results.starts(last, results.origin(cpu))
     if last.exists():  # interrupted after the end of some epoch
         tensors, head = load_checkpoint(last)
         restore(model, tensors, str(last))
@@ -88,7 +90,9 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
             }
         )
         weights = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
-        save_checkpoint(last, weights | {"random": torch.get_rng_state()}, {"epochs": epochs})
+        save_checkpoint(
+            last, weights | {"random": torch.get_rng_state()}, {"epochs": epochs, "starts": starts}
+        )
     metrics = {
         "parameters": sum(p.numel() for p in model.parameters()),
         "valid_perplexity": epochs[-1]["valid_perplexity"],
@@ -97,7 +101,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     }
     wall = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
-    source = {"commit": commit} | results.provenance(corpus, torch.device("cpu"), wall, tokens)
+    source = results.provenance(starts, corpus, cpu, wall, tokens)
     results.write_result(folder, experiment, epochs, metrics, source)
 
 

@@ -39,6 +39,7 @@ def fit(
     *,
     folder: Path,
     identity: dict,
+    starts: list[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
     progress: bool = True,
@@ -51,8 +52,9 @@ def fit(
     `folder` receives last.safetensors (everything a resumed run needs; on one CPU it then ends
     bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
     perplexity, or the last one where `optimisation.keep` says so). `identity` is stored in both; a
-    checkpoint of another identity is refused. A model that comes `trained` is validated first and
-    is kept, as epoch 0, until an epoch is better.
+    checkpoint of another identity is refused. `starts`, where and by what code the run was begun
+    and gone on with, are stored in last. A model that comes `trained` is validated first and is
+    kept, as epoch 0, until an epoch is better.
     `callback(step, model)` sees step 0 before training and every step after it.
     CourseError when the loss is no longer finite: the last good checkpoint stays. After
     `deadline`, in seconds as time.time() counts, it saves and raises `Paused`; several
@@ -63,7 +65,7 @@ def fit(
     (a word matrix that is centred again); both without gradients.
     """
     run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
-    run.callback, run.checkpoint_seconds = callback, checkpoint_seconds
+    run.starts, run.callback, run.checkpoint_seconds = list(starts), callback, checkpoint_seconds
     run.deadline = math.inf if deadline is None else deadline
     run.resume()
     if optimisation.epochs == 0:
@@ -329,6 +331,7 @@ class _Run:
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
         head = {"identity": self.identity} | {name: getattr(self, name) for name in _PROGRESS}
+        head["starts"] = self.starts
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
