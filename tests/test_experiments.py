@@ -69,6 +69,26 @@ def test_every_kind_of_part_builds_from_json():
         experiment.change(encoder={"units": 6}, output_layer=part("SigSoftmax", k=2)).build(20)
 
 
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("ptb/vd-lstm-200/tied", {}),
+        ("multi30k/transformer-small/softmax", {"direction": "fr-en", "pieces": 300}),
+    ],
+)
+def test_small_profiles_take_the_beginning_of_ones_own_corpus(name, options, tmp_path):
+    """Where every other is replaced by an embedded one."""
+    own = recipes[name].change(corpus=part(str(tmp_path), **options))
+    for kind in ("smoke", "quick"):
+        embedded = profile(recipes[name], kind).corpus
+        assert embedded.kind in ("docstrings", "cldr")
+        small = {"small": embedded.options["small"]}
+        assert profile(own, kind).corpus == part(str(tmp_path), **options, **small)
+    mine = recipes[name].change(corpus=part(str(tmp_path), **options, small={"train": 9}))
+    assert profile(mine, "quick").corpus == mine.corpus
+    assert profile(own, "standard").corpus == own.corpus
+
+
 def test_unknown_names_list_the_near_matches():
     with pytest.raises(CourseError, match="unknown recipe 'ptb/vd-lstm-200/tide'; did you mean"):
         recipes["ptb/vd-lstm-200/tide"]

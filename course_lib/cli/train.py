@@ -18,7 +18,10 @@ def train(
         list[str] | None,
         typer.Option(help="A setting that differs, encoder.dropout=0.4, or several."),
     ] = None,
-    folder: Annotated[Path | None, typer.Option(help="Default: runs/RECIPE/PROFILE-seedN.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Default: runs/RECIPE/PROFILE-seedN, with --change also what differs."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
     deadline: Annotated[
@@ -129,8 +132,9 @@ def results(
 ):
     """List the results kept under data/results, each checked against its own checksum.
 
-    Columns: perplexities of the validation and the test split, and how a run differs from its
-    recipe: the settings, or a digest of several (`experiment` in its result.json has them all).
+    Columns: the corpus (of quick runs an embedded one, whatever the recipe's name says);
+    perplexities of the validation and the test split; and how a run differs from its recipe: the
+    settings, or a digest of several (`experiment` in its result.json has them all).
     """
     from fnmatch import fnmatchcase
 
@@ -144,12 +148,13 @@ def results(
     if rows and not shown:
         raise CourseError(f"no kept result is of a recipe like {recipe!r}; try {recipe + '*'!r}")
     width = max((len(row["experiment"]["name"]) for row in shown), default=6)
-    head = f"{'recipe':<{width}} {'profile':<9} {'seed':>4} {'valid':>8} {'test':>8}"
+    head = f"{'recipe':<{width}} {'profile':<9} {'corpus':<12} {'seed':>4} {'valid':>8} {'test':>8}"
     print(f"{head}  {'commit':<10}  differs in")
     for row in shown:
         experiment, metrics = row["experiment"], row["metrics"]
         print(
-            f"{experiment['name']:<{width}} {experiment['profile']:<9} {experiment['seed']:>4}"
+            f"{experiment['name']:<{width}} {experiment['profile']:<9}"
+            f" {Path(experiment['corpus']['kind']).name:<12} {experiment['seed']:>4}"
             f" {metrics['valid_perplexity']:>8.2f} {metrics['test_perplexity']:>8.2f}"
             f"  {row['provenance']['commit'][:10]}  {experiment.get('variant', '')}".rstrip()
         )

@@ -1,12 +1,14 @@
 """What a profile changes in every recipe: the same code at a size for the occasion.
 
-`smoke` and `quick` run on the embedded corpora, with models cut down to what trains there in
-seconds or about a minute; `full` is the recipe itself, and so is `standard` where no shorter
-training is entered for it: there both are called `standard`, since they are one experiment.
+`smoke` and `quick` run on the embedded corpora, or the beginning of the reader's own, with models
+cut down to what trains there in seconds or about a minute; `full` is the recipe itself, and so is
+`standard` where no shorter training is entered for it: there both are called `standard`, since they
+are one experiment.
 """
 
 from dataclasses import replace
 
+from course_lib import data
 from course_lib.errors import unknown
 from course_lib.experiments.cost import corpus_size
 from course_lib.experiments.experiment import Experiment, Part, part
@@ -73,7 +75,8 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
 
 
 def _small(e: Experiment, name: str) -> Experiment:
-    """The experiment on an embedded corpus, with a model and a run that fit it."""
+    """The experiment on an embedded corpus, or the beginning of the reader's own, with a model and
+    a run that fit it."""
     most, size = _MOST[name], min(e.size, _MOST[name]["size"])
 
     def width(units):
@@ -97,6 +100,9 @@ def _small(e: Experiment, name: str) -> Experiment:
     if e.translates:
         direction = e.corpus.options.get("direction", "de-en")
         texts = part("cldr", direction=direction, small=_PAIRS[name])
+    if e.corpus.kind not in data.names():
+        most_of_it = (_PAIRS if e.translates else _TEXT)[name]
+        texts = Part(e.corpus.kind, {"small": most_of_it} | e.corpus.options)
     changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
     changes["ranked_contexts"] = None
     if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
