@@ -256,9 +256,10 @@ def minutes_table(cells):
 
 
 def colab_command() -> str:
-    """The line with which a notebook opened on Colab installs the course."""
+    """The line with which a notebook opened on Colab installs the course: as a checkout, which has
+    plans, results and notebooks beside the library."""
     raw = repository().replace("github.com", "raw.githubusercontent.com")
-    return f'%pip install -q -c {raw}/main/constraints.txt "course-lib @ git+{repository()}"'
+    return f'%pip install -q -c {raw}/main/constraints.txt -e "git+{repository()}#egg=course-lib"'
 
 
 def colab(cells):

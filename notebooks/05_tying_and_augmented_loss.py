@@ -45,7 +45,7 @@
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
-# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
@@ -98,9 +98,9 @@ _ = torch.manual_seed(SEED)
 
 # %%
 names = ["cat", "dog", "cow", "car", "bus", "the"]
-x = [2.0, 1.5, 0.8, 1.8, 1.2, -0.8]
-y = [1.0, 1.6, 1.9, -1.0, -1.7, 0.1]
-toy = torch.tensor([x, y]).T
+first = [2.0, 1.5, 0.8, 1.8, 1.2, -0.8]
+second = [1.0, 1.6, 1.9, -1.0, -1.7, 0.1]
+toy = torch.tensor([first, second]).T
 bars = {"one-hot target": F.one_hot(torch.tensor(0), 6).float()}
 for tau in (1, 3, 20):
     bars[f"soft, τ = {tau}"] = (toy @ toy[0] / tau).softmax(-1)
@@ -352,7 +352,8 @@ print("and its column space near E's:", noisy[-1] < 0.2)
 #
 # In training nothing is fixed: $E$ moves, the encoder moves, and the cross-entropy pulls $W$ where
 # it predicts best. The paper tests it with a small LSTM, untied, on a short text, without any
-# regularisation, with the rows of $E$ held at norm 1, and the loss
+# regularisation, with the rows of $E$ held at norm 1. Its loss weighs the cross-entropy
+# $L_\text{CE}$ against the augmented loss $L_\text{aug}$, with a share $\beta$ between 0 and 1:
 #
 # $$(1-\beta)\,L_\text{CE} + \beta\tau^2 L_\text{aug}.$$
 #
@@ -454,8 +455,10 @@ pd.DataFrame(rows).T.round(2)
 # alike, also those in which $W$ is short and has kept what it was drawn with.
 #
 # Now all of Figure 1, from the kept runs: first $\beta$ at $\tau = 10$, then $\tau$. (The paper
-# varies $\tau$ at $\beta = 0.5$; at our size there is little to see there, so we take 0.9.) Bars are
-# 95 % intervals of the mean over seeds.
+# varies $\tau$ at $\beta = 0.5$. There, as the left picture shows, $W$ has hardly moved at our size,
+# so we take 0.9.) The seed decides where a run begins and in what order it reads, so each setting was
+# run with several. Bars are **95 % intervals** of the mean over seeds: made so that of a hundred such
+# intervals, each from new seeds, about 95 would hold the mean of all seeds there are.
 
 # %%
 figure1 = runs[runs.recipe == "subspace"]
@@ -505,7 +508,7 @@ print("the intervals do not touch:    ", across[0].low > across[1].high)
 # %% [markdown]
 # So much for your second prediction. The direction is as the theory says: the more augmented loss,
 # the nearer $W$ comes to $E$, seed by seed. The amount is not the paper's. There the distance falls rapidly with $\beta$ and ends near
-# 0.06; here equal shares of both losses leave $W$ about where chance put it, and even the augmented
+# 0 (Figure 1); here equal shares of both losses leave $W$ about where chance put it, and even the augmented
 # loss alone goes only part of the way. Two reasons can be read off the formulas.
 #
 # - The weight $\beta\tau^2$ cancels the temperature from the gradient, but not $N$: each logit is
@@ -624,9 +627,9 @@ plots.show(
 )
 
 # %% [markdown]
-# Your first prediction: the cone is in the matrix that **predicts**, tied or not. In the untied model the matrix that reads
-# stays as round as it was drawn: a rare word's row moves only when the word is read, and nothing
-# pushes it in between. So tying does not cause the cone. The softmax does, by the push that lesson
+# Your first prediction: the cone is in the matrix that **predicts**, tied or not. In the untied model the rare words
+# of the matrix that reads stay as far apart as they were drawn: such a row moves only when the word is
+# read, and nothing pushes it in between. So tying does not cause the cone. The softmax does, by the push that lesson
 # 1 derived: every word that did not come is pushed away from the context, at every position. What
 # tying does is to hand the cone on to the input, where rare words are then read as nearly the same
 # word.
@@ -677,17 +680,16 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # **Tying** makes the model worse here, which the paper reports for no size. Look at the training
 # perplexity before you conclude anything: in these few steps the tied model has learned far less of
 # the training text than the untied one. It does not overfit more; it is behind. One reason may be
-# that it must read with a matrix that is just falling into the cone. The paper trains for dozens of
-# epochs on sixty times as much text, until both models have learned what they can. Ours is a
-# comparison of speed, and leaves open which is better in the end.
+# that it must read with a matrix that is just falling into the cone. The paper trains on far
+# more text, and surely for longer. Ours is a comparison of speed, and leaves open which is better in
+# the end.
 
 # %% [markdown]
 # ## At the paper's size
 #
 # Which is better in the end? The smallest model of the paper's Table 1 is an LSTM with two layers of
 # 200 units and dropout, trained by SGD on all of the Penn Treebank. The course has trained its four
-# columns for forty epochs with the recipes `ptb/vd-lstm-200/…`, one run each, an hour or two of two
-# processor cores. Here are the learning curves that were kept, from the fifth epoch on. On the left
+# columns with the recipes `ptb/vd-lstm-200/…`, one run each. Here are the learning curves that were kept, from the fifth epoch on. On the left
 # the validation perplexity; on the right the same less that of the untied model after as many
 # epochs, so that below zero is better than untied. The fifth curve, of a shorter run, is explained
 # below.
@@ -698,14 +700,18 @@ for folder in experiments.kept_results():
     content = experiments.read_result(folder)
     model, _, name = content["experiment"]["name"].partition("-200/")
     if model == "ptb/vd-lstm":
-        changed = content["experiment"].get("variant")
-        name = "constant target" if changed else name
+        if "gradient=false" in content["experiment"].get("variant", ""):
+            name = "constant target"
         full[name.replace("baseline", "untied")] = content
 valid = {
     name: np.array([e["valid_perplexity"] for e in full[name]["epochs"]])
     for name in (*columns, "constant target")
 }
-display(Markdown(results.made(list(full.values()))))
+
+# %%
+took = [c["provenance"]["wall_seconds"] / 3600 for c in full.values()]
+hours = f"{min(took):.1f} to {max(took):.1f} hours each."
+display(Markdown(f"{results.made(list(full.values()))} {hours}"))
 behind = valid["tied"] > valid["untied"]
 last = int(np.flatnonzero(behind)[-1]) + 1  # epoch at which tied is behind
 
@@ -731,7 +737,7 @@ plots.show(
 
 # %% [markdown]
 # The test perplexity, beside the paper's. The paper went on for a second session from the final
-# weights; a column is empty where we did not.
+# weights; a cell is empty where we did not.
 
 # %%
 said = published.rows().query(
@@ -759,28 +765,28 @@ for name in columns:
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The order is the paper's, but for the last two columns, which come out alike, and the steps between
-# them are smaller than the paper's.
+# The order is the paper's, but that the augmented loss brings the tied and the untied model to about
+# the same perplexity; and the steps between the models are smaller than the paper's.
 #
 # - **Tying** is behind the untied model for most of the training, as in the small runs, and passes it
 #   in the end, by a little, with little more than half of the parameters.
 # - **The augmented loss** lowers the perplexity of either model, by less than half as much as in the
-#   paper. It takes the tied model about as far as the untied one.
+#   paper.
 # - These are single runs, so differences of a few tenths say nothing. And the paper does not tell
 #   how long it trained, which $\gamma$ of its range it took, and whether word vectors were dropped; the
 #   table at the end of the lesson has what we chose.
 #
 # ### Which way the gradient flows
 #
-# In the tied and augmented column above the gradient flows through the soft target
+# In the model above that is tied and augmented the gradient flows through the soft target
 # (`gradient=True`); in the small runs before, the soft target is a constant. At the paper's size the
 # choice decides, as the last curve shows: with a constant target the same model falls far behind. The
-# formula for high temperatures says why.
+# formula for high temperatures gives a reason.
 #
 # In a tied model one matrix makes both logits, $l_i = w_i^\top h$ and $s_i = w_i^\top w_y$. Let the
 # target's vector lie along the context, $w_y = c\,h$. Then $l_i - s_i = (1-c)\,l_i$ for every word, and
 # the loss is zero at $c = 1$. Which way does a step take $c$? With $\tilde y$ a constant, a row moves
-# along $h$ only; the target's own by a multiple of $-(l_y - s_y)\,h$ (a constant apart), and with
+# along $h$ only; the target's own by a multiple of $-(l_y - s_y)\,h$ (up to a constant that all words share), and with
 # $l_y - s_y = c\,(1-c)\,\lVert h\rVert^2$ that changes $c$ by a multiple of
 #
 # $$-\,c\,(1-c)\,\lVert h\rVert^2 .$$
@@ -912,9 +918,13 @@ pairs_of = {
 
 # %% [markdown]
 # Are these differences more than the chance of three seeds? Welch's $t$-test compares two means
-# whose spreads may differ; Holm's correction raises its $p$-values for six tests at once. Three of
+# whose spreads may differ; its $p$ is the
+# chance of a difference at least as large if both settings were equally good. Six tests at once find
+# one small $p$ more easily than one does; Holm's correction raises them for that. Where $p$ is still
+# below 0.05 we say that two settings differ, else that it is inconclusive. Three of
 # the six concern the tied model with something else: the loss with its gradient flowing through
-# $\tilde y$, and label smoothing by 0.1 in place of the loss. Below, a difference of test
+# $\tilde y$, and **label smoothing** in place of the loss, which takes a share of 0.1 of the target
+# from the word that came and spreads it evenly over all words. Below, a difference of test
 # perplexities with its 95 % interval:
 
 
@@ -940,8 +950,8 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # What the sweeps and the tests say:
 #
-# - More of the loss is better here, far beyond the paper's $\gamma$ of 0.5 to 0.8: our text is sixty
-#   times shorter, and the shorter the text, the more a model gains by not trusting it. (All settings
+# - More of the loss is better here, far beyond the paper's $\gamma$ of 0.5 to 0.8: our text is far
+#   shorter, and the paper, too, finds that the loss gains more where there is less text. (All settings
 #   were compared on the test text; the best of several is flattered a little.)
 # - At the same $\gamma$ the low temperature does more than the high one, as the formula said it
 #   would: at a high temperature $\hat y - \tilde y$ is itself of order $1/\tau$.
@@ -981,7 +991,7 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # word. After so short a training the word vectors are too short for $\tau = 1$ to change that. What
 # the loss asks for, then, is that the softened *prediction* be flat, that is, that the logits do not
 # spread: a relative of label smoothing. It would explain three of the findings above: that smoothing
-# does no worse, that nothing is seen of the gradient through $\tilde y$, and that the perplexity falls although the
+# does better, that nothing is seen of the gradient through $\tilde y$, and that the perplexity falls although the
 # similarity of words cannot have been of any help. What similarity adds needs longer vectors, that
 # is, longer training than ours.
 
@@ -1036,7 +1046,7 @@ pd.DataFrame(rows).T
 # | The theory assumes zero training loss and a mean logit of 0. | Neither is needed: least squares put the best $W$ into the column space of $E$, after centring, at any loss. |
 # | It does not say whether gradients flow through $\tilde y$. | Default no, `gradient=True` yes. The recipes of its tables let them flow in tied models, where a constant fails at full size; both above. |
 # | "We don't use dropout in the input embedding layer", and the same share for "inputs and hidden states". | The recipes drop nothing of the word vectors; `encoder.input_dropout` is there for the other reading. |
-# | The distance is called the average of the sines of the principal angles. | Its formula, $\lVert Q_1 - Q_2 Q_2^\top Q_1\rVert_F/\sqrt d$, is their root mean square; we use the formula. |
+# | The distance is called the average of the sines of the principal angles. | Its formula, $\lVert Q_1 - Q_2 Q_2^\top Q_1\rVert_F/\sqrt d$, is their root mean square ($Q_1$, $Q_2$: orthonormal bases of the two spaces); we use the formula. |
 # | Small models on the Penn Treebank were trained a second time from their final weights, which helped all but the baseline. | The recipes `…/second-session` do it; the small runs here are of one session. |
 # | One result a model, no seeds. | Three seeds and an interval of the small runs; at the paper's size one run, too. |
 # | No optimiser is named for Figure 1. | Adam, and the last epoch counts, for nothing regularises. |
@@ -1070,6 +1080,7 @@ pd.DataFrame(rows).T
 # | $s = E e_y$ | `soft_logits` | logits of the soft target |
 # | $\alpha = \gamma\tau$ | `weight` | weight of the augmented loss; $\gamma$ is its ratio to $\tau$ |
 # | $\beta$ | `objectives` of the plan | share of the augmented loss in Figure 1, weight $\beta\tau^2$ |
+# | $c$ | `reach` | reach of the target's vector along the context, $h^\top w_y/h^\top h$ |
 # | $A$ | `theory.zero_loss_map`, `theory.tying_map` | the map with $W = EA$ |
 
 # %% [markdown]

@@ -45,7 +45,7 @@
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
-# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
@@ -735,7 +735,8 @@ print("mean cosine after the median, below 0.001:",
 # Lesson 3 found the cause not in the words but in the contexts: they all lie on one side of the
 # origin. Does the penalty change that? The same linear programme as there, on the contexts of both
 # models: its **margin** is how far all of them lie on one side, 0 if they do not. Beside it is the
-# number $\mathbf 1^\top(b/g)$ of the last layer normalisation with gain $g$ and bias $b$: unless it is
+# number $\mathbf 1^\top(b/g)$ of the last layer normalisation with gain $g$ and bias $b$ (not the
+# bias of the output layer, which goes by the same letter elsewhere): unless it is
 # 0, the contexts lie in a plane that misses the origin.
 
 
@@ -752,12 +753,12 @@ rows = {}
 for name, model in models.items():
     H, norm = contexts(model), model.encoder.layers[-1].feedforward_norm
     gain, bias = norm.weight.detach(), norm.bias.detach()
-    c = theory.layer_norm_condition(gain, bias)
+    condition = theory.layer_norm_condition(gain, bias)
     found = theory.uniformly_negative_direction(H)
     m = F.normalize(W[name], dim=1).mean(0).double()
     rows[name] = {
         "margin": f"{found.margin:.2f}",
-        "1ᵀ(b/g)": f"{c:.2f}",
+        "1ᵀ(b/g)": f"{condition:.2f}",
         "norm of the mean context": f"{H.mean(0).norm():.2f}",
         "contexts with mᵀh < 0": f"{(H @ m < 0).double().mean():.0%}",
         "‖m‖": f"{m.norm():.2f}",
@@ -923,8 +924,10 @@ plots.show(
 # %% [markdown]
 # The penalty does its work: the rare words come apart, and $m$ vanishes. And the mean perplexity of
 # three seeds falls, the more so the larger $\gamma$. Whether three seeds are enough to say so, the table
-# tells for each weight, against none (Welch's test; $p$ is corrected for the number of weights, the
-# interval is not, so that it can leave out 0 where the verdict is "inconclusive"):
+# tells for each weight, against none. Welch's test compares two means whose spreads may differ: $p$ is
+# the chance of a difference at least as large if the weight changed nothing, and "differs" means that
+# it is below 0.05. It is corrected for the number of weights; the 95 % interval of the difference is
+# not, so that it can leave out 0 where the verdict is "inconclusive":
 
 # %%
 columns = ["mean", "difference", "difference low", "difference high"]
@@ -996,16 +999,16 @@ display(
 # %% [markdown]
 # That was your second prediction, and the answer changes with the question. *All else equal*, at the
 # narrow start with which this course makes degeneration visible, a strong penalty lowers the
-# perplexity of every seed, though three are too few for the test; at the higher rate the plain model does not get
-# going at all there, and with the penalty it does. *Each at its best*, the gap is within what the seeds
+# perplexity of every seed, though three are too few for the test; at the higher rate the plain model does
+# worse there than at the lower, and with the penalty it does not. *Each at its best*, the gap is within what the seeds
 # do by themselves: a plain model whose words merely begin farther apart gets most of the gain, and it
 # has hardly a cone either. Why? The common push on the rare words is the same from any start, but added
 # to longer random vectors it turns them less (exercise 3 of lesson 2). And the penalty lengthens each
 # word's own deviation from the mean, which so early in training is mostly the chance it began with. A
 # wider start has that chance in it from the beginning.
 #
-# And the rival that is centred after every step? Its mean perplexity is no better than the plain
-# model's at the same start and rate, and its frequent words lean together even more. The verdict of the
+# And the rival that is centred after every step? At the same start its mean perplexity is worse than
+# the plain model's at the lower rate and about the same at the higher, and its frequent words lean together even more. The verdict of the
 # last table compares it with a plain model that had the wider start, which it was not given.
 #
 # This is one small model, read once through a short text; it does not refute the paper's figures. It
@@ -1338,14 +1341,15 @@ check("06.3", in_a_cone, same_in_a_cone)
 # %%
 away = at["mean_cosine_frequent"]
 did = (
-    f"The penalty does what it says: at γ = 1 the mean cosine of the rare "
-    f"words ended at {ends['rare, with']:z.2f} instead of "
-    f"{ends['rare, without']:.2f}; with larger weights in part by leaning "
-    f"the frequent words together, from {away[0.0]:z.2f} to "
+    f"The penalty does what it says: in the two models trained here, "
+    f"the mean cosine of the rare words ended at "
+    f"{ends['rare, with']:z.2f} at γ = 1 instead of "
+    f"{ends['rare, without']:.2f}; in the sweep, with larger weights in "
+    f"part by leaning the frequent words together, from {away[0.0]:z.2f} to "
     f"{away[10.0]:.2f} at γ = 10. "
 )
 gain = (
-    f"All else equal, γ = 1 changed the test perplexity by "
+    f"In the sweep, all else equal, γ = 1 changed the test perplexity by "
     f"{first.difference:+.1f} (95 % interval {first.low:+.1f} to "
     f"{first.high:+.1f}); each method at its best setting, by "
     f"{test.difference:+.1f} ({test.low:+.1f} to {test.high:+.1f}). "

@@ -31,15 +31,15 @@
 # | `smoke` | 0.5 | four runs of a second, for the tests |
 # | `quick` | 1.5 | twelve runs of seconds, 2 CPU cores |
 # | `standard` | 1200 | twelve runs of one to two hours, 2 CPU cores |
-# | `full` | 60 | the same on eight GPUs |
+# | `full` | 60 | the same on eight GPUs, with `WORKERS = 8` |
 #
 # On Google Colab, run this in a first cell and restart the session:
-# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt "course-lib @ git+https://github.com/output-embedding-course/output-embedding-course"`
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
 WORKERS = 2  # runs at the same time
-BUDGET = 30  # minutes; call again to go on
+BUDGET = None  # minutes, after which it pauses; None: no end
 DROPOUT = [0.0, 0.2, 0.4]  # settings to compare
 SEEDS = [1, 2, 3, 4]  # of each
 
