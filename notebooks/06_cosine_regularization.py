@@ -1345,8 +1345,8 @@ did = (
     f"the mean cosine of the rare words ended at "
     f"{ends['rare, with']:z.2f} at γ = 1 instead of "
     f"{ends['rare, without']:.2f}; in the sweep, with larger weights in "
-    f"part by leaning the frequent words together, from {away[0.0]:z.2f} to "
-    f"{away[10.0]:.2f} at γ = 10. "
+    f"part by leaning the frequent words together, from "
+    f"{away[0.0]:z.2f} to {away[10.0]:.2f} at γ = 10. "
 )
 gain = (
     f"In the sweep, all else equal, γ = 1 changed the test perplexity by "
