@@ -390,7 +390,8 @@ print("full adds the same to h:", same)
 # gradients with $\varepsilon = \alpha\|w_y\|$; the code's with an $\varepsilon$ that is the same for all
 # words; noise of the same size in a random direction; and a rival. For if what matters is that contexts
 # become shorter, a plain penalty $\lambda\|h\|^2$ should do the same. (It is the activation
-# regularisation that AWD-LSTM, the paper's base model, has anyway.)
+# regularisation that AWD-LSTM, the paper's base model, has anyway.) Bars are **95 % intervals** of the
+# mean: of a hundred such intervals, each from new samples, about 95 would hold the mean of all.
 
 # %%
 options = dict(N=80, d=8, states=30, tokens=1000, seed=SEED)
@@ -534,8 +535,8 @@ print("α = 0.003: text and random noise within 0.05:", bool(apart < 0.05))
 #
 # The paper's second promise is diversity. **Definition 3.2**: a word $i$ is
 # *$\varepsilon$-recognisable* if there is a context in which it wins by the margin, $w_i^\top h -
-# \varepsilon\|h\| > w_j^\top h$ for all $j\ne i$. The largest such $\varepsilon$ is the word's
-# **margin**; `theory.margin_witness` computes it with the context that attains it. For the seven words
+# \varepsilon\|h\| > w_j^\top h$ for all $j\ne i$. The largest such $\varepsilon$, or 0 if none is
+# positive, is the word's **margin**; `theory.margin_witness` computes it with the context that attains it. For the seven words
 # of the first picture:
 
 # %%
@@ -715,8 +716,8 @@ figures.round(2)
 
 # %% [markdown]
 # Each model is shown at its best epoch. Compare the two models in the first row and then in the second:
-# most of the gap in what is logged is the moved target. The best temperature is the same for both, on
-# its grid: in this run the sharpening does not show.
+# most of the gap in what is logged is the moved target. If the adversary sharpens the predictions, its
+# model wants a higher temperature, in the row below.
 
 # %% [markdown]
 # ## The geometry
@@ -765,8 +766,23 @@ plots.show(
 )
 
 # %% [markdown]
-# So has the adversary spread the words, your fourth prediction? Only distances relative to the norms,
-# on the right, and the spectrum can tell, and neither shows it. And the rest: the cone, measured as in
+# So has the adversary spread the words, your fourth prediction? Only distances relative to the norms
+# and the spectrum can tell:
+
+# %%
+hot, cold = figures.loc["best temperature"]
+near = [middle[name][1] for name in W]
+display(
+    Markdown(
+        f"Best temperature {hot:.2f} without and {cold:.2f} with the "
+        f"adversary; the nearest word at {near[0]:.2f} and {near[1]:.2f} "
+        f"norms; σ₂/σ₁ {second['softmax']:.2f} and "
+        f"{second['adversarial']:.2f}."
+    )
+)
+
+# %% [markdown]
+# And the rest: the cone, measured as in
 # lesson 2, and how many targets of the validation text win, plainly and by the margin
 # $\alpha\|w_y\|\|h\|$ of the live run.
 
@@ -799,7 +815,8 @@ pd.DataFrame(shapes, index=labels).round(3)
 #
 # What follows was trained beforehand, the plan `lessons-07` in the profile `quick`, three seeds for each
 # setting, on two occasions: 30,000 tokens read five times, where training and validation perplexity still
-# fall together at the end, and 10,000 tokens read ten times, where only the first does. The figures are those of the
+# fall together at the end, and 10,000 tokens read ten times, where the validation perplexity has levelled
+# off while the training perplexity goes on falling. The figures are those of the
 # epoch with the best validation perplexity, so that every model has the benefit of early stopping.
 
 
@@ -908,8 +925,9 @@ plots.show(
 # %% [markdown]
 # And every variant against the plain softmax, in perplexity on the test split. ("Gated": only targets
 # with $w_y^\top h > 0$ are moved, as in the paper's code.) Models of one seed begin with the same
-# numbers and read the text in the same order, so we compare seed by seed: a paired $t$-test, and the
-# interval around the mean of the three differences. Of twenty such intervals one misses 0 by chance,
+# numbers and read the text in the same order, so we compare seed by seed: a paired $t$-test, whose $p$
+# is the chance of a difference at least as large if the variant changed nothing, and the 95 % interval
+# around the mean of the three differences. Of twenty such intervals one misses 0 by chance,
 # so the $p$-values of a table are corrected for their number (Holm's method).
 # "Better" and "worse" need a corrected $p$ below 0.05, which three seeds seldom reach; an interval that
 # misses 0 without it is a **hint**, the rest **inconclusive**.
@@ -962,8 +980,8 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 # - On more tokens, where nothing is overfitted, the hints point the other way: the gradients through
 #   the norm cost perplexity, and the full one most. A regulariser that has nothing to regularise is
 #   in the way.
-# - The mean norms of the words move with $\alpha$, by less than three seeds can tell apart; distances
-#   in raw units move with them, which is no spreading.
+# - The mean norms of the words go up with `hidden` and down with `none`; distances in raw units move
+#   with them, which is no spreading.
 #
 # ### Why so little?
 #
@@ -1071,7 +1089,7 @@ display(
 # In the first picture find, by trying, the angle of $h$ (in degrees, from the first axis) at which the
 # target's lead over the best of the *other six words* is largest. Compare it with
 # `theory.margin_witness(plane, 0).h`. Then move the rival, `plane[1]`, to `[1.6, 1.3]` in a copy. What
-# becomes of the target's margin, and of the rival's? Assign the three numbers to `by_hand`: the angle
+# becomes of the target's margin, and of the rival's (a margin is never below 0)? Assign the three numbers to `by_hand`: the angle
 # before, and the two margins after.
 #
 # <details><summary>Hint</summary>

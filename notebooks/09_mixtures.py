@@ -411,8 +411,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Against $d$ little is left of it: with contexts of its own the mixture is well ahead, with
-# one $h$ of $d$ numbers it gains next to nothing. But $d$ is the wrong price. Against the *numbers
+# At equal $d$ the mixture is well ahead with contexts of its own, and gains next to nothing with one
+# $h$ of $d$ numbers. But $d$ is the wrong price. Against the *numbers
 # learned* the free mixture is no better than a wider softmax, on a language made for it.
 #
 # Could it be better? Start at the truth, with every number disturbed a little:
@@ -717,8 +717,9 @@ pd.DataFrame(rows, index=[f"component {k + 1}" for k in range(K)]).T
 # ## Is it the rank? Three controls
 #
 # From here on the numbers are committed: the runs of the plan `lessons-09`, three seeds each, of
-# the size of the live ones (20,000 tokens, 1,000 words, six epochs). Intervals are 95 % intervals
-# of the mean. Ranks are those of log P over the first contexts of the test text. The **gap** is the
+# the size of the live ones in `quick` (20,000 tokens, 1,000 words, six epochs). Intervals are 95 %
+# intervals of the mean: of a hundred such, each from new seeds, about 95 would hold the mean of all
+# seeds there are. $p$ is the chance of a difference at least as large if there were none. Ranks are those of log P over the first contexts of the test text. The **gap** is the
 # logarithm of test perplexity over training perplexity, in nats a word; training perplexity is the
 # one that the training loop reports, with dropout on, as in the paper.
 
@@ -916,9 +917,9 @@ told = "; ".join(
 )
 plots.show(
     figure,
-    alt="Test perplexity of the mixture of contexts, the mixture of "
-    "softmaxes and one softmax, three seeds each, at two widths. The "
-    f"mixture of softmaxes differs from that of contexts {told}.",
+    alt="Test perplexity, three seeds each, of the mixtures of contexts "
+    "and of softmaxes at two widths, and of one softmax at the larger. "
+    f"The mixture of softmaxes differs from that of contexts {told}.",
 )
 
 # %%
@@ -1027,7 +1028,9 @@ plots.show(
 # A mixture adds parameters (the $U_k$) and work ($K$ logits for each word). Spend them elsewhere:
 # a softmax with wider word vectors, once with as many parameters as the mixture, once with about as
 # many operations. Of the settings that were tried for a layer the one that was best on the
-# validation text counts; the widest softmax needed half the learning rate.
+# validation text counts; the widest softmax needed half the learning rate. The care was not the same:
+# the mixture was tried with several shares of dropout, the wider softmaxes with none, which leans
+# towards the mixture.
 
 
 # %%
@@ -1106,7 +1109,7 @@ plots.show(
 
 # %% [markdown]
 # At this size *nothing* is shown to pay: neither more components nor wider words reach a perplexity
-# that is surely better than that of the cheapest layer. 20,000 words of text limit them all. Note how
+# that is surely better than that of the cheapest layer. Perhaps the short text limits them all. Note how
 # little parameters tell about work: the mixture adds few numbers and multiplies the whole word
 # matrix $K$ times.
 
@@ -1146,7 +1149,8 @@ display(
 
 # %% [markdown]
 # Two clusters, and within each of them the perplexity takes the same range of values. That is the
-# paper's finding in one picture: a high rank is neither necessary (the dots on the left) nor
+# paper's finding in one picture (the intervals are too narrow, since seeds of one setting are not
+# unrelated runs; both hold 0 all the same): a high rank is neither necessary (the dots on the left) nor
 # sufficient (those on the right).
 
 # %% [markdown]
@@ -1221,8 +1225,8 @@ pd.DataFrame(lines).T
 
 # %% [markdown]
 # The encoder of the mixture ends in 620 numbers where $d = 280$: it has the wide $h$ that our
-# synthetic language asked for. With width, batch and number of parameters equal, and a search of
-# the regularisation for both, Parthiban et al. find no difference any more (their Table 5):
+# synthetic language asked for. With the encoder's inner layers, the batch and the number of parameters
+# equal ($d$ is 340 for the softmax, 280 for the mixture), and a search of the regularisation for both, Parthiban et al. find no difference any more (their Table 5):
 
 # %%
 table5 = rows[rows.table == "5"]

@@ -977,15 +977,18 @@ pd.DataFrame(differences, index=columns).T.round(2)
 
 # %% [markdown]
 # The settings stand in the order of their rank. From the top to the bottom of the figure it grows
-# nearly thirtyfold; the perplexity does not fall with it. Three seeds make wide intervals; runs that
+# nearly thirtyfold; the perplexity does not fall with it. (Bars are 95 % intervals of the mean, made so
+# that of a hundred such, each from new seeds, about 95 would hold the mean of all seeds there are.)
+# Three seeds make wide intervals; runs that
 # share their seed begin with the same numbers and see the same batches, so the table compares them
 # pair by pair.
 #
 # In a table without controls, one thing would look like a success: GSS(3, 3) has a lower perplexity
 # than the softmax, and more rank. But its bend lies where few logits are, so that most of them are
-# simply multiplied by 3. The control, *all* logits times 3 at the rank of the softmax, gains as well:
-# what helps is the **scale** (the same matrix makes sharper predictions, and learns faster). What is
-# left for the bend is the third line, half of that; a softmax scaled by something between 1 and 3, which
+# simply multiplied by 3. The control, *all* logits times 3 at the rank of the softmax, lies
+# below it as well, by two thirds as much: a hint that the **scale** is what helps (the same matrix makes
+# sharper predictions, and learns faster). It is no more than a hint, for the intervals of this table
+# are not corrected for their number. What is left for the bend is the third line; a softmax scaled by something between 1 and 3, which
 # we have not tried, may take that, too. And GSS(3, 3) has the *lowest* rank of all the bends that we
 # tried. At the other end, GSS(−3, 3) and the finely cut PLIFs have the highest ranks, and are worse than
 # the softmax if anything. And the bend that the learned PLIF asked for, $k < 1$, is GSS(0, 0.5): it
@@ -1042,8 +1045,9 @@ correlations.round(2)
 # - **The cause.** $c$ and $k$ set both the rank and the shape of the tail. A correlation over such
 #   a grid cannot tell which of the two the perplexity follows. The two interventions above can.
 #
-# Which differences to the softmax are more than chance? Welch's test, corrected by Holm for the number
-# of settings:
+# Which differences to the softmax are more than chance? Welch's test compares two means; its $p$, the
+# chance of a difference at least as large if there were none, is raised by Holm's correction because
+# many settings are looked at:
 
 # %%
 columns = ["mean", "low", "high", "difference", "p", "verdict"]
@@ -1054,7 +1058,7 @@ verdicts[columns].round(2)
 # unrelated, and the more settings are compared, the more is asked of each. A pair of runs with one
 # seed shares its luck, so its difference is steadier; but those intervals are not corrected for their
 # number. A small gain of scale, if there is one, is for more seeds to settle. Welch's test finds no gain
-# at all. Among the pairs one gain goes with the rank, GSS(3, 3) over its control; every setting of
+# at all. Among the pairs one hint goes with the rank, GSS(3, 3) under its control; every setting of
 # higher rank than GSS(3, 3) has the higher mean perplexity.
 #
 # And PLIF with trained slopes beside PLIF with frozen ones:
@@ -1201,8 +1205,8 @@ display(
 # %% [markdown]
 # This is as far as the case for a bend can be taken: a truth that *is* bent, of full rank, against a
 # layer that has the very same bend. (It could reach an excess of 0 at $d = 4$; our optimiser stops short
-# of that.) What our fits gain over the softmax at the same $d$ is a matter of thousandths of a nat; what
-# could be gained at $d = 4$ is all of the softmax's excess, some hundredths. A softmax with two more
+# of that.) What GSS gains over the softmax at the same $d$ is thousandths of a nat, if anything, and
+# PLIF one or two hundredths at $d = 2$; what could be gained at $d = 4$ is all of the softmax's excess, some hundredths. A softmax with two more
 # dimensions takes nearly all of that, too, although its rank is a tenth of the truth's. Where the truth
 # is not bent, GSS costs something; on the mixture, full rank as well, it gains nothing. PLIF, which
 # adjusts forty slopes, gains at $d = 2$ in all three languages and loses at $d = 6$. In all three, a
@@ -1473,8 +1477,8 @@ seconds = seconds.pivot_table("value", "method", "corpus", sort=False)
 # - To gain rank. Nothing in this lesson, nor in the paper, got better because rank did.
 # - Where probabilities are read in half precision, with any form but the stable one.
 # - PLIF under plain gradient descent with the usual rates: that is nearly a frozen PLIF in a short run.
-#   Under Adam it learned a bend of its own, and predicted worse than a learned temperature alone; try
-#   that first.
+#   Under Adam it learned a bend of its own, and seemed to predict worse than a learned temperature alone (a
+#   pair, uncorrected); try that first.
 # - A bend is worth a try where the tail itself is known to have the wrong shape: many words that must
 #   be all but impossible ($k > 1$), or none that may ever be ($k < 1$).
 
