@@ -393,8 +393,8 @@ print(f"mean cosine of their gradients: {common:.1f}")
 #
 # ### 1. Sharpen the softmax
 # In the picture with five words, change the length of the context from 2 to 0.2 and to 20. What
-# happens to the probabilities, and which property of $w_i^\top h$ explains it? Which word gains
-# most when the context becomes short?
+# happens to the probabilities, and which property of $w_i^\top h$ explains it? On average over the
+# circle, which word gains most when the context becomes short?
 #
 # Then find the rule. All contexts become $s$ times as long. Say what the probabilities are then,
 # from the old probabilities alone, without the vectors: assign `rescale`, a function of a tensor
@@ -456,8 +456,8 @@ check("01.1", rescale, sharpened)
 # <details><summary>Hint for the last part</summary>
 #
 # A tied row has a second gradient from the input side. Adam divides each number by a running
-# estimate of its own size. Do row sums of zero survive if each number in them is divided by
-# another?
+# estimate of its own size. If the rows add up to zero, do they still when each number in them
+# is divided by another?
 #
 # </details>
 

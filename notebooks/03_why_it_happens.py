@@ -253,8 +253,8 @@ print("always exactly one certificate:", all(one))
 # ## The contexts of a real model
 #
 # In a plane it is easy to stand around the origin. In $d$ dimensions it takes many contexts:
-# directions drawn at random have the origin in their hull, more often than not, only from $2d$ of
-# them on (Wendel 1962). A text has far more. So do the contexts of a trained model surround the
+# $2d$ directions drawn at random have the origin in their hull as often as not, fewer less often, more
+# of them more often (Wendel 1962). A text has far more. So do the contexts of a trained model surround the
 # origin, as the third question asks? Here is the Transformer of lesson 2, briefly trained.
 
 # %%
@@ -357,7 +357,7 @@ pd.DataFrame(
 # Read the first row with care. The layer normalisation *guarantees* a direction, but by a hair: no
 # context has a cosine with it that differs much from 0, and the rare words do not go there. The
 # linear programme finds a direction with a wide margin, and $-\bar h$, against the mean context, has
-# nearly as wide a one: the contexts of our model lean to one side far more than they must. A theorem
+# a wide one, too: the contexts of our model lean to one side far more than they must. A theorem
 # that says that *some* direction exists does not say which one training takes. From a small start the
 # loss falls fastest close to $-\bar h$; Adam, which rescales every entry, bends the way a little, and
 # of the three the rare words are nearest to $-\bar h$.
@@ -564,12 +564,12 @@ pd.DataFrame(rows).T
 # **Margins** (Wang et al. 2019). A word is *$\varepsilon$-recognisable* if some vector $h$ in
 # $\mathbb R^d$ (it need not be a context of the model) prefers
 # it even when its vector is moved against $h$ by $\varepsilon$: if $w_i^\top h - \varepsilon\|h\| >
-# w_j^\top h$ for all other $j$. (This $\varepsilon$ is a length, no share.) Theorem 3.3: such a word
+# w_j^\top h$ for all other $j$. (This $\varepsilon$ is a length, not a share.) Theorem 3.3: such a word
 # is farther than $\varepsilon$ from every other row: $\varepsilon\|h\|$ is less than
 # $(w_i - w_j)^\top h$, and that is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words
 # robustly cannot have them crowded together. We take six hundred words, half of them rare and half
 # frequent. For twelve of the rare and the twelve most frequent, here is the largest such
-# $\varepsilon$, the word's **margin**, against the distance to its nearest neighbour:
+# $\varepsilon$ among the six hundred, the word's **margin**, against the distance to its nearest neighbour:
 
 # %%
 chance = np.random.default_rng(SEED)
@@ -607,10 +607,15 @@ below = [
 ]
 print("no margin exceeds the distance:", all(below))
 
+# %%
+usual = torch.pdist(part[:300]).median()
+began = experiment.words.options["init"] * (2 * W.shape[1]) ** 0.5
+print(f"rare words are {usual:.2f} apart; drawn at random, {began:.2f}")
+
 # %% [markdown]
 # A narrow cone is narrow in angle, and need not be narrow in distance. What rare words share, the
-# common push, does not bring them nearer to each other: they are still about as far apart as their
-# random starts were, $\sqrt{2d}$ times the standard deviation of an entry.
+# common push, does not bring them nearer to each other: as the last line says, they are still about
+# as far apart as their random starts were, $\sqrt{2d}$ times the standard deviation of an entry.
 #
 # **Spectra** (Wang et al. 2020). If the singular values of $W$ fall at least like $k^{-\gamma}$ with
 # $\gamma > \frac12$, Theorem 4.1 bounds the gap between test and training loss, with high probability
@@ -795,7 +800,7 @@ check("03.3", slow, downhill)
 # ## What we saw
 
 # %%
-away = np.sqrt(measured) / float(star.norm())
+apart = np.sqrt(measured) / float(star.norm())
 display(
     Markdown(
         f"All {len(H):,} contexts of the trained model lie on one side "
@@ -806,8 +811,8 @@ display(
         f"context is "
         f"{float(axis @ -mean):.2f}. The rarer a word, the nearer its "
         f"vector is to that of a word that never comes: at a share of "
-        f"{shares[0]:.0e} they are {away[0]:.0%} of its length apart, at "
-        f"{shares[2]:.0e} {away[2]:.0%}."
+        f"{shares[0]:.0e} they are {apart[0]:.0%} of its length apart, at "
+        f"{shares[2]:.0e} {apart[2]:.0%}."
     )
 )
 

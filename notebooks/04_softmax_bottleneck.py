@@ -363,8 +363,9 @@ print(
 
 # %% [markdown]
 # So a rank of 9,981, which Parthiban et al. (Table 2) count for a mixture of softmaxes on a
-# vocabulary of 10,000 words, can mean a few directions that matter and thousands that are there
-# because a nonlinearity stirred the last digits. Published comparisons of ranks deserve this question
+# vocabulary of 10,000 words, can mean a few directions that matter and thousands that hardly
+# do: by the threshold above, with `float32`, it is enough that a nonlinearity moves the entries of
+# log P, some ten nats each, by a few hundredths of a nat. Published comparisons of ranks deserve this question
 # first.
 
 # %% [markdown]
@@ -528,7 +529,7 @@ display(
     Markdown(
         f"A language of rank {languages['one softmax'].rank} costs a "
         f"softmax of 4 dimensions {soft[4]:.2f} nats a word, one of 8 "
-        f"{soft[8]:.2f} and one of 12 {soft[12]:.4f}. On a "
+        f"dimensions {soft[8]:.2f}, one of 12 only {soft[12]:.5f}. On a "
         f"language that is a mixture, at d = 12, a mixture of four stays "
         f"{ratio:.3f} nats above the truth and one softmax {rival:.3f}. "
         f"The trained model fills its bottleneck to rank {press}; the "

@@ -1356,12 +1356,12 @@ gain = (
 )
 
 # %%
-cone = (
+unseen = (
     f"And the softmax never saw the cone: a shift of the plain output "
     f"matrix takes its mean cosine to "
     f"{geometry.mean_cosine(median):z.3f} at the same perplexity."
 )
-display(Markdown(did + gain + cone))
+display(Markdown(did + gain + unseen))
 
 # %% [markdown]
 # ## References

@@ -24,7 +24,7 @@
 #
 # **Prerequisites.** Lesson 01 for what an output layer is. `standard` and
 # `full` use the corpus of the recipe (downloaded at the first use); `smoke`
-# and `quick` use the embedded one.
+# and `quick` use the embedded one, or the beginning of your own.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
@@ -32,6 +32,10 @@
 # | `quick` | 2 | `docstrings`, 2 CPU cores |
 # | `standard` | 100 | the recipe's corpus, 2 CPU cores |
 # | `full` | 100 | the paper's configuration; larger models want a GPU |
+#
+# The minutes are those of the recipe below. For most recipes `standard` and
+# `full` are the same run, whose folder says `standard`; an AWD-LSTM takes days
+# on two cores. `python -m course_lib recipes` has an estimate for each.
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
@@ -49,8 +53,9 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # ## The recipe
 #
 # An experiment is plain data: what the model is made of and how it is trained.
-# The recipe fixes all of it; the profile may shrink the corpus and the number
-# of epochs, never the code. `CHANGE` names other settings by dotted paths, such
+# The recipe fixes all of it; `smoke` and `quick` cut down the corpus, the
+# model's sizes and the training, never the code. Their figures are not the
+# recipe's. `CHANGE` names other settings by dotted paths, such
 # as `{"encoder.dropout": 0.4, "optimisation.epochs": 10}`.
 
 # %% tags=["hide-output"]
@@ -60,9 +65,12 @@ import numpy as np
 from IPython.display import Markdown, clear_output, display
 
 from course_lib import experiments, plots
+from course_lib.errors import CourseError
 from course_lib.experiments.plans import Planned
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
+if experiment.translates:
+    raise CourseError(f"{RECIPE} is a translator; notebook 21 trains it")
 print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 
 # %% [markdown]
@@ -103,18 +111,21 @@ if result.epochs:  # none where a trained model is only adapted
 #
 # Final figures are taken at batch 1 over every token of the split, the first
 # one predicted from `<eos>`, with the state carried along. The result folder
-# also says where the numbers come from.
+# also says where the numbers come from. Recipes with an adaptation give the
+# perplexities of the adapted model.
 
 # %%
 metrics = result.metrics
 name = f"{RECIPE} {experiment.variant}".strip()
 display(Markdown(
-    f"**{name}**, profile `{PROFILE}`, seed {SEED}:"
+    f"**{name}**, profile `{experiment.profile}`, seed {SEED}:"
     f" validation perplexity {metrics['valid_perplexity']:.2f}, test"
     f" perplexity {metrics['test_perplexity']:.2f} with"
     f" {metrics['parameters']:,} parameters, best epoch"
     f" {metrics['best_epoch']} of {len(result.epochs)}."
 ))
+if "adaptation" in metrics:
+    display(Markdown(f"Adapted with {metrics['adaptation']}."))
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -132,7 +143,9 @@ print("the training loss did not rise:", losses[-1:] <= losses[:1])
 # * `python -m course_lib next FOLDER "the company said"` shows what the model
 #   expects next; `score` and `generate` take the same folder.
 # * Set `RECIPE` to `ptb/vd-lstm-200/tied/second-session` to train on from the
-#   final weights, as the paper did with its small models.
+#   final weights, as the paper did with its small models: after a run of
+#   `ptb/vd-lstm-200/tied` at the same profile and seed, in its default folder
+#   (`FOLDER = ""`), with the same optimisation as the recipe.
 #
 # ## References
 #

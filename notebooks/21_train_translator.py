@@ -26,7 +26,8 @@
 # **Prerequisites.** Lesson 01 for what an output layer is. The recipe chosen
 # below translates phrases that the course makes from locale data; those of
 # captions, talks and news download their corpus at the first use, except in
-# `smoke` and `quick`, which use the phrases for every recipe.
+# `smoke` and `quick`, which use the phrases for every recipe, or the beginning
+# of your own pairs.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
@@ -62,10 +63,13 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 from course_lib import experiments, plots
+from course_lib.errors import CourseError
 from course_lib.evaluation.translation import translate
 from course_lib.experiments.plans import Planned
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
+if not experiment.translates:
+    raise CourseError(f"{RECIPE} is a language model; see notebook 20")
 print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 
 # %% [markdown]
@@ -113,7 +117,7 @@ plots.show(
 metrics = result.metrics
 name = f"{RECIPE} {experiment.variant}".strip()
 display(Markdown(
-    f"**{name}**, profile `{PROFILE}`, seed {SEED}:"
+    f"**{name}**, profile `{experiment.profile}`, seed {SEED}:"
     f" validation BLEU {metrics['valid_bleu']:.2f}, test BLEU"
     f" {metrics['test_bleu']:.2f} (`{metrics['bleu_signature']}`), test"
     f" perplexity {metrics['test_perplexity']:.2f} with"
@@ -158,7 +162,7 @@ print("one matrix for both languages and the output:", result.model.tied)
 # The phrases above are simple. These results of captions of pictures
 # (Multi30k, 29,000 pairs) were trained with this notebook, profile `standard`,
 # and are kept with the course: without and with cosine regularisation, which
-# keeps the pieces' vectors apart. One seed each decides nothing; notebook 23
+# keeps the pieces' vectors apart. So few seeds decide nothing; notebook 23
 # shows what would.
 
 # %%

@@ -18,7 +18,7 @@
 # Published perplexities come in threes: the model alone, with a *continuous
 # cache*, and with *dynamic evaluation*. Both extras use nothing but the words
 # that have already been scored, so they are fair; and both are applied after
-# training, to any model. This notebook applies them to a recipe of the course
+# training, to any model that carries a state from one segment of text to the next. This notebook applies them to a recipe of the course
 # and looks at which words gain.
 
 # %% [markdown]
@@ -42,6 +42,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lib recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where the trained model is or goes; empty: runs/RECIPE/…
+CHANGE = {}  # settings that differ from the recipe, dotted
 SEARCH_TOKENS = 2_500  # of the validation split, to choose settings on
 TEST_TOKENS = 6_000  # of the test split, to compare on
 
@@ -55,11 +56,26 @@ from IPython.display import Markdown, clear_output, display
 from course_lib import experiments, plots
 from course_lib.evaluation import cache, dynamic
 
-recipe = experiments.recipes[RECIPE]
-experiment = experiments.profile(recipe, PROFILE, SEED)
+from course_lib.errors import CourseError
+from course_lib.experiments.plans import Planned
+
+experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
+if experiment.translates:
+    raise CourseError(f"{RECIPE} translates; choose a language model")
+
+# %%
+o = experiment.optimisation
+lasting = experiment.encoder.options.get("memory", 1)
+if not (lasting or o.evaluation_memory):
+    raise CourseError(f"{RECIPE} forgets each segment; choose another")
+
+# %%
 result = experiments.launch(experiment, folder=FOLDER or None)
 clear_output()  # the progress bar has done its work
 model, corpus = result.model, result.corpus
+if o.evaluation_memory:
+    clamp = o.evaluation_clamp or model.encoder.clamp
+    model.encoder = model.encoder.with_memory(o.evaluation_memory, clamp)
 valid, test = corpus.valid[:SEARCH_TOKENS], corpus.test[:TEST_TOKENS]
 
 # %% [markdown]
@@ -192,7 +208,8 @@ plots.show(
 squares = dynamic.mean_squares(
     model, corpus.train[:50_000], batch=20, progress=False
 )
-rates, decays, epsilons = [1e-3, 3e-3, 1e-2], [1e-3], [1e-3]  # few: quick
+rates, decays = [3e-5, 1e-4, 3e-4, 1e-3], [2e-3]  # few: quick
+epsilons = [dynamic.EPSILON]
 tried = dynamic.search(
     model, valid, corpus.eos, squares, rates, decays, epsilons,
     progress=False,
@@ -259,6 +276,8 @@ display(Markdown(
 # %% [markdown]
 # ## From here
 #
+# * Recipes of this kind begin with the weights of others, which have to be
+#   trained first at the same profile and seed; a message says by which command.
 # * The published rows are recipes of their own, such as
 #   `wikitext-2/awd-lstm/cosine/continuous-cache` and
 #   `ptb/awd-lstm/mos/dynamic-evaluation`: notebook 20 runs them on whole

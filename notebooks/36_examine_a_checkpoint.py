@@ -75,7 +75,8 @@ groups = examine.frequency_groups(series[0].counts)
 #   point one way but differ in length;
 # - **low rank**: a few directions, turned at random, hold what should be spread over all $d$;
 # - **rogue dimensions**: three of the $d$ *coordinates* are stretched;
-# - **frequency split**: a vector is added to the rows of the *rare* words only.
+# - **frequency split**: a vector is added to the rows of the rarer half of the words, of whose energy
+#   it takes the share $s$.
 #
 # Words are in the order of their frequency, which follows Zipf's law. Here is one patient with each
 # disease at $s = 0.8$, and a healthy one, in an order that you do not know.
@@ -111,7 +112,7 @@ def together(figure, xlabel, ylabel):
 # 2. Are the bells of the cosines about 0? Do rare and frequent words have the same bell?
 # 3. Do the singular values follow those of a random matrix? If not: does *one* stand out, do a
 #    *few*, or do they fall all the way?
-# 4. One pair of patients cannot be told apart by singular values and cosines at all, another only by
+# 4. One pair of patients can hardly be told apart by singular values and cosines, another only by
 #    looking at single coordinates. Which?
 
 # %%
@@ -170,8 +171,8 @@ plots.show(
 #
 # For low rank let $F(k)$ be the share of the energy that the first $k$ singular directions of the rows,
 # scaled to length 1 and centred, hold, $\sum_{j\le k}\sigma_j^2 / \sum_j\sigma_j^2$, and $F_0(k)$ the same for the
-# random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$: the share of the energy
-# that would have to move elsewhere to make the spectrum a random one.
+# random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$: at least this share of the energy
+# would have to move elsewhere to make the spectrum a random one.
 
 # %%
 low = next(one for one in patients.values() if one.disease == "low_rank")
@@ -197,7 +198,8 @@ severity = examine.diagnose(low.W)["low_rank"].severity
 print("by hand and by diagnose the same:", abs(by_hand - severity) < 0.02)
 
 # %% [markdown]
-# A drift and a cone have the same singular values and the same cosines: both have a direction that
+# A drift and a cone have the same cosines and nearly the same singular values (uneven lengths let the
+# cone's fall a little faster): both have a direction that
 # all words share. What tells them apart is whether a word's length $t$ *along* that direction has
 # to do with its distance $p$ *from* it. If one vector was added to every row, $t$ knows nothing of
 # $p$; if rows were stretched along the cone, $t$ grows in proportion to $p$. The slope of $\log t$
@@ -250,8 +252,8 @@ plots.show(
 # %% [markdown]
 # Now all twelve of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the healthy
 # one, and one in which everything has collapsed. The *overall* severity is
-# $1 - \prod_k (1 - s_k)$ over the findings $k$: what is left of the cloud if each takes its share
-# of the rest.
+# $1 - \prod_k (1 - s_k)$ over the findings $k$: the share of the cloud that is lost if each
+# takes its share of what the others leave.
 
 # %%
 found = [examine.diagnose(one.W, groups) for one in series]
@@ -375,7 +377,7 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # %% [markdown]
 # Centring takes $m^\top h$ from every logit of a context $h$, the same for all words, and a softmax
 # does not see that. All-but-the-top takes away the direction along which rare and frequent words
-# differ, and with it most of what the model knows about frequency. Its verdict, above, is the
+# differ, and with it, probably, much of what the model knows about frequency. Its verdict, above, is the
 # best of the three, and the matrix is of no use to the model. It is a repair for *comparing* words, not for
 # predicting them: **a healthy shape is not a good model**.
 #

@@ -73,7 +73,8 @@ class Diagnosis:
 
     @property
     def severity(self) -> float:
-        """1 − Π (1 − severity): what is left of the cloud if each takes its share of the rest."""
+        """1 − Π (1 − severity): the share of the cloud that is lost if each finding takes its share
+        of what the others leave."""
         return float(1 - np.prod([1 - finding.severity for finding in self.findings]))
 
     @property

@@ -400,6 +400,8 @@ def launch(experiment: Experiment, processes: int | None = None, **options) -> R
     if done.returncode:
         raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
     model, corpus, _ = load_checkpoint(folder)
+    if torch.cuda.is_available() and options.get("device") != "cpu":
+        model = model.to("cuda")  # where `run` leaves it
     content = results.read_result(folder)
     return Result(
         model, corpus, experiment, folder,
