@@ -54,9 +54,8 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 from course_lib import experiments, plots
-from course_lib.evaluation import cache, dynamic
-
 from course_lib.errors import CourseError
+from course_lib.evaluation import cache, dynamic
 from course_lib.experiments.plans import Planned
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
