@@ -614,8 +614,8 @@ print(f"rare words are {usual:.2f} apart; drawn at random, {began:.2f}")
 
 # %% [markdown]
 # A narrow cone is narrow in angle, and need not be narrow in distance. What rare words share, the
-# common push, does not bring them nearer to each other: as the last line says, they are still about
-# as far apart as their random starts were, $\sqrt{2d}$ times the standard deviation of an entry.
+# common push, does not bring them nearer to each other: as the last line says, they are no nearer
+# than their random starts were, $\sqrt{2d}$ times the standard deviation of an entry.
 #
 # **Spectra** (Wang et al. 2020). If the singular values of $W$ fall at least like $k^{-\gamma}$ with
 # $\gamma > \frac12$, Theorem 4.1 bounds the gap between test and training loss, with high probability
