@@ -73,6 +73,7 @@ def test_every_kind_of_part_builds_from_json():
     "name, options",
     [
         ("ptb/vd-lstm-200/tied", {}),
+        ("wikitext-103/transformer-xl-4/softmax", {}),
         ("multi30k/transformer-small/softmax", {"direction": "fr-en", "pieces": 300}),
     ],
 )

@@ -92,17 +92,16 @@ def _small(e: Experiment, name: str) -> Experiment:
             if option in most
         }
 
-    small = _TEXT[name]
-    if e.output_layer.kind == "AdaptiveSoftmax":  # its clusters are of words by frequency
-        small = small | {"by_frequency": True}
-    half = {k: v for k, v in e.corpus.options.items() if k == "half"}
-    texts = part("docstrings", **half, small=small)
-    if e.translates:
-        direction = e.corpus.options.get("direction", "de-en")
-        texts = part("cldr", direction=direction, small=_PAIRS[name])
+    small = (_PAIRS if e.translates else _TEXT)[name]
+    if e.output_layer.kind == "AdaptiveSoftmax" and not e.translates:
+        small = small | {"by_frequency": True}  # its clusters are of words by frequency
     if e.corpus.kind not in data.names():
-        most_of_it = (_PAIRS if e.translates else _TEXT)[name]
-        texts = Part(e.corpus.kind, {"small": most_of_it} | e.corpus.options)
+        texts = Part(e.corpus.kind, {"small": small} | e.corpus.options)
+    elif e.translates:
+        texts = part("cldr", direction=e.corpus.options.get("direction", "de-en"), small=small)
+    else:
+        half = {k: v for k, v in e.corpus.options.items() if k == "half"}
+        texts = part("docstrings", **half, small=small)
     changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
     changes["ranked_contexts"] = None
     if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
