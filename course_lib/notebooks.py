@@ -38,6 +38,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+EXECUTED = "executed"  # where a notebook's metadata has the digest of the code behind its outputs
 LINES, WIDTH, ALT, SIZE = 15, 75, 20, 2**20
 CHECK = "# NBVAL_CHECK_OUTPUT"  # the first line of a cell whose output the tests compare
 RESULT = re.compile(r"\b(show|display|print|experiments\.run)\(")
@@ -86,18 +87,22 @@ def repository() -> str:
 def pair(source: Path, executed: Path | None = None) -> bool:
     """Bring the `.ipynb` beside `source` up to date; True when that changed the file.
 
-    Outputs of unchanged cells stay, or come from the notebook `executed`. Of full-scale notebooks
-    only those of checked cells are kept.
+    Outputs of unchanged cells stay, or come from the notebook `executed`, whose code's digest is
+    kept with them. Of full-scale notebooks only those of checked cells are kept.
     """
     target = source.with_suffix(".ipynb")
     notebook, before = read(source), target.read_text("utf-8") if target.is_file() else None
     identity = [(cell["id"], tags(cell)) for cell in notebook.cells]
+    metadata = dict(METADATA)
     if executed:
         outputs = nbformat.read(executed, as_version=4)
         outputs.cells = [c for c in outputs.cells if "injected-parameters" not in tags(c)]
+        metadata |= {EXECUTED: digest(outputs)}
         notebook = combine_inputs_with_outputs(notebook, outputs)
     elif before:
-        notebook = combine_inputs_with_outputs(notebook, nbformat.reads(before, as_version=4))
+        outputs = nbformat.reads(before, as_version=4)
+        metadata |= {EXECUTED: outputs.metadata.get(EXECUTED, "")}
+        notebook = combine_inputs_with_outputs(notebook, outputs)
     for cell, (name, labels) in zip(notebook.cells, identity, strict=True):
         cell["id"] = name
         # jupytext would take the tags of the older notebook, but the .py decides
@@ -106,11 +111,24 @@ def pair(source: Path, executed: Path | None = None) -> bool:
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
             if full_scale(source) and not cell.source.startswith(CHECK):
                 cell.outputs, cell.execution_count = [], None
-    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.metadata = nbformat.from_dict(metadata)
     after = nbformat.writes(notebook) + "\n"
     if after != before:
         target.write_text(after, "utf-8")
     return after != before
+
+
+def digest(notebook: NotebookNode) -> str:
+    """Of the code: the same as long as only its layout and comments change."""
+
+    def tree(text):
+        try:
+            return ast.dump(ast.parse(text))
+        except SyntaxError:
+            return text
+
+    trees = (tree(plain(cell.source)) for _, cell in code(notebook.cells))
+    return hashlib.sha256("\n".join(trees).encode()).hexdigest()[:16]
 
 
 def check(source: Path) -> list[str]:
@@ -358,9 +376,8 @@ def figures(cells):
     """Alternative text of every `show(figure, alt=…)`, and no figure shown without."""
     found = []
     for number, cell in code(cells):
-        text = re.sub(r"(?m)^\s*[%!].*$", "", cell.source)
         try:
-            tree = ast.parse(text)
+            tree = ast.parse(plain(cell.source))
         except SyntaxError as error:
             found.append(f"cell {number}: {error.msg}")
             continue
@@ -393,15 +410,26 @@ def references(cells):
     return [] if listed else ["`References` needs a list of at least one"]
 
 
+def plain(text: str) -> str:
+    """The Python of a cell, without its magics and shell commands."""
+    return re.sub(r"(?m)^\s*[%!].*$", "", text)
+
+
 def outputs(notebook: Path) -> list[str]:
-    """What is wrong with the committed `.ipynb`: its size, figures without alternative text, what
-    another run would print otherwise."""
+    """What is wrong with the committed `.ipynb`: outputs of other code than is there, its size,
+    figures without alternative text, what another run would print otherwise."""
     if not notebook.is_file():
         return [f"{notebook.name} is missing; run `python -m course_lib notebooks pair`"]
     found = []
     if notebook.stat().st_size > SIZE:
         found.append(f"{notebook.name} is over {SIZE // 2**20} MiB")
-    for number, cell in code(nbformat.read(notebook, as_version=4).cells):
+    content = nbformat.read(notebook, as_version=4)
+    if not full_scale(notebook) and content.metadata.get(EXECUTED) != digest(content):
+        found.append(
+            "the outputs are those of other code; run "
+            f"`python -m course_lib course {notebook.stem}`, then `… notebooks outputs`"
+        )
+    for number, cell in code(content.cells):
         if cell.source.startswith(CHECK) and not cell.outputs:
             found.append(
                 f"cell {number}: a checked cell has no output to compare with; run "

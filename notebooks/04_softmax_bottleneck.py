@@ -239,7 +239,9 @@ display(
 #   $d = 12$. But in nats there is **no cliff** below it: each further dimension takes its part of the
 #   excess, for the leading directions of log P carry most of it. (The axis is logarithmic: the fall
 #   at $d = 12$ is that of a small rest to nothing.) That a matrix *has* rank 80 says little about how
-#   much is lost, as the right panel shows: the excess falls evenly, and no $d$ stands out.
+#   much is lost, as the right panel shows: the excess falls evenly, and no $d$ stands out. (And the
+#   bound says only that fewer than 12 cannot do. That 12 are enough is so because a softmax of 12 made
+#   this table; another of the same rank may need more, up to its rank, with log P itself as logits.)
 # - GSS bends the logits one by one, which lifts the rank of log P to the full, at no cost in
 #   parameters. On the language of full rank it gains nothing by it: the rank is there, but not in
 #   the directions that the truth has.

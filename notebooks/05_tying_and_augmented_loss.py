@@ -281,7 +281,7 @@ contexts = {
 
 # %%
 def fitted(H, tau, steps=40):
-    """The W that minimises the augmented loss for fixed contexts."""
+    """W after so many steps down the augmented loss, H fixed."""
     W = torch.zeros(N, d, dtype=torch.float64, requires_grad=True)
     soft = (E[y] @ E.T / tau).softmax(-1)
     optimizer = torch.optim.LBFGS(
@@ -345,7 +345,9 @@ print("and its column space near E's:", noisy[-1] < 0.2)
 # %% [markdown]
 # The noisy contexts are far from the targets' vectors, as their residual says, and still $W$ goes into
 # the column space of $E$ as $\tau$ rises. At a low temperature the loss looks at the few words that
-# the soft target favours; all others it hardly constrains.
+# the soft target favours; all others it hardly constrains. Where the contexts know the target, $W = EA$
+# makes the loss zero at *every* temperature. That the other curve does not start at 0 says only that
+# forty steps from zero do not get there, so flat is the loss.
 
 # %% [markdown]
 # ## In a network: the paper's Figure 1
@@ -771,8 +773,9 @@ pd.DataFrame(rows).T
 #
 # - **Tying** is behind the untied model for most of the training, as in the small runs, and passes it
 #   in the end, by a little, with little more than half of the parameters.
-# - **The augmented loss** lowers the perplexity of either model, by less than half as much as in the
-#   paper.
+# - **The augmented loss** lowers the perplexity of either model: in the first session by less than
+#   half as much as in the paper; after the second by half (of the untied model, whose baseline has one
+#   session only, as it helped nothing in the paper) and by two thirds (of the tied one).
 # - **A second session** from the final weights, with the learning rate high again at first, lowers the
 #   perplexity, most where both remedies are at work. It makes up for a part of what is missing.
 # - These are single runs, so differences of a few tenths say nothing. And the paper does not tell
@@ -991,12 +994,13 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # %% [markdown]
 # Your third prediction. At $\tau = 20$ the soft target *is* the uniform distribution, for all that
 # one can see: its perplexity, the exponential of its entropy, is the size of the vocabulary, and the target itself gets hardly more than any other
-# word. After so short a training the word vectors are too short for $\tau = 1$ to change that. What
-# the loss asks for, then, is that the softened *prediction* be flat, that is, that the logits do not
-# spread: a relative of label smoothing. It would explain three of the findings above: that smoothing
-# does better, that nothing is seen of the gradient through $\tilde y$, and that the perplexity falls although the
-# similarity of words cannot have been of any help. What similarity adds needs longer vectors, that
-# is, longer training than ours.
+# word. That alone would not make it empty: the softened prediction flattens as well, and at a high
+# temperature the loss still asks that the logits $l$ equal the target's, $s$. But after so short a
+# training the word vectors are short, and $s$ is nearly the same for all words: not even at $\tau = 1$
+# does the target stand out by much. What the loss asks for, then, is that the logits hardly spread, a
+# relative of label smoothing. That would explain why nothing is seen of the gradient through
+# $\tilde y$, and why the perplexity falls although the similarity of words can have been of little
+# help. What similarity adds needs longer vectors, that is, longer training than ours.
 
 # %% [markdown]
 # ## The cost
@@ -1046,14 +1050,14 @@ pd.DataFrame(rows).T
 #
 # | in the paper | here |
 # |---|---|
-# | The theory assumes zero training loss and a mean logit of 0. | Neither is needed: least squares put the best $W$ into the column space of $E$, after centring, at any loss. |
+# | The theory assumes zero training loss and a mean logit of 0. | Neither is needed: least squares put the best $W$ for the augmented loss alone at a high temperature into the column space of $E$, after centring, however large the loss. |
 # | It does not say whether gradients flow through $\tilde y$. | Default no, `gradient=True` yes. The recipes of its tables let them flow in tied models, where a constant fails at full size; both above. |
 # | "We don't use dropout in the input embedding layer", and the same share for "inputs and hidden states". | The recipes drop nothing of the word vectors; `encoder.input_dropout` is there for the other reading. |
 # | The distance is called the average of the sines of the principal angles. | Its formula, $\lVert Q_1 - Q_2 Q_2^\top Q_1\rVert_F/\sqrt d$, is their root mean square ($Q_1$, $Q_2$: orthonormal bases of the two spaces); we use the formula. |
 # | Small models on the Penn Treebank were trained a second time from their final weights, which helped all but the baseline. | The recipes `…/second-session` do it; the small runs here are of one session. |
 # | One result a model, no seeds. | Three seeds and an interval of the small runs; at the paper's size one run, too. |
 # | No optimiser is named for Figure 1. | Adam, and the last epoch counts, for nothing regularises. |
-# | Tying removes the output bias. | So do our four models, tied or not. |
+# | Tying removes the output bias. | None of our small models has one; at the paper's size the untied ones have. |
 
 # %% [markdown]
 # ## When not to use it
@@ -1158,9 +1162,10 @@ check("05.1", centred, apart_again)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# `model.objective` of a built model may be replaced before training:
-# `model.objective = CrossEntropy() + shuffled(13.0, 20.0)`. Use three seeds and
-# `statistics.welch`.
+# Enter it among the losses, `from course_lib.experiments import experiment as parts` and
+# `parts.KINDS["objective"] += (shuffled,)`. Then `part = experiments.part` and
+# `experiment("tied").change(objectives=(part("CrossEntropy"), part(shuffled.__name__, weight=13.0,
+# temperature=20.0)))`, run as in `trained`. Use three seeds and `statistics.welch`.
 #
 # </details>
 

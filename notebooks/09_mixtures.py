@@ -884,8 +884,8 @@ display(
 #
 # Press' rank leaps with the *second* component from $d + 1$ (dotted) to nearly the number of words,
 # and has nowhere to go from there. The perplexity does not leap with it. In the paper both moved
-# together, from $K = 1$ to 15, because with 10,000 words and an LSTM the rank filled up slowly; a
-# correlation of two things that both grow with $K$ says little about either. And the effective rank
+# together, from $K = 1$ to 15, where with 10,000 words and an LSTM the rank filled up slowly; a
+# correlation of two things that both change with $K$ says little about either. And the effective rank
 # hardly moves at all: the directions that the mixture adds are real, and carry next to nothing.
 #
 # $K = 1$ deserves a second look. It is one softmax with a layer $\tanh(U_1 h + c_1)$ before it: the
@@ -1015,8 +1015,8 @@ plots.show(
 
 # %% [markdown]
 # In the published runs dropout is a knob that moves the rank one way and the perplexity the other:
-# less dropout, higher rank, *worse* predictions. High rank is then a symptom of large contexts, with
-# which a model has learned the training text by heart. In ours Press' rank is at its limit anyway
+# less dropout, higher rank, *worse* predictions. Why the rank rises when dropout is taken away these
+# figures do not say; the predictions do not gain by it. In ours Press' rank is at its limit anyway
 # ($d + 1$, or the number of words) and the effective rank takes its place: it falls with dropout too.
 # The perplexity moves little, as our models have read their text six times only; what they share
 # with the paper is that the rank can be turned without any gain. So the third prediction: no, the
@@ -1029,8 +1029,8 @@ plots.show(
 # a softmax with wider word vectors, once with as many parameters as the mixture, once with about as
 # many operations. Of the settings that were tried for a layer the one that was best on the
 # validation text counts; the widest softmax needed half the learning rate. The care was not the same:
-# the mixture was tried with several shares of dropout, the wider softmaxes with none, which leans
-# towards the mixture.
+# the mixture and the softmax of its width were tried with dropout of the contexts as well, the wider
+# softmaxes and the mixture of contexts without any, which leans towards the mixture.
 
 
 # %%
@@ -1159,7 +1159,7 @@ display(
 # For every position a softmax multiplies one context with $N$ words. A mixture multiplies $K$, and
 # then needs $K$ normalisers, $K N$ exponentials and, backwards, the same again. Nothing can be
 # shared: each $Z_k$ is a sum over all words of its own. In memory the plain formula is worse still.
-# Here it is for the shapes of the paper:
+# Here it is for steps of 20 × 70 words, with the vocabularies of the paper:
 
 # %%
 shapes = {"ptb": (20 * 70, 10_000), "wikitext-2": (20 * 70, 33_278)}
@@ -1226,7 +1226,9 @@ pd.DataFrame(lines).T
 # %% [markdown]
 # The encoder of the mixture ends in 620 numbers where $d = 280$: it has the wide $h$ that our
 # synthetic language asked for. With the encoder's inner layers, the batch and the number of parameters
-# equal ($d$ is 340 for the softmax, 280 for the mixture), and a search of the regularisation for both, Parthiban et al. find no difference any more (their Table 5):
+# equal ($d$ is 340 for the softmax, 280 for the mixture), and a search of the regularisation for both, Parthiban et al. find no difference any more (their
+# Table 5). But mind the last row above: that mixture's $h$ has as many numbers as $d$. Its wide $h$ went
+# with the extra parameters, so the comparison does not tell which of the two had helped.
 
 # %%
 table5 = rows[rows.table == "5"]
@@ -1271,7 +1273,7 @@ display(
 )
 
 # %% [markdown]
-# Here it hardly matters. It does with a large vocabulary, with a text unlike the training text, and
+# Here it hardly matters. It may with a large vocabulary, with a text unlike the training text, and
 # in a softmax that is to be compared and has no such floor.
 #
 # **Ours** differs from both papers: a Transformer in the place of an LSTM, no bias, no averaging,
@@ -1450,7 +1452,7 @@ check("09.3", Sharing, is_sharing)
 # %% [markdown]
 # ### 4. Open: is a wider $h$ the secret?
 # The synthetic language said that a mixture needs an $h$ with more than $d$ numbers; the paper's
-# mixture had one. Build a language model whose encoder hands over $4d$ numbers to a mixture with
+# first mixture had one, the one of equal capacity had not. Build a language model whose encoder hands over $4d$ numbers to a mixture with
 # word vectors of $d$, and a fair rival with one softmax. What makes the rival fair? Three seeds
 # each, and write down before you start which result would change your mind.
 #
@@ -1473,7 +1475,7 @@ check("09.3", Sharing, is_sharing)
 
 # %%
 one, four = verdicts.loc[f"softmax, d = {width}"], verdicts.loc[baseline]
-ranks = {k: swept["press_rank"][k].mean for k in (1, 4)}
+ranks = {k: at_best("MoS", k, width).press_rank.mean() for k in (1, 4)}
 apart = pairs[width]
 wider_one, free_12 = fitted.loc["softmax", 24], fitted.loc["MoS, free", 12]
 first = (

@@ -74,6 +74,8 @@ def test_every_kind_of_part_builds_from_json():
     [
         ("ptb/vd-lstm-200/tied", {}),
         ("wikitext-103/transformer-xl-4/softmax", {}),
+        ("wikitext-2/awd-lstm/spectrum-control", {}),
+        ("iwslt14/de-en/transformer-base/spectrum-control", {}),
         ("multi30k/transformer-small/softmax", {"direction": "fr-en", "pieces": 300}),
     ],
 )
@@ -84,9 +86,11 @@ def test_small_profiles_take_the_beginning_of_ones_own_corpus(name, options, tmp
         embedded = profile(recipes[name], kind).corpus
         assert embedded.kind in ("docstrings", "cldr")
         small = {"small": embedded.options["small"]}
-        assert profile(own, kind).corpus == part(str(tmp_path), **options, **small)
+        mine = profile(own, kind)
+        assert mine.corpus == part(str(tmp_path), **options, **small)
+        assert mine.regularizers == profile(recipes[name], kind).regularizers
     mine = recipes[name].change(corpus=part(str(tmp_path), **options, small={"train": 9}))
-    assert profile(mine, "quick").corpus == mine.corpus
+    assert profile(mine, "quick").corpus == mine.corpus  # cut already, to whatever vocabulary
     assert profile(own, "standard").corpus == own.corpus
 
 

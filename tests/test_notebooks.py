@@ -104,6 +104,15 @@ def write(folder, text=LESSON, name="02_cone"):
     source.write_text(text, "utf-8")
     notebooks.pair(source)
     fill(source.with_suffix(".ipynb"), {6: ("stream", {"text": "a cone: True"})})
+    return executed(source)
+
+
+def executed(source):
+    """As if the outputs beside the source were those of its code."""
+    target = source.with_suffix(".ipynb")
+    notebook = nbformat.read(target, as_version=4)
+    notebook.metadata[notebooks.EXECUTED] = notebooks.digest(notebook)
+    nbformat.write(notebook, target)
     return source
 
 
@@ -219,7 +228,31 @@ def test_a_checked_cell_needs_an_output_and_a_lesson_its_notebook(tmp_path):
     source.with_suffix(".ipynb").unlink()
     assert "02_cone.ipynb is missing" in notebooks.lint(source)[0]
     notebooks.pair(source)
-    assert "cell 7: a checked cell has no output" in notebooks.lint(source)[0]
+    assert "cell 7: a checked cell has no output" in notebooks.lint(executed(source))[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stale"),
+    [
+        ("SEED = 1", "SEED = 2", True),  # a cell whose own output says nothing of it
+        ('print("a cone:"', "print('a cone:'", False),
+        ("SEED = 1", "SEED  =  1  # again", False),
+        ("Rotate the matrix.", "Turn the matrix.", False),
+    ],
+)
+def test_outputs_of_other_code_are_found(tmp_path, old, new, stale):
+    source = write(tmp_path)
+    assert old in LESSON
+    source.write_text(LESSON.replace(old, new), "utf-8")
+    notebooks.pair(source)
+    found = [p for p in notebooks.lint(source) if "those of other code" in p]
+    assert bool(found) == stale
+    # An execution of the older code does not make them the outputs of the newer one.
+    older = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    nbformat.write(older, tmp_path / "executed.ipynb")
+    source.write_text(LESSON.replace(old, new) + "\n# %%\nlater = 1\n", "utf-8")
+    notebooks.pair(source, tmp_path / "executed.ipynb")
+    assert any("those of other code" in p for p in notebooks.lint(source))
 
 
 def test_minutes_are_read_from_the_table(tmp_path):

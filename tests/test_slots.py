@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from concurrent.futures import Future
 
 import psutil
 import pytest
@@ -39,6 +40,19 @@ def test_a_process_that_dies_between_two_jobs_is_replaced():
 
     found = dict(in_slots(job, {"a": "", "b": "after"}, 1, limit))
     assert found["a"] != found["b"] and KILLED not in found.values()
+
+
+def test_a_job_that_ends_as_its_time_does_counts(monkeypatch):
+    result = Future.result
+
+    def late(future, timeout=None):  # the time is over just before the job has ended
+        value = result(future)
+        if timeout is not None:
+            raise TimeoutError
+        return value
+
+    monkeypatch.setattr(Future, "result", late)
+    assert dict(in_slots(job, {"a": ""}, 1, lambda _: 30.0, [{"SLOT": "7"}]))["a"][0] == "7"
 
 
 def test_an_error_of_the_jobs_own_is_not_taken_for_the_end_of_its_time():

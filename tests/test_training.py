@@ -10,7 +10,10 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 from accelerate import Accelerator
@@ -22,7 +25,7 @@ from course_lib import data, experiments
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.experiments import part, results
+from course_lib.experiments import part, recipes, results
 from course_lib.experiments.run import accelerator_on
 from course_lib.training import (
     Constant,
@@ -1058,6 +1061,47 @@ def test_a_header_whose_length_looks_like_a_pickle_is_read(tmp_path, length):
     assert int.from_bytes(path.read_bytes()[:8], "little") == length
     tensors, progress = load_checkpoint(path)
     assert tensors["a"].tolist() == [1, 1] and set(progress["x"]) == {"y"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs the list of mapped files")
+def test_a_checkpoint_that_was_read_can_be_replaced_anywhere(tmp_path):
+    """Windows replaces no file that is mapped into memory."""
+    path = tmp_path / "last.safetensors"
+    save_checkpoint(path, {"a": torch.ones(1 << 20)}, {})
+    tensors, _ = load_checkpoint(path)
+    assert str(path) not in Path("/proc/self/maps").read_text() and tensors["a"].sum() == 1 << 20
+
+
+@pytest.mark.parametrize("unix", [True, False])
+def test_memory_is_known_on_every_system(monkeypatch, unix):
+    cpu = torch.device("cpu")
+    linux = results.peak_memory(cpu)
+
+    def nowhere(*_):
+        raise OSError
+
+    monkeypatch.setattr(Path, "read_text", nowhere)
+    monkeypatch.setattr(Path, "write_text", nowhere)
+    if not unix:
+        monkeypatch.setitem(sys.modules, "resource", None)
+        held = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=linux * 2**20))
+        monkeypatch.setattr(psutil, "Process", lambda: held)
+    assert 0.5 * linux < results.reset_peak_memory(cpu) < 3 * linux
+
+
+def test_settings_of_the_evaluation_fail_before_the_training(experiment, tmp_path):
+    longer = experiment.change(optimisation={"evaluation_memory": 640})
+    with pytest.raises(CourseError, match="has no memory to lengthen"):
+        experiments.run(longer, tmp_path, progress=False)
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_cuts_that_a_corpus_has_not_are_refused():
+    pairs = recipes["cldr/transformer-tiny"]
+    with pytest.raises(CourseError, match="half is of running text"):
+        pairs.change(corpus={"half": "first"}).load_corpus()
+    with pytest.raises(CourseError, match="unknown option of small 'trian'; did you mean train"):
+        pairs.change(corpus={"small": {"trian": 9}}).load_corpus()
 
 
 def test_pickles_truncated_and_foreign_files_are_refused(tmp_path):

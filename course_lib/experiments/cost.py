@@ -6,7 +6,6 @@ what is elementwise shows only in the time, through `EFFICIENCY`.
 """
 
 import inspect
-import json
 import math
 import time
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from course_lib import data
-from course_lib.data import folders
+from course_lib.data import cache, folders
 from course_lib.data.docstrings import TOKENS, WORDS
 from course_lib.data.registry import DOWNLOADS
 from course_lib.data.translation import IWSLT14_PIECES
@@ -30,7 +29,6 @@ from course_lib.output_layers import (
     SpectralWords,
 )
 from course_lib.regularizers import Orthogonality
-from course_lib.training.checkpoint import write_json
 from course_lib.training.optimisation import Optimisation
 
 EFFICIENCY = 0.5  # whole steps reach 0.4 to 0.6 of the rate of their matrix products alone
@@ -236,19 +234,16 @@ def rates() -> Rates:
     cuda = torch.cuda.is_available()
     name = torch.cuda.get_device_name() if cuda else processor()
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
-    path = folders.cache() / "rates.json"
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        known = {}
-    if key not in known:
+
+    def measure():
         device = "cuda" if cuda else "cpu"
         large, step = (4096, 4096, 4096) if cuda else (1024, 1024, 1024), (20, 1150, 4600)
         types = {"fp32": torch.float32, "bf16": torch.bfloat16}
-        known[key] = [{p: measured(shape, t, device) for p, t in types.items()}
-                      for shape in (large, step)]  # fmt: skip
-        write_json(path, known)
-    return Rates(*known[key])
+        return [
+            {p: measured(shape, t, device) for p, t in types.items()} for shape in (large, step)
+        ]
+
+    return Rates(*cache.kept(folders.cache() / f"rates-{cache.checksum(key)[:12]}.json", measure))
 
 
 def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu") -> float:

@@ -179,8 +179,16 @@ class Experiment:
                 f"{self.corpus.kind} has {has}"
             )
         if half is not None:
+            if self.translates:
+                raise CourseError(f"{self.name}: half is of running text; pairs are cut by small")
             corpus = corpus.half(half)
-        return corpus if small is None else corpus.small(**small)
+        if small is None:
+            return corpus
+        known = inspect.signature(corpus.small).parameters
+        for name in small:
+            if name not in known:
+                raise unknown("option of small", name, known)
+        return corpus.small(**small)
 
     def build(self, words: int) -> Predictor:
         """The untrained model for a vocabulary of `words`, drawn from the experiment's seed.

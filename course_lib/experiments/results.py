@@ -212,10 +212,15 @@ def peak_memory(device: torch.device) -> float:
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
     except (OSError, IndexError):
+        pass
+    try:
         import resource
+    except ImportError:  # on Windows
+        import psutil
 
-        scale = 2**20 if sys.platform == "darwin" else 2**10
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+        return psutil.Process().memory_info().peak_wset / 2**20
+    scale = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
 
 
 def reset_peak_memory(device: torch.device) -> float:

@@ -118,9 +118,12 @@ def _run(
     benchmarks = _benchmarks(experiment)
     model = experiment.build(len(corpus))
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
+    optimisation = experiment.optimisation
+    if not experiment.translates:  # settings of the evaluation that fail, do so before the work
+        with evaluating(model, optimisation.evaluation_memory, optimisation.evaluation_clamp):
+            pass
     if experiment.start_from is not None:
         identity["start"] = _start_from(model, experiment, corpus)
-    optimisation = experiment.optimisation
     kind = Pairs if experiment.translates else Columns
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     epochs = fit(

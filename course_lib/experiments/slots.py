@@ -49,8 +49,8 @@ def in_slots(
             slot.pool = None
             return key, KILLED
         except TimeoutError:
-            if future.done():  # the function's own
-                raise
+            if future.done():  # at the last moment, or the error is the function's own
+                return key, future.result()
             slot.pool.shutdown(kill_workers=True)  # and their kernels with them
             slot.pool = None
             return key, None

@@ -66,7 +66,8 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
         )
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copies: views of the mapped file would keep Windows from replacing it.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             progress = json.loads((file.metadata() or {})["progress"])
     except SafetensorError as error:
         raise CourseError(f"{path} is truncated or not a safetensors file ({error})") from None

@@ -9,9 +9,10 @@ are one experiment.
 from dataclasses import replace
 
 from course_lib import data
-from course_lib.errors import unknown
+from course_lib.errors import CourseError, unknown
 from course_lib.experiments.cost import corpus_size
 from course_lib.experiments.experiment import Experiment, Part, part
+from course_lib.experiments.recipes.registry import recipes
 
 PROFILES = ("smoke", "quick", "standard", "full")
 
@@ -117,10 +118,20 @@ def _scaled(regularizer: Part, e: Experiment, small: Experiment) -> Part:
     if "c1" not in regularizer.options:
         return regularizer
     norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]
-    entries = [corpus_size(x.corpus).words * x.size for x in (e, small)]
+    entries = [_words(x) * x.size for x in (e, small)]
     ratio = norms[0] / norms[1] * (entries[1] / entries[0]) ** 0.5
     c1 = round(regularizer.options["c1"] * ratio, 2)
     return Part(regularizer.kind, regularizer.options | {"c1": c1})
+
+
+def _words(e: Experiment) -> int:
+    """Of the vocabulary; of the reader's own text, which nobody has counted, as many as it is cut
+    to, else those of the text that the recipe is for."""
+    try:
+        return corpus_size(e.corpus).words
+    except CourseError:
+        cut = e.corpus.options.get("small", {}).get("words")
+        return cut or corpus_size(recipes[e.name].corpus).words
 
 
 def _short(o, name: str) -> dict:
