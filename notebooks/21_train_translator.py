@@ -186,6 +186,7 @@ pd.DataFrame(rows).round(2)
 #   `multi30k/transformer-small/cosine`, profile `standard`: captions of
 #   pictures, without and with cosine regularisation, which keeps the pieces'
 #   vectors apart.
+# * `python -m course_lib translate FOLDER "ein Satz"` translates with a trained model.
 # * `python -m course_lib recipes 'iwslt14/*'` lists the papers' own.
 #
 # ## References

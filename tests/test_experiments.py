@@ -89,6 +89,7 @@ def test_small_profiles_take_the_beginning_of_ones_own_corpus(name, options, tmp
         mine = profile(own, kind)
         assert mine.corpus == part(str(tmp_path), **options, **small)
         assert mine.regularizers == profile(recipes[name], kind).regularizers
+        assert profile(own.change(name="mine"), kind).corpus == mine.corpus
     mine = recipes[name].change(corpus=part(str(tmp_path), **options, small={"train": 9}))
     assert profile(mine, "quick").corpus == mine.corpus  # cut already, to whatever vocabulary
     assert profile(own, "standard").corpus == own.corpus

@@ -776,6 +776,10 @@ def test_recipes_are_listed_with_what_they_cost(tmp_path, monkeypatch):
     names = invoke("--paper", "gao2019", "--corpus", "wmt14", "--plain").stdout.split()
     assert len(names) == 6 and all("transformer" in name for name in names)
     assert set(invoke("--plain").stdout.split()) == set(recipes)
+    mine = recipes["ptb/vd-lstm-200/tied"].change(source="x", corpus=Part(str(tmp_path)))
+    monkeypatch.setitem(recipes, "ptb/mine", mine)  # of a text that nobody has counted
+    listed = invoke("--corpus", str(tmp_path)).stdout.splitlines()
+    assert listed[1].split() == ["ptb/mine", "–", "–", "–", "–", "x"] and len(listed) == 2
     assert invoke("cache", "--plain").stdout.split() == [n for n in sorted(recipes) if "cache" in n]
     for arguments, message in (
         (("--paper", "gao2018"), "unknown paper 'gao2018'; did you mean gao2019"),

@@ -14,6 +14,7 @@ def application() -> typer.Typer:
     app = typer.Typer(
         name="course_lib",
         help="The output embedding of language models: data, training, lessons.",
+        epilog="Besides: `setup` makes the environment, `clean [--all]` removes what was built.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -87,7 +87,7 @@ def test(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Handed to pytest, after `--`.")
     ] = None,
-    workers: Workers = 2,
+    workers: Annotated[int, typer.Option(help="Test processes at the same time.")] = 2,
 ):
     """Run the tests, and every notebook as a smoke copy, its exercises solved: what the checked
     cells print must hold, and every check must say right."""

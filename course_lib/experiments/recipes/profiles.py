@@ -6,6 +6,7 @@ cut down to what trains there in seconds or about a minute; `full` is the recipe
 are one experiment.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 from course_lib import data
@@ -118,20 +119,23 @@ def _scaled(regularizer: Part, e: Experiment, small: Experiment) -> Part:
     if "c1" not in regularizer.options:
         return regularizer
     norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]
-    entries = [_words(x) * x.size for x in (e, small)]
+    words = [_words(x) for x in (e, small)]
+    entries = [n * x.size for n, x in zip(words if all(words) else (1, 1), (e, small), strict=True)]
     ratio = norms[0] / norms[1] * (entries[1] / entries[0]) ** 0.5
     c1 = round(regularizer.options["c1"] * ratio, 2)
     return Part(regularizer.kind, regularizer.options | {"c1": c1})
 
 
-def _words(e: Experiment) -> int:
+def _words(e: Experiment) -> int | None:
     """Of the vocabulary; of the reader's own text, which nobody has counted, as many as it is cut
-    to, else those of the text that the recipe is for."""
-    try:
+    to, else those of the text that the recipe of that name is for."""
+    with suppress(CourseError):
         return corpus_size(e.corpus).words
-    except CourseError:
-        cut = e.corpus.options.get("small", {}).get("words")
-        return cut or corpus_size(recipes[e.name].corpus).words
+    if cut := e.corpus.options.get("small", {}).get("words"):
+        return cut
+    with suppress(CourseError):
+        return corpus_size(recipes[e.name].corpus).words
+    return None
 
 
 def _short(o, name: str) -> dict:
