@@ -28,6 +28,7 @@ from course_lib.progress import count, recorded, standing
 
 PACKAGE = Path(__file__).resolve().parent
 DOCS = PACKAGE.parent / "docs"
+PROGRAM = "python -m course_lib"
 PARTS = {  # a lesson's part follows from its number
     "The problem": range(1, 5),
     "The remedies": range(5, 20),
@@ -77,6 +78,7 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
         lessons = [lesson(path, source) for path in notebooks]
         write_course_pages(lessons, source)
         write_progress(lessons, source / "generated")
+        write_commands(source / "generated")
         write_reference(source / "reference")
         contributing = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
         below = re.sub(r"\]\((?!\w+:|[#./])", "](../", contributing)  # the page lies a level deeper
@@ -283,6 +285,30 @@ def card(lesson: Lesson, folder: Path) -> str:
             f'<img src="_static/figures/{lesson.name}.png" alt="{html.escape(lesson.alt)}" '
             f'width="{picture.width}" height="{picture.height}">\n\n'
             f"[{lesson.title}](lessons/{lesson.name}.ipynb)\n\n{lesson.question}\n::::\n")
+
+
+def write_commands(folder: Path) -> None:
+    """Every command with its arguments and options (for commands.md)."""
+    import typer
+
+    from course_lib.cli import application
+
+    def described(command, name, above=None):
+        here = typer.Context(command, info_name=name, parent=above)
+        for below, one in getattr(command, "commands", {}).items():
+            yield from described(one, below, here)
+        if not hasattr(command, "commands"):
+            usage = here.get_usage().removeprefix("Usage: ")
+            rows = (record for p in command.params if (record := p.get_help_record(here)))
+            items = "".join(f"- `{option}`: {coded(meaning)}\n" for option, meaning in rows)
+            title = here.command_path.removeprefix(PROGRAM).strip()
+            yield f"## {title}\n\n```text\n{usage}\n```\n\n{coded(command.help)}\n\n{items}"
+
+    def coded(text):  # an option in it, which would get a dash for its hyphens
+        return re.sub(r"(?<![\w`-])--\w[\w-]*", r"`\g<0>`", text)
+
+    text = "\n".join(described(typer.main.get_command(application()), PROGRAM))
+    (folder / "commands.md").write_text(text, "utf-8")
 
 
 def write_reference(folder: Path) -> None:

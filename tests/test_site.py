@@ -1,5 +1,6 @@
 """The website without a browser: what is on the pages, and that nothing comes from elsewhere."""
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -154,6 +155,16 @@ def test_progress_links_every_exercise_and_says_how_it_stands(built):
     lesson = (built / "lessons" / "01_small.html").read_text("utf-8")
     assert 'id="small-exercise-1"' in lesson and 'id="small-exercise-2"' in lesson
     assert 'href="progress.html"' in (built / "index.html").read_text("utf-8")
+
+
+def test_every_command_is_described(built):
+    page = (built / "commands.html").read_text("utf-8")
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
+    for command in ("train", "data fetch", "benchmark models", "batch run", "notebooks pair"):
+        assert f'id="{command.replace(" ", "-")}"' in page
+        assert f"python -m course_lib {command} [OPTIONS]" in text
+    assert "--budget <float>" in text and "Minutes; then runs pause" in text
+    assert 'href="commands.html"' in (built / "index.html").read_text("utf-8")
 
 
 def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):

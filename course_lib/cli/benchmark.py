@@ -144,9 +144,9 @@ def training(
 ):
     """AWD-LSTM on the Penn Treebank by the course and plainly: perplexity after each epoch.
 
-    A CPU needs about 20 minutes an epoch with two cores. What is trained already is read. Both
-    begin with the same weights and draw the same lengths and masks. With --check the losses of one
-    set of weights are compared with all dropout, and both trainings go on for 90 steps: how far
+    One core of a CPU needs about 20 minutes an epoch of either. What is trained already is read.
+    Both begin with the same weights and draw the same lengths and masks. With --check the losses of
+    one set of weights are compared with all dropout, and both trainings go on for 90 steps: how far
     single iterates of SGD lie apart, and the means of nine.
     """
     import statistics
