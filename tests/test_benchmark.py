@@ -329,6 +329,9 @@ def test_both_trainings_are_the_same_where_rounding_does_not_grow(monkeypatch, t
     restore(model, trained["course"], "the course")
     for name, weight in twin.as_plain(model).state_dict().items():
         torch.testing.assert_close(weight, trained["plain"][f"model.{name}"], rtol=0, atol=2e-5)
+    course, plain = (results.read_result(folders[k])["metrics"] for k in ("course", "plain"))
+    for split in ("valid_perplexity", "test_perplexity"):
+        assert course[split] == pytest.approx(plain[split], rel=1e-4)
 
 
 def _check_the_twins(found):

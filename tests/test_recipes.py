@@ -56,6 +56,7 @@ def test_every_published_row_has_a_recipe_that_names_its_table():
     ("row", "name"),
     [
         ("inan2017,1,ptb,vd-lstm-200,tied,", "ptb/vd-lstm-200/tied/second-session"),
+        ("inan2017,1,ptb,vd-lstm-200,baseline,", "ptb/vd-lstm-200/baseline"),
         ("wang2019,1,ptb,awd-lstm,mos,without dynamic evaluation", "ptb/awd-lstm/mos/finetuned"),
         ("wang2020,8,wikitext-2,awd-lstm,spectrum-control,polynomial prior",
          "wikitext-2/awd-lstm/spectrum-control/polynomial-prior"),
@@ -578,6 +579,29 @@ def test_every_setting_of_the_optimisation_makes_a_difference(name, recipe, tmp_
     changed = experiment.change(optimisation={name: other(name, value)})
     runs = [trained(e, tmp_path / f"{i}") for i, e in enumerate((experiment, changed))]
     assert differ(*runs)
+
+
+def grouped():
+    """(recipe, group, setting) for each setting that some recipe gives a group of parameters."""
+    found = {}
+    for name, recipe in recipes.items():
+        for group, settings in recipe.optimisation.groups.items():
+            for setting in settings:
+                found.setdefault((group, setting), name)
+    return [(name, *place) for place, name in found.items()]
+
+
+@pytest.mark.parametrize(("name", "group", "setting"), grouped())
+def test_every_setting_of_a_group_makes_a_difference(name, group, setting, tmp_path, embedded):
+    """To the parameters of that group."""
+    experiment = tiny(recipes[name], optimisation={"epochs": 1})
+    groups = experiment.optimisation.groups
+    another = {"optimizer": "muon"}.get(setting) or other(setting, groups[group][setting])
+    groups = groups | {group: groups[group] | {setting: another}}
+    changed = trained(experiment.change(optimisation={"groups": groups}), tmp_path)[0]
+    before = reference(name, 1)[0]
+    names = [parameter for parameter in before if parameter.startswith(group)]
+    assert names and any(not torch.equal(before[p], changed[p]) for p in names)
 
 
 def test_every_schedule_makes_a_difference():

@@ -186,6 +186,19 @@ def test_bleu_is_of_each_split_beside_its_own_references(
         options = {"lowercase": lowercase, "tokenize": "none", "force": True}
         expected = sacrebleu.corpus_bleu(hyps, [refs], **options).score
         assert figures[f"{name}_tokenised_bleu"] == pytest.approx(expected)
+        assert f"{name}_compound_split_bleu" not in figures
+    wmt = experiment.change(corpus=part("wmt14"))
+    figures = module.final_figures(None, corpus, wmt, progress=False)
+    hyps, refs = ([data.split_compounds(text) for text in side] for side in (hyps, refs))
+    expected = sacrebleu.corpus_bleu(hyps, [refs], **options).score
+    assert figures["test_compound_split_bleu"] == pytest.approx(expected)
+
+
+def test_compounds_are_split_at_their_hyphens():
+    assert data.split_compounds("die E-Mail - ein Ost-West-Weg") == (
+        "die E ##AT##-##AT## Mail - ein Ost ##AT##-##AT## West ##AT##-##AT## Weg"
+    )
+    assert data.split_compounds("a-b-c") == "a ##AT##-##AT## b-c"  # as the script does
 
 
 class Both(Pairs):

@@ -805,6 +805,7 @@ SHARDED = {
         }
     },
     "blocks": {"optimizer": "adamw", "learning_rate": 0.005},
+    "factors": {"optimizer": "adamw", "learning_rate": 0.005},
 }
 BLOCKS = part(
     "TransformerXL",
@@ -817,8 +818,20 @@ def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
     """Two processes with half of every parameter, gradient and slot each; paused within the first
     epoch, gone on with from the checkpoint put together from both."""
     changes = SHARDED[name] | {"average_from": 2, "batch": 4, "random_length": False}
-    encoder = BLOCKS if name == "blocks" else {"dropout": 0.0}
-    experiment = experiment.change(encoder=encoder, optimisation=changes)
+    parts = {"encoder": {"dropout": 0.0}}
+    if name in ("blocks", "factors"):
+        parts = {"encoder": BLOCKS}
+    if name == "factors":  # as the large Transformer-XL under spectrum control has them
+        parts |= {
+            "corpus": {"by_frequency": True},
+            "words": part("SpectralWords"),
+            "output_layer": part("AdaptiveSoftmax", cutoffs=[5, 12]),
+            "regularizers": (
+                part("Orthogonality", frobenius_U=0.1, frobenius_V=0.1, spectral_U=0.1),
+                part("ExponentialPrior", c1=3.0, c2=0.1, gamma=0.6, weight=0.1),
+            ),
+        }
+    experiment = experiment.change(**parts, optimisation=changes)
     one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
     experiment = experiment.change(optimisation={"shard": True})
     options = {"folder": tmp_path / "two", "device": "cpu"}

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from course_lib.data.batches import batches, columns, partial_shuffle
-from course_lib.data.bpe import tokenise
+from course_lib.data.bpe import split_compounds, tokenise
 from course_lib.data.buckets import buckets, collate, token_batches
 from course_lib.data.cldr import load_cldr
 from course_lib.data.corpus import EOS, SPLITS, UNK, Corpus
@@ -25,7 +25,7 @@ from course_lib.errors import CourseError, unknown
 
 __all__ = ["EOS", "SPLITS", "UNK", "Corpus", "SentencePairs", "Split", "Truth", "ZipfCorpus"]
 __all__ += ["batches", "buckets", "collate", "columns", "load", "load_pairs", "names"]
-__all__ += ["partial_shuffle", "token_batches", "tokenise"]
+__all__ += ["partial_shuffle", "split_compounds", "token_batches", "tokenise"]
 
 LOADERS = {
     "docstrings": load_docstrings,

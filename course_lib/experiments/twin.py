@@ -95,9 +95,9 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
         )
     metrics = {
         "parameters": sum(p.numel() for p in model.parameters()),
-        "valid_perplexity": epochs[-1]["valid_perplexity"],
-        "test_perplexity": _perplexity(model, _batchify(corpus.test, o.evaluation_batch), o.length),
-        "evaluation_batch": o.evaluation_batch,
+        # like those of the course's result, at batch 1, each epoch's above in columns
+        "valid_perplexity": _perplexity(model, _whole(corpus, "valid"), o.evaluation_length),
+        "test_perplexity": _perplexity(model, _whole(corpus, "test"), o.evaluation_length),
     }
     wall = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
@@ -216,6 +216,12 @@ def in_torchs_order(gates: torch.Tensor) -> torch.Tensor:
 
 def _batchify(tokens: torch.Tensor, batch: int) -> torch.Tensor:
     return tokens[: len(tokens) // batch * batch].view(batch, -1).t().contiguous()
+
+
+def _whole(corpus, split: str) -> torch.Tensor:
+    """A split in one column, from the end of a line on."""
+    tokens = getattr(corpus, split)
+    return torch.cat([tokens.new_tensor([corpus.eos]), tokens])[:, None]
 
 
 @torch.no_grad()

@@ -3,6 +3,9 @@
 AdamW, one cycle of the learning rate, a larger batch and bf16 in place of averaged SGD, as fast.ai
 trained AWD-LSTM in 90 epochs ("AdamW and Super-convergence", 2018). Model, dropouts and penalties
 are those of the recipe before `/short`. Runs of data/plans/half-hour-gpu.toml.
+
+What they reach here is not measured: there is no result of them under data/results yet. Rate and
+decay are fast.ai's, to be searched on validation data before a comparison.
 """
 
 from course_lib.experiments.recipes import (  # noqa: F401  (their recipes come first)
