@@ -163,8 +163,9 @@ def test_eight_real_runs_killed_broken_paused_moved_and_merged(home):
         "seeds = [3, 4, 5, 6, 7]",
         'seeds = [13]\nchange = {"optimisation.learning_rate" = 1e30}',
     )
-    first = names(run_plan(plan, workers=2, minutes=0.4, progress=False))  # cut in the middle
+    first = names(run_plan(plan, workers=2, minutes=0.25, progress=False))
     assert len(first) == 8 and set(first.values()) <= {"done", "paused", "waiting", "failed"}
+    assert set(first.values()) & {"paused", "waiting"}  # cut in the middle
 
     killed, folder = [], state(plan.runs[0]).folder
     shutil.rmtree(folder, ignore_errors=True)  # so that it trains for a while
