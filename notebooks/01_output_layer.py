@@ -191,7 +191,8 @@ plots.show(
 # %% [markdown]
 # Two things are worth noticing. *Matrix* and *array* point almost the same way, and so they are
 # rivals: the layer can hardly raise one without the other. And *the*, whose vector is short, never
-# wins anywhere, whatever its direction. Norm buys probability.
+# wins anywhere: it lies inside the polygon that the other four span, so that in every direction one of
+# them reaches farther. Around the origin a short vector is easily inside.
 #
 # What no picture shows is a freedom the softmax leaves open. Add the *same* vector $c$ to every
 # row: each logit grows by the same number $c^\top h$, and the probabilities do not change at all. The
@@ -208,8 +209,9 @@ print(f"mean cosine before: {geometry.mean_cosine(toy):.2f}")
 print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 
 # %% [markdown]
-# As output matrices the likelihood cannot tell the two apart, although in the second all words huddle
-# together. Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson
+# (After the shift *the* is longer than *plot* and still never wins: what counts is where a row stands
+# among the others, not its length alone.) As output matrices the likelihood cannot tell the two apart,
+# although in the second all words huddle together. Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson
 # 2](02_degeneration.ipynb) shows what happens when nothing does.
 #
 # The layer itself is short; `log_prob` is the definition above in logarithms. The code has room for

@@ -532,8 +532,8 @@ plots.show(
 # least the sum divided by $N$*, which is the quotient for $x = \mathbf 1$: a high mean cosine forces a
 # large first singular value, and leaves little for the others. And *if no cosine is negative, it is
 # at most the sum* (Merikoski 1984): of a table without negative numbers the largest eigenvalue does
-# not exceed the largest sum of a row. So cosines that are pushed down lower the ceiling of the first
-# singular value.
+# not exceed the largest sum of a row. But that sum is then never below $N$, which no eigenvalue
+# exceeds anyway; lesson 6 comes back to this. It is the lower bound that says something.
 
 # %%
 after = {"rare words": W[rare], "500 most frequent": W[frequent],
@@ -804,11 +804,11 @@ apart = np.sqrt(measured) / float(star.norm())
 display(
     Markdown(
         f"All {len(H):,} contexts of the trained model lie on one side "
-        f"of the origin, as the bias of the last layer normalisation "
-        f"demands: 1ᵀ(b/g) = {shape_of['1ᵀ(b/g)']:.2f}, and it was 0 "
-        f"before training. The rare words flee to the other side: the "
-        f"cosine of their mean direction with that against the mean "
-        f"context is "
+        f"of the origin. The last layer normalisation guarantees a side "
+        f"(1ᵀ(b/g) = {shape_of['1ᵀ(b/g)']:.2f}; it was 0 before training)"
+        f", if only by a hair; they lean much farther to another. From "
+        f"that one the rare words flee: the cosine of their mean "
+        f"direction with that against the mean context is "
         f"{float(axis @ -mean):.2f}. The rarer a word, the nearer its "
         f"vector is to that of a word that never comes: at a share of "
         f"{shares[0]:.0e} they are {apart[0]:.0%} of its length apart, at "

@@ -225,13 +225,16 @@ plots.show(
 # %% [markdown]
 # Five things can be read off it.
 #
-# - **Only directions move.** The push is tangential: it neither shortens nor lengthens a word.
+# - **Only directions move.** The push is tangential: to first order it neither shortens nor lengthens
+#   a word. (So it is for gradient descent. Adam, which trains the models below, rescales each coordinate
+#   of the summed gradient: there the arrows are a guide, not the step.)
 # - **The edge goes first.** The push grows with $\sin\theta_i$, so a word in the very middle of the
 #   cone is hardly touched, until the others have moved $m$.
 # - **Each goes its own way.** A word is pushed along its *own* deviation from $m$: whatever
 #   distinguishes it from the mean direction grows, be it meaning or chance.
-# - **Neighbours do not matter.** Two words in the same place get the same push and stay together for
-#   ever. Nothing in $R$ separates one word from another.
+# - **Neighbours do not matter.** No term of $R$ asks which words are near. Equal words get equal
+#   pushes and stay together for ever. Two that differ a little move apart while they are less than 90°
+#   from $m$, and towards each other beyond; neither is by design.
 # - **It stops as soon as $m = 0$**, whatever the cloud then looks like. Two bunches on opposite sides,
 #   a line through the origin, satisfy it perfectly.
 #
@@ -925,8 +928,8 @@ plots.show(
 # The penalty does its work: the rare words come apart, and $m$ vanishes. And the mean perplexity of
 # three seeds falls, the more so the larger $\gamma$. Whether three seeds are enough to say so, the table
 # tells for each weight, against none. Welch's test compares two means whose spreads may differ: $p$ is
-# the chance of a difference at least as large if the weight changed nothing, and "differs" means that
-# it is below 0.05. It is corrected for the number of weights; the 95 % interval of the difference is
+# the chance of a difference at least as large if the weight changed nothing, and the verdict is
+# "better" or "worse" where it is below 0.05. It is corrected for the number of weights; the 95 % interval of the difference is
 # not, so that it can leave out 0 where the verdict is "inconclusive":
 
 # %%
@@ -1002,10 +1005,11 @@ display(
 # perplexity of every seed, though three are too few for the test; at the higher rate the plain model does
 # worse there than at the lower, and with the penalty it does not. *Each at its best*, the gap is within what the seeds
 # do by themselves: a plain model whose words merely begin farther apart gets most of the gain, and it
-# has hardly a cone either. Why? The common push on the rare words is the same from any start, but added
-# to longer random vectors it turns them less (exercise 3 of lesson 2). And the penalty lengthens each
-# word's own deviation from the mean, which so early in training is mostly the chance it began with. A
-# wider start has that chance in it from the beginning.
+# has hardly a cone either. Why? A likely reason, which nothing here tests: the common push on the rare
+# words is about the same from any start, but added to longer random vectors it turns them less
+# (exercise 3 of lesson 2). And the penalty turns each word towards its own deviation from the mean,
+# which so early in training may be mostly the chance it began with. A wider start has that chance in it
+# from the beginning.
 #
 # And the rival that is centred after every step? At the same start its mean perplexity is worse than
 # the plain model's at the lower rate and about the same at the higher, and its frequent words lean together even more. The verdict of the
@@ -1110,8 +1114,8 @@ display(
 #
 # - When a matrix only predicts, as in an untied model, and a rounder cloud is all you want: subtract
 #   its mean. The probabilities stay exactly as they are.
-# - When neighbours should be told apart. The push is the same for both; look at margins (lesson 7)
-#   or at the spectrum (lesson 8).
+# - As a guard against *equal* words. Rows that coincide stay together, and the penalty does not ask
+#   which words are confused; look at margins (lesson 7) or at the spectrum (lesson 8).
 # - As *evidence*. A small mean cosine in a model that was trained to have one says nothing about the
 #   model. Report the spectrum with the mean taken out, the neighbours and the perplexity.
 # - When lengths matter: the penalty sees directions only, and rare words may grow as long as before.
@@ -1344,15 +1348,16 @@ did = (
     f"The penalty does what it says: in the two models trained here, "
     f"the mean cosine of the rare words ended at "
     f"{ends['rare, with']:z.2f} at γ = 1 instead of "
-    f"{ends['rare, without']:.2f}; in the sweep, with larger weights in "
-    f"part by leaning the frequent words together, from "
+    f"{ends['rare, without']:.2f}; in the sweep that was in part by "
+    f"leaning the frequent words together, from "
     f"{away[0.0]:z.2f} to {away[10.0]:.2f} at γ = 10. "
 )
 gain = (
-    f"In the sweep, all else equal, γ = 1 changed the test perplexity by "
-    f"{first.difference:+.1f} (95 % interval {first.low:+.1f} to "
-    f"{first.high:+.1f}); each method at its best setting, by "
-    f"{test.difference:+.1f} ({test.low:+.1f} to {test.high:+.1f}). "
+    f"In the sweep, all else equal, the mean test perplexity at γ = 1 "
+    f"differs by {first.difference:+.1f} (95 % interval {first.low:+.1f} "
+    f"to {first.high:+.1f}; {against['verdict']['1']}), with each method "
+    f"at its best setting by {test.difference:+.1f} ({test.low:+.1f} to "
+    f"{test.high:+.1f}; {verdicts['verdict']['cosine']}). "
 )
 
 # %%
