@@ -1352,6 +1352,8 @@ did = (
     f"leaning the frequent words together, from "
     f"{away[0.0]:z.2f} to {away[10.0]:.2f} at γ = 10. "
 )
+
+# %%
 gain = (
     f"In the sweep, all else equal, the mean test perplexity at γ = 1 "
     f"differs by {first.difference:+.1f} (95 % interval {first.low:+.1f} "
