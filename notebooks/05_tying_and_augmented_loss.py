@@ -788,7 +788,8 @@ compared.dropna(axis=1, how="all").fillna("")
 #   half as much as in the paper; after the second by half (of the untied model, whose baseline has one
 #   session only, as it helped nothing in the paper) and by two thirds (of the tied one).
 # - **A second session** from the final weights, with the learning rate high again at first, lowers the
-#   perplexity, most where both remedies are at work. It makes up for a part of what is missing.
+#   perplexity, most where both remedies are at work. It makes up for a part of what is missing, and a
+#   longer one for more: how long one trains is worth as much as the steps between some of the columns.
 # - These are single runs, so differences of a few tenths say nothing. And the paper does not tell
 #   how long it trained, which $\gamma$ of its range it took, and whether word vectors were dropped; the
 #   table at the end of the lesson has what we chose.

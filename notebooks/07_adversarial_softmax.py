@@ -20,7 +20,7 @@
 #
 # - to find the worst perturbation of a word vector in closed form, and to see that training with it
 #   is training with a margin;
-# - to say when a word is recognised within a ball, and to test the four theorems of Wang et al.
+# - to say when a word is recognised within a ball, and to test the three theorems of Wang et al.
 #   (2019) on numbers;
 # - to tell three gradients of one loss apart, and to find out by experiment which of them
 #   regularises, and by what means;
@@ -558,9 +558,9 @@ pd.DataFrame(rows, index=names).T.round(2)
 # \Phi_i = -\log\sum_{j\ne i}\exp\big(-\|h\|(\|w_i - w_j\| - \varepsilon)\big).$$
 #
 # It is Cauchy and Schwarz once more: the logit of $i$ exceeds that of $j$ by at most
-# $\|h\|\|w_i - w_j\|$, before $\varepsilon\|h\|$ is taken from it. A word that is near others cannot have
-# a high adversarial probability, however well the context is chosen. Both theorems on random clouds of
-# 60 words; for the second each word gets the context of its margin, and random ones, at three lengths.
+# $\|h\|\|w_i - w_j\|$, before $\varepsilon\|h\|$ is taken from it. With another word within
+# $\varepsilon$ the adversarial probability is at most one half, whatever the context; with all others
+# farther away than that the bound goes to 1 as $\|h\|$ grows. Both theorems on random clouds of 60 words; for the second each word gets the context of its margin, and random ones, at three lengths.
 
 # %%
 clouds, witnesses, rows = {}, {}, {}
@@ -618,9 +618,9 @@ print("theorem 3.4 holds:", all(fourth))
 # %% [markdown]
 # So the theorems are true. Are they a reason for words to move apart? In the plane space is scarce
 # and most words have no margin at all. In 32 dimensions random words, which nobody has spread, have
-# margins of most of their distance. A model with $d = 128$ has room for margins far above
-# $\alpha\|w\|$ with $\alpha = 0.005$; it need not move a word for them. And the bound of theorem 3.4 is
-# next to 1 as soon as contexts have a length of 8, even here, where 0.2 is about a fifth of a word's
+# margins of most of their distance. Where words lie so, margins far above $\alpha\|w\|$ with
+# $\alpha = 0.005$ need no word to move. (A trained cloud is no random one; its margins are not computed
+# here.) And the bound of theorem 3.4 is next to 1 as soon as contexts have a length of 8, even here, where 0.2 is about a fifth of a word's
 # length: it says nothing then. The theorems permit spreading; they do not force it.
 
 # %% [markdown]
@@ -717,7 +717,8 @@ figures.round(2)
 # %% [markdown]
 # Each model is shown at its best epoch. Compare the two models in the first row and then in the second:
 # most of the gap in what is logged is the moved target. If the adversary sharpens the predictions, its
-# model wants a higher temperature, in the row below.
+# model wants a higher temperature, in the row below. (The grid has steps of about five per cent: equal
+# temperatures mean that no sharpening larger than that was there.)
 
 # %% [markdown]
 # ## The geometry
@@ -969,7 +970,7 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 # %% [markdown]
 # Read the two tables together.
 #
-# - On few tokens the order is that of the toy language. Noise in a **random** direction, the noise
+# - On few tokens the order of the means is like that of the toy language. Noise in a **random** direction, the noise
 #   ablation, changes nothing. The text's gradient, `none`, changes little. Only the code's, `hidden`,
 #   has hints of a gain, with or without its **gate**; corrected for the number of tests none is left
 #   that three seeds could show. A **constant** $\varepsilon$ and a larger $\alpha$ scatter more; at the
@@ -977,9 +978,8 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 # - **Noise on the input**, which AWD-LSTM models of the paper have and which falls to 0 over the run,
 #   is another thing: it blurs what is read, not what is predicted. Our words begin with a standard
 #   deviation of 0.01, so that a noise of 0.2, the paper's, drowns them.
-# - On more tokens, where nothing is overfitted, the hints point the other way: the gradients through
-#   the norm cost perplexity, and the full one most. A regulariser that has nothing to regularise is
-#   in the way.
+# - On more tokens, where nothing is overfitted, the hints point the other way: by the means the
+#   gradients through the norm cost perplexity, and the full one most. None survives the correction.
 # - The mean norms of the words go up with `hidden` and down with `none`; distances in raw units move
 #   with them, which is no spreading.
 #
@@ -987,8 +987,9 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 #
 # In the toy language the norm did the work: contexts were free to become as short as they liked. Those
 # of a Transformer leave a layer normalisation, which makes all of them about $\sqrt d$ long, times a gain
-# that is trained slowly and serves every context at once. The gradient still points that way, and finds
-# little to move. (AWD-LSTM has no layer normalisation; its contexts are free.)
+# that is trained slowly and serves every context at once. This may be why so little is gained; it is not
+# tested here, and the same $\alpha$ in both would not be the same margin. (AWD-LSTM has no layer
+# normalisation; its contexts are free.)
 
 # %%
 free = [
@@ -1143,15 +1144,15 @@ check("07.1", by_hand, by_trying)
 #
 # <details><summary>Hint</summary>
 #
-# The margin of a position is $\varepsilon\|h\|$, and now $\alpha\|w_y\|\|h\|$. About the right answer can
-# be read off the table of perplexities, last row. It is not quite right if words with long vectors come
-# after long contexts.
+# The margin of a position is $\varepsilon\|h\|$, and now $\alpha\|w_y\|\|h\|$. About the right answer is
+# `ALPHA` times the last row of the table of perplexities. It is not quite right if words with long
+# vectors come after long contexts.
 #
 # </details>
 #
 # <details><summary>Another hint</summary>
 #
-# `plots.against_frequency(w.norm(dim=1), counts, "norm")` for both models.
+# `plots.against_frequency(w.norm(dim=1), corpus.counts, "norm")` for both models.
 #
 # </details>
 

@@ -748,7 +748,7 @@ means(
 )
 
 # %% [markdown]
-# A memory changes the perplexity by less than the seeds do and leaves the shape of the matrix as it is.
+# A memory changes the mean perplexity little and leaves the shape of the matrix as it is.
 # The parts, drawn:
 
 # %%
@@ -1012,9 +1012,10 @@ print("the bound is never below the norm of W:",
 # %% [markdown]
 # There is no trade-off in $m$: it is best either as small or as large as it can be. And the last
 # curve shows what the theorem is made of. The proof first bounds the gap with $\|W\|_F =
-# \sqrt{\sum_k\sigma_k^2}$, the size of the matrix, and *then* splits the sum at $m$, which can only
-# make it larger. Two spectra of the same norm, one flat and one steep, have the same bound. What
-# lowers it in the figure is that $k^{-\gamma}$ with a larger $\gamma$ is a *smaller* matrix.
+# \sqrt{\sum_k\sigma_k^2}$, the size of the matrix, and *then* splits the sum after $m$, which can only
+# make it larger. (The theorem's head ends at $m-1$, and $\sigma_m$ is in neither part; for the spectra
+# drawn here the sum is still above the norm.) Before the split, two spectra of the same norm, one flat
+# and one steep, have the same bound. What lowers it in the figure is that $k^{-\gamma}$ with a larger $\gamma$ is a *smaller* matrix.
 
 # %% [markdown]
 # ## Remark 4.2, measured
@@ -1087,9 +1088,8 @@ pd.DataFrame(rows).T.round(3)
 # %% [markdown]
 # The remark, and with it the third prediction, holds in the direction that it claims. With $c_1$ fixed
 # a faster fall costs training loss and narrows the gap. The other curve shows what does it: with the
-# norm fixed, $\gamma = 0.3$ and
-# $\gamma = 0.6$ have the same gap, as the bound has it in its first form, $\|W\|_F$. Only the steepest
-# spectrum, which leaves $W$ with a handful of directions, has a smaller gap at equal norm as well;
+# norm fixed, $\gamma = 0.3$ and $\gamma = 0.6$ have nearly the same mean gap, which agrees with the
+# bound in its first form, $\|W\|_F$ (the pair is not tested). Only the steepest spectrum, which leaves $W$ with a handful of directions, has a smaller gap at equal norm as well;
 # that is more than the bound can see.
 #
 # And a small gap is no aim either: at the steepest prior both ways predict equally badly, with gaps
@@ -1125,8 +1125,8 @@ means(swept)
 
 # %% [markdown]
 # By the means the scale $c_1$ matters most, in both directions. The weight of the prior hardly matters,
-# for its pull is weak here, as above; and a polynomial prior of the same norm has the lower mean, by no
-# more than three seeds leave to chance.
+# for its pull is weak here, as above; and a polynomial prior of the same norm has the lower mean,
+# which is not tested here.
 
 # %% [markdown]
 # ## What it costs
@@ -1183,7 +1183,7 @@ seven.round(2)
 # | $\sigma_k \le p_k$ in the theory | the penalty pulls to $\sigma_k = p_k$ from *both* sides | the penalty |
 # | is silent on where training begins | the start may matter more than the penalty | $\sigma$ at the prior, $U$, $V$ from a random matrix |
 # | is silent on the rates | steps of $U$ count $\sigma$ times | the plain rate over a typical $\sigma$ for the translator; for the language model, with its small $\sigma$, the plain rate |
-# | head up to $m-1$ in the theorem, $m$ in the proof | | as in the theorem |
+# | head up to $m-1$ in the theorem, $m$ in the proof | the theorem's two parts leave $\sigma_m$ out | as in the theorem |
 # | bounds $e^{-c_2 k^\gamma}$ with $1/(c_2 k^\gamma)$ | treats the exponential prior as a polynomial one | only $k^{-\gamma}$ is drawn |
 # | $Z(a)$ at the eigenvectors of $W^\top W$ | their sign is arbitrary and changes $Z$ | both signs |
 #
@@ -1198,8 +1198,9 @@ seven.round(2)
 #   and two penalties, a prior and a separate learning rate are nine more settings to search.
 # - When steps are small. The overhead is a fixed cost for each step.
 # - When $N < d$: a matrix with fewer words than dimensions has no $d$ orthonormal columns.
-# - When a trained model is at hand and only its geometry is in the way: centring or removing the first
-#   directions after training (lesson 36) costs nothing.
+# - When a trained model is at hand and only its geometry is in the way: centring the output matrix
+#   (lesson 36) costs nothing. Removing first directions needs no training either, but spoils the
+#   predictions; it is for comparing words only.
 # - When all you want is a better perplexity: first tune the start of the plain matrix, as above, and
 #   its learning rate, which we did not.
 

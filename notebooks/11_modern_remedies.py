@@ -140,9 +140,10 @@ plots.show(
 # In a whole model everything moves at once: a change to $W$ changes the contexts, and those change
 # $W$. To see one mechanism at a time we hold the contexts still. We train the Transformer of lesson
 # 2 briefly, collect its contexts once, and then learn **new word vectors for these fixed contexts**,
-# from the same random start and on the same batches, once for each remedy. This is a convex problem:
-# there are no valleys in which one remedy could be lucky, so whatever differs in the result is the
-# remedy's doing.
+# from the same random start and on the same batches, once for each remedy. With the plain softmax
+# this is a convex problem: there are no valleys in which an optimiser could be lucky. (Soft-capping and
+# the cosine penalty are not convex, gating follows no loss; and all stop after few steps, so that the
+# learning rate counts as well.)
 
 # %%
 recipe = experiments.recipes["docstrings/transformer-128/tied"]
@@ -1078,8 +1079,8 @@ display(
 # - **Gating**: not with a vocabulary of pieces (BPE) that has hardly any rare entries; not where a
 #   rare word's *low* probability matters, as in a language with many words that must not be
 #   proposed.
-# - **Coupled Adam**: not where words must be learned from a few occurrences, for it hardly moves them;
-#   and not without a search of its own learning rate.
+# - **Coupled Adam**: in a short training not where words must be learned from a few occurrences, for it
+#   hardly moved them here; and not without a search of its own learning rate.
 # - **Muon for $W$**: not if the optimiser's time counts; and not as a drop-in, its rate is another.
 # - **All-but-the-top**: never on the matrix that predicts; centring there is the free part.
 
@@ -1267,7 +1268,7 @@ check("11.3", imbalances, add_up)
 # <details><summary>Another hint</summary>
 #
 # Three seeds find only large differences. `statistics.seeds_needed(difference, sd)` tells how many
-# runs your question takes; the spread over seeds is in the table above.
+# runs your question takes; the spread over seeds is `judged["sd"]`.
 #
 # </details>
 

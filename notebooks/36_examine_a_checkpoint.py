@@ -173,6 +173,10 @@ plots.show(
 # scaled to length 1 and centred, hold, $\sum_{j\le k}\sigma_j^2 / \sum_j\sigma_j^2$, and $F_0(k)$ the same for the
 # random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$: at least this share of the energy
 # would have to move elsewhere to make the spectrum a random one.
+#
+# For a frequency split, with rows scaled to length 1, let $\delta$ be the difference of the rare and the
+# frequent words' mean rows and $v$ the rare words' variance about their mean: the severity is
+# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. The text of every finding says what its own is.
 
 # %%
 low = next(one for one in patients.values() if one.disease == "low_rank")

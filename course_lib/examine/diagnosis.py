@@ -421,8 +421,8 @@ def _frequency_split(unit: Tensor, groups: Groups) -> Finding:
         f"of a rare and a frequent one {cosines[2]:z.2f}; most apart: {cut}.",
         "The severity is the mean cosine of these words seen from the frequent ones' mean: 0 "
         f"if frequency does not matter. Groups: {groups.rule}.",
-        "Adversarial softmax, the cosine regulariser, or gradient gating for rare words; more "
-        "data or a smaller vocabulary of pieces.",
+        "The cosine regulariser or gradient gating for rare words (lesson 11 compares what they "
+        "cost); more data or a smaller vocabulary of pieces.",
         {"rare": cosines[0], "frequent": cosines[1], "between": cosines[2], "cut": cut,
          "rare_words": len(groups.rare), "frequent_words": len(groups.frequent)},
     )  # fmt: skip
