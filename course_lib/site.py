@@ -79,6 +79,7 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
         write_course_pages(lessons, source)
         write_progress(lessons, source / "generated")
         write_commands(source / "generated")
+        write_speed(source / "generated")
         write_reference(source / "reference")
         contributing = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
         below = re.sub(r"\]\((?!\w+:|[#./])", "](../", contributing)  # the page lies a level deeper
@@ -309,6 +310,46 @@ def write_commands(folder: Path) -> None:
 
     text = "\n".join(described(typer.main.get_command(application()), PROGRAM))
     (folder / "commands.md").write_text(text, "utf-8")
+
+
+def write_speed(folder: Path) -> None:
+    """The tables that `benchmark models --keep` has kept (for speed.md)."""
+    from course_lib.experiments import results
+    from course_lib.experiments.benchmark_models import TABLE, ratios
+
+    if not (results.kept() / f"{TABLE}.json").exists():
+        (folder / "speed.md").write_text("No measurement is kept yet.\n", "utf-8")
+        return
+    kept = results.read_table(TABLE)
+
+    def table(heads, rows):
+        lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+    made = kept["provenance"]
+    text = (
+        f"Measured on {made['device']}, {made['threads']} threads, torch "
+        f"{made['packages']['torch']}, {kept['rounds']} rounds, commit `{made['commit'][:7]}`.\n"
+    )
+    for precision, rows in kept["rows"].items():
+        models = [row for row in rows if "model" in row]
+        layers = [row for row in rows if "method" in row]
+        heads = ["", "tokens/s", "plain", "over plain", "of the floor", "MB", "of plain"]
+        own = [
+            [row["model"], f"{row['tokens/s']:,.0f}", f"{row['plain']:,.0f}",
+             f"{row['tokens/s'] / row['plain']:.2f}", f"{row['tokens/s'] / row['floor']:.2f}",
+             f"{row['MB']:,.0f}", f"{row['MB'] / row['plain MB']:.2f}"]
+            for row in models
+        ]
+        text += f"\n## In {precision}\n\n{table(heads, own)}"
+        heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
+        beside = [ratios(row, precision) for row in models]
+        text += f"\nBeside the references:\n\n{table(heads, beside)}"
+        if layers:
+            steps = [[r["method"], f"{r['ms']:,.0f}", f"{r['of softmax']:.2f}"] for r in layers]
+            text += "\nA step of AWD-LSTM on the Penn Treebank with each output layer:\n\n"
+            text += table(["", "ms", "over our softmax"], steps)
+    (folder / "speed.md").write_text(text, "utf-8")
 
 
 def write_reference(folder: Path) -> None:

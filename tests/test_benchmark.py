@@ -1,6 +1,7 @@
 """The benchmark compares like with like and prints what it measured."""
 
 import functools
+import json
 import re
 from dataclasses import replace
 
@@ -9,7 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
+from course_lib import site
 from course_lib.cli.benchmark import app
+from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.experiments import benchmark_layers, benchmark_models, part, results, twin
@@ -24,6 +27,7 @@ from course_lib.experiments.benchmark import (
     peak_memory,
     stepper,
 )
+from course_lib.experiments.benchmark_layers import METHODS
 from course_lib.experiments.plain_models import PlainLSTM, plain_cache, plain_dynamic
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training.checkpoint import load_checkpoint, restore
@@ -250,7 +254,7 @@ def test_floors_add_operations_and_bytes():
     assert (text < 10).sum() > (text >= 500).sum() > 0
 
 
-def test_table_of_models(monkeypatch):
+def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark_models, "MODELS", SMALL)
     monkeypatch.setattr(benchmark_models, "in_a_process", here)
     monkeypatch.setattr(benchmark_models, "_with_layer", lambda *a: lambda: sum(range(1000)))
@@ -262,7 +266,7 @@ def test_table_of_models(monkeypatch):
     assert layers[0]["of softmax"] == 1 and layers[1]["ms"] > 0
     rows[0] |= {"tokens/s": 1730.0, "MB": 1105.0}
     monkeypatch.setattr(benchmark_models, "models", lambda *a: iter(rows))
-    command = ["models", "--precision", "fp32", "--threads", "1", "--model", "awd-lstm/ptb"]
+    command = ["models", "--precision", "fp32", "--threads", "1"]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0, printed.exception
     lines = printed.stdout.splitlines()
@@ -272,6 +276,31 @@ def test_table_of_models(monkeypatch):
     assert line.split()[1:4] == ["865-1,080", "1.6-2", "1.2"] and " 1.00 " in line
     assert any(line.startswith("mos/ptb ") and " of" not in line for line in lines)
     assert any(line.startswith("plif") for line in lines)
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    assert not list(tmp_path.iterdir())  # nothing is kept unasked
+    site.write_speed(tmp_path)
+    assert (tmp_path / "speed.md").read_text("utf-8") == "No measurement is kept yet.\n"
+    printed = CliRunner().invoke(app, ["models", "--precision", "fp32", "--keep"])
+    assert printed.exit_code == 0, printed.exception
+    kept = results.read_table(benchmark_models.TABLE)
+    assert kept["rows"]["fp32"][: len(rows)] == json.loads(json.dumps(rows))
+    assert {row["method"] for row in kept["rows"]["fp32"][len(rows) :]} == set(METHODS)
+    assert kept["provenance"]["threads"] == torch.get_num_threads() and kept["rounds"] == 3
+    site.write_speed(tmp_path)
+    page = (tmp_path / "speed.md").read_text("utf-8")
+    assert "\n| awd-lstm/ptb | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤ 1 |\n" in page
+    assert (
+        "\n| plif | " in page and f"\n| {rows[1]['model']} | {rows[1]['tokens/s']:,.0f} |" in page
+    )
+    path = results.kept() / f"{benchmark_models.TABLE}.json"
+    path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
+    with pytest.raises(CourseError, match="checksum; it was changed"):
+        site.write_speed(tmp_path)
+
+
+def test_only_the_whole_table_of_models_is_kept():
+    printed = CliRunner().invoke(app, ["models", "--model", "awd-lstm/ptb", "--keep"])
+    assert "leave --model out" in str(printed.exception)
 
 
 @pytest.mark.parametrize("option", [["--model", "awd-lstm/pbt"], ["--precision", "fp16"]])

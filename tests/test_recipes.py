@@ -557,6 +557,17 @@ def test_every_option_of_a_part_makes_a_difference(role, name, option, tmp_path,
     assert differ(reference(name, epochs), trained(experiment, tmp_path))
 
 
+def test_every_option_of_a_corpus_reaches_what_reads_it(monkeypatch):
+    """What each does there is tested beside the corpora: tests/test_data….py."""
+    monkeypatch.setattr(data, "load", lambda kind, **options: (kind, options))
+    monkeypatch.setattr(Experiment, "translates", False)  # what is loaded here is neither
+    for recipe in recipes.values():
+        kind, options = recipe.corpus.kind, dict(recipe.corpus.options)
+        for part_of_it in ("half", "small"):
+            options.pop(part_of_it, None)
+        assert recipe.change(corpus=Part(kind, options)).load_corpus() == (kind, options)
+
+
 def set_fields():
     """(field of the optimisation, a recipe that states another value than the default's)."""
     found = {}

@@ -89,18 +89,37 @@ def models(
     rounds: Annotated[int, typer.Option(help="Timed steps of each variant, alternating.")] = 3,
     layers: Annotated[bool, typer.Option(help="Also AWD-LSTM with every output layer.")] = True,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the table in data/results, for the website.")
+    ] = False,
 ):
     """Every model's training step, the cache and dynamic evaluation: speed, floor and memory."""
+    import torch
+
     from course_lib.experiments import benchmark_models as measure
+    from course_lib.experiments import results
 
     _known("model", model or (), measure.MODELS)
     _known("precision", precision, measure.PRECISIONS)
+    if keep and model:
+        raise CourseError("--keep is of the whole table; leave --model out")
     _begin(threads, rounds)
     print(measure.LEGEND)
+    rows = {kind: [] for kind in precision}
+
+    def noted(kind):
+        for row in measure.measured(model or list(measure.MODELS), kind, rounds, layers):
+            rows[kind].append(row)
+            yield row
+
     for kind in precision:
         print()
-        for line in measure.report(kind, model or list(measure.MODELS), rounds, layers):
+        for line in measure.report(kind, noted(kind)):
             print(line, flush=True)
+    if keep:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        made = {"provenance": results.origin(device), "rounds": rounds}
+        print("kept:", results.write_table(measure.TABLE, made | {"rows": rows}))
 
 
 @app.command("rank")

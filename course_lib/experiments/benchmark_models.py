@@ -9,8 +9,9 @@ work, dropout and activations count nothing, so that no implementation gets belo
 """
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, groupby
 
 import torch
 from torch import nn
@@ -398,7 +399,7 @@ def models(
             "floor": 1 / allowed.seconds(case.work(precision)),
             "MB": memory["course"],
             "plain MB": memory["plain"],
-            "reference": case.reference,
+            "reference": asdict(case.reference),
         }
 
 
@@ -430,25 +431,40 @@ def _with_layer(name, case, precision, device):
     return whole_step(model.to(device), case, "course", precision, device, clip=0.25)
 
 
+TABLE = "benchmarks/models"  # kept under data/results by `benchmark models --keep`
 LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
 floor: operations at the rate of large products and bytes at the bandwidth measured here
 MB: peak of a fresh process"""
 
 
-def report(precision: str, names: list[str], rounds: int, layers: bool = True) -> Iterator[str]:
-    """The lines of the tables, each as soon as it is measured; a bar on stderr meanwhile."""
+def measured(names: list[str], precision: str, rounds: int, layers: bool = True) -> Iterator[dict]:
+    """The rows of `models`, then, with `layers`, of `output_layers`; a bar on stderr meanwhile."""
     methods = list(METHODS) if layers else []
-    bar = tqdm(total=len(names) + len(methods), leave=False, bar_format="{desc} {n}/{total}")
-    rows = []
-    bar.set_description(f"{precision}: {' '.join(names[:1])}")
+    rows = chain(models(names, precision, rounds), output_layers(methods, precision, rounds))
+    with tqdm(total=len(names) + len(methods), leave=False, bar_format="{desc} {n}/{total}") as bar:
+        for name in (*names, *methods):
+            bar.set_description(f"{precision}: {name}")
+            yield next(rows)
+            bar.update()
+
+
+def report(precision: str, rows: Iterable[dict]) -> Iterator[str]:
+    """The lines of the tables of `measured` rows, each as soon as its row is there."""
+    for of_models, some in groupby(rows, lambda row: "model" in row):
+        if of_models:
+            yield from _of_models(precision, some)
+        else:
+            yield from _of_layers(some)
+
+
+def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
     yield (
         f"{precision:<20}{'tokens/s':>9}{'plain':>8}{'ratio':>7}{'floor':>8}{'share':>7}"
         f"{'MB':>8}{'plain':>8}{'ratio':>7}"
     )
-    for row in models(names, precision, rounds):
-        rows.append(row)
-        bar.update()
-        bar.set_description(f"{precision}: {' '.join([*names, *methods][len(rows) :][:1])}")
+    seen = []
+    for row in rows:
+        seen.append(row)
         speed, plain, floor = row["tokens/s"], row["plain"], row["floor"]
         yield (
             f"{row['model']:<20}{speed:>9,.0f}{plain:>8,.0f}{speed / plain:>7.2f}{floor:>8,.0f}"
@@ -460,24 +476,38 @@ def report(precision: str, names: list[str], rounds: int, layers: bool = True) -
         f"{'on another machine':<20}{'tokens/s':>12}{'our ratio':>12}{'wanted':>8}"
         f"{'s/10,000':>10}{'ours':>8}{'MB':>7}{'ratio':>7}{'wanted':>8}  reference, fp32"
     )
-    for row in rows:
-        reference, speed = row["reference"], row["tokens/s"]
-        low, high = reference.tokens
-        most = "" if reference.memory is None else f"≤ {reference.memory:g}"
-        wanted = [f"{ratio:g}" for ratio, kind in reference.wanted if kind in (None, precision)]
+    for row in seen:
+        reference = row["reference"]
+        name, theirs, faster, wanted, memory, most = ratios(row, precision)
         yield (
-            f"{row['model']:<20}{_span(low, high):>12}{_span(speed / high, speed / low):>12}"
-            f"{' '.join(wanted):>8}{2e4 / (low + high):>10,.1f}{1e4 / speed:>8,.1f}"
-            f"{reference.megabytes:>7,.0f}{row['MB'] / reference.megabytes:>7.2f}"
-            f"{most:>8}  {reference.code}"
+            f"{name:<20}{theirs:>12}{faster:>12}{wanted:>8}"
+            f"{2e4 / sum(reference['tokens']):>10,.1f}{1e4 / row['tokens/s']:>8,.1f}"
+            f"{reference['megabytes']:>7,.0f}{memory:>7}{most:>8}  {reference['code']}"
         )
-    if methods:
-        yield ""
-        yield f"{'AWD-LSTM, PTB, with':<20}{'ms a step':>12}{'of softmax':>12}"
-    for row in output_layers(methods, precision, rounds):
-        bar.update()
+
+
+def ratios(row: dict, precision: str) -> list[str]:
+    """A model beside its reference: name, the reference's tokens/s, ours over them, the ratio
+    wanted, our memory over its, the most that was wanted."""
+    reference, speed = row["reference"], row["tokens/s"]
+    low, high = reference["tokens"]
+    wanted = [f"{ratio:g}" for ratio, kind in reference["wanted"] if kind in (None, precision)]
+    most = "" if reference["memory"] is None else f"≤ {reference['memory']:g}"
+    return [
+        row["model"],
+        _span(low, high),
+        _span(speed / high, speed / low),
+        " ".join(wanted),
+        f"{row['MB'] / reference['megabytes']:.2f}",
+        most,
+    ]
+
+
+def _of_layers(rows: Iterable[dict]) -> Iterator[str]:
+    yield ""
+    yield f"{'AWD-LSTM, PTB, with':<20}{'ms a step':>12}{'of softmax':>12}"
+    for row in rows:
         yield f"{row['method']:<20}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}"
-    bar.close()
 
 
 def _span(low: float, high: float) -> str:

@@ -83,6 +83,18 @@ def write_result(
     write(Path(folder), content, arrays or {})
 
 
+def write_table(name: str, content: dict) -> Path:
+    """Keep a table of measurements beside the results, with its checksum; returns its file."""
+    path = kept() / f"{name}.json"
+    write_json(path, content | {"sha256": _digest(content)})
+    return path
+
+
+def read_table(name: str) -> dict:
+    """What `write_table` kept; CourseError if it is missing or was changed by hand."""
+    return _checked(kept() / f"{name}.json", f"no table {name} is kept in {kept()}; measure it")
+
+
 def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:
     """The files of a result, checked before; the arrays first, so that none is missing."""
     if arrays:
@@ -148,11 +160,15 @@ def _figures(metrics, name: str = ""):
 
 def read_result(folder: Path) -> dict:
     """The content of a result folder; CourseError if it is missing or was changed by hand."""
-    path = Path(folder) / "result.json"
+    return _checked(Path(folder) / "result.json", f"there is no result in {folder}; train it first")
+
+
+def _checked(path: Path, missing: str) -> dict:
+    """The content of a JSON file that has its own checksum in it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CourseError(f"there is no result in {folder}; train it first") from None
+        raise CourseError(missing) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{path} is not readable JSON ({error}); restore or retrain it") from None
     if content.get("sha256") != _digest({k: v for k, v in content.items() if k != "sha256"}):

@@ -4,6 +4,7 @@ from course_lib.experiments.experiment import part
 from course_lib.experiments.recipes.baselines import (
     AWD_LSTM_WT2,
     CACHE_WT2,
+    ET_ASGD,
     adapted,
     finetuned,
     transformer,
@@ -24,6 +25,12 @@ _cosine = add(
     name="wikitext-2/awd-lstm/cosine",
     source="gao2019, Table 1; wang2020, Table 1: MLE-CosReg, not finetuned",
     regularizers=(*AWD_LSTM_WT2.regularizers, COSINE),
+)
+add(  # `softmax/et-asgd` is parthiban2021's
+    _cosine,
+    name="wikitext-2/awd-lstm/cosine/et-asgd",
+    source="the course's own: averaged from the same epoch on as wang2020's models, beside them",
+    optimisation=ET_ASGD,
 )
 _source = "gao2019, Table 1; wang2019, Table 2; wang2020, Table 1: AWD-LSTM, finetuned"
 _softmax_finetuned = finetuned(_softmax, _source)

@@ -14,7 +14,8 @@ W = U Σ Vᵀ reads and predicts. The paper gives ranges for its weights and not
   twenty times the last, and with it the steps along them. Ours, 0.3, has no such bound.
 
 AWD-LSTM's weights are averaged from epoch 201 on, as parthiban2021 says of this paper; the baseline
-it quotes is averaged after a stall. `wikitext-2/awd-lstm/softmax/et-asgd` is the fair one.
+it quotes is averaged after a stall, and so is gao2019's. The fair ones are
+`wikitext-2/awd-lstm/softmax/et-asgd` and `wikitext-2/awd-lstm/cosine/et-asgd`.
 
 They are starting points: search them on validation data with a plan's `grid`.
 """
