@@ -23,6 +23,7 @@ from IPython import get_ipython
 from IPython.display import display
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 from PIL import Image
 
@@ -49,7 +50,9 @@ plt.rcParams.update(
         "axes.titlesize": 13,
         "axes.labelsize": 12.5,
         "legend.fontsize": 11.5,
-        "legend.frameon": False,
+        "legend.framealpha": 0.85,  # a line that runs through it does not run through its words
+        "legend.facecolor": PAPER,
+        "legend.edgecolor": "none",
         "legend.handlelength": 2.6,
         "lines.linewidth": 2.0,
         "lines.markersize": 5,
@@ -222,16 +225,34 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
     ax = ax or panels(height=4.4)[1]
     states, labels, classes = (np.asarray(part) for part in (states, labels, classes))
     lengths = [np.linalg.norm(part, axis=1).max() for part in (states, classes)]
-    for number, tip in enumerate(classes * lengths[0] / max(lengths[1], 1e-12)):
+    tips = classes * lengths[0] / max(lengths[1], 1e-12)
+    spots = _apart(1.1 * tips, 0.18 * lengths[0])
+    for number, (tip, spot) in enumerate(zip(tips, spots, strict=True)):
         colour = COLOURS[number % 5]
         ax.plot(*states[labels == number].T, marker=f"${number}$", markersize=5.5, linestyle="",
                 color=colour, alpha=0.4, markeredgewidth=0)  # fmt: skip
         ax.plot(*(1.2 * tip), alpha=0)  # an annotation alone does not widen the view
         ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})
-        ax.annotate(str(number), tip * 1.1, ha="center", va="center", fontweight="bold", zorder=5)
+        ax.annotate(
+            str(number), spot, ha="center", va="center", fontweight="bold", zorder=5,
+            path_effects=[withStroke(linewidth=2.5, foreground=PAPER)],
+        )  # fmt: skip
     origin(ax)
     ax.set(xlabel="first singular direction", ylabel="second", title=title)
     return ax.figure
+
+
+def _apart(spots, gap: float) -> list:
+    """Spots (n, 2) for labels; one nearer than `gap` to an earlier one moves aside by as much, to
+    the side where more room is."""
+    placed = []
+    for spot in spots:
+        if placed and min(np.linalg.norm(spot - other) for other in placed) < gap:
+            across = gap * np.array([-spot[1], spot[0]]) / max(np.linalg.norm(spot), 1e-12)
+            sides = (spot + across, spot - across)
+            spot = max(sides, key=lambda s: min(np.linalg.norm(s - other) for other in placed))
+        placed.append(spot)
+    return placed
 
 
 def arrows(vectors, names, ax) -> None:
@@ -251,8 +272,9 @@ def origin(ax) -> None:
     """Mark the origin and give both axes the same scale."""
     ax.plot(0, 0, "+", color=INK, markersize=16, markeredgewidth=2, zorder=5)
     ax.annotate(
-        "origin", (0, 0), (7, -14), textcoords="offset points", fontsize=10.5, color=INK, zorder=5
-    )
+        "origin", (0, 0), (7, -14), textcoords="offset points", fontsize=10.5, color=INK, zorder=5,
+        path_effects=[withStroke(linewidth=2.5, foreground=PAPER)],
+    )  # fmt: skip
     ax.set_aspect("equal", adjustable="datalim")
     ax.locator_params(nbins=5)
 

@@ -70,8 +70,9 @@ rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 # %% [markdown]
 # The model is the smallest that deserves the name: a Transformer of two layers with word vectors of
 # $d = 128$ numbers, **tied**, so that one matrix $W$ reads and predicts. It begins with independent
-# Gaussian numbers in $W$. Such a cloud is round: in no direction is it noticeably longer than in
-# another.
+# Gaussian numbers of standard deviation 0.01 in $W$, small on purpose: what training adds soon
+# outweighs them, so that one pass shows the effect (exercise 3 begins wider). Such a cloud is round:
+# in no direction is it noticeably longer than in another.
 
 # %% [markdown]
 # ## Predict
@@ -473,7 +474,7 @@ table = {
 pd.DataFrame(table).T
 
 # %% [markdown]
-# The classifier does what the paper describes: its ten classes surround the origin. Our Word2Vec does
+# The classifier does what the paper describes: its ten classes lie around the origin. Our Word2Vec does
 # not: trained on a corpus more than a thousand times smaller than those it was made for, its vectors
 # lean to one side. Yet they are spread widely in the other directions. The picture has room for one
 # of those; look at the singular values for the rest.
@@ -568,7 +569,7 @@ check("02.2", by_sgd, left_behind)
 
 # %% [markdown]
 # ### 3. A wider start
-# Begin with larger random numbers: `recipe.change(words={"init": 0.1})`. The rare words are pushed
+# Begin with ten times larger random numbers: `recipe.change(words={"init": 0.1})`. The rare words are pushed
 # about as far as before, yet the mean cosine stays much lower. Find out why with a simple model: a
 # rare row begins as $d$ independent Gaussian numbers with standard deviation `init`, and training adds
 # the same vector $u$ to all of them. We take it from the run above:

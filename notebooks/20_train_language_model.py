@@ -28,7 +28,7 @@
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
-# | `smoke` | 0.1 | a few thousand tokens, for the tests |
+# | `smoke` | 0.1 | 12,000 tokens, for the tests |
 # | `quick` | 2 | `docstrings`, 2 CPU cores |
 # | `standard` | 100 | the recipe's corpus, 2 CPU cores |
 # | `full` | 100 | the paper's configuration; larger models want a GPU |
@@ -140,16 +140,16 @@ print("better than guessing evenly among all words:",
 print("the training loss did not rise:", losses[-1:] <= losses[:1])
 
 # %% [markdown]
-# ## Does it train as the released code does?
+# ## Does it train as a plain loop does?
 #
 # `python -m course_lib benchmark training` trains AWD-LSTM on the Penn Treebank
 # for three epochs twice, with the paper's settings: by this library, and
 # *plainly*, by a loop written after the released code around torch's own LSTM.
 # Both begin with the same weights and draw the same lengths and dropout masks,
-# so that nothing but rounding parts them. At a learning rate of 30 that is
-# enough: a difference grows tenfold in some twenty steps, and after each epoch
-# the two stand at different points of the same noisy descent. Validation
-# perplexity of the committed pair:
+# so that nothing but rounding should part them. At a learning rate of 30 that is
+# enough: a small difference soon grows large, and after each epoch the two stand
+# at different points of the same noisy descent. Validation perplexity of the
+# committed pair:
 
 # %%
 kept = results.kept() / "ptb/awd-lstm/softmax"
@@ -167,9 +167,10 @@ apart = (pair["the course"] / pair["plainly"] - 1).map("{:+.1%}".format)
 pair.round(2).assign(apart=apart)
 
 # %% [markdown]
-# With `--check` it also compares the losses of one set of weights, where
-# nothing can grow, and lets both go on for a while: means over several iterates
-# swing less than single ones.
+# The table alone cannot tell rounding from a small mistake. With `--check` the
+# command also compares the losses of one set of weights, segment by segment,
+# where nothing can grow, and lets both go on for a while: means over several
+# iterates swing less than single ones.
 #
 # ## From here
 #

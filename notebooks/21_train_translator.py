@@ -161,9 +161,9 @@ print("one matrix for both languages and the output:", result.model.tied)
 #
 # The phrases above are simple. These results of captions of pictures
 # (Multi30k, 29,000 pairs) were trained with this notebook, profile `standard`,
-# and are kept with the course: without and with cosine regularisation, which
-# keeps the pieces' vectors apart. So few seeds decide nothing; notebook 23
-# shows what would.
+# and are kept with the course: without and with cosine regularisation, which is
+# meant to keep the pieces' vectors apart (lesson 6). One run each decides
+# nothing; notebook 23 shows what would.
 
 # %%
 kept = map(experiments.read_result, experiments.kept_results())
@@ -184,8 +184,7 @@ pd.DataFrame(rows).round(2)
 #
 # * Set `RECIPE` to `multi30k/transformer-small/softmax` and then to
 #   `multi30k/transformer-small/cosine`, profile `standard`: captions of
-#   pictures, without and with cosine regularisation, which keeps the pieces'
-#   vectors apart.
+#   pictures, without and with cosine regularisation.
 # * `python -m course_lib translate FOLDER "ein Satz"` translates with a trained model.
 # * `python -m course_lib recipes 'iwslt14/*'` lists the papers' own.
 #

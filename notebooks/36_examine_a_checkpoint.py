@@ -113,7 +113,7 @@ def together(figure, xlabel, ylabel):
 # 3. Do the singular values follow those of a random matrix? If not: does *one* stand out, do a
 #    *few*, or do they fall all the way?
 # 4. One pair of patients can hardly be told apart by singular values and cosines, another only by
-#    looking at single coordinates. Which?
+#    counting the large singular values, or by looking at single coordinates. Which?
 
 # %%
 figure, axes = plots.panels(3, 2, height=3.1)
@@ -176,7 +176,10 @@ plots.show(
 #
 # For a frequency split, with rows scaled to length 1, let $\delta$ be the difference of the rare and the
 # frequent words' mean rows and $v$ the rare words' variance about their mean: the severity is
-# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. The text of every finding says what its own is.
+# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. It is computed for three cuts, the rare words,
+# the rarer half and the rarest tenth, and the largest counts. The text of every finding says what its
+# own is. One more finding can turn up, though none of the six has it: *norm collapse*, words of
+# hardly any length, whose severity is by how much they fall short on average.
 
 # %%
 low = next(one for one in patients.values() if one.disease == "low_rank")
@@ -217,7 +220,7 @@ print("by hand and by diagnose the same:", abs(by_hand - severity) < 0.02)
 # ## The verdicts
 #
 # `diagnose` ranks what it finds. A severity of 0.1 or more is named: a tenth of the energy, more
-# than chance gives at any shape that we tried, from 300 × 16 to 50,000 × 768.
+# than chance gives at any shape that the tests try, 300 × 768 and 50,000 × 16 among them.
 
 # %%
 verdicts = {}
@@ -235,8 +238,8 @@ print("named correctly:", sum(right), "of", len(right))
 # %% [markdown]
 # How many did you have? The hardest pair is drift and cone: their cosine bells and their spectra
 # agree, and even in the cloud you have to see that the cone's points fan out from the origin, while
-# the drift's are a round ball far from it. Low rank and rogue dimensions have the same pictures too,
-# until one looks at single coordinates, $\frac1N\sum_i w_{ij}^2$ for $j = 1 \dots d$:
+# the drift's are a round ball far from it. Low rank and rogue dimensions have the same kind of pictures
+# too; what makes the difference is in the single coordinates, $\frac1N\sum_i w_{ij}^2$ for $j = 1 \dots d$:
 
 # %%
 curves = {}

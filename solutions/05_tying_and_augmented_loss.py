@@ -69,6 +69,38 @@ class Shuffled(AugmentedLoss):
 shuffled = Shuffled
 
 
+# %% 05.2 wrong: another order at every call of the same loss
+class Shuffled(AugmentedLoss):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        object.__setattr__(self, "drawn", torch.Generator().manual_seed(0))
+
+    def __call__(self, block):
+        s, y = block.soft_logits, block.target[:, None]
+        order = torch.randperm(s.shape[1], generator=self.drawn).expand(s.shape)
+        order = order.where(order != y, order.gather(1, y)).scatter(1, y, y)
+        block.soft_logits = s.gather(1, order)
+        return super().__call__(block)
+
+
+shuffled = Shuffled
+
+
+# %% 05.2 wrong: an order for each place in the batch, whichever word stands there
+class Shuffled(AugmentedLoss):
+    def __call__(self, block):
+        s, y = block.soft_logits, block.target[:, None]
+        fixed = torch.Generator().manual_seed(0)
+        order = torch.rand(s.shape, generator=fixed).argsort(1)
+        at_y = (order == y).nonzero()[:, 1:]
+        order = order.scatter(1, at_y, order.gather(1, y)).scatter(1, y, y)
+        block.soft_logits = s.gather(1, order)
+        return super().__call__(block)
+
+
+shuffled = Shuffled
+
+
 # %% 05.2 wrong: the largest entry is kept, but for no word its own size
 class Shuffled(AugmentedLoss):
     def __call__(self, block):

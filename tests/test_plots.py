@@ -202,6 +202,11 @@ def test_states_are_numerals_and_class_vectors_keep_their_directions():
     tips = np.array([t.xy for t in axes.texts if t.arrow_patch])
     longest = np.linalg.norm(states, axis=1).max()
     np.testing.assert_allclose(tips, classes / 2 * longest)
+    short = np.array([[1.0, 0.0], [0.0, 0.2], [0.01, 0.2]])  # the last two would lie on each other
+    axes = plots.states_and_classes(states, np.arange(20) % 3, short).axes[0]
+    spots = {t.get_text(): np.array(t.xyann) for t in axes.texts if t.get_text().isdigit()}
+    apart = [np.linalg.norm(spots[a] - spots[b]) for a, b in ("01", "02", "12")]
+    assert min(apart) >= 0.179 * longest
 
 
 def test_a_learning_curve_begins_where_its_epochs_do():

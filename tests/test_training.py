@@ -88,7 +88,11 @@ def test_schedules_follow_their_formulas():
     assert decay(0, 5, 1) == pytest.approx(0.9) and decay(0, 8, 1) == pytest.approx(0.9**4)
     once = EpochDecay(0.1, 13, last=13)
     assert once(0, 12, 1) == 1 and once(0, 13, 1) == once(0, 20, 1) == pytest.approx(0.1)
-    for broken in ((InverseSquareRoot, {"warmup": 0}), (OneCycle, {"rise": 1.0})):
+    for broken in (
+        (InverseSquareRoot, {"warmup": 0}),
+        (OneCycle, {"rise": 1.0}),
+        (OneCycle, {"hold": 0.5, "rise": 0.5}),
+    ):
         with pytest.raises(CourseError, match=f"{next(iter(broken[1]))} (must be|is a share)"):
             broken[0](**broken[1])
     with pytest.raises(CourseError, match="start must be a number above 0"):
@@ -113,6 +117,9 @@ def test_schedules_follow_their_formulas():
     assert cycle(1, 1, 1) == pytest.approx(0)
     assert cycle(0.0625, 1, 1) == pytest.approx(0.04 + 0.96 * (1 - quarter))
     assert cycle(0.4375, 1, 1) == pytest.approx(quarter)
+    held = OneCycle(rise=0.25, hold=0.25, start=25)
+    assert held(0.25, 1, 1) == held(0.5, 1, 1) == 1 and held(1, 1, 1) == pytest.approx(0)
+    assert held(0.1, 1, 1) == cycle(0.1, 1, 1) and held(0.625, 1, 1) == pytest.approx(quarter)
 
 
 def test_the_rate_follows_the_drawn_length():

@@ -87,7 +87,8 @@ def load_iwslt14(
 
     Tags are removed and pairs left out of which a side is empty or longer than 175 words, or 1.5
     times as long as the other; every 23rd of the rest is valid. Words are counted as letters' runs
-    and single signs, not by Moses' tokeniser, so that the numbers of pairs come out close to the
+    and single signs, not by Moses' tokeniser, and the lines of credits (speaker, reviewer,
+    translator), which the script keeps, are left out: the numbers of pairs come out close to the
     published 160,239 / 7,283, not equal. Lower-cased.
 
     variant "wang2020": 10,000 pieces, test = dev2010, dev2012, tst2010, tst2011, tst2012 (6,750

@@ -74,20 +74,25 @@ class Cosine:
 
 @dataclass(frozen=True)
 class OneCycle:
-    """Up from 1/`start` over the first `rise` of the run, then down to 0, along half cosines."""
+    """Up from 1/`start` over the first `rise` of the run, along half a cosine; there for the share
+    `hold` of it; then down to 0, along half a cosine."""
 
     rise: float = 0.3
     start: float = 25.0
+    hold: float = 0.0
 
     def __post_init__(self):
         share("rise", self.rise)
+        share("hold", self.hold)
+        share("rise + hold", self.rise + self.hold)
         _positive("start", self.start)
 
     def __call__(self, progress, epoch, step):
         if progress < self.rise:
             up = 0.5 * (1 - math.cos(math.pi * progress / self.rise))
             return 1 / self.start + (1 - 1 / self.start) * up
-        return 0.5 * (1 + math.cos(math.pi * (progress - self.rise) / (1 - self.rise)))
+        fall = max(0.0, progress - self.rise - self.hold) / (1 - self.rise - self.hold)
+        return 0.5 * (1 + math.cos(math.pi * fall))
 
 
 SCHEDULES = {s.__name__: s for s in (Constant, EpochDecay, InverseSquareRoot, Cosine, OneCycle)}

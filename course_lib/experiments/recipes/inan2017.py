@@ -124,7 +124,8 @@ add(
 )
 
 # Table 3: recurrent highway networks, with the settings of Zilly et al.'s code. Its word dropout
-# draws a mask for each sequence of a batch, ours one for the batch, as AWD-LSTM's.
+# draws a mask for each sequence of a batch, ours one for the batch, as AWD-LSTM's; and it keeps the
+# output's bias when it ties, where ours goes, as in all of inan2017's tied models.
 _rhn = add(
     name="ptb/vd-rhn/baseline",
     source="inan2017, Table 3, VD-RHN, PTB (Zilly et al. 2016)",
