@@ -774,8 +774,8 @@ for name in columns:
 
 # %%
 for name in columns:
-    if geometry := full[name]["metrics"].get("geometry"):
-        cosine = geometry["mean_cosine_rare"]
+    if measured := full[name]["metrics"].get("geometry"):
+        cosine = measured["mean_cosine_rare"]
         rows[name]["cosine of rare words"] = f"{cosine:.2f}"
 
 # %%
