@@ -345,6 +345,12 @@ def write_speed(folder: Path) -> None:
         heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
         beside = [ratios(row, precision) for row in models]
         text += f"\nBeside the references:\n\n{table(heads, beside)}"
+        places = [
+            [r["model"], ", ".join(f"`{n}` {s:.0%}" for n, s in r["where"].items())]
+            for r in models
+        ]
+        text += "\nWhere our step spends its time, of that inside of PyTorch's operators:\n\n"
+        text += table(["", "operators"], places)
         if layers:
             steps = [[r["method"], f"{r['ms']:,.0f}", f"{r['of softmax']:.2f}"] for r in layers]
             text += "\nA step of AWD-LSTM on the Penn Treebank with each output layer:\n\n"

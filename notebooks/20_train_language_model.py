@@ -167,11 +167,36 @@ apart = (pair["the course"] / pair["plainly"] - 1).map("{:+.1%}".format)
 pair.round(2).assign(apart=apart)
 
 # %% [markdown]
-# The table alone cannot tell rounding from a small mistake. With `--check` the
-# command also compares the losses of one set of weights, segment by segment,
-# where nothing can grow, and lets both go on for a while: means over several
-# iterates swing less than single ones.
-#
+# The table alone cannot tell rounding from a small mistake. Two comparisons can,
+# which the command makes with `--check`. The first is of the losses of *one* set
+# of weights, with all dropout, on segments from all over the text: there nothing
+# can grow.
+
+# %%
+check = results.read_table("ptb/awd-lstm/softmax/standard-seed1-3-epochs-check")
+once = check["same_weights"]
+print(f"mean loss over {once['segments']} segments, the same weights and masks:")
+print(f"the course {once['course_loss']:.6f}, plainly {once['plain_loss']:.6f}")
+print(f"largest difference of one segment: {once['largest_difference']:.1e}")
+
+# %% [markdown]
+# The second lets both go on from where their three epochs ended, with the same
+# lengths and masks, and looks at every tenth step. How far one run's perplexity
+# swings from look to look says how much a difference between two single looks,
+# such as each row of the table above, can mean.
+
+# %%
+swings = pd.DataFrame(check["iterates"])
+swings.columns = list(names)
+swings.index = 10 * (swings.index + 1)
+axis = swings.plot(style=["o-", "s--"], figsize=(5.5, 3.2))
+axis.set(xlabel="steps after the third epoch", ylabel="validation perplexity")
+means, spread = swings.mean(), swings.max() - swings.min()
+first, second = means
+print(f"means {first:.1f} and {second:.1f}: {first / second - 1:+.1%} apart")
+print("one run's own swing:", " and ".join(f"{s / first:.0%}" for s in spread))
+
+# %% [markdown]
 # ## From here
 #
 # * `python -m course_lib next FOLDER "the company said"` shows what the model

@@ -31,7 +31,8 @@ from course_lib.experiments import batch, plans, results
 from course_lib.experiments.batch import State, merge, run_plan, state
 from course_lib.experiments.plans import Planned
 from course_lib.locks import RUN, TRAINING
-from course_lib.training.checkpoint import load_checkpoint
+from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.training.loop import PROGRESS
 from course_lib.worker import Job, execute
 
 BASE = "ptb/vd-lstm-200/tied"
@@ -360,7 +361,8 @@ def test_what_does_not_pause_is_stopped_with_the_budget(home, monkeypatch):
 
 def checkpoint(folder, epochs, step=0):
     rows = [{"seconds": 50.0, "validation_seconds": 10.0}] * epochs
-    head = json.dumps({"epochs": rows, "step": step})
+    head = dict.fromkeys(PROGRESS, 0) | {"epochs": rows, "step": step}
+    head = json.dumps(head)
     folder.mkdir(parents=True, exist_ok=True)
     save_file({"x": torch.zeros(1)}, folder / "last.safetensors", {"progress": head})
 
@@ -385,6 +387,9 @@ def test_states_are_read_from_the_folder(home):
     (folder / "result.json").unlink()
     (folder / "last.safetensors").write_bytes(b"cut off")
     assert "last.safetensors is no checkpoint" in str(state(planned))
+    best = {"identity": {}, "epoch": 1}  # of a best epoch
+    save_checkpoint(folder / "last.safetensors", {}, best)
+    assert "no checkpoint of a run to go on with (it has no step" in str(state(planned))
 
 
 def test_the_rest_is_estimated_from_finished_epochs(home):
@@ -487,6 +492,32 @@ def test_weights_come_with_a_merged_result(home):
     assert merge(plan, home / "other") == {first.key: "the same"}
     assert [(target / f"{n}.safetensors").read_text() for n in ("last", "best")] == ["last", "best"]
     assert str(batch.states_of(plan)[1]) == "waiting"
+
+
+def test_weights_of_another_training_do_not_pass_for_those_of_a_merged_result(home):
+    """They make way for the right ones; alone they stay, and are refused when they are read."""
+    plan = plans.Plan(Path("p"), "p", (Planned(BASE, "smoke"),))
+    (planned,) = plan.runs
+    experiment = planned.experiment()
+    source, target = home / "other" / planned.key, results.run_folder(experiment)
+    made = experiments.run(experiment, source, progress=False)
+    weights = (source / "best.safetensors").read_bytes()
+    experiments.run(experiment.change(seed=2), target, progress=False)
+    (target / "result.json").unlink()
+    kept = home / "kept"
+    os.replace(source / "best.safetensors", kept)
+    assert merge(plan, home / "other") == {planned.key: "copied"}
+    for use in (experiments.load_checkpoint, lambda f: experiments.run(experiment, f)):
+        with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
+            use(target)
+    os.replace(kept, source / "best.safetensors")
+    assert merge(plan, home / "other") == {planned.key: "the same"}
+    assert (target / "best.safetensors").read_bytes() == weights
+    assert experiments.run(experiment, target).metrics == made.metrics
+    (source / "best.safetensors").write_bytes(b"others")
+    (target / "best.safetensors").unlink()
+    assert "refused" in merge(plan, home / "other")[planned.key]
+    assert not (target / "best.safetensors").exists()
 
 
 # Workers -----------------------------------------------------------------------------------------

@@ -320,11 +320,15 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     trained = ["training", "--profile", "smoke", "--epochs", "2"]
     done = CliRunner().invoke(app, trained)
     assert done.exit_code == 0, done.output
-    checked = CliRunner().invoke(app, [*trained, "--check"])
+    checked = CliRunner().invoke(app, [*trained, "--check", "--keep"])
     assert checked.exit_code == 0, checked.output
     assert re.search(r"of 24 segments the largest difference \d\.\de-0[5-9]", checked.stdout)
     found = twin.experiments(2, "smoke")
     _check_the_twins(found)
+    table = results.read_table("ptb/awd-lstm/softmax/smoke-seed1-2-epochs-check")
+    assert table["iterates"] == twin.check(found)["iterates"] and len(results.kept_results()) == 2
+    with pytest.raises(CourseError, match="--keep goes with --check"):
+        CliRunner().invoke(app, [*trained, "--keep"], catch_exceptions=False)
     course, plain = (results.read_result(results.run_folder(found[k])) for k in found)
     assert course["metrics"]["parameters"] == plain["metrics"]["parameters"]
     assert [e["tokens"] for e in course["epochs"]] == [e["tokens"] for e in plain["epochs"]]
@@ -374,6 +378,15 @@ def _check_the_twins(found):
     assert all(len(v) == 2 and min(v) > 1 for v in iterates.values())
     assert iterates["course"] != iterates["plain"]  # each from its own weights
     assert iterates["plain"] == twin.going_on("plain", found["plain"], steps=6, every=3)
+    table = twin.check(found)
+    pairs = list(twin.same_weights(found["course"]))
+    assert table["same_weights"]["segments"] == len(pairs) == 24
+    largest = table["same_weights"]["largest_difference"]
+    assert largest == max(abs(a - b) for a, b in pairs)
+    assert table["same_weights"]["plain_loss"] == pytest.approx(sum(b for _, b in pairs) / 24)
+    assert table["iterates"] == {k: twin.going_on(k, e) for k, e in found.items()}
+    digests = {k: results.read_result(results.run_folder(e))["sha256"] for k, e in found.items()}
+    assert table["results"] == digests
     untrained = found["course"].change(variant="elsewhere")
     with pytest.raises(CourseError, match="is not here, only its result"):
         next(twin.same_weights(untrained))

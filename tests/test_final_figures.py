@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from course_lib import experiments
 from course_lib.data import folders, registry
 from course_lib.data.similarity import Benchmark
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, Paused
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.log_prob import log_prob_blocks
+from course_lib.evaluation.noted import Noted
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.experiments import part
 from course_lib.experiments.run import _benchmarks, final_figures, word_similarity
@@ -74,6 +76,59 @@ def test_an_adaptation_searches_on_the_validation_split(experiment, kind):
         assert settings == {"rate": best, "decay": 1e-3, "epsilon": dynamic.EPSILON}
         assert found["valid_perplexity"] == pytest.approx(value(corpus.valid, best))
         assert found["test_perplexity"] == pytest.approx(value(corpus.test, best))
+
+
+@pytest.mark.parametrize("kind", ADAPTATIONS)
+def test_a_search_goes_on_where_it_was_interrupted(experiment, kind, tmp_path, monkeypatch):
+    """At every figure past the deadline: to the same result, no figure computed twice."""
+    experiment = experiment.change(adaptation=part(kind, **ADAPTATIONS[kind]))
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    whole = final_figures(model, corpus, experiment, progress=False)
+    computed, of, pauses = [], {"weights": "a"}, 0
+    for name in ("dynamic_perplexity", "mean_squares"):
+        real = getattr(dynamic, name)
+
+        def noticed(*given, real=real, name=name, **options):
+            computed.append(name)
+            return real(*given, **options)
+
+        monkeypatch.setattr(dynamic, name, noticed)
+    while True:
+        noted = Noted(tmp_path / "figures.json", of, deadline=time.time() - 1)
+        try:
+            found = final_figures(model, corpus, experiment, progress=False, noted=noted)
+            break
+        except Paused as pause:
+            pauses += 1
+            assert f"with {pauses} final figures noted" in str(pause)
+    assert found == whole
+    wanted = {"ContinuousCache": (1, 0), "DynamicEvaluation": (3, 4)}[kind]  # two of the search
+    assert (pauses, computed.count("dynamic_perplexity")) == wanted
+    assert Noted(noted.path, of).known == noted.known
+    assert Noted(noted.path, {"weights": "b"}).known == {}
+    noted.forget()
+    assert Noted(noted.path, of).known == {} and not noted.path.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"of": {}}', '{"of": {}, "figures": 3}'])
+def test_damaged_notes_cost_time_and_nothing_else(tmp_path, content):
+    path = tmp_path / "figures.json"
+    path.write_text(content)
+    noted = Noted(path, {})
+    assert noted("a", lambda: math.inf) == math.inf
+    assert Noted(path, {})("a", lambda: 1.0) == math.inf
+
+
+def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(experiment, tmp_path):
+    folder = tmp_path / "run"
+    whole = experiments.run(experiment, folder, progress=False)
+    (folder / "result.json").unlink()
+    with pytest.raises(Paused, match="with 1 final figures noted; run it again"):
+        experiments.run(experiment, folder, progress=False, deadline=0.0)
+    assert not (folder / "result.json").exists() and (folder / "figures.json").exists()
+    result = experiments.run(experiment, folder, progress=False)
+    assert result.metrics == whole.metrics and not (folder / "figures.json").exists()
 
 
 SPLITS = ("valid", "test")

@@ -251,6 +251,51 @@ def test_settings_that_cannot_be_meant_are_refused(path, value, message):
         override(rich(), {path: value})
 
 
+def test_changes_hold_together_in_any_order():
+    """One rule of averaging for another; "none" where TOML has no null."""
+    base = recipes["ptb/awd-lstm/softmax"]
+    changes = {"optimisation.average_after": "none", "optimisation.average_from": 3}
+    changes |= {
+        "optimisation.epochs": 5,
+        "encoder.input_dropout": 0.1,
+        "encoder.units": [8, 8, 400],
+    }
+    found = override(base, changes)
+    assert found == override(base, dict(reversed(changes.items())))
+    assert found.optimisation.average_after is None and found.optimisation.average_from == 3
+    assert found.encoder.options == base.encoder.options | {
+        "input_dropout": 0.1, "units": [8, 8, 400]
+    }  # fmt: skip
+    assert Planned(base.name, change=changes).change["optimisation.average_after"] is None
+    none = {"optimisation.average_after": None}
+    assert override(base, none) == override(base, {"optimisation.average_after": "none"})
+    with pytest.raises(CourseError, match="'none'|None has another type"):
+        override(base, {"optimisation.epochs": "none"})
+    with pytest.raises(CourseError, match="averaged by one rule, not by average_from and average_"):
+        override(base, {"optimisation.average_from": 3})
+    with pytest.raises(CourseError, match="would begin in epoch 9, but the run ends with epoch 5"):
+        override(base, changes | {"optimisation.average_from": 9})
+    with pytest.raises(CourseError, match="corpus.small is given both as a whole and in part"):
+        override(rich(), {"corpus.small": {"train": 3}, "corpus.small.train": 4})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path", "value", "said"),
+    [
+        ("cldr/transformer-tiny", "optimisation.batch", 5, "is a translator, to which opt"),
+        ("cldr/transformer-tiny", "optimisation.random_length", True, "is a translator"),
+        ("cldr/transformer-tiny", "optimisation.evaluation_length", 9, "is a translator"),
+        ("cldr/transformer-tiny", "ranked_contexts", 9, "to which ranked_contexts says nothing"),
+        (BASE, "optimisation.max_tokens", 9, "is a language model, to which"),
+        ("ptb/awd-lstm/softmax/continuous-cache", "ranked_contexts", 9, "of the plain evaluation"),
+        ("ptb/awd-lstm/softmax/continuous-cache", "optimisation.batch", 9, "no epoch to train"),
+    ],
+)
+def test_settings_that_nothing_reads_are_refused(recipe, path, value, said):
+    with pytest.raises(CourseError, match=said):
+        Planned(recipe, change={path: value})
+
+
 def test_settings_of_a_command_line():
     given = ["encoder.dropout=0.4", "optimisation.shard=true", "output_layer.gradient=hidden"]
     assert settings([*given, "encoder.units=[8, 4]"]) == {

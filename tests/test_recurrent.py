@@ -94,6 +94,19 @@ def test_rhn_equals_its_equations(steps, batch, size, units, depth, seed):
     compare(model, torch.randn(steps, batch, size, **draw), state, rhn_by_steps)
 
 
+@pytest.mark.parametrize("build", [lambda: QRNN(16, (24, 16)), lambda: RHN(16, 16, 3)])
+def test_in_bfloat16_the_state_stays_wide(build):
+    """Word vectors come in bfloat16 from `SpectralWords`."""
+    torch.manual_seed(0)
+    model, x = build().eval(), torch.randn(40, 4, 16)
+    exact = model(x)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, state = model(x.bfloat16())
+    cells = state[1] if isinstance(state, tuple) else [state]
+    assert all(cell.dtype == torch.float32 for cell in cells)
+    torch.testing.assert_close(rounded.float(), exact, rtol=0.05, atol=0.03)
+
+
 @pytest.mark.parametrize("build", [lambda: QRNN(3, (5, 4)), lambda: RHN(3, 4, 3)])
 def test_one_sequence_in_two_calls_equals_one_call(build):
     model, x = build().eval(), torch.randn(9, 2, 3)

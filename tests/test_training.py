@@ -5,6 +5,7 @@ import math
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -638,9 +639,9 @@ def test_a_result_of_an_edited_text_or_of_other_weights_is_refused(experiment, t
     save_checkpoint(run / "best.safetensors", {k: t + 1 for k, t in tensors.items()}, head)
     with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
         experiments.run(experiment, run, progress=False)
-    save_checkpoint(run / "best.safetensors", tensors, {"epoch": 1})
+    save_checkpoint(tmp_path / "nameless.safetensors", tensors, {"epoch": 1})
     with pytest.raises(CourseError, match="does not say which experiment it belongs to"):
-        experiments.load_checkpoint(run)
+        experiments.load_checkpoint(tmp_path / "nameless.safetensors")
 
 
 def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
@@ -1051,7 +1052,8 @@ def test_several_processes_pause_in_the_middle_of_an_epoch(experiment, tmp_path)
     command += ["--nproc-per-node", "2", str(tmp_path / "early.py"), "train"]
     command += [str(tmp_path / "e.json"), "--folder", str(cut), "--device", "cpu"]
     done = subprocess.run([*command, "--deadline", "1"], capture_output=True, timeout=200)
-    assert done.returncode
+    assert done.returncode == 0 and b"paused at its deadline" in done.stdout
+    assert not (cut / "result.json").exists()
     tensors, head = load_checkpoint(cut / "last.safetensors")
     assert (head["epoch"], head["step"]) == (0, 40) and head["row"] == 40 * 4
     states = [value for name, value in sorted(tensors.items()) if ".state." in name]
@@ -1164,6 +1166,13 @@ def test_a_changed_result_is_refused(tmp_path, experiment):
     path.write_text("{")
     with pytest.raises(CourseError, match="not readable JSON"):
         experiments.read_result(tmp_path)
+    path.write_text("[1]")
+    with pytest.raises(CourseError, match="no figures by name"):
+        experiments.read_result(tmp_path)
+    path.unlink()
+    shutil.copy(tmp_path / "best.safetensors", tmp_path / "last.safetensors")
+    with pytest.raises(CourseError, match="no checkpoint of a run to go on with .it has no step"):
+        experiments.run(experiment, tmp_path, progress=False)
     with pytest.raises(CourseError, match="no result"):
         experiments.read_result(tmp_path / "nowhere")
 

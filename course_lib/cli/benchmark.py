@@ -160,6 +160,9 @@ def training(
     check: Annotated[
         bool, typer.Option(help="Compare both beyond single epochs, whose perplexity swings.")
     ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="With --check: keep both results and it in data/results.")
+    ] = False,
 ):
     """AWD-LSTM on the Penn Treebank by the course and plainly: perplexity after each epoch.
 
@@ -168,9 +171,12 @@ def training(
     one set of weights are compared with all dropout, and both trainings go on for 90 steps: how far
     single iterates of SGD lie apart, and the means of nine.
     """
-    import statistics
+    from statistics import mean
 
     from course_lib.experiments import results, twin
+
+    if keep and not check:
+        raise CourseError("--keep goes with --check: the results of both are there to be compared")
 
     found = twin.experiments(epochs, profile, seed)
     _known("kind of training", kind or (), found)
@@ -184,22 +190,23 @@ def training(
             print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")
     if not check:
         return
-    pairs = list(twin.same_weights(found["course"]))
-    course, plain = (statistics.mean(losses) for losses in zip(*pairs, strict=True))
-    apart = max(abs(a - b) for a, b in pairs)
+    table = twin.check(found)
+    one, on = table["same_weights"], table["iterates"]
     print(
-        f"the same weights and masks, in training: loss {course:.5f}, plain {plain:.5f}, "
-        f"of {len(pairs)} segments the largest difference {apart:.1e}"
+        f"the same weights and masks, in training: loss {one['course_loss']:.5f}, plain "
+        f"{one['plain_loss']:.5f}, of {one['segments']} segments the largest difference "
+        f"{one['largest_difference']:.1e}"
     )
-    means = {}
-    for name, experiment in found.items():
-        iterates = twin.going_on(name, experiment)
-        means[name] = statistics.mean(iterates)
+    for name, iterates in on.items():
         print(
             f"{name:<8} 90 steps on, every tenth iterate: {min(iterates):.1f} to "
-            f"{max(iterates):.1f}, mean {means[name]:.1f}"
+            f"{max(iterates):.1f}, mean {mean(iterates):.1f}"
         )
-    print(f"means {means['course'] / means['plain'] - 1:+.1%} apart")
+    print(f"means {mean(on['course']) / mean(on['plain']) - 1:+.1%} apart")
+    if keep:
+        kept = [results.keep_result(results.run_folder(e)) for e in found.values()]
+        path = results.write_table(f"{kept[0].relative_to(results.kept()).as_posix()}-check", table)
+        print(f"kept {', '.join(map(str, [*kept, path]))}")
 
 
 def _known(kind: str, given, known) -> None:

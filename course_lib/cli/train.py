@@ -30,12 +30,13 @@ def train(
 ):
     """Train a recipe, or go on with it where it was interrupted.
 
-    Under `accelerate launch` or `torchrun` the same command trains on several GPUs.
+    Under `accelerate launch` or `torchrun` the same command trains on several GPUs. Exit code 0,
+    and no result, where it paused at the deadline that it was given.
     """
     import json
 
     from course_lib import experiments
-    from course_lib.errors import CourseError
+    from course_lib.errors import CourseError, Paused
     from course_lib.experiments import plans
 
     if recipe.endswith(".json"):
@@ -51,13 +52,19 @@ def train(
     else:
         changes, seed = plans.settings(change or []), 1 if seed is None else seed
         experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
-    result = experiments.run(
-        experiment,
-        folder,
-        device=device,
-        checkpoint_seconds=checkpoint_seconds,
-        deadline=deadline,
-    )
+    try:
+        result = experiments.run(
+            experiment,
+            folder,
+            device=device,
+            checkpoint_seconds=checkpoint_seconds,
+            deadline=deadline,
+        )
+    except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
+        print(pause)
+        _together()
+        return
+    _together()
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
     shape = result.metrics.get("geometry", {})  # results of older versions have none
     for name, value in (result.metrics | shape).items():
@@ -66,6 +73,16 @@ def train(
         text = f"{value:,.2f}".removesuffix(".00") if isinstance(value, int | float) else value
         print(f"  {name.replace('_', ' '):<24} {text}")
     print(f"  result in {result.folder}")
+
+
+def _together() -> None:
+    """Several processes end as one: who leaves first would take a connection from the others."""
+    from accelerate import PartialState
+
+    state = PartialState()
+    if state.num_processes > 1:
+        state.wait_for_everyone()
+        state.destroy_process_group()
 
 
 def recipes(

@@ -1,7 +1,8 @@
 """Test-time adaptation as data: a model is evaluated while it remembers or learns the text.
 
 Settings given as a list are searched: all combinations on the validation split, the best of them
-then on both splits. The perplexities are those at batch 1.
+then on both splits. The perplexities are those at batch 1. Every figure is asked for by
+`noted(name, compute)`, which may know it from before: a search may take hours.
 """
 
 import math
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
+from course_lib.evaluation.noted import at_once
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,28 @@ class ContinuousCache:
         _each("theta", theta, "finite", math.isfinite)
         _each("weight", weight, "a share, at least 0 and below 1", lambda x: 0 <= x < 1)
 
-    def __call__(self, model, corpus, length: int = 512, progress: bool = True) -> dict:
+    def __call__(
+        self, model, corpus, length: int = 512, progress: bool = True, noted=at_once
+    ) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
-        found = cache.predictions(model, corpus.valid, corpus.eos, length)
-        grid = map(_tuple, (self.window, self.theta, self.weight))
-        best = cache.search(found, *grid)[0]
+        grid = [_tuple(x) for x in (self.window, self.theta, self.weight)]
+
+        def searched() -> dict:
+            found = cache.predictions(model, corpus.valid, corpus.eos, length)
+            return cache.search(found, *grid)[0]
+
+        def tested() -> float:
+            found = cache.predictions(model, corpus.test, corpus.eos, length)
+            cached = cache.cache_probability(found, best["window"], best["theta"])
+            return cache.mixed_perplexity(found, cached, best["weight"])
+
+        best = dict(noted("valid", searched))
         valid = best.pop("perplexity")
-        found = cache.predictions(model, corpus.test, corpus.eos, length)
-        cached = cache.cache_probability(found, best["window"], best["theta"])
-        test = cache.mixed_perplexity(found, cached, best["weight"])
-        return {"valid_perplexity": valid, "test_perplexity": test, "adaptation": best}
+        return {
+            "valid_perplexity": valid,
+            "test_perplexity": noted("test", tested),
+            "adaptation": best,
+        }
 
 
 @dataclass(frozen=True)
@@ -63,7 +77,9 @@ class DynamicEvaluation:
             if value is not None:
                 _each(name, (value,), "at least 1", lambda x: x >= 1)
 
-    def __call__(self, model, corpus, length: int = 512, progress: bool = True) -> dict:
+    def __call__(
+        self, model, corpus, length: int = 512, progress: bool = True, noted=at_once
+    ) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
         options = {"length": self.segment, "progress": progress}
         squares = dynamic.mean_squares(model, corpus.train, self.batch, self.segment, progress)
@@ -71,12 +87,14 @@ class DynamicEvaluation:
         known = (model, corpus.valid[: self.search_tokens], corpus.eos, squares)
         best = {name: values[0] for name, values in zip(_NAMES, grid, strict=True)}
         if any(len(values) > 1 for values in grid):
-            best = dynamic.search(*known, *grid, **options)[0]
+            best = dynamic.search(*known, *grid, noted=noted, **options)[0]
             del best["perplexity"]
-        valid, test = (
-            dynamic.dynamic_perplexity(model, split, corpus.eos, squares, **best, **options)
-            for split in (corpus.valid, corpus.test)
-        )
+
+        def adapted(split) -> float:
+            return dynamic.dynamic_perplexity(model, split, corpus.eos, squares, **best, **options)
+
+        valid = noted("valid", lambda: adapted(corpus.valid))
+        test = noted("test", lambda: adapted(corpus.test))
         if not math.isfinite(valid + test):
             raise CourseError(
                 f"dynamic evaluation diverged with {best}: perplexity {valid} and {test}; give it "

@@ -1,6 +1,8 @@
 """Dynamic evaluation: the model goes on learning from the text it is tested on (Krause 2018)."""
 
+import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import product, repeat
 
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
+from course_lib.evaluation.noted import at_once
 from course_lib.evaluation.perplexity import best_first, evaluating
 from course_lib.models.state import detach
 
@@ -147,12 +150,15 @@ def dynamic_perplexity(
 
 
 def search(
-    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options
+    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), noted=at_once, **options
 ) -> list[dict]:
-    """Perplexity of every combination, best first, diverged ones last: for a validation split."""
+    """Perplexity of every combination, best first, diverged ones last: for a validation split.
+
+    `noted` as `course_lib.evaluation.noted` has it."""
     rows = []
     for rate, decay, epsilon in product(rates, decays, epsilons):
         settings = {"rate": rate, "decay": decay, "epsilon": epsilon}
-        value = dynamic_perplexity(model, tokens, eos, squares, **settings, **options)
+        adapted = partial(dynamic_perplexity, model, tokens, eos, squares, **settings, **options)
+        value = noted(f"search {json.dumps(settings)}", adapted)
         rows.append(settings | {"perplexity": value})
     return best_first(rows)

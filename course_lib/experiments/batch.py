@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 
 from course_lib import notebooks
+from course_lib.data.download import file_digest
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
@@ -25,6 +26,7 @@ from course_lib.experiments.plans import Plan, Planned, earlier
 from course_lib.experiments.slots import KILLED, in_slots
 from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import write_atomically
+from course_lib.training.loop import check_progress
 from course_lib.worker import Job, execute
 
 BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
@@ -115,9 +117,11 @@ def _progress(path: Path) -> dict:
     """How far a checkpoint is, without reading its tensors."""
     try:
         with safe_open(path, framework="pt") as file:
-            return json.loads(file.metadata()["progress"])
+            head = json.loads(file.metadata()["progress"])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CourseError(f"{path} is no checkpoint of a run ({error}); remove it") from None
+    check_progress(head, path)
+    return head
 
 
 def _first(found: State, experiment: Experiment) -> State:
@@ -337,7 +341,8 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
 
     What became of each that was found: "copied", "the same" or why it is refused. A result that
     differs from the one here, is damaged, or is of another experiment is refused. Weights that lie
-    beside a result come with it: finetuning and test-time adaptation begin with them.
+    beside a result come with it: finetuning and test-time adaptation begin with them. They take the
+    place of other weights here; where none come, those stay, and who would use them is told.
     """
     folder, found = Path(folder), {}
     for planned in plan.runs:
@@ -363,9 +368,18 @@ def _merged(content: dict, source: Path, target: Path) -> str:
             raise CourseError(f"{target} has a different result; remove one of the two")
         lacking = (source / "arrays.npz").exists() and not (target / "arrays.npz").exists()
         arrays = results.read_arrays(source) if lacking or not same else {}
-        for name in ("last.safetensors", "best.safetensors"):
-            if (source / name).exists() and not (same and (target / name).exists()):
-                write_atomically(target / name, (source / name).read_bytes())
+        said = content["provenance"].get("weights", {})  # nothing by older versions
+        brought = []
+        for name in ("last", "best"):
+            here, there = (folder / f"{name}.safetensors" for folder in (target, source))
+            if there.exists() and said.get(name) not in (None, file_digest(there)):
+                raise CourseError(f"{there} does not hold the weights of the result beside it")
+            if here.exists() and (said.get(name) == file_digest(here) or same and not said):
+                continue
+            if there.exists():
+                brought.append((here, there))
+        for here, there in brought:
+            write_atomically(here, there.read_bytes())
         if lacking or not same:
             results.write(target, content, arrays)
         (target / "failed.json").unlink(missing_ok=True)

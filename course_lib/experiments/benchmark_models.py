@@ -371,13 +371,28 @@ def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> f
     return results.peak_memory(torch.device(device))
 
 
+def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:
+    """Share of the time inside PyTorch's operators, in one step, of each: the largest so many."""
+    from torch.profiler import ProfilerActivity, profile
+
+    kind = ProfilerActivity.CPU if device == "cpu" else ProfilerActivity.CUDA
+    step()
+    with profile(activities=[kind]) as seen:
+        step()
+    time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
+    times = {event.key: getattr(event, time) for event in seen.key_averages()}
+    largest = sorted(times, key=times.get, reverse=True)[:shown]
+    return {name: times[name] / sum(times.values()) for name in largest}
+
+
 def models(
     names: list[str], precision: str, rounds: int = 3, device: str | None = None
 ) -> Iterator[dict]:
     """Yields one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
-    "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process.
+    "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process; "where": a
+    step of the course's spends its time.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     keep_freed_memory()
@@ -385,7 +400,7 @@ def models(
     for name in names:
         case = MODELS[name]
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
-        seconds = alternating(steps, rounds)
+        seconds, times = alternating(steps, rounds), where(steps["course"], device)
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
         memory = {
@@ -399,6 +414,7 @@ def models(
             "floor": 1 / allowed.seconds(case.work(precision)),
             "MB": memory["course"],
             "plain MB": memory["plain"],
+            "where": times,
             "reference": asdict(case.reference),
         }
 
@@ -484,6 +500,10 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
             f"{2e4 / sum(reference['tokens']):>10,.1f}{1e4 / row['tokens/s']:>8,.1f}"
             f"{reference['megabytes']:>7,.0f}{memory:>7}{most:>8}  {reference['code']}"
         )
+    yield ""
+    yield "where a step spends its time, of that inside of PyTorch's operators"
+    for row in seen:
+        yield f"{row['model']:<20}" + ", ".join(f"{n} {s:.0%}" for n, s in row["where"].items())
 
 
 def ratios(row: dict, precision: str) -> list[str]:

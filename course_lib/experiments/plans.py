@@ -5,7 +5,7 @@ title = "inan2017, Table 1: four columns of a small LSTM"
 recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name
 profile = "full"                          # the default
 seeds = [1, 2, 3]                         # the default is [1]
-change = {"optimisation.epochs" = 10}     # settings that differ from the recipe
+change = {"optimisation.epochs" = 10}     # settings that differ from the recipe; "none" for none
 grid = {"encoder.dropout" = [0.2, 0.4]}   # all combinations
 """
 
@@ -48,7 +48,8 @@ class Planned:
     """A recipe at a profile and seed, with `change`: dotted settings and their values.
 
     Settings equal to the recipe's are dropped, so that one experiment has one name. CourseError
-    for an unknown recipe, profile or setting, and for a value that does not fit.
+    for an unknown recipe, profile or setting, for a value that does not fit, and for a setting that
+    nothing in this run reads.
     """
 
     recipe: str
@@ -59,6 +60,7 @@ class Planned:
     def __post_init__(self):
         base = profile(recipes[self.recipe], self.profile, self.seed)
         changed = override(base, self.change)
+        _check_read(changed, self.change)
         object.__setattr__(self, "profile", base.profile)
         object.__setattr__(self, "change", dict(sorted(differences(base, changed))))
         earlier(changed)  # what it starts from is a recipe, and has the settings that it hands on
@@ -78,6 +80,28 @@ class Planned:
         """The run's name, equal on every machine: its folder below `runs`."""
         folder = results.run_folder(self.experiment())
         return folder.relative_to(folders.home() / "runs").as_posix()
+
+
+# What only language models read, and what only translators do.
+OF_TEXT = ("batch", "length", "random_length", "partial_shuffle", "sum_over_steps")
+OF_TEXT += ("evaluation_batch", "evaluation_length", "evaluation_memory", "evaluation_clamp")
+OF_TEXT = (*(f"optimisation.{name}" for name in OF_TEXT), "adaptation", "ranked_contexts")
+OF_PAIRS = ("optimisation.max_tokens", "decoding")
+
+
+def _check_read(experiment: Experiment, paths) -> None:
+    """CourseError for a setting that would be without effect."""
+    trains = experiment.optimisation.epochs > 0
+    for path in paths:
+        top, _, name = path.partition(".")
+        if {path, top} & set(OF_TEXT if experiment.translates else OF_PAIRS):
+            kind = "translator" if experiment.translates else "language model"
+            raise CourseError(f"{experiment.name} is a {kind}, to which {path} says nothing")
+        if path == "ranked_contexts" and experiment.adaptation is not None:
+            raise CourseError(f"{path} is of the plain evaluation; {experiment.name} adapts")
+        evaluates = name == "epochs" or name.startswith("evaluation_")
+        if top == "optimisation" and not (trains or evaluates):
+            raise CourseError(f"{experiment.name} has no epoch to train, and no use for {path}")
 
 
 OWN = ("name", "source", "profile", "seed", "variant", "start_from", "start_weights")
@@ -139,11 +163,11 @@ def override(experiment: Experiment, changes: dict) -> Experiment:
 
     override(e, {"optimisation.epochs": 10, "encoder.dropout": 0.4, "regularizers.0.weight": 2.0})
 
-    CourseError with near matches for an unknown setting, and for a value of another type.
+    They hold together, in whichever order they come: one rule of averaging for another, say. None,
+    or the word "none" where a file has no other way to say so, takes a setting away. CourseError
+    with near matches for an unknown setting, and for a value of another type.
     """
-    for path, value in changes.items():
-        experiment = _replaced(experiment, path.split("."), value, path, "")
-    return experiment
+    return _replaced(experiment, {tuple(p.split(".")): v for p, v in changes.items()}, (), "")
 
 
 def settings(texts: list[str]) -> dict:
@@ -235,38 +259,48 @@ def _known(node, role: str) -> list[str]:
     return stated + (options_of(make)[GIVEN.get(role, 0) :] if make else [])
 
 
-def _replaced(node, path: list[str], value, whole: str, role: str):
-    """A copy of `node` with the setting at `path`; `whole` and `role` are for its messages."""
-    name, *rest = path
-    known = _known(node, role)
-    if name not in known:
-        before = whole.split(".")[: -len(path)]
-        raise unknown("setting", whole, [".".join([*before, k]) for k in known])
-    current = _members(node).get(name)
-    if rest:
-        if not _members(current) and not isinstance(current, Part):
-            stated = "is not set in the recipe" if current is None else f"is {current!r}"
-            raise CourseError(f"unknown setting {whole!r}: {name} {stated}, with nothing in it")
-        role = role if name.isdigit() else name  # an entry of `regularizers` is one of them
-        value = _replaced(current, rest, value, whole, role)
-    elif _has_settings(current) or (isinstance(node, Experiment) and isinstance(current, tuple)):
-        raise CourseError(
-            f"{name} is made of several settings; name one, in quotes: "
-            + (" or ".join(f'"{whole}.{k}"' for k in _known(current, name)[:3]) or "it has none")
-        )
-    else:
-        value = _fitted(value, current, node, name, whole)
+def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...], role: str):
+    """A copy of `node` with the settings at the paths in it; `above`, the path to it, and `role`
+    are for its messages."""
+    inside: dict[str, dict] = {}
+    for (name, *rest), value in changes.items():
+        inside.setdefault(name, {})[tuple(rest)] = value
+    new, known = {}, _known(node, role)
+    for name, values in inside.items():
+        current, path = _members(node).get(name), (*above, name)
+        whole = ".".join(path)
+        if name not in known:
+            asked = ".".join([*path, *next(iter(values))])
+            raise unknown("setting", asked, [".".join([*above, k]) for k in known])
+        if () not in values:
+            if not _members(current) and not isinstance(current, Part):
+                asked = ".".join([*path, *next(iter(values))])
+                stated = "is not set in the recipe" if current is None else f"is {current!r}"
+                raise CourseError(f"unknown setting {asked!r}: {name} {stated}, with nothing in it")
+            inner = role if name.isdigit() else name  # an entry of `regularizers` is one of them
+            new[name] = _replaced(current, values, path, inner)
+        elif len(values) > 1:
+            raise CourseError(f"{whole} is given both as a whole and in part")
+        elif _has_settings(current) or (above == () and isinstance(current, tuple)):
+            names = [f'"{whole}.{k}"' for k in _known(current, name)[:3]]
+            raise CourseError(
+                f"{name} is made of several settings; name one, in quotes: "
+                + (" or ".join(names) or "it has none")
+            )
+        else:
+            new[name] = _fitted(values[()], current, node, name, whole)
     if isinstance(node, Part):
-        return Part(node.kind, node.options | {name: value})
+        return Part(node.kind, node.options | new)
     if is_dataclass(node):
-        return replace(node, **{name: value})
+        return replace(node, **new)
     if isinstance(node, dict):
-        return node | {name: value}
-    return type(node)(value if str(i) == name else v for i, v in enumerate(node))
+        return node | new
+    return type(node)(new.get(str(i), v) for i, v in enumerate(node))
 
 
 def _fitted(value, current, node, name: str, whole: str):
     """`value` in the type of what it replaces; CourseError where it has another."""
+    value = None if value == "none" else value
     if is_dataclass(node) and not isinstance(node, Part):
         hint = get_type_hints(type(node))[name]
         kinds, good = kinds_of(hint), fits(value, hint)

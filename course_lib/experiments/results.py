@@ -171,6 +171,8 @@ def _checked(path: Path, missing: str) -> dict:
         raise CourseError(missing) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{path} is not readable JSON ({error}); restore or retrain it") from None
+    if not isinstance(content, dict):
+        raise CourseError(f"{path} has no figures by name; restore or retrain it")
     if content.get("sha256") != _digest({k: v for k, v in content.items() if k != "sha256"}):
         raise CourseError(f"{path} does not match its own checksum; it was changed after the run")
     return content

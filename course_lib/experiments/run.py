@@ -5,7 +5,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +28,7 @@ from course_lib.data.download import file_digest
 from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError, Paused, unknown
 from course_lib.evaluation.log_prob import log_prob_blocks
+from course_lib.evaluation.noted import Noted, at_once
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.experiments import results
@@ -74,8 +77,9 @@ def run(
     Device, number of processes and their ranks come from accelerate (`accelerate launch`,
     `torchrun`, or none); `device="cpu"` keeps a GPU out of it. Final figures: validation and test
     perplexity at batch 1. The folder (default: runs/<recipe>/<profile>-seed<n>) then holds
-    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time());
-    CourseError where another process trains in that folder, or it holds something else.
+    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()),
+    also between two final figures, to go on at the next call; CourseError where another process
+    trains in that folder, or it holds something else.
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     options = callback, progress, checkpoint_seconds, deadline
@@ -145,10 +149,12 @@ def _run(
     restore(model, tensors, str(folder))
     model.eval()
     arrays = {}
+    of = identity | {"weights": file_digest(folder / "best.safetensors")}
+    noted = Noted(folder / "figures.json", of, deadline, accelerator.is_main_process)
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
-        **final_figures(model, corpus, experiment, progress, arrays),
+        **final_figures(model, corpus, experiment, progress, arrays, noted),
         **shapes(model, corpus.counts),
     }
     if benchmarks:
@@ -167,6 +173,7 @@ def _run(
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
+        noted.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
 
@@ -227,18 +234,19 @@ def final_figures(
     experiment: Experiment,
     progress: bool,
     arrays: dict | None = None,
+    noted: Callable[[str, Callable], Any] = at_once,
 ) -> dict:
     """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
     of a translator, BLEU too, with its signature; the ranks of log P over the first contexts of the
     test split, where the experiment asks for them or the vocabulary is small. `arrays` takes the
-    singular values that they are counted in."""
+    singular values that they are counted in; `noted` is asked for each figure."""
     o = experiment.optimisation
     if experiment.translates:
-        return _translation_figures(model, corpus, experiment, progress)
+        return _translation_figures(model, corpus, experiment, progress, noted)
     if experiment.adaptation is not None:
         adapt = experiment.adaptation.build("adaptation")
         with evaluating(model, o.evaluation_memory, o.evaluation_clamp):
-            return adapt(model, corpus, length=o.evaluation_length, progress=progress)
+            return adapt(model, corpus, o.evaluation_length, progress, noted)
     settings = {
         "eos": corpus.eos,
         "length": o.evaluation_length,
@@ -246,8 +254,8 @@ def final_figures(
         "clamp": o.evaluation_clamp,
     }
     figures = {
-        "valid_perplexity": perplexity(model, corpus.valid, **settings),
-        "test_perplexity": perplexity(model, corpus.test, **settings),
+        f"{name}_perplexity": noted(name, partial(perplexity, model, split, **settings))
+        for name, split in (("valid", corpus.valid), ("test", corpus.test))
     }
     contexts = experiment.ranked_contexts or (2 * RANKED if len(corpus) <= RANKED else 0)
     if contexts:
@@ -260,16 +268,16 @@ def final_figures(
     return figures
 
 
-def _translation_figures(model, corpus, experiment, progress) -> dict:
+def _translation_figures(model, corpus, experiment, progress, noted) -> dict:
     """Perplexity; BLEU of the text as it is read, lower-cased where the corpus is, and of its words
     separated by the course's own tokeniser, which is nearer to the papers' figures; of WMT 2014
     with compounds split at their hyphens, too, as Vaswani et al. (2017) measured it."""
     search = experiment.decoding.build("decoding") if experiment.decoding else BeamSearch()
-    figures = {}
-    for name in ("valid", "test"):
+
+    def of_split(name: str) -> dict:
         split = getattr(corpus, name)
         batches = token_batches(split, experiment.optimisation.max_tokens)
-        figures[f"{name}_perplexity"] = translation_perplexity(model, batches)
+        figures = {f"{name}_perplexity": translation_perplexity(model, batches)}
         found = translate(model, split.source, search, progress=progress)
         texts = [corpus.decode(ids) for ids in found], list(split.target_text)
         score = bleu(*texts, lowercase=corpus.lowercase)
@@ -280,10 +288,14 @@ def _translation_figures(model, corpus, experiment, progress) -> dict:
             split_up = [[split_compounds(text) for text in side] for side in words]
             compounds = bleu(*split_up, tokenize="none", lowercase=corpus.lowercase)
             figures[f"{name}_compound_split_bleu"] = compounds.score
-    return figures | {
-        "bleu_signature": score.signature,
-        "tokenised_bleu_signature": tokenised.signature,
-    }
+        return figures | {
+            "bleu_signature": score.signature,
+            "tokenised_bleu_signature": tokenised.signature,
+        }
+
+    figures = noted("valid", partial(of_split, "valid")) | noted("test", partial(of_split, "test"))
+    last = "bleu_signature", "tokenised_bleu_signature"
+    return {n: figures[n] for n in figures if n not in last} | {n: figures[n] for n in last}
 
 
 def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
@@ -295,6 +307,8 @@ def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
     path = Path(path)
     if path.is_dir():
         path = path / "best.safetensors"
+        if (path.parent / "result.json").exists():
+            check_weights(path, results.read_result(path.parent))
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})
     if "experiment" not in identity:
@@ -331,14 +345,23 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
         raise CourseError(
             f"{folder} has a result but not its weights; bring {path.name} as well, or {again}"
         )
-    if done["provenance"].get("weights", {}).get("best") not in (None, file_digest(path)):
-        raise CourseError(f"{path} does not hold the weights of the result beside it; {again}")
+    check_weights(path, done)
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))
     return Result(
         model.eval(), corpus, experiment, folder, done["epochs"], done["metrics"],
         done["provenance"],
     )  # fmt: skip
+
+
+def check_weights(path: Path, result: dict) -> None:
+    """CourseError unless a checkpoint is the one that a result was measured with."""
+    said = result["provenance"].get("weights", {}).get(path.stem)  # nothing by older versions
+    if said is not None and path.exists() and said != file_digest(path):
+        raise CourseError(
+            f"{path} does not hold the weights of the result beside it; bring those, or remove "
+            f"{path.parent} to train it again"
+        )
 
 
 def _start_of(experiment: Experiment) -> Path | None:
@@ -410,10 +433,10 @@ def launch(experiment: Experiment, processes: int | None = None, **options) -> R
     command += ["--deadline", str(deadline)] if deadline is not None else []
     quiet = {} if options.get("progress", True) else {"TQDM_DISABLE": "1"}
     done = subprocess.run(command, env=os.environ | quiet)
-    if done.returncode and deadline is not None and time.time() > deadline:
-        raise Paused(f"{experiment.name} paused at its deadline; run it again")
     if done.returncode:
         raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
+    if not (folder / "result.json").exists():
+        raise Paused(f"{experiment.name} paused at its deadline; run it again")
     model, corpus, _ = load_checkpoint(folder)
     if torch.cuda.is_available() and options.get("device") != "cpu":
         model = model.to("cuda")  # where `run` leaves it

@@ -9,6 +9,7 @@ percent apart, and means over several iterates are what can be compared (`going_
 """
 
 import itertools
+import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -134,6 +135,25 @@ class PlainTwin(PlainLSTM):
 
     def dropped(self, recurrent):
         return recurrent * in_torchs_order(entry_dropout(torch.ones_like(recurrent), 0.5))
+
+
+def check(found: dict[str, Experiment]) -> dict:
+    """What tells rounding from a mistake, of two finished trainings: losses of one set of weights,
+    where no difference can grow; and iterates further on, whose means swing less than one does."""
+    folders = {name: results.run_folder(experiment) for name, experiment in found.items()}
+    pairs = list(same_weights(found["course"]))
+    course, plain = (statistics.mean(losses) for losses in zip(*pairs, strict=True))
+    return {
+        "results": {name: results.read_result(path)["sha256"] for name, path in folders.items()},
+        "same_weights": {
+            "segments": len(pairs),
+            "course_loss": course,
+            "plain_loss": plain,
+            "largest_difference": max(abs(a - b) for a, b in pairs),
+        },
+        "iterates": {name: going_on(name, experiment) for name, experiment in found.items()},
+        "provenance": results.origin(torch.device("cpu")),
+    }
 
 
 @torch.no_grad()

@@ -41,15 +41,18 @@ class _Layer(torch.autograd.Function):
         """
         (steps, batch, _), units = x.shape, cell.shape[-1]
         x = x.to(dtype)
-        rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
-        gates = rows.to(cell.dtype).view(steps, batch, 4 * units)
+        same = dtype == cell.dtype
+        if same:
+            rows = torch.addmm(bias, x.flatten(0, 1), weight.T)
+        else:  # the bias and the wider type in one go
+            rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T) + bias.to(cell.dtype)
+        gates = rows.view(steps, batch, 4 * units)
         matrix, times = _arranged(recurrent.to(dtype).T, steps, batch)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
         outputs = cell.new_empty(steps + 1, batch, units, dtype=dtype)
         outputs[0] = hidden if mask is None else hidden * mask
-        same = dtype == gates.dtype
         before, after = outputs[:-1].unbind(), outputs[1:].unbind()
         c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
         sigmoids, tangents = gates[..., : 3 * units].unbind(), gates[..., 3 * units :].unbind()
@@ -127,7 +130,7 @@ class _Layer(torch.autograd.Function):
         return (
             d_x,
             d_weight.to(weight.dtype),
-            rows.sum(0, dtype=bias.dtype),
+            wide.flatten(0, 1).sum(0, dtype=bias.dtype),
             d_recurrent.to(recurrent.dtype),
             None,
             d_first,
@@ -157,24 +160,30 @@ def _arranged(matrix: Tensor, steps: int, batch: int) -> tuple[Tensor, Callable[
         return matrix, matrix.__rmatmul__
     if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and _packs():
         onednn = torch.ops.mkldnn
-        packed = onednn._reorder_linear_weight(matrix.T.contiguous(), batch)
+        packed = onednn._reorder_linear_weight(_in_rows(matrix.T), batch)
         return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], "")
     matrix = _aligned(matrix)
     return matrix, matrix.__rmatmul__
 
 
 def _aligned(matrix: Tensor) -> Tensor:
-    """A copy in row-major order whose rows begin at multiples of 64 bytes.
-
-    A few columns at a time: where they are rows in memory, all at once would take thrice as long.
-    """
+    """A copy in row-major order whose rows begin at multiples of 64 bytes."""
     rows, columns = matrix.shape
     unit = 64 // matrix.element_size()
-    aligned = matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns]
-    width = columns if matrix.is_contiguous() else 256
-    for to, part in zip(aligned.split(width, 1), matrix.split(width, 1), strict=True):
-        to.copy_(part)
-    return aligned
+    return _copied(matrix, matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns])
+
+
+def _in_rows(matrix: Tensor) -> Tensor:
+    """The matrix in row-major order."""
+    return matrix if matrix.is_contiguous() else _copied(matrix, matrix.new_empty(matrix.shape))
+
+
+def _copied(matrix: Tensor, to: Tensor) -> Tensor:
+    """A few columns at a time: where they are rows in memory, all at once takes thrice as long."""
+    width = matrix.shape[1] if matrix.is_contiguous() else 256
+    for column, part in zip(to.split(width, 1), matrix.split(width, 1), strict=True):
+        column.copy_(part)
+    return to
 
 
 class LSTMStack(nn.Module):

@@ -43,7 +43,9 @@ class RHN(nn.Module):
         if self.training:
             x = locked_dropout(x, self.input_dropout)
         inputs = F.linear(x, self.input, self.bias[0])
-        s = x.new_zeros(x.shape[1], self.output_size) if state is None else state
+        wide = torch.promote_types(x.dtype, torch.float32)  # the state adds up over the text
+        fresh = x.new_zeros(x.shape[1], self.output_size, dtype=wide)
+        s = fresh if state is None else state
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
         first, *rest = self.recurrent.mT.unbind()
         hidden = []

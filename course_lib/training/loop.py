@@ -89,7 +89,16 @@ def fit(
 
 
 # What of a run is plain data.
-_PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
+PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
+
+
+def check_progress(head: dict, path: Path) -> None:
+    """CourseError for a checkpoint that no training goes on from, such as that of a best epoch."""
+    if missing := [name for name in PROGRESS if name not in head]:
+        raise CourseError(
+            f"{path} is no checkpoint of a run to go on with (it has no {missing[0]}, as the best "
+            "epoch's has not); remove it"
+        )
 
 
 def spread(model: nn.Module, device: str, processes: int) -> None:
@@ -330,7 +339,7 @@ class _Run:
             return
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        head = {"identity": self.identity} | {name: getattr(self, name) for name in _PROGRESS}
+        head = {"identity": self.identity} | {name: getattr(self, name) for name in PROGRESS}
         head["starts"] = self.starts
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
@@ -367,6 +376,7 @@ class _Run:
                 f"{path} belongs to another experiment ({where}); "
                 "choose another folder or remove it"
             )
+        check_progress(head, path)
         restore(self.bare, tensors, str(path))
         device = self.accelerator.device
         parameters, slots = dict(self.bare.named_parameters()), self.bare_optimizer.state
@@ -382,7 +392,7 @@ class _Run:
                 for name, parameter in parameters.items()
             }
             self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
-        for name in _PROGRESS:
+        for name in PROGRESS:
             setattr(self, name, head[name])
         self.draw_anew()
         rank, workers = self.accelerator.process_index, self.accelerator.num_processes

@@ -91,6 +91,7 @@ def adapted(base: Experiment, name: str, source: str, adaptation, start: Experim
         source=source,
         start_from=start.name,
         adaptation=adaptation,
+        ranked_contexts=None,  # of the plain evaluation
         optimisation=nothing,
     )
 

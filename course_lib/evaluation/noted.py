@@ -1,0 +1,56 @@
+"""Final figures that take hours, such as a search on validation data, need not be had at once."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from course_lib.errors import Paused
+from course_lib.training.checkpoint import write_atomically
+
+
+class Noted:
+    """Figures of one model by name, each written down as soon as it is there.
+
+    `of` says what they are figures of, as plain data; those of something else are forgotten. Past
+    the `deadline`, in seconds as time.time() counts, none is begun but the first: every call brings
+    a run further. Only one process is to `write`.
+    """
+
+    def __init__(self, path: Path, of: dict, deadline: float | None = None, write: bool = True):
+        self.path, self.of, self.write = Path(path), json.loads(json.dumps(of)), write
+        self.deadline = math.inf if deadline is None else deadline
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            known = content["figures"] if content["of"] == self.of else {}
+        except (OSError, ValueError, KeyError, TypeError):  # they cost time, nothing else
+            known = {}
+        self.known, self.begun = known if isinstance(known, dict) else {}, False
+
+    def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
+        """The figure of that name, as noted or else as computed now: plain data.
+
+        `Paused` where it would have to be computed past the deadline.
+        """
+        if name not in self.known:
+            if self.begun and time.time() > self.deadline:
+                have = f"{len(self.known)} final figures noted"
+                raise Paused(f"paused at its deadline with {have}; run it again")
+            self.begun = True
+            self.known[name] = compute()
+            if self.write:
+                notes = {"of": self.of, "figures": self.known}  # inf, too, of what diverged
+                write_atomically(self.path, json.dumps(notes, indent=2).encode())
+        return self.known[name]
+
+    def forget(self) -> None:
+        """Remove the notes, once the figures are in a result."""
+        if self.write:
+            self.path.unlink(missing_ok=True)
+
+
+def at_once(name: str, compute: Callable[[], Any]) -> Any:
+    """What `Noted` is without notes."""
+    return compute()
