@@ -194,9 +194,14 @@ axis.set(xlabel="steps after the third epoch", ylabel="validation perplexity")
 means, spread = swings.mean(), swings.max() - swings.min()
 first, second = means
 print(f"means {first:.1f} and {second:.1f}: {first / second - 1:+.1%} apart")
-print("one run's own swing:", " and ".join(f"{s / first:.0%}" for s in spread))
+swing = " and ".join(f"{s / first:.0%}" for s in spread)
+print("one run's own swing:", swing)
 
 # %% [markdown]
+# One set of weights tells no difference; two trainings differ after an epoch by
+# less than either of them differs from itself a few steps on. So the difference
+# in the table is one of rounding that has grown, not of what is computed.
+#
 # ## From here
 #
 # * `python -m course_lib next FOLDER "the company said"` shows what the model
