@@ -173,11 +173,13 @@ pair.round(2).assign(apart=apart)
 # can grow.
 
 # %%
-check = results.read_table("ptb/awd-lstm/softmax/standard-seed1-3-epochs-check")
+name = "ptb/awd-lstm/softmax/standard-seed1-3-epochs-check"
+check = results.read_table(name)
 once = check["same_weights"]
-print(f"mean loss over {once['segments']} segments, the same weights and masks:")
-print(f"the course {once['course_loss']:.6f}, plainly {once['plain_loss']:.6f}")
-print(f"largest difference of one segment: {once['largest_difference']:.1e}")
+losses = once["course_loss"], once["plain_loss"]
+print(f"{once['segments']} segments, the same weights and masks")
+print("mean loss: the course {:.6f}, plainly {:.6f}".format(*losses))
+print(f"largest difference: {once['largest_difference']:.1e}")
 
 # %% [markdown]
 # The second lets both go on from where their three epochs ended, with the same
@@ -190,10 +192,11 @@ swings = pd.DataFrame(check["iterates"])
 swings.columns = list(names)
 swings.index = 10 * (swings.index + 1)
 axis = swings.plot(style=["o-", "s--"], figsize=(5.5, 3.2))
-axis.set(xlabel="steps after the third epoch", ylabel="validation perplexity")
+axis.set_xlabel("steps after the third epoch")
+axis.set_ylabel("validation perplexity")
 means, spread = swings.mean(), swings.max() - swings.min()
 first, second = means
-print(f"means {first:.1f} and {second:.1f}: {first / second - 1:+.1%} apart")
+print(f"means {first:.1f}, {second:.1f}: {first / second - 1:+.1%} apart")
 swing = " and ".join(f"{s / first:.0%}" for s in spread)
 print("one run's own swing:", swing)
 
