@@ -390,6 +390,9 @@ def test_states_are_read_from_the_folder(home):
     best = {"identity": {}, "epoch": 1}  # of a best epoch
     save_checkpoint(folder / "last.safetensors", {}, best)
     assert "no checkpoint of a run to go on with (it has no step" in str(state(planned))
+    (folder / "last.safetensors").unlink()
+    (folder / "figures.json").write_text("{}")  # of a search that its budget has cut
+    assert str(state(planned)) == "paused epoch 0 of 4"
 
 
 def test_the_rest_is_estimated_from_finished_epochs(home):

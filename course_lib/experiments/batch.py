@@ -98,6 +98,8 @@ def state(planned: Planned) -> State:
         done = {"epochs": []}
         if found.name == "waiting" and failed is None:
             found = _first(found, experiment)
+            if not found.error and (folder / "figures.json").exists():
+                found = replace(found, name="paused")
     if failed is not None and found.name != "running":
         found = replace(found, name="failed", **failed)
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in done["epochs"])
