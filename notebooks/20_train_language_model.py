@@ -197,7 +197,7 @@ axis.set_ylabel("validation perplexity")
 means, spread = swings.mean(), swings.max() - swings.min()
 first, second = means
 print(f"means {first:.1f}, {second:.1f}: {first / second - 1:+.1%} apart")
-swing = " and ".join(f"{s / first:.0%}" for s in spread)
+swing = " and ".join(f"{s:.0%}" for s in spread / means)
 print("one run's own swing:", swing)
 
 # %% [markdown]

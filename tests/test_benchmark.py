@@ -260,6 +260,10 @@ def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark_models, "_with_layer", lambda *a: lambda: sum(range(1000)))
     rows = list(benchmark_models.models(list(SMALL), "bf16", 1, device="cpu"))
     assert [row["model"] for row in rows] == list(SMALL)
+    for row in rows:
+        shares = list(row["where"].values())
+        assert shares == sorted(shares, reverse=True) and 0 < min(shares) and sum(shares) <= 1
+        assert any(name in row["where"] for name in ("aten::mm", "aten::addmm", "aten::linear"))
     figures = ("tokens/s", "plain", "floor", "MB", "plain MB")
     assert all(row[key] > 0 for row in rows for key in figures)
     layers = list(benchmark_models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))

@@ -103,15 +103,26 @@ def test_a_search_goes_on_where_it_was_interrupted(experiment, kind, tmp_path, m
             pauses += 1
             assert f"with {pauses} final figures noted" in str(pause)
     assert found == whole
-    wanted = {"ContinuousCache": (1, 0), "DynamicEvaluation": (3, 4)}[kind]  # two of the search
-    assert (pauses, computed.count("dynamic_perplexity")) == wanted
+    passes = {"ContinuousCache": 3, "DynamicEvaluation": 4}[kind]  # two of them of the search
+    dynamics = computed.count("dynamic_perplexity"), computed.count("mean_squares")
+    assert pauses == passes - 1 and dynamics == ((4, 4) if kind == "DynamicEvaluation" else (0, 0))
+    computed.clear()
+    assert final_figures(model, corpus, experiment, progress=False, noted=noted) == whole
+    assert not computed
     assert Noted(noted.path, of).known == noted.known
+    starts = [{"commit": "old"}, {"commit": "new"}]
+    assert Noted(noted.path, of, starts=starts[:1])("more", lambda: 1) == 1
+    assert Noted(noted.path, of, starts=starts[1:]).starts == starts
+    assert Noted(noted.path, {}, starts=starts[1:]).starts == starts[1:]
     assert Noted(noted.path, {"weights": "b"}).known == {}
     noted.forget()
     assert Noted(noted.path, of).known == {} and not noted.path.exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"of": {}}', '{"of": {}, "figures": 3}'])
+BAD = "", "[]", "{}", '{"of": {}}', '{"of": {}, "starts": [], "figures": 3}'
+
+
+@pytest.mark.parametrize("content", BAD)
 def test_damaged_notes_cost_time_and_nothing_else(tmp_path, content):
     path = tmp_path / "figures.json"
     path.write_text(content)

@@ -190,6 +190,7 @@ def training(
             print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")
     if not check:
         return
+    kept = [results.keep_result(results.run_folder(e)) for e in found.values()] if keep else []
     table = twin.check(found)
     one, on = table["same_weights"], table["iterates"]
     print(
@@ -204,7 +205,6 @@ def training(
         )
     print(f"means {mean(on['course']) / mean(on['plain']) - 1:+.1%} apart")
     if keep:
-        kept = [results.keep_result(results.run_folder(e)) for e in found.values()]
         path = results.write_table(f"{kept[0].relative_to(results.kept()).as_posix()}-check", table)
         print(f"kept {', '.join(map(str, [*kept, path]))}")
 

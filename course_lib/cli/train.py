@@ -61,8 +61,8 @@ def train(
             deadline=deadline,
         )
     except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
-        print(pause)
-        _together()
+        if _together():
+            print(pause)
         return
     _together()
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
@@ -75,14 +75,17 @@ def train(
     print(f"  result in {result.folder}")
 
 
-def _together() -> None:
-    """Several processes end as one: who leaves first would take a connection from the others."""
+def _together() -> bool:
+    """Several processes end as one: who leaves first would take a connection from the others.
+    Whether this is the first of them, which speaks for all."""
     from accelerate import PartialState
 
     state = PartialState()
+    first = state.is_main_process
     if state.num_processes > 1:
         state.wait_for_everyone()
         state.destroy_process_group()
+    return first
 
 
 def recipes(

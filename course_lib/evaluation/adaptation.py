@@ -5,13 +5,17 @@ then on both splits. The perplexities are those at batch 1. Every figure is aske
 `noted(name, compute)`, which may know it from before: a search may take hours.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.noted import at_once
+from course_lib.evaluation.perplexity import best_first
 
 
 @dataclass(frozen=True)
@@ -32,19 +36,20 @@ class ContinuousCache:
         self, model, corpus, length: int = 512, progress: bool = True, noted=at_once
     ) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
-        grid = [_tuple(x) for x in (self.window, self.theta, self.weight)]
-
-        def searched() -> dict:
-            found = cache.predictions(model, corpus.valid, corpus.eos, length)
-            return cache.search(found, *grid)[0]
+        seen = functools.cache(lambda: cache.predictions(model, corpus.valid, corpus.eos, length))
+        rows = []
+        for window, theta in product(_tuple(self.window), _tuple(self.theta)):
+            grid = [window], [theta], _tuple(self.weight)
+            some = noted(f"search {window} {theta}", lambda g=grid: cache.search(seen(), *g))
+            rows.extend(some)
+        best = dict(best_first(rows)[0])
+        valid = best.pop("perplexity")
 
         def tested() -> float:
             found = cache.predictions(model, corpus.test, corpus.eos, length)
             cached = cache.cache_probability(found, best["window"], best["theta"])
             return cache.mixed_perplexity(found, cached, best["weight"])
 
-        best = dict(noted("valid", searched))
-        valid = best.pop("perplexity")
         return {
             "valid_perplexity": valid,
             "test_perplexity": noted("test", tested),
@@ -81,20 +86,25 @@ class DynamicEvaluation:
         self, model, corpus, length: int = 512, progress: bool = True, noted=at_once
     ) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
-        options = {"length": self.segment, "progress": progress}
-        squares = dynamic.mean_squares(model, corpus.train, self.batch, self.segment, progress)
-        grid = [_tuple(x) for x in (self.rate, self.decay, self.epsilon)]
-        known = (model, corpus.valid[: self.search_tokens], corpus.eos, squares)
-        best = {name: values[0] for name, values in zip(_NAMES, grid, strict=True)}
-        if any(len(values) > 1 for values in grid):
-            best = dynamic.search(*known, *grid, noted=noted, **options)[0]
-            del best["perplexity"]
 
-        def adapted(split) -> float:
-            return dynamic.dynamic_perplexity(model, split, corpus.eos, squares, **best, **options)
+        @functools.cache
+        def squares():
+            return dynamic.mean_squares(model, corpus.train, self.batch, self.segment, progress)
 
-        valid = noted("valid", lambda: adapted(corpus.valid))
-        test = noted("test", lambda: adapted(corpus.test))
+        def adapted(split, settings) -> float:
+            options = {"length": self.segment, "progress": progress} | settings
+            return dynamic.dynamic_perplexity(model, split, corpus.eos, squares(), **options)
+
+        grid = product(*(_tuple(x) for x in (self.rate, self.decay, self.epsilon)))
+        tried, rows = [dict(zip(_NAMES, values, strict=True)) for values in grid], []
+        for settings in tried if len(tried) > 1 else ():
+            compute = partial(adapted, corpus.valid[: self.search_tokens], settings)
+            value = noted(" ".join(map(str, ["search", *settings.values()])), compute)
+            rows.append(settings | {"perplexity": value})
+        best = dict(best_first(rows)[0]) if rows else tried[0]
+        best.pop("perplexity", None)
+        valid = noted("valid", partial(adapted, corpus.valid, best))
+        test = noted("test", partial(adapted, corpus.test, best))
         if not math.isfinite(valid + test):
             raise CourseError(
                 f"dynamic evaluation diverged with {best}: perplexity {valid} and {test}; give it "

@@ -1,8 +1,6 @@
 """Dynamic evaluation: the model goes on learning from the text it is tested on (Krause 2018)."""
 
-import json
 from collections.abc import Iterator
-from functools import partial
 from itertools import product, repeat
 
 import torch
@@ -10,7 +8,6 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
-from course_lib.evaluation.noted import at_once
 from course_lib.evaluation.perplexity import best_first, evaluating
 from course_lib.models.state import detach
 
@@ -150,15 +147,12 @@ def dynamic_perplexity(
 
 
 def search(
-    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), noted=at_once, **options
+    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options
 ) -> list[dict]:
-    """Perplexity of every combination, best first, diverged ones last: for a validation split.
-
-    `noted` as `course_lib.evaluation.noted` has it."""
+    """Perplexity of every combination, best first, diverged ones last: for a validation split."""
     rows = []
     for rate, decay, epsilon in product(rates, decays, epsilons):
         settings = {"rate": rate, "decay": decay, "epsilon": epsilon}
-        adapted = partial(dynamic_perplexity, model, tokens, eos, squares, **settings, **options)
-        value = noted(f"search {json.dumps(settings)}", adapted)
+        value = dynamic_perplexity(model, tokens, eos, squares, **settings, **options)
         rows.append(settings | {"perplexity": value})
     return best_first(rows)

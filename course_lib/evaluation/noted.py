@@ -16,18 +16,22 @@ class Noted:
 
     `of` says what they are figures of, as plain data; those of something else are forgotten. Past
     the `deadline`, in seconds as time.time() counts, none is begun but the first: every call brings
-    a run further. Only one process is to `write`.
+    a run further. `starts`, the origins of the run's starts, are noted with them, and those of
+    earlier calls come before them.
     """
 
-    def __init__(self, path: Path, of: dict, deadline: float | None = None, write: bool = True):
-        self.path, self.of, self.write = Path(path), json.loads(json.dumps(of)), write
+    def __init__(self, path: Path, of: dict, deadline: float | None = None, starts: list = ()):
+        self.path, self.of, self.starts = Path(path), json.loads(json.dumps(of)), list(starts)
         self.deadline = math.inf if deadline is None else deadline
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-            known = content["figures"] if content["of"] == self.of else {}
+            known, before = content["figures"], content["starts"]
+            if content["of"] != self.of or not isinstance(known, dict):
+                known, before = {}, []
+            self.starts = [start for start in before if start not in self.starts] + self.starts
         except (OSError, ValueError, KeyError, TypeError):  # they cost time, nothing else
             known = {}
-        self.known, self.begun = known if isinstance(known, dict) else {}, False
+        self.known, self.begun = known, False
 
     def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
         """The figure of that name, as noted or else as computed now: plain data.
@@ -40,15 +44,14 @@ class Noted:
                 raise Paused(f"paused at its deadline with {have}; run it again")
             self.begun = True
             self.known[name] = compute()
-            if self.write:
-                notes = {"of": self.of, "figures": self.known}  # inf, too, of what diverged
-                write_atomically(self.path, json.dumps(notes, indent=2).encode())
+            notes = {"of": self.of, "starts": self.starts, "figures": self.known}
+            notes = json.dumps(notes, indent=2)  # inf, too, where a setting diverged
+            write_atomically(self.path, notes.encode())
         return self.known[name]
 
     def forget(self) -> None:
-        """Remove the notes, once the figures are in a result."""
-        if self.write:
-            self.path.unlink(missing_ok=True)
+        """Remove the notes, once all figures are there."""
+        self.path.unlink(missing_ok=True)
 
 
 def at_once(name: str, compute: Callable[[], Any]) -> Any:

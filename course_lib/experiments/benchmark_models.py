@@ -373,16 +373,18 @@ def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> f
 
 def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:
     """Share of the time inside PyTorch's operators, in one step, of each: the largest so many."""
+    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
-    kind = ProfilerActivity.CPU if device == "cpu" else ProfilerActivity.CUDA
     step()
-    with profile(activities=[kind]) as seen:
+    kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device != "cpu")
+    with profile(activities=kinds) as seen:
         step()
     time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
-    times = {event.key: getattr(event, time) for event in seen.key_averages()}
+    called = [e for e in seen.key_averages() if e.device_type == DeviceType.CPU]  # not the kernels
+    times = {event.key: getattr(event, time) for event in called}
     largest = sorted(times, key=times.get, reverse=True)[:shown]
-    return {name: times[name] / sum(times.values()) for name in largest}
+    return {name: times[name] / (sum(times.values()) or 1) for name in largest}
 
 
 def models(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_type_hints
 
 from course_lib.data import folders
@@ -48,8 +49,8 @@ class Planned:
     """A recipe at a profile and seed, with `change`: dotted settings and their values.
 
     Settings equal to the recipe's are dropped, so that one experiment has one name. CourseError
-    for an unknown recipe, profile or setting, for a value that does not fit, and for a setting that
-    nothing in this run reads.
+    for an unknown recipe, profile or setting, for a value that does not fit, and for a setting of
+    another kind of run.
     """
 
     recipe: str
@@ -90,18 +91,19 @@ OF_PAIRS = ("optimisation.max_tokens", "decoding")
 
 
 def _check_read(experiment: Experiment, paths) -> None:
-    """CourseError for a setting that would be without effect."""
-    trains = experiment.optimisation.epochs > 0
+    """CourseError for settings that would be without effect."""
+    o = experiment.optimisation
+    if o.epochs and (o.average_from or 0) > o.epochs:
+        raise CourseError(
+            f"averaging would begin in epoch {o.average_from}, but the run ends with epoch "
+            f"{o.epochs}; change optimisation.average_from as well"
+        )
     for path in paths:
-        top, _, name = path.partition(".")
-        if {path, top} & set(OF_TEXT if experiment.translates else OF_PAIRS):
+        if {path, path.split(".")[0]} & set(OF_TEXT if experiment.translates else OF_PAIRS):
             kind = "translator" if experiment.translates else "language model"
             raise CourseError(f"{experiment.name} is a {kind}, to which {path} says nothing")
         if path == "ranked_contexts" and experiment.adaptation is not None:
             raise CourseError(f"{path} is of the plain evaluation; {experiment.name} adapts")
-        evaluates = name == "epochs" or name.startswith("evaluation_")
-        if top == "optimisation" and not (trains or evaluates):
-            raise CourseError(f"{experiment.name} has no epoch to train, and no use for {path}")
 
 
 OWN = ("name", "source", "profile", "seed", "variant", "start_from", "start_weights")
@@ -163,9 +165,9 @@ def override(experiment: Experiment, changes: dict) -> Experiment:
 
     override(e, {"optimisation.epochs": 10, "encoder.dropout": 0.4, "regularizers.0.weight": 2.0})
 
-    They hold together, in whichever order they come: one rule of averaging for another, say. None,
-    or the word "none" where a file has no other way to say so, takes a setting away. CourseError
-    with near matches for an unknown setting, and for a value of another type.
+    They hold together, in whichever order they come: one rule of averaging for another, say. None
+    takes away a setting that is not a word, and so does "none" where a file has no other way to say
+    it. CourseError with near matches for an unknown setting, and for a value of another type.
     """
     return _replaced(experiment, {tuple(p.split(".")): v for p, v in changes.items()}, (), "")
 
@@ -300,19 +302,24 @@ def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...],
 
 def _fitted(value, current, node, name: str, whole: str):
     """`value` in the type of what it replaces; CourseError where it has another."""
-    value = None if value == "none" else value
+    given = value
     if is_dataclass(node) and not isinstance(node, Part):
         hint = get_type_hints(type(node))[name]
-        kinds, good = kinds_of(hint), fits(value, hint)
+        kinds = kinds_of(hint)
+        if value == "none" and NoneType in kinds and str not in kinds:
+            value = None
+        good = fits(value, hint)
     else:  # an option: a number may be given as several to search among, never as a word
         kinds = {type(current)}
+        if value == "none" and kinds & {int, float, list, tuple, dict}:
+            return None
         good = current is None or all(
             isinstance(value, t) == isinstance(current, t) for t in (str, bool, dict)
         )
     if type(value) is int and float in kinds:
         return float(value)
     if not good:
-        raise CourseError(f"{whole} is {current!r}; {value!r} has another type")
+        raise CourseError(f"{whole} is {current!r}; {given!r} has another type")
     return tuple(value) if type(value) is list and tuple in kinds else value
 
 

@@ -77,9 +77,9 @@ def run(
     Device, number of processes and their ranks come from accelerate (`accelerate launch`,
     `torchrun`, or none); `device="cpu"` keeps a GPU out of it. Final figures: validation and test
     perplexity at batch 1. The folder (default: runs/<recipe>/<profile>-seed<n>) then holds
-    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()),
-    also between two final figures, to go on at the next call; CourseError where another process
-    trains in that folder, or it holds something else.
+    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()), in
+    one process also between two final figures, to go on at the next call; CourseError
+    where another process trains in that folder, or it holds something else.
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     options = callback, progress, checkpoint_seconds, deadline
@@ -149,8 +149,10 @@ def _run(
     restore(model, tensors, str(folder))
     model.eval()
     arrays = {}
-    of = identity | {"weights": file_digest(folder / "best.safetensors")}
-    noted = Noted(folder / "figures.json", of, deadline, accelerator.is_main_process)
+    noted = at_once  # by several processes, which could not agree on when to pause
+    if accelerator.num_processes == 1:
+        of = identity | {"weights": file_digest(folder / "best.safetensors")}
+        noted = Noted(folder / "figures.json", of, deadline, starts)
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -159,6 +161,9 @@ def _run(
     }
     if benchmarks:
         metrics["word_similarity"] = word_similarity(model, corpus, benchmarks)
+    if noted is not at_once:
+        starts = noted.starts
+        noted.forget()
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
     source = results.provenance(starts, corpus, accelerator.device, seconds, tokens)
@@ -173,7 +178,6 @@ def _run(
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
-        noted.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
 
@@ -239,7 +243,7 @@ def final_figures(
     """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
     of a translator, BLEU too, with its signature; the ranks of log P over the first contexts of the
     test split, where the experiment asks for them or the vocabulary is small. `arrays` takes the
-    singular values that they are counted in; `noted` is asked for each figure."""
+    singular values that they are counted in; `noted` is asked for every figure but the ranks."""
     o = experiment.optimisation
     if experiment.translates:
         return _translation_figures(model, corpus, experiment, progress, noted)

@@ -43,7 +43,7 @@ class _Layer(torch.autograd.Function):
         x = x.to(dtype)
         same = dtype == cell.dtype
         if same:
-            rows = torch.addmm(bias, x.flatten(0, 1), weight.T)
+            rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
         else:  # the bias and the wider type in one go
             rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T) + bias.to(cell.dtype)
         gates = rows.view(steps, batch, 4 * units)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
+from course_lib.models.state import state_type
 
 
 def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tensor:
@@ -96,9 +97,8 @@ class QRNN(nn.Module):
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """x (T, B, input_size), state → hidden (T, B, u), state: (x_T, (c_T of each layer, …))."""
         if state is None:
-            wide = torch.promote_types(x.dtype, torch.float32)  # the cells add up over the text
             units = (layer.out_features // 3 for layer in self.layers)
-            zeros = (x.new_zeros(x.shape[1], n, dtype=wide) for n in units)
+            zeros = (x.new_zeros(x.shape[1], n, dtype=state_type(x)) for n in units)
             state = torch.zeros_like(x[0]), tuple(zeros)
         before, cells = state
         if self.training:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import keep_mask, locked_dropout
+from course_lib.models.state import state_type
 
 
 class RHN(nn.Module):
@@ -43,8 +44,7 @@ class RHN(nn.Module):
         if self.training:
             x = locked_dropout(x, self.input_dropout)
         inputs = F.linear(x, self.input, self.bias[0])
-        wide = torch.promote_types(x.dtype, torch.float32)  # the state adds up over the text
-        fresh = x.new_zeros(x.shape[1], self.output_size, dtype=wide)
+        fresh = x.new_zeros(x.shape[1], self.output_size, dtype=state_type(x))
         s = fresh if state is None else state
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
         first, *rest = self.recurrent.mT.unbind()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -11,6 +12,13 @@ def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
     if isinstance(state, tuple | list):
         return tuple(map_state(function, part) for part in state)
     return function(state) if isinstance(state, Tensor) else state
+
+
+def state_type(x: Tensor) -> torch.dtype:
+    """Of a fresh state beside the input `x`: where autocast makes products narrow, a state that is
+    added to over a whole text stays in float32."""
+    autocast = torch.is_autocast_enabled(x.device.type)
+    return torch.promote_types(x.dtype, torch.float32) if autocast else x.dtype
 
 
 def detach(state: Any) -> Any:

@@ -92,9 +92,10 @@ def fit(
 PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
 
 
-def check_progress(head: dict, path: Path) -> None:
+def check_progress(head: object, path: Path) -> None:
     """CourseError for a checkpoint that no training goes on from, such as that of a best epoch."""
-    if missing := [name for name in PROGRESS if name not in head]:
+    has = head if isinstance(head, dict) else ()
+    if missing := [name for name in PROGRESS if name not in has]:
         raise CourseError(
             f"{path} is no checkpoint of a run to go on with (it has no {missing[0]}, as the best "
             "epoch's has not); remove it"
