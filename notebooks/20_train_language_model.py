@@ -191,14 +191,23 @@ print(f"largest difference: {once['largest_difference']:.1e}")
 swings = pd.DataFrame(check["iterates"])
 swings.columns = list(names)
 swings.index = 10 * (swings.index + 1)
+means, spread = swings.mean(), swings.max() - swings.min()
+first, second = means
+apart = f"{first / second - 1:+.1%} apart"
+swing = " and ".join(f"{s:.0%}" for s in spread / means)
+print(f"means {first:.1f}, {second:.1f}: {apart}")
+print("one run's own swing:", swing)
+
+# %%
 axis = swings.plot(style=["o-", "s--"], figsize=(5.5, 3.2))
 axis.set_xlabel("steps after the third epoch")
 axis.set_ylabel("validation perplexity")
-means, spread = swings.mean(), swings.max() - swings.min()
-first, second = means
-print(f"means {first:.1f}, {second:.1f}: {first / second - 1:+.1%} apart")
-swing = " and ".join(f"{s:.0%}" for s in spread / means)
-print("one run's own swing:", swing)
+plots.show(
+    axis.figure,
+    alt="Validation perplexity of two trainings at every tenth step "
+    f"after the third epoch: they swing by {swing} of their means, "
+    f"which are {apart}.",
+)
 
 # %% [markdown]
 # One set of weights tells no difference; two trainings differ after an epoch by
