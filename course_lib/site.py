@@ -322,8 +322,9 @@ def write_speed(folder: Path) -> None:
         return
     kept = results.read_table(TABLE)
 
-    def table(heads, rows):
-        lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+    def table(heads, rows, rule="---:"):
+        named = [[f"`{name}`", *cells] for name, *cells in rows]  # as code, which keeps on one line
+        lines = [heads, ["---", *[rule] * (len(heads) - 1)], *named]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
     made = kept["provenance"]
@@ -350,7 +351,7 @@ def write_speed(folder: Path) -> None:
             for r in models
         ]
         text += "\nWhere our step spends its time, of that inside of PyTorch's operators:\n\n"
-        text += table(["", "operators"], places)
+        text += table(["", "operators"], places, ":---")
         if layers:
             steps = [[r["method"], f"{r['ms']:,.0f}", f"{r['of softmax']:.2f}"] for r in layers]
             text += "\nA step of AWD-LSTM on the Penn Treebank with each output layer:\n\n"

@@ -15,6 +15,7 @@ from PIL import Image
 
 from course_lib import site
 from course_lib.errors import CourseError
+from course_lib.experiments import results
 
 ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.I)
 HOSTS = re.compile(r"//[\w.-]*(?:cdn|unpkg|googleapis|gstatic|cloudflare|bootstrap)", re.I)
@@ -165,6 +166,23 @@ def test_every_command_is_described(built):
         assert f"python -m course_lib {command} [OPTIONS]" in text
     assert "--budget <float>" in text and "Minutes; then runs pause" in text
     assert 'href="commands.html"' in (built / "index.html").read_text("utf-8")
+
+
+def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
+    """In tables that hold together; without a measurement it says so."""
+    site.write_speed(tmp_path)
+    text = (tmp_path / "speed.md").read_text("utf-8")
+    kept = results.read_table("benchmarks/models")
+    for precision, rows in kept["rows"].items():
+        part = text.split(f"## In {precision}\n")[1].split("\n## ")[0]
+        for row in rows:
+            times = 3 if "model" in row else 1  # speed, beside the reference, where the time goes
+            assert part.count(f"| `{row.get('model', row.get('method'))}` |") == times
+        for table in re.findall(r"(?:^\|.*\n)+", part, re.M):
+            assert len({line.count("|") for line in table.splitlines()}) == 1
+    monkeypatch.setattr(results, "kept", lambda: tmp_path / "nothing")
+    site.write_speed(tmp_path)
+    assert "No measurement is kept yet" in (tmp_path / "speed.md").read_text("utf-8")
 
 
 def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):
