@@ -292,7 +292,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert kept["provenance"]["threads"] == torch.get_num_threads() and kept["rounds"] == 3
     site.write_speed(tmp_path)
     page = (tmp_path / "speed.md").read_text("utf-8")
-    assert "\n| awd-lstm/ptb | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤ 1 |\n" in page
+    assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
     assert (
         "\n| plif | " in page and f"\n| {rows[1]['model']} | {rows[1]['tokens/s']:,.0f} |" in page
     )

@@ -514,7 +514,7 @@ def ratios(row: dict, precision: str) -> list[str]:
     reference, speed = row["reference"], row["tokens/s"]
     low, high = reference["tokens"]
     wanted = [f"{ratio:g}" for ratio, kind in reference["wanted"] if kind in (None, precision)]
-    most = "" if reference["memory"] is None else f"≤ {reference['memory']:g}"
+    most = "" if reference["memory"] is None else f"≤\N{NO-BREAK SPACE}{reference['memory']:g}"
     return [
         row["model"],
         _span(low, high),
