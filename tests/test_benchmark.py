@@ -395,6 +395,14 @@ def _check_the_twins(found):
         next(twin.same_weights(untrained))
 
 
+def test_the_kept_check_is_of_the_kept_pair():
+    """The table that lesson 20 shows beside the two results, of which it must be."""
+    pair = {k: results.kept() / results.run_folder(e).relative_to(folders.home() / "runs")
+            for k, e in twin.experiments().items()}  # fmt: skip
+    table = results.read_table("ptb/awd-lstm/softmax/standard-seed1-3-epochs-check")
+    assert table["results"] == {k: results.read_result(path)["sha256"] for k, path in pair.items()}
+
+
 def test_the_plain_model_has_the_settings_of_the_recipe():
     """Those that are written into it."""
     experiment = twin.experiments()["plain"]

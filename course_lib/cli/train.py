@@ -52,19 +52,17 @@ def train(
     else:
         changes, seed = plans.settings(change or []), 1 if seed is None else seed
         experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
+    options = {"device": device, "checkpoint_seconds": checkpoint_seconds, "deadline": deadline}
+    paused = None
     try:
-        result = experiments.run(
-            experiment,
-            folder,
-            device=device,
-            checkpoint_seconds=checkpoint_seconds,
-            deadline=deadline,
-        )
+        result = experiments.run(experiment, folder, **options)
     except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
-        if _together():
-            print(pause)
+        paused = pause
+    if not _together():
         return
-    _together()
+    if paused:
+        print(paused)
+        return
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
     shape = result.metrics.get("geometry", {})  # results of older versions have none
     for name, value in (result.metrics | shape).items():

@@ -37,19 +37,20 @@ class ContinuousCache:
     ) -> dict:
         """{"valid_perplexity", "test_perplexity", "adaptation": the settings chosen}."""
         seen = functools.cache(lambda: cache.predictions(model, corpus.valid, corpus.eos, length))
-        rows = []
-        for window, theta in product(_tuple(self.window), _tuple(self.theta)):
-            grid = [window], [theta], _tuple(self.weight)
-            some = noted(f"search {window} {theta}", lambda g=grid: cache.search(seen(), *g))
-            rows.extend(some)
-        best = dict(best_first(rows)[0])
-        valid = best.pop("perplexity")
+
+        def searched(window, theta) -> list[dict]:
+            return cache.search(seen(), [window], [theta], _tuple(self.weight))
 
         def tested() -> float:
             found = cache.predictions(model, corpus.test, corpus.eos, length)
             cached = cache.cache_probability(found, best["window"], best["theta"])
             return cache.mixed_perplexity(found, cached, best["weight"])
 
+        rows = []
+        for pair in product(_tuple(self.window), _tuple(self.theta)):
+            rows += noted(f"search {pair}", partial(searched, *pair))
+        best = dict(best_first(rows)[0])
+        valid = best.pop("perplexity")
         return {
             "valid_perplexity": valid,
             "test_perplexity": noted("test", tested),
@@ -95,14 +96,16 @@ class DynamicEvaluation:
             options = {"length": self.segment, "progress": progress} | settings
             return dynamic.dynamic_perplexity(model, split, corpus.eos, squares(), **options)
 
-        grid = product(*(_tuple(x) for x in (self.rate, self.decay, self.epsilon)))
-        tried, rows = [dict(zip(_NAMES, values, strict=True)) for values in grid], []
-        for settings in tried if len(tried) > 1 else ():
-            compute = partial(adapted, corpus.valid[: self.search_tokens], settings)
-            value = noted(" ".join(map(str, ["search", *settings.values()])), compute)
-            rows.append(settings | {"perplexity": value})
-        best = dict(best_first(rows)[0]) if rows else tried[0]
-        best.pop("perplexity", None)
+        tried = dynamic.combinations(*map(_tuple, (self.rate, self.decay, self.epsilon)))
+        best, part = tried[0], corpus.valid[: self.search_tokens]
+        if len(tried) > 1:
+            rows = [
+                {"perplexity": noted(f"search {settings}", partial(adapted, part, settings))}
+                | settings
+                for settings in tried
+            ]
+            best = best_first(rows)[0]
+            del best["perplexity"]
         valid = noted("valid", partial(adapted, corpus.valid, best))
         test = noted("test", partial(adapted, corpus.test, best))
         if not math.isfinite(valid + test):
@@ -111,9 +114,6 @@ class DynamicEvaluation:
                 "smaller rates"
             )
         return {"valid_perplexity": valid, "test_perplexity": test, "adaptation": best}
-
-
-_NAMES = ("rate", "decay", "epsilon")
 
 
 def _each(name: str, values: tuple, wanted: str, fits) -> None:

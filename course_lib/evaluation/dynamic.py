@@ -146,13 +146,18 @@ def dynamic_perplexity(
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
 
 
+def combinations(rates, decays, epsilons=(EPSILON,)) -> list[dict]:
+    """All settings that can be made of these, as `losses` names them."""
+    names = "rate", "decay", "epsilon"
+    return [dict(zip(names, v, strict=True)) for v in product(rates, decays, epsilons)]
+
+
 def search(
     model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options
 ) -> list[dict]:
     """Perplexity of every combination, best first, diverged ones last: for a validation split."""
     rows = []
-    for rate, decay, epsilon in product(rates, decays, epsilons):
-        settings = {"rate": rate, "decay": decay, "epsilon": epsilon}
+    for settings in combinations(rates, decays, epsilons):
         value = dynamic_perplexity(model, tokens, eos, squares, **settings, **options)
         rows.append(settings | {"perplexity": value})
     return best_first(rows)

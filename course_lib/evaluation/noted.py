@@ -12,7 +12,8 @@ from course_lib.training.checkpoint import write_atomically
 
 
 class Noted:
-    """Figures of one model by name, each written down as soon as it is there.
+    """Figures of one model by name, each written down as soon as it is there. Without a path
+    nothing is, and there is no pause.
 
     `of` says what they are figures of, as plain data; those of something else are forgotten. Past
     the `deadline`, in seconds as time.time() counts, none is begun but the first: every call brings
@@ -20,18 +21,25 @@ class Noted:
     earlier calls come before them.
     """
 
-    def __init__(self, path: Path, of: dict, deadline: float | None = None, starts: list = ()):
-        self.path, self.of, self.starts = Path(path), json.loads(json.dumps(of)), list(starts)
-        self.deadline = math.inf if deadline is None else deadline
+    def __init__(
+        self, path: Path | None, of: dict, deadline: float | None = None, starts: list = ()
+    ):
+        self.path, self.of, self.starts = path, json.loads(json.dumps(of)), list(starts)
+        self.deadline = math.inf if deadline is None or path is None else deadline
+        self.known, self.begun = {}, False
+        if path is not None:
+            self._remember()
+
+    def _remember(self) -> None:
+        """What the file knows of the same."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-            known, before = content["figures"], content["starts"]
-            if content["of"] != self.of or not isinstance(known, dict):
-                known, before = {}, []
-            self.starts = [start for start in before if start not in self.starts] + self.starts
-        except (OSError, ValueError, KeyError, TypeError):  # they cost time, nothing else
-            known = {}
-        self.known, self.begun = known, False
+            known, before = dict(content["figures"]), list(content["starts"])
+            if content["of"] == self.of:
+                self.known = known
+                self.starts = [start for start in before if start not in self.starts] + self.starts
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # damaged notes cost time, nothing else
 
     def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
         """The figure of that name, as noted or else as computed now: plain data.
@@ -44,14 +52,16 @@ class Noted:
                 raise Paused(f"paused at its deadline with {have}; run it again")
             self.begun = True
             self.known[name] = compute()
-            notes = {"of": self.of, "starts": self.starts, "figures": self.known}
-            notes = json.dumps(notes, indent=2)  # inf, too, where a setting diverged
-            write_atomically(self.path, notes.encode())
+            if self.path is not None:
+                notes = {"of": self.of, "starts": self.starts, "figures": self.known}
+                notes = json.dumps(notes, indent=2)  # inf, too, where a setting diverged
+                write_atomically(self.path, notes.encode())
         return self.known[name]
 
     def forget(self) -> None:
         """Remove the notes, once all figures are there."""
-        self.path.unlink(missing_ok=True)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
 
 
 def at_once(name: str, compute: Callable[[], Any]) -> Any:

@@ -374,8 +374,7 @@ def _merged(content: dict, source: Path, target: Path) -> str:
         brought = []
         for name in ("last", "best"):
             here, there = (folder / f"{name}.safetensors" for folder in (target, source))
-            if there.exists() and said.get(name) not in (None, file_digest(there)):
-                raise CourseError(f"{there} does not hold the weights of the result beside it")
+            results.check_weights(there, content)
             if here.exists() and (said.get(name) == file_digest(here) or same and not said):
                 continue
             if there.exists():

@@ -393,8 +393,8 @@ def models(
     """Yields one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
-    "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process; "where": a
-    step of the course's spends its time.
+    "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process;
+    "where": shares of the course's step by operator.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     keep_freed_memory()

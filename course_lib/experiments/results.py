@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from course_lib.data import folders
+from course_lib.data.download import file_digest
 from course_lib.errors import CourseError
 from course_lib.experiments.experiment import Experiment
 from course_lib.training.checkpoint import difference, load_checkpoint, write_atomically, write_json
@@ -185,6 +186,16 @@ def result_of(folder: Path, experiment: Experiment) -> dict:
     if where := difference(found, wanted):
         raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
     return content
+
+
+def check_weights(path: Path, result: dict) -> None:
+    """CourseError if a checkpoint is there and not the one that a result was measured with."""
+    said = result["provenance"].get("weights", {}).get(path.stem)  # nothing by older versions
+    if said is not None and path.exists() and said != file_digest(path):
+        raise CourseError(
+            f"{path} does not hold the weights of the result beside it; bring those, or remove "
+            f"{path.parent} to train it again"
+        )
 
 
 def origin(device: torch.device) -> dict:

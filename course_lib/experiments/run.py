@@ -149,10 +149,9 @@ def _run(
     restore(model, tensors, str(folder))
     model.eval()
     arrays = {}
-    noted = at_once  # by several processes, which could not agree on when to pause
-    if accelerator.num_processes == 1:
-        of = identity | {"weights": file_digest(folder / "best.safetensors")}
-        noted = Noted(folder / "figures.json", of, deadline, starts)
+    of = identity | {"weights": file_digest(folder / "best.safetensors")}
+    alone = accelerator.num_processes == 1  # several could not agree on when to pause
+    noted = Noted(folder / "figures.json" if alone else None, of, deadline, starts)
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -161,12 +160,10 @@ def _run(
     }
     if benchmarks:
         metrics["word_similarity"] = word_similarity(model, corpus, benchmarks)
-    if noted is not at_once:
-        starts = noted.starts
-        noted.forget()
+    noted.forget()
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
-    source = results.provenance(starts, corpus, accelerator.device, seconds, tokens)
+    source = results.provenance(noted.starts, corpus, accelerator.device, seconds, tokens)
     source["peak_memory_mb"] = round(peak)
     if "start" in identity:
         source["start"] = identity["start"]
@@ -312,7 +309,7 @@ def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
     if path.is_dir():
         path = path / "best.safetensors"
         if (path.parent / "result.json").exists():
-            check_weights(path, results.read_result(path.parent))
+            results.check_weights(path, results.read_result(path.parent))
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})
     if "experiment" not in identity:
@@ -349,23 +346,13 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
         raise CourseError(
             f"{folder} has a result but not its weights; bring {path.name} as well, or {again}"
         )
-    check_weights(path, done)
+    results.check_weights(path, done)
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))
     return Result(
         model.eval(), corpus, experiment, folder, done["epochs"], done["metrics"],
         done["provenance"],
     )  # fmt: skip
-
-
-def check_weights(path: Path, result: dict) -> None:
-    """CourseError unless a checkpoint is the one that a result was measured with."""
-    said = result["provenance"].get("weights", {}).get(path.stem)  # nothing by older versions
-    if said is not None and path.exists() and said != file_digest(path):
-        raise CourseError(
-            f"{path} does not hold the weights of the result beside it; bring those, or remove "
-            f"{path.parent} to train it again"
-        )
 
 
 def _start_of(experiment: Experiment) -> Path | None:

@@ -25,7 +25,7 @@ from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plain_models import PlainLSTM
 from course_lib.experiments.recipes import profile, recipes
-from course_lib.experiments.run import check_weights, run
+from course_lib.experiments.run import run
 from course_lib.models import LanguageModel, detach
 from course_lib.models.entry_dropout import entry_dropout
 from course_lib.training.checkpoint import (
@@ -200,7 +200,7 @@ def _trained(kind: str, experiment: Experiment) -> tuple:
     path, corpus = results.run_folder(experiment) / "last.safetensors", experiment.load_corpus()
     if not path.exists():
         raise CourseError(f"{path} is not here, only its result; remove that to train it again")
-    check_weights(path, results.read_result(path.parent))
+    results.check_weights(path, results.read_result(path.parent))
     model = experiment.build(len(corpus))
     model = model if kind == "course" else as_plain(model)
     restore(model, load_checkpoint(path)[0], str(path))

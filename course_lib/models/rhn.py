@@ -44,8 +44,9 @@ class RHN(nn.Module):
         if self.training:
             x = locked_dropout(x, self.input_dropout)
         inputs = F.linear(x, self.input, self.bias[0])
-        fresh = x.new_zeros(x.shape[1], self.output_size, dtype=state_type(x))
-        s = fresh if state is None else state
+        s = state
+        if s is None:
+            s = x.new_zeros(x.shape[1], self.output_size, dtype=state_type(x))
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
         first, *rest = self.recurrent.mT.unbind()
         hidden = []
