@@ -278,7 +278,9 @@ def job(planned, source, **options):
 
 
 def test_the_real_notebook_pauses_at_its_deadline_and_goes_on(home):
-    planned = Planned(BASE, "smoke", 1, {"encoder.dropout": 0.1, "optimisation.betas": [0.5, 0.6]})
+    adam = {"optimizer": "adamw", "learning_rate": 1e-3, "betas": [0.5, 0.6]}
+    change = {"encoder.dropout": 0.1} | {f"optimisation.{k}": v for k, v in adam.items()}
+    planned = Planned(BASE, "smoke", 1, change)
     source = batch.notebook(planned.experiment())
     assert execute(job(planned, source, deadline=time.time())) is None
     paused = state(planned)

@@ -347,6 +347,12 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     twin.train("plain", found["plain"], progress=False)
     again = results.read_result(folder)
     assert again["metrics"] == plain["metrics"]
+    for trained in (results.run_folder(found[k]) / "last.safetensors" for k in found):
+        content = trained.read_bytes()
+        trained.write_bytes(content + b"of another training")
+        with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
+            twin.check(found)
+        trained.write_bytes(content)
     monkeypatch.setattr(twin, "PlainTwin", None)  # trained already: read, not trained again
     again = CliRunner().invoke(app, ["training", "plain", "--profile", "smoke", "--epochs", "2"])
     assert again.stdout == done.stdout
@@ -401,6 +407,9 @@ def test_the_kept_check_is_of_the_kept_pair():
             for k, e in twin.experiments().items()}  # fmt: skip
     table = results.read_table("ptb/awd-lstm/softmax/standard-seed1-3-epochs-check")
     assert table["results"] == {k: results.read_result(path)["sha256"] for k, path in pair.items()}
+    assert table["same_weights"]["largest_difference"] < 1e-5  # nats a token: rounding
+    course, plain = (sum(looks) / len(looks) for looks in table["iterates"].values())
+    assert course == pytest.approx(plain, rel=0.02)
 
 
 def test_the_plain_model_has_the_settings_of_the_recipe():

@@ -181,6 +181,25 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
         assert f"{option} goes with a recipe's name" in str(done.exception) and len(seen) == 2
 
 
+def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch):
+    """Each where the next one looks for it, with the settings that the next one hands on."""
+    from course_lib.cli import application
+
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    row = ["train", "ptb/awd-lstm/softmax/continuous-cache", "--profile", "smoke"]
+    row += ["--change", "encoder.weight_drop=0.2", "--device", "cpu"]
+    alone = CliRunner().invoke(application(), row)
+    assert "first run: python" in str(alone.exception) and "--starts" in str(alone.exception)
+    done = CliRunner().invoke(application(), [*row, "--starts", "--folder", str(tmp_path / "row")])
+    assert done.exit_code == 0 and "test perplexity" in done.stdout
+    found = sorted(path.parent for path in tmp_path.rglob("result.json"))
+    trained = tmp_path / "runs/ptb/awd-lstm/softmax"
+    one = "smoke-seed1-encoder.weight_drop=0.2"
+    assert found == [tmp_path / "row", trained / "finetuned" / one, trained / one]
+    drops = [experiments.read_result(f)["experiment"]["encoder"]["options"] for f in found]
+    assert [o["weight_drop"] for o in drops] == [0.2] * 3
+
+
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):
     experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke")
     other = pytest.raises(CourseError, match="another process trains in")

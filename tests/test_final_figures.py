@@ -17,7 +17,7 @@ from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.noted import Noted
 from course_lib.evaluation.perplexity import evaluating, perplexity
-from course_lib.experiments import part
+from course_lib.experiments import part, results
 from course_lib.experiments.run import _benchmarks, final_figures, word_similarity
 from course_lib.metrics.rank import press_rank
 from course_lib.metrics.similarity import similarity
@@ -131,8 +131,11 @@ def test_damaged_notes_cost_time_and_nothing_else(tmp_path, content):
     assert Noted(path, {})("a", lambda: 1.0) == math.inf
 
 
-def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(experiment, tmp_path):
-    folder = tmp_path / "run"
+def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(
+    experiment, tmp_path, monkeypatch
+):
+    folder, commits = tmp_path / "run", iter(("trained", "one figure", "the others"))
+    monkeypatch.setattr(results, "commit", lambda: next(commits))
     whole = experiments.run(experiment, folder, progress=False)
     (folder / "result.json").unlink()
     with pytest.raises(Paused, match="with 1 final figures noted; run it again"):
@@ -140,6 +143,8 @@ def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(experim
     assert not (folder / "result.json").exists() and (folder / "figures.json").exists()
     result = experiments.run(experiment, folder, progress=False)
     assert result.metrics == whole.metrics and not (folder / "figures.json").exists()
+    earlier = [start["commit"] for start in result.provenance["earlier_starts"]]
+    assert earlier == ["trained", "one figure"] and result.provenance["commit"] == "the others"
 
 
 SPLITS = ("valid", "test")

@@ -262,3 +262,12 @@ def test_commands_read_the_checkpoint_of_a_run(tmp_path):
     assert len(invoke("generate", checkpoint, "--length", "5").stdout.split()) <= 5
     with pytest.raises(CourseError, match="no checkpoint"):
         invoke("next", str(tmp_path / "nowhere"), "the")
+
+
+def test_a_text_is_read_in_full_float32():
+    """On a GPU, too, where cuDNN would take TF32: `score` agrees with `perplexity`."""
+    cudnn, model, seen = torch.backends.cudnn, build(), []
+    model.encoder.register_forward_hook(lambda *_: seen.append(cudnn.allow_tf32))
+    cudnn.allow_tf32 = True
+    score(model, CORPUS, "the cat sat")
+    assert seen and not any(seen) and cudnn.allow_tf32

@@ -165,3 +165,11 @@ def test_evaluation_asks_cudnn_for_full_precision_and_gives_it_back():
             1 / 0  # noqa: B018
         assert cudnn.allow_tf32 is before and model.training
     cudnn.allow_tf32 = True
+    kept = cudnn.conv.fp32_precision
+    cudnn.rnn.fp32_precision = "ieee"  # apart from the other's: then the one flag cannot be read
+    with pytest.raises(RuntimeError):
+        cudnn.allow_tf32  # noqa: B018
+    with evaluating(model), evaluating(model):
+        assert cudnn.allow_tf32 is False
+    assert (cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision) == ("ieee", kept)
+    cudnn.allow_tf32 = True

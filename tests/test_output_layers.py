@@ -729,3 +729,28 @@ def test_a_new_output_layer_takes_a_few_lines():
     expected = -log_prob.gather(-1, target[..., None]).mean()
     torch.testing.assert_close(layer(hidden, target)[0], expected)
     assert isinstance(layer, OutputLayer) and log_prob.max() < 0
+
+
+class Seen(AugmentedLoss):
+    """Notes in what precision it is asked."""
+
+    def __call__(self, block):
+        tensors = block.logits, block.log_prob, block.soft_logits
+        DTYPES.append({t.dtype for t in tensors} | {torch.is_autocast_enabled("cpu")})
+        return super().__call__(block)
+
+
+DTYPES = []
+
+
+@pytest.mark.parametrize("kind", [Softmax, AdaptiveSoftmax])
+def test_an_objective_is_taken_in_float32_whatever_the_products_are_in(kind):
+    """KL is a small difference of large numbers. Of the kernel and of the whole table."""
+    layer, n = build(kind, dtype=torch.float32), 6
+    N, d = layer.words.shape
+    hidden, soft = torch.randn(n, d), (torch.randn(n, d), torch.randn(N, d))
+    target = torch.randint(N, (n,))
+    DTYPES.clear()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layer(hidden, target, Seen(), soft)[0].sum().backward()
+    assert DTYPES and all(found == {torch.float32, False} for found in DTYPES)

@@ -21,7 +21,7 @@ from course_lib.experiments.plans import (
     settings,
 )
 
-BASE = "ptb/vd-lstm-200/tied"
+BASE, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
 
 
 def written(tmp_path, text, name="mine.toml"):
@@ -226,6 +226,7 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("regularizers.0.alfa", 1.0, "did you mean regularizers.0.alpha"),
         ("corpus.small.trian", 1, "did you mean corpus.small.train"),
         ("corpus.smal", 1, "did you mean corpus.small"),
+        ("corpus.pieces", 99, "unknown setting 'corpus.pieces'"),  # of sentence pairs
         ("size.x", 1, "size is 200, with nothing in it"),
         ("adaptation.window", 1, "adaptation is not set in the recipe"),
         ("encoder", "QRNN", "encoder is made of several settings; name one, in quotes: \"enc"),
@@ -306,7 +307,10 @@ def test_none_may_be_a_word():
         ("cldr/transformer-tiny", "optimisation.evaluation_length", 9, "is a translator"),
         ("cldr/transformer-tiny", "ranked_contexts", 9, "to which ranked_contexts says nothing"),
         (BASE, "optimisation.max_tokens", 9, "is a language model, to which"),
-        ("ptb/awd-lstm/softmax/continuous-cache", "ranked_contexts", 9, "of the plain evaluation"),
+        (CACHE, "ranked_contexts", 9, "of the plain evaluation"),
+        (CACHE, "optimisation.learning_rate", 1.0, "trains no epochs, so opt.* without effect"),
+        (BASE, "optimisation.betas", [0.5, 0.6], "optimisation.betas says nothing to sgd"),
+        (BASE, "optimisation.eps", 1e-6, "optimisation.eps says nothing to sgd"),
     ],
 )
 def test_settings_that_nothing_reads_are_refused(recipe, path, value, said):
@@ -383,3 +387,19 @@ def test_an_unknown_plan_lists_the_near_matches(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"title = '\xff'")
     with pytest.raises(CourseError, match="bytes.toml is not readable TOML"):
         read_plan(tmp_path / "bytes.toml")
+
+
+def test_options_of_a_corpus_are_those_of_its_loader():
+    """Stated in the recipe or not: by a plan or a command the same as in a recipe."""
+    lower = override(recipes["multi30k/transformer-small/softmax"], {"corpus.lowercase": True})
+    assert lower.corpus.options["lowercase"] is True
+    ordered = override(recipes["ptb/awd-lstm/softmax"], {"corpus.by_frequency": True})
+    assert ordered.corpus.options["by_frequency"] is True
+    for name, option in (
+        ("ptb/awd-lstm/softmax", "words"),
+        ("multi30k/transformer-small/softmax", "half"),
+        ("multi30k/transformer-small/softmax", "words"),
+        ("ptb/awd-lstm/softmax", "download"),
+    ):
+        with pytest.raises(CourseError, match=f"unknown setting 'corpus.{option}'"):
+            override(recipes[name], {f"corpus.{option}": 1})

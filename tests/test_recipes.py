@@ -1,4 +1,5 @@
-"""Every published row has a recipe, every recipe trains, and every option it states matters."""
+"""Every published row has a recipe, every recipe trains, and every option matters: of each kind of
+part each option that some recipe states, tried in the first that does."""
 
 import functools
 import json
@@ -100,6 +101,7 @@ def test_published_ranks_are_taken_by_the_runs_that_they_are_of():
         assert recipes[name].ranked_contexts == contexts[recipes[name].corpus.kind], name
         assert experiments.profile(recipes[name], "full").ranked_contexts is not None
         assert experiments.profile(recipes[name], "quick").ranked_contexts is None
+    assert all(r.ranked_contexts is None for r in recipes.values() if r.adaptation is not None)
     for bad in (0, 2.5, "all"):
         with pytest.raises(CourseError, match=f"ranked_contexts must be a whole .*, not {bad}"):
             recipes["ptb/awd-lstm/softmax"].change(ranked_contexts=bad)

@@ -5,6 +5,7 @@ A recipe states differences from its base; here is what must come out of them.
 
 import pytest
 
+from course_lib.data.translation import IWSLT14_PIECES
 from course_lib.experiments import recipes
 from course_lib.experiments.plans import at
 from course_lib.training import EpochDecay, InverseSquareRoot
@@ -92,6 +93,14 @@ SETTINGS = {
     "ptb/vd-lstm-1500/baseline": VD_LSTM | LARGE | {"encoder.dropout": 0.65},
     "wikitext-2/vd-lstm-200/baseline": VD_LSTM | SMALL | {"encoder.dropout": 0.2},
     "wikitext-2/vd-lstm-650/baseline": VD_LSTM | MEDIUM | {"encoder.dropout": 0.4},
+    "wikitext-2/first-half/vd-lstm-200/baseline": VD_LSTM
+    | SMALL
+    | {"encoder.dropout": 0.2, "corpus.half": "first"},
+    "wikitext-2/second-half/vd-lstm-200/augmented": {
+        "encoder.dropout": 0.2,
+        "corpus.half": "second",
+        "objectives.1.weight": 1.25 * 20,
+    },
     "ptb/vd-lstm-200/tied": SMALL | {"tied": True, "output_layer.bias": False},
     "ptb/vd-lstm-200/augmented": {
         "tied": False,
@@ -118,6 +127,11 @@ SETTINGS = {
     "ptb/awd-lstm/softmax": AWD | NT | WIDE | PTB,
     "wikitext-2/awd-lstm/softmax": AWD | NT | WIDE | WT2,
     "wikitext-2/awd-lstm/softmax/finetuned": WT2 | FINETUNED,
+    "ptb/awd-lstm/softmax/continuous-cache": {
+        "adaptation.window": 500,
+        "adaptation.theta": 1.0,
+        "adaptation.weight": 0.1,
+    },
     "ptb/awd-lstm/mos": AWD | NT | MOS_PTB | {"optimisation.learning_rate": 20.0},
     "wikitext-2/awd-lstm/mos": AWD | NT | MOS_WT2 | {"optimisation.learning_rate": 15.0},
     # gao2019
@@ -170,11 +184,13 @@ SETTINGS = {
     "iwslt14/de-en/transformer-small/softmax": TRANSFORMER
     | VASWANI
     | layers(256, 4, 4, 1024)
-    | {"encoder.dropout": 0.1, "optimisation.learning_rate": (256 * 4000) ** -0.5},
+    | {"encoder.dropout": 0.1, "optimisation.learning_rate": (256 * 4000) ** -0.5}
+    | {"corpus.variant": "wang2019"},
     "iwslt14/de-en/transformer-base/adversarial": TRANSFORMER
     | VASWANI
     | layers(512, 6, 4, 1024)
-    | {"encoder.dropout": 0.4, "optimisation.max_tokens": 6400, "output_layer.alpha": 0.005},
+    | {"encoder.dropout": 0.4, "optimisation.max_tokens": 6400, "output_layer.alpha": 0.005}
+    | {"corpus.variant": "wang2019"},
     "iwslt14/de-en/transformer-base/softmax": TRANSFORMER
     | layers(512, 6, 4, 1024)
     | {
@@ -229,6 +245,17 @@ def test_a_recipe_has_the_settings_of_its_paper(name):
     found = {path: at(recipes[name], path.removesuffix(".kind")) for path in SETTINGS[name]}
     found = {p: v.kind if p.endswith(".kind") else v for p, v in found.items()}
     assert found == SETTINGS[name]
+
+
+def test_iwslt14_has_the_pieces_of_its_papers():
+    assert IWSLT14_PIECES == {"wang2020": 10_000, "wang2019": 33_000}
+
+
+@pytest.mark.parametrize("name", ["plif", "plif-frozen"])
+def test_the_pieces_of_plif_lie_between_minus_20_and_20(name):
+    """Of the frozen one not stated in the recipe: the defaults of the layer."""
+    layer = recipes[f"ptb/awd-lstm/{name}/et-asgd"].build(words=50).output_layer
+    assert (layer.low, layer.high, len(layer.free_slopes)) == (-20.0, 20.0, 100_000)
 
 
 def test_the_highway_networks_drop_what_the_released_code_drops():

@@ -827,6 +827,8 @@ def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
     epoch, gone on with from the checkpoint put together from both."""
     changes = SHARDED[name] | {"average_from": 2, "batch": 4, "random_length": False}
     parts = {"encoder": {"dropout": 0.0}}
+    if name == "three":  # which changes weights in place
+        parts["adaptation"] = part("DynamicEvaluation", rate=2e-3, decay=0.01, batch=2)
     if name in ("blocks", "factors"):
         parts = {"encoder": BLOCKS}
     if name == "factors":  # as the large Transformer-XL under spectrum control has them
@@ -852,6 +854,9 @@ def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
     for a, b in zip(one.epochs, two.epochs, strict=True):
         for key in ("train_perplexity", "valid_perplexity"):
             assert b[key] == pytest.approx(a[key], rel=5e-3 if name == "three" else 1e-3)
+    for key in ("valid_perplexity", "test_perplexity"):
+        assert two.metrics[key] == pytest.approx(one.metrics[key], rel=5e-3)
+        assert ("adaptation" in two.metrics) == (name == "three")
 
 
 def test_blocks_are_put_together_one_by_one(experiment):
@@ -1023,6 +1028,27 @@ def test_several_processes_resume_with_their_own_chance(experiment, tmp_path):
     assert not torch.equal(*chance)
     cut = experiments.launch(experiment, 2, **options)
     assert figures(cut.epochs) == figures(whole.epochs)
+
+
+def test_from_the_end_of_an_epoch_another_number_of_processes_goes_on(experiment, tmp_path):
+    """From one to two: an epoch of its own, with the weights that the first one left."""
+    experiment = experiment.change(optimisation={"batch": 4})
+    folder = tmp_path / "run"
+
+    def after_the_first(step, model):
+        if (folder / "last.safetensors").exists():  # none is written within an epoch
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        experiments.run(
+            experiment, folder, progress=False, checkpoint_seconds=1e9, callback=after_the_first,
+            device="cpu",
+        )  # fmt: skip
+    one = load_checkpoint(folder / "last.safetensors")[1]
+    assert (one["epoch"], one["row"]) == (1, 0)
+    both = experiments.launch(experiment, 2, folder=folder, device="cpu")
+    assert figures(both.epochs)[:1] == figures(one["epochs"]) and len(both.epochs) == 2
+    assert both.epochs[1]["train_perplexity"] < both.epochs[0]["train_perplexity"]
 
 
 def test_sizes_that_do_not_fit_are_an_error_for_the_reader(experiment, tmp_path):

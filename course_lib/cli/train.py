@@ -22,6 +22,9 @@ def train(
         Path | None,
         typer.Option(help="Default: runs/RECIPE/PROFILE-seedN, with --change also what differs."),
     ] = None,
+    starts: Annotated[
+        bool, typer.Option("--starts", help="First train what it begins with the weights of.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
     deadline: Annotated[
@@ -53,8 +56,12 @@ def train(
         changes, seed = plans.settings(change or []), 1 if seed is None else seed
         experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds, "deadline": deadline}
+    *before, experiment = plans.lineage(experiment) if starts else [experiment]
     paused = None
     try:
+        for first in before:  # in the folders where `run` looks for them
+            experiments.run(first, **options)
+            _in_step()
         result = experiments.run(experiment, folder, **options)
     except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
         paused = pause
@@ -73,16 +80,23 @@ def train(
     print(f"  result in {result.folder}")
 
 
-def _together() -> bool:
-    """Several processes end as one: who leaves first would take a connection from the others.
-    Whether this is the first of them, which speaks for all."""
+def _in_step() -> bool:
+    """Waits for the other processes. Whether this is the first of them, which speaks for all."""
     from accelerate import PartialState
 
     state = PartialState()
-    first = state.is_main_process
     if state.num_processes > 1:
         state.wait_for_everyone()
-        state.destroy_process_group()
+    return state.is_main_process
+
+
+def _together() -> bool:
+    """Several processes end as one: who leaves first would take a connection from the others."""
+    from accelerate import PartialState
+
+    first = _in_step()
+    if PartialState().num_processes > 1:
+        PartialState().destroy_process_group()
     return first
 
 

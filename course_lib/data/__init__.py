@@ -8,6 +8,7 @@ for source, tokens, target in data.token_batches(pairs.train, 4000, generator): 
 """
 
 import inspect
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -58,19 +59,23 @@ def load(name: str | Path, **options) -> Corpus | SentencePairs:
 
     `CourseError` with near matches for an unknown name or option.
     """
-    path = Path(name).expanduser()
-    if str(name) in LOADERS:
-        loader = LOADERS[str(name)]
-    elif path.is_dir():
-        loader = partial(load_pairs if "direction" in options else load_folder, path)
-    elif path.is_file():
-        loader = partial(load_file, path)
-    elif path.suffix or len(path.parts) > 1:
-        raise CourseError(f"{path} does not exist; give a folder, a text file or a corpus name")
-    else:
-        raise unknown("corpus", str(name), names())
+    loader = loader_of(name, options)
     known = inspect.signature(loader).parameters
     for option in options:
         if option not in known:
             raise unknown(f"option of corpus {name}", option, known)
     return loader(**options)
+
+
+def loader_of(name: str | Path, options: Iterable[str]) -> Callable[..., Corpus | SentencePairs]:
+    """What loads a corpus with options of these names."""
+    path = Path(name).expanduser()
+    if str(name) in LOADERS:
+        return LOADERS[str(name)]
+    if path.is_dir():
+        return partial(load_pairs if "direction" in options else load_folder, path)
+    if path.is_file():
+        return partial(load_file, path)
+    if path.suffix or len(path.parts) > 1:
+        raise CourseError(f"{path} does not exist; give a folder, a text file or a corpus name")
+    raise unknown("corpus", str(name), names())

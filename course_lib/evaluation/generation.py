@@ -16,6 +16,7 @@ from torch import Tensor
 
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import full_float32
 from course_lib.models import LanguageModel
 
 CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
@@ -114,7 +115,7 @@ def kept(
     if top_p is not None and not 0 < top_p <= 1:
         raise CourseError(f"top_p must be above 0 and at most 1, not {top_p}")
     probability, words = (log_prob / temperature).softmax(-1).sort(descending=True, stable=True)
-    keep = torch.arange(len(words)) < (top_k or len(words))
+    keep = torch.arange(len(words), device=words.device) < (top_k or len(words))
     probability = probability * keep / (probability * keep).sum()
     if top_p is not None:
         likelier = probability.cumsum(-1) - probability
@@ -152,7 +153,7 @@ def reading(model: LanguageModel) -> Iterator[None]:
     if hasattr(encoder, "with_memory") and encoder.memory < CONTEXT:
         model.encoder = encoder.with_memory(CONTEXT, encoder.clamp)
     try:
-        with torch.no_grad(), torch.autocast(device, enabled=False):
+        with torch.no_grad(), torch.autocast(device, enabled=False), full_float32():
             yield
     finally:
         model.encoder = encoder

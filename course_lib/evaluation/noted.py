@@ -17,8 +17,8 @@ class Noted:
 
     `of` says what they are figures of, as plain data; those of something else are forgotten. Past
     the `deadline`, in seconds as time.time() counts, none is begun but the first: every call brings
-    a run further. `starts`, the origins of the run's starts, are noted with them, and those of
-    earlier calls come before them.
+    a run further. `starts`, the origins of the run's starts, are noted with them; those of earlier
+    calls come before the last of them, which is this one's.
     """
 
     def __init__(
@@ -37,7 +37,10 @@ class Noted:
             known, before = dict(content["figures"]), list(content["starts"])
             if content["of"] == self.of:
                 self.known = known
-                self.starts = [start for start in before if start not in self.starts] + self.starts
+                now = self.starts[-1:]
+                self.starts = [start for start in before if start not in now] + [
+                    start for start in self.starts if start not in before or start in now
+                ]
         except (OSError, ValueError, KeyError, TypeError):
             pass  # damaged notes cost time, nothing else
 

@@ -12,9 +12,25 @@ from course_lib.models.state import detach
 
 
 @contextmanager
+def full_float32():
+    """cuDNN's products in full float32, not the TF32 that it takes for recurrent layers otherwise.
+
+    What was set before is read for each kind of layer, as PyTorch refuses to read its one flag for
+    both where they differ.
+    """
+    cudnn = torch.backends.cudnn
+    before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision
+    cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        cudnn.allow_tf32 = "tf32" in before
+        cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision = before
+
+
+@contextmanager
 def evaluating(model, memory: int | None = None, clamp: int | None = None):
-    """The model in evaluation mode, within the `with` block, and cuDNN's products in full float32,
-    not the TF32 that it takes for recurrent layers otherwise.
+    """The model in evaluation mode, within the `with` block, and cuDNN in `full_float32`.
 
     memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was
     trained with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
@@ -28,13 +44,11 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
         model.encoder = encoder.with_memory(
             encoder.memory if memory is None else memory, encoder.clamp if clamp is None else clamp
         )
-    cudnn = torch.backends.cudnn
-    tf32, cudnn.allow_tf32 = cudnn.allow_tf32, False
     model.eval()
     try:
-        yield model
+        with full_float32():
+            yield model
     finally:
-        cudnn.allow_tf32 = tf32
         if longer:
             model.encoder = encoder
         model.train(was_training)

@@ -10,6 +10,7 @@ grid = {"encoder.dropout" = [0.2, 0.4]}   # all combinations
 """
 
 import hashlib
+import inspect
 import json
 import re
 import tomllib
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_type_hints
 
+from course_lib import data
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
@@ -33,6 +35,7 @@ from course_lib.experiments.experiment import (
     options_of,
 )
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.training.optimisation import OPTIONS
 
 KEYS = ("recipes", "profile", "seeds", "change", "grid")
 GIVEN = {"encoder": 1, "words": 2, "output_layer": 2}  # what a part is built with, not its options
@@ -88,6 +91,10 @@ OF_TEXT = ("batch", "length", "random_length", "partial_shuffle", "sum_over_step
 OF_TEXT += ("evaluation_batch", "evaluation_length", "evaluation_memory", "evaluation_clamp")
 OF_TEXT = (*(f"optimisation.{name}" for name in OF_TEXT), "adaptation", "ranked_contexts")
 OF_PAIRS = ("optimisation.max_tokens", "decoding")
+# What a run without training reads of the optimisation, and what only some optimisers read.
+UNTRAINED = ("epochs", "max_tokens", "evaluation_batch", "evaluation_length", "evaluation_memory")
+UNTRAINED += ("evaluation_clamp",)
+OF_OPTIMIZERS = {name for names in OPTIONS.values() for name in names}
 
 
 def _check_read(experiment: Experiment, paths) -> None:
@@ -104,6 +111,12 @@ def _check_read(experiment: Experiment, paths) -> None:
             raise CourseError(f"{experiment.name} is a {kind}, to which {path} says nothing")
         if path == "ranked_contexts" and experiment.adaptation is not None:
             raise CourseError(f"{path} is of the plain evaluation; {experiment.name} adapts")
+        setting = path.split(".")[1] if path.startswith("optimisation.") else ""
+        if setting and not o.epochs and setting not in UNTRAINED:
+            raise CourseError(f"{experiment.name} trains no epochs, so {path} is without effect")
+        kinds = {o.optimizer, *(group.get("optimizer", o.optimizer) for group in o.groups.values())}
+        if setting in OF_OPTIMIZERS and not any(setting in OPTIONS[kind] for kind in kinds):
+            raise CourseError(f"{path} says nothing to {' and '.join(sorted(kinds))}")
 
 
 OWN = ("name", "source", "profile", "seed", "variant", "start_from", "start_weights")
@@ -142,6 +155,12 @@ def command(experiment: Experiment) -> str:
         f"python -m course_lib train {experiment.name} --profile {experiment.profile} "
         f"--seed {experiment.seed}" + "".join(changes)
     )
+
+
+def lineage(experiment: Experiment) -> list[Experiment]:
+    """What it goes back to, the first training first, and itself."""
+    first = earlier(experiment)
+    return [*([] if first is None else lineage(first)), experiment]
 
 
 def label(change: dict) -> str:
@@ -255,7 +274,9 @@ def _known(node, role: str) -> list[str]:
     if not isinstance(node, Part):
         return stated
     if role == "corpus":  # a name or a path, with options of its loader and of `load_corpus`
-        return stated + ["half", "small", "words"]
+        of_loader = inspect.signature(data.loader_of(node.kind, stated)).parameters
+        of_text = [] if "direction" in of_loader else ["half"]
+        return [*(name for name in of_loader if name != "download"), *of_text, "small"]
     role = ROLES.get(role, role)
     make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
     return stated + (options_of(make)[GIVEN.get(role, 0) :] if make else [])

@@ -188,6 +188,12 @@ def result_of(folder: Path, experiment: Experiment) -> dict:
     return content
 
 
+def weights(folder: Path) -> dict[str, str]:
+    """Digests of a run's checkpoints, for `check_weights` to know them by."""
+    paths = {name: folder / f"{name}.safetensors" for name in ("last", "best")}
+    return {name: file_digest(path) for name, path in paths.items() if path.exists()}
+
+
 def check_weights(path: Path, result: dict) -> None:
     """CourseError if a checkpoint is there and not the one that a result was measured with."""
     said = result["provenance"].get("weights", {}).get(path.stem)  # nothing by older versions

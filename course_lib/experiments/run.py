@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import InitProcessGroupKwargs
 from filelock import FileLock, Timeout
 from torch import nn
 
@@ -46,6 +48,7 @@ from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.loop import fit
 from course_lib.training.tasks import Columns, Pairs
 
+PATIENCE = timedelta(hours=2)  # with another process whose search at test time takes longer
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
 
 
@@ -106,7 +109,8 @@ def accelerator_on(device: str) -> Accelerator:
         now = PartialState()
         if now.num_processes == 1 and (now.device.type == "cpu") != cpu:
             AcceleratorState._reset_state(reset_partial_state=True)
-    return Accelerator(cpu=cpu, mixed_precision="no")
+    patience = InitProcessGroupKwargs(timeout=PATIENCE)
+    return Accelerator(cpu=cpu, mixed_precision="no", kwargs_handlers=[patience])
 
 
 def _run(
@@ -146,16 +150,19 @@ def _run(
     peak = results.peak_memory(accelerator.device)  # of the training, not of the final figures
     accelerator.wait_for_everyone()
     tensors, head = read_checkpoint(folder / "best.safetensors")
+    if optimisation.shard and accelerator.num_processes > 1:  # a search changes whole weights
+        model = experiment.build(len(corpus)).to(accelerator.device)
     restore(model, tensors, str(folder))
     model.eval()
     arrays = {}
     of = identity | {"weights": file_digest(folder / "best.safetensors")}
     alone = accelerator.num_processes == 1  # several could not agree on when to pause
+    shown = progress and accelerator.is_main_process
     noted = Noted(folder / "figures.json" if alone else None, of, deadline, starts)
     metrics = {
         "best_epoch": head["epoch"],
         "parameters": sum(p.numel() for p in model.parameters()),
-        **final_figures(model, corpus, experiment, progress, arrays, noted),
+        **final_figures(model, corpus, experiment, shown, arrays, noted),
         **shapes(model, corpus.counts),
     }
     if benchmarks:
@@ -167,11 +174,7 @@ def _run(
     source["peak_memory_mb"] = round(peak)
     if "start" in identity:
         source["start"] = identity["start"]
-    source["weights"] = {
-        name: file_digest(path)
-        for name in ("last", "best")
-        if (path := folder / f"{name}.safetensors").exists()
-    }
+    source["weights"] = results.weights(folder)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
@@ -370,7 +373,8 @@ def _start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
             f"{experiment.name} starts from the weights of {first.name}, which "
-            f"{'has not finished' if begun else 'is not trained'}; first run: {command(first)}"
+            f"{'has not finished' if begun else 'is not trained'}; first run: {command(first)}, "
+            "or give --starts"
         )
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})

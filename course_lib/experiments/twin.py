@@ -103,6 +103,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     wall = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
     source = results.provenance(starts, corpus, cpu, wall, tokens)
+    source["weights"] = results.weights(folder)
     results.write_result(folder, experiment, epochs, metrics, source)
 
 

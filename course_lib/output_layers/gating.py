@@ -44,7 +44,9 @@ class GradientGating(OutputLayer):
 
     @torch.no_grad()
     def _count(self, target):
-        counts = torch.bincount(target[target >= 0].flatten(), minlength=len(self.appearances))
+        counts = torch.zeros_like(self.appearances, dtype=target.dtype)
+        seen = target.flatten()  # a bincount would wait for the device to say how many there are
+        counts.scatter_add_(0, seen.clamp(min=0), (seen >= 0).to(counts))
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)  # an update sees the targets of all processes
         counts = self.parts * counts.to(self.appearances)

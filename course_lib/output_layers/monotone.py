@@ -157,7 +157,8 @@ class PiecewiseLinearSoftmax(OutputLayer):
         real = torch.promote_types(self.free_slopes.dtype, torch.float32)
         slopes = F.softplus(self.free_slopes.double())
         width = (self.high - self.low) / len(slopes)
-        starts = self.low + width * torch.arange(len(slopes)).to(slopes)
+        numbers = torch.arange(len(slopes), device=slopes.device, dtype=slopes.dtype)
+        starts = self.low + width * numbers
         intercepts = width * (slopes.cumsum(0) - slopes) - starts * slopes
         return slopes.to(real), intercepts.to(real)
 

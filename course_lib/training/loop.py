@@ -318,7 +318,7 @@ class _Run:
         """The weights as validated, as best.safetensors."""
         average = self.average.mean if self.average else {}
         weights = parameters_of(self.bare) | average
-        weights = {f"model.{k}": whole(v) for k, v in weights.items()}
+        weights = self.gathered({f"model.{k}": v for k, v in weights.items()})
         if self.accelerator.is_main_process:
             head = {"identity": self.identity, "epoch": epoch}
             save_checkpoint(self.folder / "best.safetensors", weights, head)
@@ -334,7 +334,7 @@ class _Run:
                 tensors[f"optimizer.{key}.{named[id(parameter)]}"] = torch.as_tensor(value)
         if self.average:
             tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
-        tensors = {name: whole(tensor) for name, tensor in tensors.items()}
+        tensors = self.gathered(tensors)
         tensors |= self.chance() | self.contexts()
         if not self.accelerator.is_main_process:
             return
@@ -344,6 +344,16 @@ class _Run:
         head["starts"] = self.starts
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
+
+    def gathered(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The whole tensors in the memory of the first process's host, nothing in the others': one
+        at a time, as all together may not fit the GPUs that they are sharded over."""
+        found = {}
+        for name, tensor in tensors.items():
+            tensor = whole(tensor)
+            if self.accelerator.is_main_process:
+                found[name] = tensor.cpu()
+        return found
 
     def contexts(self) -> dict[str, torch.Tensor]:
         """The state that every process carries from segment to segment."""
