@@ -1,5 +1,6 @@
 """`python -m course_lib train RECIPE`, `recipes` and `results`."""
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -64,7 +65,7 @@ def train(
             _in_step()
         result = experiments.run(experiment, folder, **options)
     except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
-        paused = pause
+        paused = str(pause)  # without its traceback, which holds the model and so its connections
     if not _together():
         return
     if paused:
@@ -96,6 +97,7 @@ def _together() -> bool:
 
     first = _in_step()
     if PartialState().num_processes > 1:
+        gc.collect()  # of a sharded model, whose connections would outlive their group
         PartialState().destroy_process_group()
     return first
 
