@@ -113,7 +113,10 @@ def recipes(
     """List the recipes: parameters, operations, memory and time on this machine, published row.
 
     Time is that of the recipe's whole training here, at half the rate of matrix products, and at
-    most that where a run may end sooner; memory and time are estimates, for one process.
+    most that where a run may end sooner; memory and time are estimates, for one process. Memory is
+    that of tensors: on a processor that multiplies bf16 in tiles, segments of drawn lengths add
+    several GB, for oneDNN keeps compiled code for each length. ONEDNN_PRIMITIVE_CACHE_CAPACITY=100
+    in the environment keeps less of it, and compiles more often.
     """
     from fnmatch import fnmatchcase
 
