@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -192,12 +193,20 @@ def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch)
     assert "first run: python" in str(alone.exception) and "--starts" in str(alone.exception)
     done = CliRunner().invoke(application(), [*row, "--starts", "--folder", str(tmp_path / "row")])
     assert done.exit_code == 0 and "test perplexity" in done.stdout
+    assert "ptb/awd-lstm/softmax/finetuned is trained, in " in done.stdout
     found = sorted(path.parent for path in tmp_path.rglob("result.json"))
     trained = tmp_path / "runs/ptb/awd-lstm/softmax"
     one = "smoke-seed1-encoder.weight_drop=0.2"
     assert found == [tmp_path / "row", trained / "finetuned" / one, trained / one]
     drops = [experiments.read_result(f)["experiment"]["encoder"]["options"] for f in found]
     assert [o["weight_drop"] for o in drops] == [0.2] * 3
+    shutil.rmtree(trained / one)  # no longer needed: what began with it is done
+    again = [*row, "--starts", "--folder", str(tmp_path / "again")]
+    assert CliRunner().invoke(application(), again).exit_code == 0
+    assert not (trained / one).exists()
+    shutil.rmtree(trained / "finetuned")  # nor for a row that is done itself
+    assert CliRunner().invoke(application(), again).exit_code == 0
+    assert not (trained / "finetuned").exists()
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):

@@ -173,3 +173,12 @@ def test_evaluation_asks_cudnn_for_full_precision_and_gives_it_back():
         assert cudnn.allow_tf32 is False
     assert (cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision) == ("ieee", kept)
     cudnn.allow_tf32 = True
+    everything = torch.backends.fp32_precision
+    torch.backends.fp32_precision = "tf32"  # which layers without a setting of their own follow
+    try:
+        with evaluating(model):
+            assert (cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision) == ("ieee", "ieee")
+            assert cudnn.allow_tf32 is False
+    finally:
+        torch.backends.fp32_precision = everything
+        cudnn.allow_tf32 = True

@@ -309,13 +309,17 @@ def test_none_may_be_a_word():
         (BASE, "optimisation.max_tokens", 9, "is a language model, to which"),
         (CACHE, "ranked_contexts", 9, "of the plain evaluation"),
         (CACHE, "optimisation.learning_rate", 1.0, "trains no epochs, so opt.* without effect"),
-        (BASE, "optimisation.betas", [0.5, 0.6], "optimisation.betas says nothing to sgd"),
-        (BASE, "optimisation.eps", 1e-6, "optimisation.eps says nothing to sgd"),
+        (BASE, "optimisation.betas", [0.5, 0.6], "with sgd, to which optimisation.betas says"),
+        (BASE, "optimisation.eps", 1e-6, "to which optimisation.eps says nothing; change"),
     ],
 )
 def test_settings_that_nothing_reads_are_refused(recipe, path, value, said):
     with pytest.raises(CourseError, match=said):
         Planned(recipe, change={path: value})
+
+
+def test_a_run_without_training_still_divides_its_text_among_processes():
+    assert Planned(CACHE, change={"optimisation.batch": 24}).experiment().optimisation.batch == 24
 
 
 def test_settings_of_a_command_line():
@@ -391,10 +395,12 @@ def test_an_unknown_plan_lists_the_near_matches(tmp_path):
 
 def test_options_of_a_corpus_are_those_of_its_loader():
     """Stated in the recipe or not: by a plan or a command the same as in a recipe."""
-    lower = override(recipes["multi30k/transformer-small/softmax"], {"corpus.lowercase": True})
-    assert lower.corpus.options["lowercase"] is True
+    lower = override(recipes["multi30k/transformer-small/softmax"], {"corpus.lowercase": False})
+    assert lower.corpus.options["lowercase"] is False
     ordered = override(recipes["ptb/awd-lstm/softmax"], {"corpus.by_frequency": True})
     assert ordered.corpus.options["by_frequency"] is True
+    with pytest.raises(CourseError, match="corpus.by_frequency is False; 'False' has another type"):
+        override(recipes["ptb/awd-lstm/softmax"], {"corpus.by_frequency": "False"})
     for name, option in (
         ("ptb/awd-lstm/softmax", "words"),
         ("multi30k/transformer-small/softmax", "half"),

@@ -24,7 +24,11 @@ def train(
         typer.Option(help="Default: runs/RECIPE/PROFILE-seedN, with --change also what differs."),
     ] = None,
     starts: Annotated[
-        bool, typer.Option("--starts", help="First train what it begins with the weights of.")
+        bool,
+        typer.Option(
+            "--starts",
+            help="First train what it begins with the weights of, each in its default folder.",
+        ),
     ] = False,
     device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
@@ -57,15 +61,18 @@ def train(
         changes, seed = plans.settings(change or []), 1 if seed is None else seed
         experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds, "deadline": deadline}
-    *before, experiment = plans.lineage(experiment) if starts else [experiment]
+    runs = experiments.with_starts(experiment, folder) if starts else [experiment]
     paused = None
     try:
-        for first in before:  # in the folders where `run` looks for them
-            experiments.run(first, **options)
-            _in_step()
-        result = experiments.run(experiment, folder, **options)
+        for run in runs[:-1]:  # in the folders where the next one looks for them
+            result = experiments.run(run, **options)
+            if _in_step():
+                print(f"{run.name} is trained, in {result.folder}")
+        run = experiment
+        result = experiments.run(run, folder, **options)
     except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
-        paused = str(pause)  # without its traceback, which holds the model and so its connections
+        # without its traceback, which holds the model and so its connections
+        paused = f"{run.name} {pause}"
     if not _together():
         return
     if paused:

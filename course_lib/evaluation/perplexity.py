@@ -15,12 +15,14 @@ from course_lib.models.state import detach
 def full_float32():
     """cuDNN's products in full float32, not the TF32 that it takes for recurrent layers otherwise.
 
-    What was set before is read for each kind of layer, as PyTorch refuses to read its one flag for
-    both where they differ.
+    Other products are in full float32 unless the reader asked PyTorch for less. What was set before
+    is read for each kind of layer, as PyTorch refuses to read its one flag for both where they
+    differ; it is set for each, as that flag would leave them to a setting for all of PyTorch.
     """
     cudnn = torch.backends.cudnn
     before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision
     cudnn.allow_tf32 = False
+    cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
     try:
         yield
     finally:

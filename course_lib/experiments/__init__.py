@@ -3,7 +3,7 @@
 from course_lib.experiments.experiment import Experiment, Part, part
 from course_lib.experiments.recipes import PROFILES, profile, recipes
 from course_lib.experiments.results import keep_result, kept_results, read_result, run_folder
-from course_lib.experiments.run import Result, launch, load_checkpoint, run
+from course_lib.experiments.run import Result, launch, load_checkpoint, run, with_starts
 
 __all__ = [
     "PROFILES",
@@ -20,4 +20,5 @@ __all__ = [
     "recipes",
     "run",
     "run_folder",
+    "with_starts",
 ]

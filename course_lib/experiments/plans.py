@@ -92,8 +92,8 @@ OF_TEXT += ("evaluation_batch", "evaluation_length", "evaluation_memory", "evalu
 OF_TEXT = (*(f"optimisation.{name}" for name in OF_TEXT), "adaptation", "ranked_contexts")
 OF_PAIRS = ("optimisation.max_tokens", "decoding")
 # What a run without training reads of the optimisation, and what only some optimisers read.
-UNTRAINED = ("epochs", "max_tokens", "evaluation_batch", "evaluation_length", "evaluation_memory")
-UNTRAINED += ("evaluation_clamp",)
+UNTRAINED = ("epochs", "batch", "accumulate", "max_tokens", "evaluation_batch")
+UNTRAINED += ("evaluation_length", "evaluation_memory", "evaluation_clamp")
 OF_OPTIMIZERS = {name for names in OPTIONS.values() for name in names}
 
 
@@ -116,7 +116,10 @@ def _check_read(experiment: Experiment, paths) -> None:
             raise CourseError(f"{experiment.name} trains no epochs, so {path} is without effect")
         kinds = {o.optimizer, *(group.get("optimizer", o.optimizer) for group in o.groups.values())}
         if setting in OF_OPTIMIZERS and not any(setting in OPTIONS[kind] for kind in kinds):
-            raise CourseError(f"{path} says nothing to {' and '.join(sorted(kinds))}")
+            raise CourseError(
+                f"{experiment.name} trains with {' and '.join(sorted(kinds))}, to which {path} "
+                "says nothing; change optimisation.optimizer as well"
+            )
 
 
 OWN = ("name", "source", "profile", "seed", "variant", "start_from", "start_weights")
@@ -155,12 +158,6 @@ def command(experiment: Experiment) -> str:
         f"python -m course_lib train {experiment.name} --profile {experiment.profile} "
         f"--seed {experiment.seed}" + "".join(changes)
     )
-
-
-def lineage(experiment: Experiment) -> list[Experiment]:
-    """What it goes back to, the first training first, and itself."""
-    first = earlier(experiment)
-    return [*([] if first is None else lineage(first)), experiment]
 
 
 def label(change: dict) -> str:
@@ -274,12 +271,18 @@ def _known(node, role: str) -> list[str]:
     if not isinstance(node, Part):
         return stated
     if role == "corpus":  # a name or a path, with options of its loader and of `load_corpus`
-        of_loader = inspect.signature(data.loader_of(node.kind, stated)).parameters
+        of_loader = _of_loader(node)
         of_text = [] if "direction" in of_loader else ["half"]
         return [*(name for name in of_loader if name != "download"), *of_text, "small"]
     role = ROLES.get(role, role)
     make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
     return stated + (options_of(make)[GIVEN.get(role, 0) :] if make else [])
+
+
+def _of_loader(corpus: Part) -> dict[str, Any]:
+    """The options of a corpus' loader with their defaults."""
+    parameters = inspect.signature(data.loader_of(corpus.kind, list(corpus.options))).parameters
+    return {n: None if p.default is p.empty else p.default for n, p in parameters.items()}
 
 
 def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...], role: str):
@@ -311,6 +314,8 @@ def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...],
                 + (" or ".join(names) or "it has none")
             )
         else:
+            if role == "corpus" and name not in _members(node):  # nor is another type its default's
+                current = _of_loader(node).get(name)
             new[name] = _fitted(values[()], current, node, name, whole)
     if isinstance(node, Part):
         return Part(node.kind, node.options | new)

@@ -358,6 +358,21 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
     )  # fmt: skip
 
 
+def with_starts(experiment: Experiment, folder: Path | None = None) -> list[Experiment]:
+    """It and, first, what must be trained before it because it begins with the weights.
+
+    Nothing before a run that is done: it needs that no more, and its own start may be gone.
+    """
+
+    def done(run: Experiment, folder: Path | None = None) -> bool:
+        return ((folder or results.run_folder(run)) / "result.json").exists()
+
+    first = earlier(experiment)
+    if first is None or done(first) or done(experiment, folder):
+        return [experiment]
+    return [*with_starts(first), experiment]
+
+
 def _start_of(experiment: Experiment) -> Path | None:
     """The checkpoint that it begins with, whether it is there or not."""
     first = earlier(experiment)
@@ -373,8 +388,8 @@ def _start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
             f"{experiment.name} starts from the weights of {first.name}, which "
-            f"{'has not finished' if begun else 'is not trained'}; first run: {command(first)}, "
-            "or give --starts"
+            f"{'has not finished' if begun else 'is not trained'}; train it with --starts, or "
+            f"first run: {command(first)}"
         )
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})

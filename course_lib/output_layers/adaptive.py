@@ -126,9 +126,8 @@ class AdaptiveSoftmax(OutputLayer):
         def one_block(h, y, *soft):
             table = self._table(h, y if self.training else None)
             with torch.autocast(h.device.type, enabled=False):  # as in the kernel
-                log_p, log_z = (t.to(_wide(t)) for t in table)
                 soft = [t.to(_wide(t)) for t in soft]
-                view = TableBlock(log_p, log_z, y, soft[0] @ soft[1].T if soft else None)
+                view = TableBlock(*table, y, soft[0] @ soft[1].T if soft else None)
                 return objective(view), CrossEntropy()(view).detach()
 
         losses, nlls = [], []
