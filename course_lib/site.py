@@ -86,7 +86,8 @@ def build(executed: Path, output: Path, quiet: bool = True) -> Path:
         text = keep_known_links(below, source / "how-to")
         (source / "generated" / "contributing.md").write_text(text, "utf-8")
         guide = source / "which-lesson.md"  # of all lessons, where some may have failed
-        guide.write_text(keep_known_links(guide.read_text("utf-8"), source), "utf-8")
+        above = guide.read_text("utf-8").replace("](../notebooks/", "](notebooks/")
+        guide.write_text(keep_known_links(above, source), "utf-8")
         copy_mathjax(source / "_static" / "mathjax")
         sphinx(source, site, Path(folder, "doctrees"), quiet)
         for page in site.rglob("*.html"):

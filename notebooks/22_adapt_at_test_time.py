@@ -31,8 +31,8 @@
 # |---|---|---|
 # | `smoke` | 0.2 | a few thousand tokens, for the tests |
 # | `quick` | 3.5 | `docstrings`, 2 CPU cores |
-# | `standard` | 90 | the recipe's corpus, 2 CPU cores |
-# | `full` | 90 | the paper's configuration; larger models want a GPU |
+# | `standard` | 110 | the recipe's corpus, 2 CPU cores; less where notebook 20 trained it |
+# | `full` | 110 | the paper's configuration; larger models want a GPU |
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
@@ -97,7 +97,10 @@ valid, test = corpus.valid[:SEARCH_TOKENS], corpus.test[:TEST_TOKENS]
 # the word that followed it, and ask how much today's context resembles them:
 #
 # $$p_\text{cache}(w) \propto \sum_{i=t-n}^{t-1} [y_i = w]\, e^{\theta h_t^\top h_i},
-# \qquad p = (1-\lambda)\,p_\text{model} + \lambda\,p_\text{cache}.$$
+# \qquad p = (1-\lambda)\,p_\text{model} + \lambda\,p_\text{cache},$$
+#
+# where $w$ is a word, and $[y_i = w]$ is 1 where it was the one that followed
+# and 0 elsewhere.
 #
 # Three numbers have to be chosen: the window $n$, the sharpness $\theta$ and
 # the weight $\lambda$; we fix $n = 500$ and search the other two. Nothing is
@@ -306,8 +309,9 @@ display(Markdown(
 #   `wikitext-2/awd-lstm/cosine/continuous-cache` and
 #   `ptb/awd-lstm/mos/dynamic-evaluation`: notebook 20 runs them on whole
 #   splits, with the papers' settings or their search. These recipes begin with
-#   the weights of others, which have to be trained first at the same profile and
-#   seed; a message says by which command.
+#   the weights of others: `python -m course_lib train RECIPE --starts` trains all
+#   of them in turn, and notebook 20 then shows the result at the same profile
+#   and seed.
 # * A fair comparison adapts every model, each with settings searched anew: a
 #   cache that was tuned for one model flatters it.
 #

@@ -31,7 +31,7 @@
 # | `smoke` | 0.5 | four runs of a second, for the tests |
 # | `quick` | 1.5 | twelve runs of seconds, 2 CPU cores |
 # | `standard` | 1200 | twelve runs of one to two hours, 2 CPU cores |
-# | `full` | 60 | the same on eight GPUs, with `WORKERS = 8` |
+# | `full` | 60 | the same on eight GPUs (estimated), with `WORKERS = 8` |
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
@@ -208,7 +208,8 @@ print(
 # * `python -m course_lib batch run PLAN --workers 8 --budget 55` does the same
 #   from a terminal, `batch status PLAN` looks on, `batch merge` brings results
 #   from another machine, and `batch keep` copies them to `data/results`.
-# * `data/plans` holds a plan for every table of the five papers.
+# * `data/plans` holds a plan for every table of the five papers whose models are
+#   trained.
 #
 # ## References
 #
