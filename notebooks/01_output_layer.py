@@ -368,8 +368,8 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # %% [markdown]
 # Here are the answers to the second and the third prediction. Only a word that is the target
 # somewhere in the batch is pulled; these are few of all words, and their rows go many ways. (Near 1
-# are those that came after the same word: the untrained encoder makes nearly the same context of it
-# wherever it stands.) The others are all moved in *the same* direction: away from the average
+# are perhaps those that came after the same word, of which the untrained encoder makes nearly the same
+# context wherever it stands.) The others are all moved in *the same* direction: away from the average
 # context. At the start of training every $p_i$ is not far from $1/N$, so each of them receives about
 # the same vector, $-\frac{1}{nN}\sum_t h_t$. A single step is tiny. There are thousands, and a rare
 # word is pulled in almost none of them.

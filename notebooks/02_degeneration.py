@@ -312,9 +312,9 @@ print("the cone points away from the mean context:", against < 0)
 #
 # Why so fast, if the pushes are tiny? The optimiser is Adam, as it is for nearly every Transformer.
 # Adam divides each step by the usual size of its gradient. A rare word's gradient is minute but
-# always points the same way, so its row moves at full speed; a frequent word is torn to and fro.
-# (Exercise 2 takes Adam away.) The norms bear it out: the rarest words, which have hardly anything to say, have some of the
-# longest vectors.
+# always points the same way, so its row keeps moving; a frequent word is torn to and fro.
+# (Exercise 2 takes Adam away.) The norms fit in with it: the rarest words, which have hardly anything to
+# say, have some of the longest vectors. (So do the most frequent ones, which have much to say.)
 
 # %%
 norms = after.norm(dim=1).numpy()
@@ -475,8 +475,7 @@ pd.DataFrame(table).T
 
 # %% [markdown]
 # The classifier does what the paper describes: its ten classes lie around the origin. Our Word2Vec does
-# not: trained on a corpus more than a thousand times smaller than those it was made for, its vectors
-# lean to one side. Yet they are spread widely in the other directions. The picture has room for one
+# not: its vectors lean to one side, as Mimno and Thompson found in well-trained ones. Yet they are spread widely in the other directions. The picture has room for one
 # of those; look at the singular values for the rest.
 #
 # Read the table with care. The *share* of positive pairs hardly separates Word2Vec from the
@@ -569,8 +568,9 @@ check("02.2", by_sgd, left_behind)
 
 # %% [markdown]
 # ### 3. A wider start
-# Begin with ten times larger random numbers: `recipe.change(words={"init": 0.1})`. The rare words are pushed
-# about as far as before, yet the mean cosine stays much lower. Find out why with a simple model: a
+# Begin with ten times larger random numbers, `recipe.change(words={"init": 0.1})`, and the mean cosine
+# stays much lower. Suppose that the rare words are pushed as far as before. Would that alone explain it?
+# Find out with a simple model: a
 # rare row begins as $d$ independent Gaussian numbers with standard deviation `init`, and training adds
 # the same vector $u$ to all of them. We take it from the run above:
 

@@ -358,8 +358,9 @@ pd.DataFrame(
 # context has a cosine with it that differs much from 0, and the rare words do not go there. The
 # linear programme finds a direction with a wide margin, and $-\bar h$, against the mean context, has
 # a wide one, too: the contexts of our model lean to one side far more than they must. A theorem
-# that says that *some* direction exists does not say which one training takes. From a small start the
-# loss falls fastest close to $-\bar h$; Adam, which rescales every entry, bends the way a little, and
+# that says that *some* direction exists does not say which one training takes. From a small start every
+# $p_i$ is about $1/N$ and the loss falls fastest close to $-\bar h$; Adam rescales every entry and need
+# not follow it exactly. And
 # of the three the rare words are nearest to $-\bar h$.
 
 # %% [markdown]
@@ -462,8 +463,9 @@ print("rarer is nearer:", measured == sorted(measured))
 # The bound holds, and it is generous: it grows like $\varepsilon$, what we measure like
 # $\varepsilon^2$ at first, and here even at the smallest share it allows a distance longer than $w^*$
 # itself. The trend is right: the rarer the word, the nearer its vector is to
-# that of a word that never comes, *whatever it means*. And the vectors of all words that never come
-# are near each other, because $f$ is nearly the same function for all of them.
+# that of a word that never comes. The theorem says so *whatever the word means*; we have tried one. And
+# the vectors of all words that never come should be near each other, because $f$ is nearly the same
+# function for all of them.
 
 # %% [markdown]
 # ## Let a word drift
@@ -517,8 +519,9 @@ plots.show(
 # That is the cone in one picture. To the right lies the flight from the mean context. Upwards is
 # what distinguishes the word: the direction of its own contexts, as far as it is neither that of the
 # mean nor the way that the absent word went. A word seen often is held back or even drawn to the left,
-# and climbs. The rarer a word, the farther right it is carried, and the less it has climbed: all words
-# that hardly ever come go the same way.
+# and climbs. The rarer a word, the farther right it is carried, and the less it has climbed. All
+# five paths borrow the contexts of one word; the way to the right, the mean context's doing, is the
+# same for others.
 
 # %% [markdown]
 # ## From cosines to singular values

@@ -237,14 +237,14 @@ display(
 #
 # - The bound is sharp: on the language that a softmax made, left, one softmax reaches the truth at
 #   $d = 12$. But in nats there is **no cliff** below it: each further dimension takes its part of the
-#   excess, for the leading directions of log P carry most of it. (The axis is logarithmic: the fall
+#   excess. (The axis is logarithmic: the fall
 #   at $d = 12$ is that of a small rest to nothing.) That a matrix *has* rank 80 says little about how
 #   much is lost, as the right panel shows: the excess falls evenly, and no $d$ stands out. (And the
 #   bound says only that fewer than 12 cannot do. That 12 are enough is so because a softmax of 12 made
 #   this table; another of the same rank may need more, up to its rank, with log P itself as logits.)
 # - GSS bends the logits one by one, which lifts the rank of log P to the full, at no cost in
-#   parameters. On the language of full rank it gains nothing by it: the rank is there, but not in
-#   the directions that the truth has.
+#   parameters. On the language of full rank it gains nothing by it: a rank that is there need not be
+#   in the directions that the truth has.
 # - A mixture fits better at every $d$ on the language that *is* a mixture, and at small $d$ on the
 #   other as well. It has more numbers for each
 #   context and four times the work; whether text is such a language is another question. And it is
@@ -321,8 +321,8 @@ display(
 #
 # Here they could not differ more. The bottleneck is *filled* (where one direction is missing from
 # $d + 1$, the end of this lesson says why), yet the first direction is nearly everything: a typical
-# entry of log P is far below zero, so the common part of all rows, the frequency of the words,
-# outweighs what distinguishes one context from another. The effective rank sees hardly more than
+# entry of log P is far below zero, so the common part of all rows, their level and the frequency of
+# the words, outweighs what distinguishes one context from another. The effective rank sees hardly more than
 # this common part. It is a good measure of closeness to low rank, and a poor one of how much a model
 # knows.
 

@@ -552,8 +552,8 @@ print(
 # rows of the table it is a serious rival. It parts a word from its nearest one too, if not as far, and
 # by the mean cosine, the share of positive cosines and $I_1$ it even does better than the penalty.
 # Theorem 4 did not promise the growth: the trace says that the others gain *together*, not that
-# they gain evenly. The picture with the circle did: each word is pushed along its own deviation from
-# $m$, and the deviations point everywhere.
+# they gain evenly. The picture with the circle suggests it: each word is pushed along its own deviation
+# from $m$, and the deviations point everywhere.
 
 # %% [markdown]
 # ## Where does a difference in perplexity come from?
@@ -959,6 +959,15 @@ columns = ["valid_perplexity", "test_perplexity", "mean_cosine_rare"]
 every = table.groupby(keys)[[*columns, "mean_cosine_frequent"]].mean()
 every.round(2)
 
+# %% [markdown]
+# For comparison, the test perplexity of a model that knows no context, only how often each word comes:
+
+# %%
+text = planned_runs[0].experiment().load_corpus()
+share = text.counts / text.counts.sum()
+without_context = (-share[text.test].log().mean()).exp().item()
+print(f"by the frequencies of the words alone: {without_context:.1f}")
+
 # %%
 best = every["valid_perplexity"].groupby("method").idxmin()
 scores = {}
@@ -1002,8 +1011,8 @@ display(
 # %% [markdown]
 # That was your second prediction, and the answer changes with the question. *All else equal*, at the
 # narrow start with which this course makes degeneration visible, a strong penalty lowers the
-# perplexity of every seed, though three are too few for the test; at the higher rate the plain model does
-# worse there than at the lower, and with the penalty it does not. *Each at its best*, the gap is within what the seeds
+# perplexity of every seed, though three are too few for the test; at the higher rate the plain model
+# fails there, no better than the frequencies of the words, and with the penalty it does not. *Each at its best*, the gap is within what the seeds
 # do by themselves: a plain model whose words merely begin farther apart gets most of the gain, and it
 # has hardly a cone either. Why? A likely reason, which nothing here tests: the common push on the rare
 # words is about the same from any start, but added to longer random vectors it turns them less
@@ -1012,7 +1021,7 @@ display(
 # from the beginning.
 #
 # And the rival that is centred after every step? At the same start its mean perplexity is worse than
-# the plain model's at the lower rate and about the same at the higher, and its frequent words lean together even more. The verdict of the
+# the plain model's at the lower rate, and at the higher both fail, and its frequent words lean together even more. The verdict of the
 # last table compares it with a plain model that had the wider start, which it was not given.
 #
 # This is one small model, read once through a short text; it does not refute the paper's figures. It

@@ -520,9 +520,10 @@ print("α = 0.003: text and random noise within 0.05:", bool(apart < 0.05))
 # Three results, all at once.
 #
 # - The gradient that the text recommends regularises nothing here: the excess is that of the plain
-#   softmax, and rises for large $\alpha$, by the sharpening. Random noise does as little.
-# - The gradients that run through the norm regularise strongly, and everything stays finite. They do
-#   it by making contexts shorter, as their formula says.
+#   softmax, and rises for large $\alpha$, perhaps by the sharpening. Random noise does as little.
+# - The gradients that run through the norm regularise strongly, and everything stays finite. Their
+#   formula pulls at the margin $\alpha\|w\|\|h\|$: `hidden` shortens the contexts, and `full` may shorten
+#   the words as well, so at the same excess its contexts can be longer.
 # - A penalty on $\|h\|^2$, with no adversary in it, does it as well. So does a constant $\varepsilon$: that the
 #   noise adapts to the word is of little consequence here.
 #
@@ -980,8 +981,8 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 #   deviation of 0.01, so that a noise of 0.2, the paper's, drowns them.
 # - On more tokens, where nothing is overfitted, the hints point the other way: by the means the
 #   gradients through the norm cost perplexity, and the full one most. None survives the correction.
-# - The mean norms of the words go up with `hidden` and down with `none`; distances in raw units move
-#   with them, which is no spreading.
+# - The mean norms of the words go up with `hidden`, and raw distances would go up with them, which is
+#   no spreading. With `none` they differ from the plain model's by no more than its own seeds do.
 #
 # ### Why so little?
 #
@@ -1059,8 +1060,8 @@ display(
 # - **When the model does not overfit.** The loss aims at a sharpened distribution, and has nothing to
 #   give in return for that. One epoch over a large corpus, as large models are trained today, is such
 #   a case.
-# - **When probabilities matter** and not only the order of the words: calibrate afterwards, or use
-#   the plain loss.
+# - **When probabilities matter** and not only the order of the words: compare the best temperatures, as
+#   above (ours differed little), calibrate afterwards, or use the plain loss.
 # - **Instead of tuning** the dropout and the weight decay that are there already: compare with them
 #   first.
 # - **To spread the words.** Measure distances relative to the norms before you believe in it; lessons 6

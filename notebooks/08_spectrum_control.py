@@ -440,8 +440,8 @@ print("no share above its ceiling:", all(
         strict=True)))  # fmt: skip
 
 # %% [markdown]
-# In the plain model the common vector *makes* the spectrum: it becomes the first singular direction,
-# $r$ falls, and so its own ceiling gives way. In the controlled model the ceiling is made of
+# In the plain model the common vector makes much of the first singular direction: as it grows, $r$
+# falls, and so its own ceiling gives way. In the controlled model the ceiling is made of
 # numbers that the loss cannot move much.
 
 # %% [markdown]
@@ -581,7 +581,7 @@ rows.pivot_table("value", ["corpus", "method"], "metric")
 
 # %% [markdown]
 # Both find the same direction: with control $I_1$ is higher and $I_2$ lower. How much there is to mend
-# differs. The translator, trained for so short a time, has hardly a cone yet; compare its share $s$
+# differs. The translator has hardly a cone after so short a training; compare its share $s$
 # with the language model's. And read $I_1$ and $I_2$ with care: they speak about $e^{w^\top a}$, so
 # short vectors look isotropic whatever their directions. The stable rank and the mean cosine do not
 # change with length.
@@ -787,8 +787,9 @@ plots.show(
 #
 # - Much of the plain model's cone, and of its perplexity, is its *narrow start*. From a start as wide
 #   as the prior the same matrix predicts far better. Three times as wide, the cone is all but gone and
-#   the model is no better than the first: its rows are long, training moves them little, and the
-#   cloud is round because it still is what it was at the start. Roundness is no aim in itself.
+#   the model is no better than the first. Perhaps its rows are too long for training to turn, and the
+#   cloud is round because it still is much of what it was at the start; its spectrum looks like that of
+#   a random matrix. Roundness is no aim in itself.
 # - $U$, $\Sigma$, $V$ alone, from the prior's own start, build a cone again: the second prediction.
 #   Nothing keeps a column of
 #   $U$ from growing, and then the $\sigma_k$ are no longer the singular values of $W$. At the end of
@@ -820,8 +821,8 @@ display(
 # what holds the spectrum; over a few hundred, beginning there is enough. Whoever credits "the prior" should know which of the
 # two is meant.
 #
-# Now the question of the paper, put so that the rival has every chance: the plain matrix takes, of
-# its three starts, the one with the lowest *validation* perplexity; spectrum control takes the
+# Now the question of the paper, with some care for the rival: the plain matrix takes, of
+# its three starts, the one with the lowest *validation* perplexity, all at one learning rate; spectrum control takes the
 # recipe's constants as they are. The two are compared on the *test* split.
 
 
@@ -932,9 +933,9 @@ rows.insert(0, "paper, test", [six[m] for m, _ in names.values()])
 rows
 
 # %% [markdown]
-# Both fail here as they do in the paper. (The D-optimal penalty adds little here: the spectrum of a
-# random matrix is nearly flat to begin with.) The reason is not the shape of the cloud, which is as
-# round as one could wish. With $\sigma_1 = 1$ and orthonormal $U$ the rows of $W$ have a mean squared
+# Both fail here as they do in the paper. (The D-optimal penalty adds little here. It sees $\Sigma$
+# only, and what the columns of $U$ grow to is not in it.) The reason is not the shape of the cloud,
+# which is round, but its size. With $\sigma_1 = 1$ and orthonormal $U$ the rows of $W$ have a mean squared
 # length of at most $\frac1N\sum_k\sigma_k^2 \le d/N$. A logit is $w^\top h$, and the contexts $h$
 # come from a layer normalisation: their length is about $\sqrt d$ and grows slowly. So the logits of
 # most words can hardly leave 0: of two rows of mean length one word can be likelier than the other by

@@ -78,6 +78,15 @@ def test_an_adaptation_searches_on_the_validation_split(experiment, kind):
         assert found["test_perplexity"] == pytest.approx(value(corpus.test, best))
 
 
+def test_a_text_too_short_for_gradient_statistics_is_named(experiment):
+    changes = {"batch": 10_000_000, "segment": 5}
+    experiment = experiment.change(adaptation=part("DynamicEvaluation", **changes))
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    with pytest.raises(CourseError, match=r"adaptation\.batch.*train split of .*smaller batch"):
+        final_figures(model, corpus, experiment, progress=False)
+
+
 @pytest.mark.parametrize("kind", ADAPTATIONS)
 def test_a_search_goes_on_where_it_was_interrupted(experiment, kind, tmp_path, monkeypatch):
     """At every figure past the deadline: to the same result, no figure computed twice."""

@@ -5,7 +5,7 @@ import functools
 import json
 import tempfile
 from collections import defaultdict
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
@@ -617,12 +617,34 @@ def test_every_setting_of_a_group_makes_a_difference(name, group, setting, tmp_p
     assert names and any(not torch.equal(before[p], changed[p]) for p in names)
 
 
+def factors(schedule, epochs, steps=20_000):
+    """The schedule's factors over a run."""
+    at = range(1, steps, 20)
+    return [schedule(step / steps, 1 + step * epochs // steps, step) for step in at]
+
+
 def test_every_schedule_makes_a_difference():
     for name, recipe in recipes.items():
-        schedule = recipe.optimisation.schedule
-        factors = [schedule(step / 1000, 1 + step // 20, step) for step in range(1, 1000, 7)]
-        assert schedule == Constant() or len(set(factors)) > 1, name
-        assert max(factors) <= 1 and min(factors) >= 0
+        schedule, epochs = recipe.optimisation.schedule, recipe.optimisation.epochs
+        found = factors(schedule, epochs or 100)  # none: the weights are another recipe's
+        assert schedule == Constant() or len(set(found)) > 1, name
+        assert max(found) <= 1 and min(found) >= 0
+
+
+def test_every_setting_of_a_schedule_makes_a_difference():
+    """In every recipe, over its own number of epochs."""
+    run = {(r.optimisation.schedule, r.optimisation.epochs) for r in recipes.values()}
+    tried = set()
+    for schedule, epochs in ((s, e) for s, e in run if e):
+        for f in fields(schedule):
+            value = getattr(schedule, f.name)
+            if value == f.default:
+                continue
+            another = value + 1 if isinstance(value, int) else value / 2
+            changed = replace(schedule, **{f.name: another})
+            assert factors(changed, epochs) != factors(schedule, epochs), (schedule, f.name)
+            tried.add((type(schedule).__name__, f.name))
+    assert {("EpochDecay", "rate"), ("EpochDecay", "start"), ("OneCycle", "hold")} <= tried
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,9 @@ class DynamicEvaluation:
 
         @functools.cache
         def squares():
-            return dynamic.mean_squares(model, corpus.train, self.batch, self.segment, progress)
+            where = f"for dynamic evaluation (adaptation.batch) the train split of {corpus.name}"
+            options = self.batch, self.segment, progress, where
+            return dynamic.mean_squares(model, corpus.train, *options)
 
         def adapted(split, settings) -> float:
             options = {"length": self.segment, "progress": progress} | settings

@@ -29,10 +29,18 @@ def _gradients(model: nn.Module, text: Tensor, length: int) -> Iterator[tuple[Te
 
 
 def mean_squares(
-    model: nn.Module, tokens: Tensor, batch: int = 100, length: int = SEGMENT, progress: bool = True
+    model: nn.Module,
+    tokens: Tensor,
+    batch: int = 100,
+    length: int = SEGMENT,
+    progress: bool = True,
+    where: str = "the train split",
 ) -> dict[str, Tensor]:
-    """MS_g by parameter: the mean of the squared gradients over the segments of the train split."""
-    text = columns(tokens, batch).to(next(model.parameters()).device)
+    """MS_g by parameter: the mean of the squared gradients over the segments of the train split.
+
+    CourseError that names `where` if its `batch` columns would have fewer than two tokens.
+    """
+    text = columns(tokens, batch, where).to(next(model.parameters()).device)
     squares = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     segments = -(-(len(text) - 1) // length)
     with evaluating(model):
