@@ -288,7 +288,8 @@ display(Code(inspect.cleandoc("\n" + source), language="python"))
 # $e_y$ being the vector with a one at $y$. The component that provided most of $P(y)$ has the largest
 # share in learning from it; and every component that gave $y$ more than the mixture did, $P_k(y) >
 # P(y)$, has $r_k > \pi_k$ and is asked more often next time. Nothing tells the components to differ;
-# this feedback makes them, as in expectation maximisation. Autograd agrees:
+# this feedback can make the small differences of their random start grow, as in expectation
+# maximisation. Autograd agrees:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -877,10 +878,9 @@ display(
 # %% [markdown]
 # The gap is where the paper sees the price of capacity: each component fits the training text a
 # little better than the test text. Ours is about zero at every $K$, even below (a training
-# perplexity is an average over an epoch, over weights that were worse at its start; and which epoch
-# was the best on the validation text differs from seed to seed, hence the spread): six readings
-# are not enough to learn a text by heart. So this part of the paper's figure does *not* show at our
-# scale.
+# perplexity is an average over an epoch, over weights that were worse at its start). But it is taken at
+# the epoch that was best on the validation text, which is where the gap has hardly opened. So this part
+# of the paper's figure does *not* show here; in runs that go on to the end it might.
 #
 # Press' rank leaps with the *second* component from $d + 1$ (dotted) to nearly the number of words,
 # and has nowhere to go from there. The perplexity does not leap with it. In the paper both moved
@@ -1017,10 +1017,11 @@ plots.show(
 # In the published runs dropout is a knob that moves the rank one way and the perplexity the other:
 # less dropout, higher rank, *worse* predictions. Why the rank rises when dropout is taken away these
 # figures do not say; the predictions do not gain by it. In ours Press' rank is at its limit anyway
-# ($d + 1$, or the number of words) and the effective rank takes its place: it falls with dropout too.
-# The perplexity moves little, as our models have read their text six times only; what they share
-# with the paper is that the rank can be turned without any gain. So the third prediction: no, the
-# rank is no reason. Whether dropout pays is a matter of perplexity alone.
+# ($d + 1$, or the number of words) and the effective rank takes its place. In the mixture it falls with
+# dropout too, and the perplexity hardly moves. In the softmax the mean of the seeds falls as well, but
+# their ranks overlap, and there it is the model *without* dropout that predicts better: not the paper's
+# picture. What ours share with it is that the rank can be turned without a gain. So the third
+# prediction: no, the rank is no reason. Whether dropout pays is a matter of perplexity alone.
 
 # %% [markdown]
 # ### Control 3: the same parameters or the same work, in one softmax
@@ -1150,8 +1151,8 @@ display(
 # %% [markdown]
 # Two clusters, and within each of them the perplexity takes the same range of values. That is the
 # paper's finding in one picture (the intervals are too narrow, since seeds of one setting are not
-# unrelated runs; both hold 0 all the same): a high rank is neither necessary (the dots on the left) nor
-# sufficient (those on the right).
+# unrelated runs; both hold 0 all the same): for these perplexities a high rank is neither necessary (the
+# dots on the left) nor sufficient (those on the right). Whether it helps a little they cannot tell.
 
 # %% [markdown]
 # ## What it costs
@@ -1224,8 +1225,8 @@ for name in both:
 pd.DataFrame(lines).T
 
 # %% [markdown]
-# The encoder of the mixture ends in 620 numbers where $d = 280$: it has the wide $h$ that our
-# synthetic language asked for. With the encoder's inner layers, the batch and the number of parameters
+# The encoder of the mixture ends in 620 numbers where $d = 280$: it has a wide $h$, as the mixture that
+# fitted our synthetic language had. With the encoder's inner layers, the batch and the number of parameters
 # equal ($d$ is 340 for the softmax, 280 for the mixture), and a search of the regularisation for both, Parthiban et al. find no difference any more (their
 # Table 5). But mind the last row above: that mixture's $h$ has as many numbers as $d$. Its wide $h$ went
 # with the extra parameters, so the comparison does not tell which of the two had helped.
@@ -1277,7 +1278,7 @@ display(
 # in a softmax that is to be compared and has no such floor.
 #
 # **Ours** differs from both papers: a Transformer in the place of an LSTM, no bias, no averaging,
-# a thousand words. What carries over is the comparison, not the perplexities.
+# a thousand words. What carries over is how the comparison is made, not the perplexities.
 
 # %% [markdown]
 # ## When not to use it
@@ -1289,8 +1290,8 @@ display(
 # - **When the word vectors are all you want.** Parthiban et al. find those of MoC better than those
 #   of MoS on most benchmarks of word similarity; [lesson 10](10_monotone_softmaxes.ipynb) repeats it
 #   and asks how much of that is chance.
-# - It **is** worth a try where $d$ is fixed and small, the encoder's output is wider than $d$, and
-#   a few components do. Mixtape (Yang et al. 2019) cuts the cost with sigmoid trees; Chang and
+# - It **may** be worth a try where $d$ is fixed and small, the encoder's output is wider than $d$ (exercise
+#   4), and a few components do. Mixtape (Yang et al. 2019) cuts the cost with sigmoid trees; Chang and
 #   McCallum (2022) mix only where the words in between are in the way.
 
 # %% [markdown]
@@ -1451,7 +1452,8 @@ check("09.3", Sharing, is_sharing)
 
 # %% [markdown]
 # ### 4. Open: is a wider $h$ the secret?
-# The synthetic language said that a mixture needs an $h$ with more than $d$ numbers; the paper's
+# The mixture that fitted our synthetic language had contexts of its own for every component, so an $h$
+# with more than $d$ numbers; the paper's
 # first mixture had one, the one of equal capacity had not. Build a language model whose encoder hands over $4d$ numbers to a mixture with
 # word vectors of $d$, and a fair rival with one softmax. What makes the rival fair? Three seeds
 # each, and write down before you start which result would change your mind.

@@ -437,7 +437,7 @@ shown.fillna("").rename_axis(index=None, columns=None)
 # A small tied Transformer, three times from the same random start: with the softmax, with GSS at the
 # paper's $(c, k) = (-1.5, 2.5)$, and with PLIF. We make the bottleneck narrow, $d = 32$ for 1,000
 # words, so that if rank is what is missing, it should show. (There is no bias: the softmax's bound
-# is $d + 1$. And the words begin wider than in lesson 2, so that the cone does not get in the way.)
+# is $d + 1$. And the words begin wider than in lesson 2, so that the cone is milder.)
 
 # %%
 SMALL = {"smoke": {"train": 15_000, "words": 1_000}}
@@ -619,7 +619,7 @@ plots.live(
 # Even $k = 1.01$ usually lifts the rank above the bound, wherever the bend meets logits on both
 # sides. How small can a change be and still do it? Two increasing functions: the bend at 0 with $k =
 # 1 + \epsilon$, and a **staircase**, which rounds every logit to a multiple of $\epsilon$. (Storing
-# logits in half precision does much the same.)
+# logits in half precision rounds them, too, by a share of each.)
 
 # %%
 sizes = 10.0 ** np.arange(-5, 0.1, 0.5)
@@ -722,8 +722,8 @@ display(
 
 # %% [markdown]
 # That is the answer for these runs: on whatever lies beyond the softmax's bound, the probabilities of
-# the words that come hardly depend. A model of this kind has the rank that its *function* gives
-# it, and the perplexity that its first $d + 1$ directions give it. (The left panel also shows how
+# the words that come hardly depend. These models have the rank that their *function* gives
+# them, and nearly the perplexity that their first $d + 1$ directions give them. (The left panel also shows how
 # arbitrary the number is: Press' line lies across a smooth slope. Move it, or compute in another
 # precision, and GSS has another rank. This is the paper's Figure 7, and lesson 4's point.)
 
@@ -986,10 +986,10 @@ pd.DataFrame(differences, index=columns).T.round(2)
 # pair by pair.
 #
 # In a table without controls, one thing would look like a success: GSS(3, 3) has a lower perplexity
-# than the softmax, and more rank. But its bend lies where few logits are, so that most of them are
-# simply multiplied by 3. The control, *all* logits times 3 at the rank of the softmax, lies
-# below it as well, by two thirds as much: a hint that the **scale** is what helps (the same matrix makes
-# sharper predictions, and learns faster). It is no more than a hint, for the intervals of this table
+# than the softmax, and more rank. But a logit below its bend, at 3, is simply multiplied by 3, and that
+# may well be most of them. The control, *all* logits times 3 at the rank of the softmax, lies
+# below it as well, by two thirds as much: a hint that the **scale** is what helps; why it should, we
+# have not tested. It is no more than a hint, for the intervals of this table
 # are not corrected for their number. What is left for the bend is the third line; a softmax scaled by something between 1 and 3, which
 # we have not tried, may take that, too. And GSS(3, 3) has the *lowest* rank of all the bends that we
 # tried. At the other end, GSS(−3, 3) and the finely cut PLIFs have the highest ranks, and are worse than
@@ -1386,7 +1386,7 @@ print("differences left after Holm's correction:",
 
 # %% [markdown]
 # Last, what is it that these cosines know? The vectors are in a cone again (lesson 2), and in a cone the
-# cosine of two words says first of all how rare they are. So take the mean row away and compare the
+# cosine of two words may say first of all how rare they are. So take the mean row away and compare the
 # same pairs once more:
 
 # %%
@@ -1421,7 +1421,8 @@ print("in every run ρ loses more than a third without the mean row:",
 #   next two put together, RG-65 holds all of MC-30. So even a count that a coin would hardly give, as the
 #   paper's on WikiText-2, comes from fewer independent witnesses than lists, and from one run each.
 # - **Our vectors know little, and much of it is the cone.** Look at the last table: without the mean row
-#   most of $\rho$ is gone. What the cosines had told was less what words mean than how often they come.
+#   most of $\rho$ is gone. What the cosines had told was less what words mean than how far they lie along
+#   the common direction, which in lesson 2 went with how rare they are.
 #   A difference that needs good vectors to show cannot show here; the paper's vectors, trained for
 #   hundreds of passes and not for two, have several times our $\rho$.
 #
@@ -1432,8 +1433,8 @@ print("in every run ρ loses more than a third without the mean row:",
 #
 # ## The word matrix, and the cost
 #
-# A bend does nothing for the shape of the word matrix (lesson 2) that one would notice, and costs
-# time but no memory worth speaking of: GSS has no parameters, PLIF one for each piece. The kernel
+# A bend changes the shape of the word matrix (lesson 2) a little, as the next table shows; whether by
+# itself or by scaling the logits, it does not tell. It costs time but no memory worth speaking of: GSS has no parameters, PLIF one for each piece. The kernel
 # applies both within a block of logits, so no second table of logits is kept. What they add is
 # work for *every* logit, in the one place of a small model that is busiest anyway.
 

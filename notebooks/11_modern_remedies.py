@@ -337,8 +337,8 @@ print("the largest cosine of rare words:", cosines.idxmax())
 # other is not. The last row shows that nothing is hidden behind this: with the mean taken out of
 # Adam's matrix most of the rare words' cosine is gone, at *exactly* the same loss.
 #
-# So where the contexts are fixed, the cone is a matter of where the origin lies, and the origin is
-# the optimiser's choice. What lesson 3 derived stays true: rare words flee from the mean context.
+# So where the contexts are fixed, most of the cone is a matter of where the origin lies, and the origin
+# is the optimiser's choice. What lesson 3 derived stays true: rare words flee from the mean context.
 # But a loss that sees only differences cannot say who moved. Here are the two clouds, along the line
 # from the frequent to the rare words:
 
@@ -393,7 +393,7 @@ angle = geometry.mean_cosine(layer.words.matrix()[rare])
 print("cosine of rare words below half:", angle < cosines["Adam"] / 2)
 
 # %% [markdown]
-# **A remedy that removes the cone and changes no prediction.** Whoever reports only the cosine would
+# **A remedy that removes most of the cone and changes no prediction.** Whoever reports only the cosine would
 # call it a success. There are two ways in which centring *can* matter. In a **tied** model the same
 # matrix reads: then each input loses $\mu$ too, and the model is another one. And where logits grow
 # without bound, in low precision, a large common shift costs digits; this is what its authors use
@@ -459,9 +459,9 @@ print("the strongest z-loss adds to it:   ", bool(worse))
 # %% [markdown]
 # The z-loss *deepens* the cone. Its lever on $\log Z$ is the mean. Anyone who adds a z-loss to a model and then worries about anisotropy should know this.
 #
-# At the weight that is usual for both, $10^{-4}$, neither does anything here: in a run of
-# so few steps the common shift never becomes large enough for such a small force. They are insurance
-# for long runs, and are to be judged there.
+# At the weight that is usual for both, $10^{-4}$, neither does anything here: perhaps the common shift
+# never becomes large enough for so small a force in so few steps. Their authors use them in long runs,
+# and there they are to be judged.
 
 
 # %% [markdown]
@@ -474,7 +474,7 @@ print("the strongest z-loss adds to it:   ", bool(worse))
 # $$\frac{d}{dl}\,s\tanh(l/s) = 1 - \tanh^2(l/s) ,$$
 #
 # which fades for words whose logits are large *of either sign*. So the pushes on very unlikely words
-# stop: rare words are no longer driven away without end. But only if the cap is within reach. Lay the
+# fade, and rare words should not be driven away without end. But only if the cap is within reach. Lay the
 # factor over the logits that our small Transformer really produces:
 
 # %%
@@ -503,20 +503,20 @@ plots.show(
 
 # %% [markdown]
 # The histogram stands on the flat top of the widest bell: at the usual cap of 30 nothing happens to a
-# model as small as this one. A cap of 5 would reach its logits.
+# model as small, and as shortly trained, as this one. A cap of 5 would reach its logits.
 #
 # ## The gradient: gating the rare words
 #
 # **Adaptive gradient gating** (Yu et al. 2022) leaves loss and probabilities alone and rewrites the
-# gradient. Let $a_v$ be the number of times per step that word $v$ has lately been a target; $v$ is
-# rare if $a_v < \alpha$. The push on a rare row $v$ from a position whose target is $y$ is multiplied
+# gradient. Let $a_i$ be the number of times per step that word $i$ has lately been a target; $i$ is
+# rare if $a_i < \alpha$. The push on a rare row $i$ from a position whose target is $y$ is multiplied
 # by
 #
-# $$\begin{cases} a_v & \text{if } y \text{ is not rare}\\
-# \min(a_v/\bar a,\,1) & \text{if } y\neq v \text{ is rare, too}\end{cases}$$
+# $$\begin{cases} a_i & \text{if } y \text{ is not rare}\\
+# \min(a_i/\bar a,\,1) & \text{if } y\neq i \text{ is rare, too}\end{cases}$$
 #
-# with $\bar a$ the mean of $a$ over the rare words. Its pulls, where $y = v$, stay whole. A word that
-# has not come at all has $a_v=0$: nothing pushes it until it has been seen. In the library this is
+# with $\bar a$ the mean of $a$ over the rare words. Its pulls, where $y = i$, stay whole. A word that
+# has not come at all has $a_i=0$: nothing pushes it until it has been seen. In the library this is
 # the hook `gate`, which receives the gradient with respect to the logits:
 
 # %% tags=["hide-input"]
@@ -567,9 +567,8 @@ print(f"The rarest words go {share:.0%} as far with gating.")
 # %% [markdown]
 # (Left of the jump in the left panel words are rare and their pushes are cut; right of it all pushes
 # are whole.) The rarest words stay much nearer to where they began. Look at the other end: the most frequent
-# words travel farther than before. The loss wants a certain *difference* between frequent and rare words, and if
-# the rare ones do not move, the others do. That is the freedom of the mean again, used from another
-# side.
+# words travel farther than before. The loss sees only *differences* between words, so what the rare ones
+# do not move the others can make up for: the freedom of the mean again, perhaps, used from another side.
 #
 # With Adam there is a subtlety. A row whose gradient is multiplied by a constant takes the same steps
 # as before, for Adam divides by $\sqrt v$. What gating changes is the *proportion* of pushes to
@@ -665,8 +664,8 @@ plots.show(
 # %% [markdown]
 # Adam moves all words at nearly the same speed, which is why the many rare ones can carry the mean
 # away. SGD and coupled Adam hardly move the rare words at all, and Muon no farther than the length
-# they began with: these clouds are round partly because the rare words are still near where chance put
-# them. Round is not the same as well placed. Muon is the one whose way uses all *directions* nearly
+# they began with: these clouds may be round partly because the rare words are still near where chance
+# put them. Round is not the same as well placed. Muon is the one whose way uses all *directions* nearly
 # evenly.
 #
 # A caution: Muon was made for the hidden matrices of a network, and its author leaves embeddings and
@@ -834,9 +833,10 @@ plots.show(
 )
 
 # %% [markdown]
-# The answer of the laboratory holds for whole models. With Adam the mean drifts, tied or not; without
-# the element-wise second moment it stays, although a tied matrix also receives gradients from
-# reading.
+# For the *drift* the answer of the laboratory holds in whole models. With Adam the mean drifts, tied or
+# not; without the element-wise second moment it stays, although a tied matrix also receives gradients
+# from reading. For the *cone* it need not follow: the table of all methods, below, has models whose mean
+# has hardly moved and whose rare words lean together all the same.
 #
 # ## Combinations
 #
@@ -1070,8 +1070,8 @@ display(
 # %% [markdown]
 # ## When not to use them
 #
-# - **Centring, μ-loss**: not to improve a softmax model's predictions; for an untied model they
-#   cannot, up to rounding. Nor under a transform of the logits that does see a common shift
+# - **Centring, μ-loss**: not to improve a softmax model's predictions. Centring an untied model cannot
+#   change them, up to rounding; the μ-loss can only by its detour over Adam's second moment. Nor under a transform of the logits that does see a common shift
 #   (soft-capping, GSS) without a thought.
 # - **z-loss**: not with a large weight if the cosines of your vectors matter.
 # - **Soft-capping**: not if you need the logits' scale, as for merging models or distilling; and not
@@ -1079,8 +1079,8 @@ display(
 # - **Gating**: not with a vocabulary of pieces (BPE) that has hardly any rare entries; not where a
 #   rare word's *low* probability matters, as in a language with many words that must not be
 #   proposed.
-# - **Coupled Adam**: in a short training not where words must be learned from a few occurrences, for it
-#   hardly moved them here; and not without a search of its own learning rate.
+# - **Coupled Adam**: in a short training look twice where words must be learned from a few occurrences,
+#   for it hardly moved them here; and not without a search of its own learning rate.
 # - **Muon for $W$**: not if the optimiser's time counts; and not as a drop-in, its rate is another.
 # - **All-but-the-top**: never on the matrix that predicts; centring there is the free part.
 
@@ -1096,7 +1096,7 @@ display(
 # | $G$, $\Delta$ | `G`, what `optimizer.step()` adds | gradient with respect to $W$, change of $W$ |
 # | $m$, $v$, $\bar v$ | `exp_avg`, `exp_avg_sq` | first and second moment, its mean over the words |
 # | $Z$ | `logsumexp` of the logits is $\log Z$ | normaliser of the softmax |
-# | $s$, $a_v$, $\alpha$ | `cap`, `appearances`, `alpha` | cap of the logits; targets per step; what counts as rare |
+# | $s$, $a_i$, $\alpha$ | `cap`, `appearances`, `alpha` | cap of the logits; targets per step; what counts as rare |
 # | $\lambda$ | `MuLoss(…)`, `ZLoss(…)` | weight of the μ-loss or z-loss |
 
 # %% [markdown]

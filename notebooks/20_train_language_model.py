@@ -212,9 +212,10 @@ plots.show(
 )
 
 # %% [markdown]
-# One set of weights tells no difference; two trainings differ after an epoch by
-# less than either of them differs from itself a few steps on. So the difference
-# in the table is one of rounding that has grown, not of what is computed.
+# One set of weights tells no difference, and two trainings differ after an epoch
+# by less than the looks of either spread over the steps that follow. So there is
+# no sign of more than rounding that has grown. (A single row of the table may
+# part by two per cent or a little more, as single looks do.)
 #
 # ## From here
 #

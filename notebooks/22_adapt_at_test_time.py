@@ -187,7 +187,7 @@ plots.show(
 # %% [markdown]
 # Text is bursty. A rare word that has come once is likely to come again soon,
 # and the word matrix, the same for all pages, cannot know; that is what the
-# cache adds. Frequent words gain little. A word that is not in the window pays
+# cache can add. Frequent words should gain little. A word that is not in the window pays
 # the full price, $-\log(1-\lambda)$ nats, whatever the word:
 
 # %%

@@ -383,8 +383,8 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 
 # %% [markdown]
 # Centring takes $m^\top h$ from every logit of a context $h$, the same for all words, and a softmax
-# does not see that. All-but-the-top takes away the direction along which rare and frequent words
-# differ, and with it, probably, much of what the model knows about frequency. Its verdict, above, is the
+# does not see that. All-but-the-top also takes away the direction along which the words spread most,
+# probably that from rare to frequent, and with it much of what the model knows about frequency. Its verdict, above, is the
 # best of the three, and the matrix is of no use to the model. It is a repair for *comparing* words, not for
 # predicting them: **a healthy shape is not a good model**.
 #
