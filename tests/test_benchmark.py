@@ -87,16 +87,23 @@ def test_memory_counts_what_a_step_touches():
 
 @pytest.mark.parametrize("name", benchmark_layers.METHODS)
 def test_naive_and_fast_form_of_a_method_are_the_same_loss(name):
-    """The same weights, the same loss; what differs between the columns is only how."""
+    """The same weights, the same loss and gradients; the columns differ only in how."""
     torch.manual_seed(0)
     method = benchmark_layers.METHODS[name]
     model = benchmark_layers._Alone(method, 450, naive=False).double()
-    hidden = torch.randn(6, 5, 400, dtype=torch.float64)
+    hidden = torch.randn(6, 5, 400, dtype=torch.float64, requires_grad=True)
     target = torch.randint(450, (6, 5))
     for _ in range(60):  # the power iterations converge over the calls
         loss = model(hidden, target)
     model.naive = True
-    assert loss.item() == pytest.approx(model(hidden, target).item(), rel=1e-5)
+    naive = model(hidden, target)
+    assert loss.item() == pytest.approx(naive.item(), rel=1e-5)
+    among = [hidden, *model.parameters()]
+    ours, expected = (torch.autograd.grad(x, among, allow_unused=True) for x in (loss, naive))
+    for mine, theirs in zip(ours, expected, strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-6 * theirs.abs().max())
 
 
 def test_table_of_output_layers(monkeypatch):

@@ -15,11 +15,13 @@ from torch.nn import functional as F
 from course_lib.experiments import results
 from course_lib.experiments.benchmark import alternating, in_a_process
 from course_lib.output_layers import (
+    AdaptiveSoftmax,
     AdversarialMixtureOfSoftmaxes,
     AdversarialSoftmax,
     AugmentedLoss,
     CrossEntropy,
     FullWords,
+    GatedSoftmax,
     GeneralizedSigSoftmax,
     MixtureOfContexts,
     MixtureOfSoftmaxes,
@@ -81,6 +83,35 @@ def _augmented(layer, hidden, target):
     return F.cross_entropy(logits, target) + _AUGMENTED.weight * kl
 
 
+def _clusters(words):
+    """Transformer-XL's clusters of its 267,735 words, of as many parts of another vocabulary."""
+    return AdaptiveSoftmax(words, cutoffs=[words.shape[0] * part // 40 for part in (3, 6, 30)])
+
+
+def _adaptive(layer, hidden, target):
+    logits, first, edges = _logits(layer, hidden), layer.edges[1], layer.edges
+    head = torch.cat([logits[:, :first], layer.clusters(hidden)], 1).log_softmax(-1)
+    pieces = [head[:, :first]]
+    for c, (low, high) in enumerate(zip(edges[1:], edges[2:], strict=False)):
+        pieces.append(head[:, first + c, None] + logits[:, low:high].log_softmax(-1))
+    return F.nll_loss(torch.cat(pieces, 1), target)
+
+
+def _gated(layer, hidden, target):
+    with torch.no_grad():
+        counts = torch.bincount(target, minlength=layer.words.shape[0])
+        layer.appearances.lerp_(counts.to(layer.appearances), 1 / layer.horizon)
+        layer.steps += 1
+        rare, to_rare, among_rare = layer.gates()
+        gate = torch.where(rare[target][:, None], among_rare, to_rare)
+        gate.scatter_(1, target[:, None], 1.0)
+    matrix = layer.words.matrix()
+    logits = F.linear(hidden.detach(), matrix, layer.bias.detach())
+    to_rows = F.cross_entropy(gate * logits + (1 - gate) * logits.detach(), target)
+    others = F.cross_entropy(F.linear(hidden, matrix.detach(), layer.bias), target)
+    return others + to_rows - to_rows.detach()
+
+
 def _cosine(layer, hidden, target):
     rows = F.normalize(layer.words.matrix())
     cosine = (rows.sum(0).square().sum() - len(rows)) / len(rows) ** 2
@@ -114,11 +145,12 @@ def _capped(layer, hidden, target):
 
 
 def _plif(layer, hidden, target):
-    x, slopes = _logits(layer, hidden).float(), F.softplus(layer.free_slopes)
+    x, slopes = _logits(layer, hidden), F.softplus(layer.free_slopes)
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
     width = (layer.high - layer.low) / len(slopes)
     i = ((x - layer.low) / width).long().clamp(0, len(slopes) - 1)
-    before = width * (slopes.cumsum(0) - slopes)
-    return F.cross_entropy((x - layer.low - i * width) * slopes[i] + before[i], target)
+    start, before = layer.low + width * i.to(x), width * (slopes.cumsum(0) - slopes)
+    return F.cross_entropy((x - start) * slopes[i] + before[i], target)
 
 
 def _mos(layer, hidden, target):
@@ -145,6 +177,8 @@ METHODS = {
     "adversarial": Method(AdversarialSoftmax, _adversarial),
     "cosine": Method(Softmax, _cosine, regularizers=(CosineRegularizer(),)),
     "spectrum": Method(Softmax, _spectrum, SpectralWords, _PENALTIES),
+    "adaptive": Method(_clusters, _adaptive, copies=6),
+    "gated": Method(GatedSoftmax, _gated, copies=10),
     "augmented": Method(Softmax, _augmented, objective=CrossEntropy() + _AUGMENTED, copies=10),
     "sigsoftmax": Method(SigSoftmax, _sigsoftmax, copies=6),
     "gss": Method(GeneralizedSigSoftmax, _gss, copies=8),

@@ -18,9 +18,9 @@ class GradientGating(OutputLayer):
         min(a_v / ā, 1)      where both are rare, ā the mean of a over the rare words (g₂)
         1                    where v is not rare
 
-    Contexts receive the whole gradient; probabilities do not change.
-    Naive: `logits = gate * logits + (1 - gate) * logits.detach()` with the hidden states detached,
-    beside the plain loss with the word matrix detached.
+    Contexts and biases receive the whole gradient; probabilities do not change.
+    Naive: `logits = gate * logits + (1 - gate) * logits.detach()` with hidden states and biases
+    detached, beside the plain loss with the word matrix detached.
 
     The paper counts over the last K steps, which takes N·K numbers; here a is an exponential
     average with the same horizon, which takes N. Over all processes; of an update in `parts` calls
