@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -207,6 +210,31 @@ def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch)
     shutil.rmtree(trained / "finetuned")  # nor for a row that is done itself
     assert CliRunner().invoke(application(), again).exit_code == 0
     assert not (trained / "finetuned").exists()
+
+
+AT_HOME = """
+import os, pathlib, sys
+from course_lib.data import folders
+folders.home = lambda: pathlib.Path(os.environ["HOME_OF_RUNS"])
+from course_lib.cli import main
+sys.exit(main())
+"""
+
+
+def test_several_processes_train_a_row_and_what_it_starts_from(tmp_path):
+    """All of them wait until the weights that the next run begins with are written."""
+    (tmp_path / "at_home.py").write_text(AT_HOME, "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(tmp_path / "at_home.py"), "train"]
+    command += ["ptb/vd-lstm-200/tied/second-session", "--starts", "--profile", "smoke"]
+    command += ["--device", "cpu"]
+    where = os.environ | {"HOME_OF_RUNS": str(tmp_path)}
+    done = subprocess.run(command, env=where, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("ptb/vd-lstm-200/tied is trained, in ") == 1
+    trained = tmp_path / "runs/ptb/vd-lstm-200/tied"
+    for folder in (trained / "smoke-seed1", trained / "second-session/smoke-seed1"):
+        assert experiments.read_result(folder)["provenance"]["processes"] == 2
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):
