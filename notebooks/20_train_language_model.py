@@ -149,22 +149,30 @@ print("the training loss did not rise:", losses[-1:] <= losses[:1])
 # so that nothing but rounding should part them. At a learning rate of 30 that is
 # enough: a small difference soon grows large, and after each epoch the two stand
 # at different points of the same noisy descent. Validation perplexity of the
-# committed pair:
+# committed pairs:
 
 # %%
 kept = results.kept() / "ptb/awd-lstm/softmax"
 names = {"the course": "", "plainly": "-plainly"}
-pair = {
-    who: experiments.read_result(kept / f"standard-seed1-3-epochs{end}")
-    for who, end in names.items()
-}
-pair = pd.DataFrame({
-    who: [e["valid_perplexity"] for e in run["epochs"]]
-    for who, run in pair.items()
-})
-pair.index = [f"after epoch {n}" for n in range(1, len(pair) + 1)]
-apart = (pair["the course"] / pair["plainly"] - 1).map("{:+.2%}".format)
-pair.round(2).assign(apart=apart)
+found = sorted(kept.glob("standard-seed*-3-epochs"))
+seeds = [folder.name.split("-")[1] for folder in found]
+pairs = {}
+for seed in seeds:
+    for who, end in names.items():
+        name = f"standard-{seed}-3-epochs{end}"
+        run = experiments.read_result(kept / name)
+        rows = {e["epoch"]: e["valid_perplexity"] for e in run["epochs"]}
+        pairs[seed, who] = pd.Series(rows)
+
+# %%
+pairs, apart = pd.DataFrame(pairs), {}
+for seed in seeds:
+    apart[seed] = pairs[seed]["the course"] / pairs[seed]["plainly"] - 1
+    pairs[seed, "apart"] = apart[seed].map("{:+.2%}".format)
+mean = pd.DataFrame(apart).mean(axis=1)
+pairs["all seeds", "apart"] = mean.map("{:+.2%}".format)
+pairs.index.name = "after epoch"
+pairs[[*seeds, "all seeds"]].round(2)
 
 # %% [markdown]
 # The table alone cannot tell rounding from a small mistake. Two comparisons can,
@@ -215,7 +223,8 @@ plots.show(
 # One set of weights tells no difference, and two trainings differ after an epoch
 # by less than the looks of either spread over the steps that follow. So there is
 # no sign of more than rounding that has grown. (A single row of the table may
-# part by two per cent or a little more, as single looks do.)
+# part by two per cent or a little more, as single looks do; the last column,
+# over the seeds, should not.)
 #
 # ## From here
 #
