@@ -211,8 +211,12 @@ display(Markdown(
 #
 # where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and
 # $\varepsilon$ a small number, and the factor of $\theta_0-\theta$ is at most
-# 1, so that no weight is drawn past $\theta_0$. (Here $\theta$ and $\lambda$ have nothing to do with those of
-# the cache.)
+# 1, so that no weight is drawn past $\theta_0$. (Here $\theta$ and $\lambda$ have
+# nothing to do with those of the cache.) The mean is taken within each matrix and
+# each vector of biases, and then over these: the released code does so, and a
+# published $\lambda$ means nothing without it. Gradients of biases are larger than
+# those of matrices; with the mean of all numbers the same $\lambda$ would pull a
+# matrix back several times more strongly.
 # First the gradients' mean squares, then a search for $\eta$ on the validation
 # split; $\lambda$ and $\varepsilon$ stay as they are.
 

@@ -81,7 +81,7 @@ def written_out(model, text, squares, rate, decay, epsilon, length=5):
     """Krause's algorithm, parameter by parameter, segment by segment."""
     home = [p.detach().clone() for p in model.parameters()]
     roots = [squares[name].sqrt() for name, _ in model.named_parameters()]
-    mean = torch.cat([r.flatten() for r in roots]).mean()
+    mean = sum(root.mean().item() for root in roots) / len(roots)  # tensors count alike
     state, total, text = None, 0.0, torch.cat([torch.tensor([EOS]), text])
     model.eval()
     for start in range(0, len(text) - 1, length):

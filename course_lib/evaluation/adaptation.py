@@ -62,13 +62,13 @@ class ContinuousCache:
 class DynamicEvaluation:
     """A gradient step after every segment (Krause et al. 2018): `course_lib.evaluation.dynamic`.
 
-    search_tokens: how much of the validation split a search reads; None all of it. The defaults are
-    those of the released search, whose gradients' roots are normalised as here. CourseError where
-    the weights diverge.
+    search_tokens: how much of the validation split a search reads; None all of it. The rates and
+    decays tried by default are those of the released search, whose means are taken as here.
+    CourseError where the weights diverge.
     """
 
-    rate: float | Sequence[float] = (3e-5, 4e-5, 6e-5, 7e-5, 1e-4)  # η, of the released search
-    decay: float | Sequence[float] = (1e-3, 2e-3, 3e-3, 4e-3, 5e-3)  # λ
+    rate: float | Sequence[float] = (3e-5, 4e-5, 5e-5, 6e-5, 7e-5, 1e-4)  # η
+    decay: float | Sequence[float] = (1e-3, 2e-3, 3e-3, 5e-3)  # λ
     epsilon: float | Sequence[float] = dynamic.EPSILON
     segment: int = dynamic.SEGMENT
     batch: int = 100  # of the pass over the train split that collects MS_g

@@ -69,7 +69,7 @@ def losses(
     closed.
     """
     updates = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
-    mean = sum(r.sum() for r in updates.values()) / sum(r.numel() for r in updates.values())
+    mean = torch.stack([r.mean() for r in updates.values()]).mean()
     updates = {p: _Update(p, r, rate, (decay / mean).item(), epsilon) for p, r in updates.items()}
     text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
     hooks = [p.register_post_accumulate_grad_hook(u) for p, u in updates.items()]
@@ -141,11 +141,17 @@ def dynamic_perplexity(
         Δθ = −η g / (√MS_g + ε) + λ (θ₀ − θ) √MS_g / mean √MS_g,   λ √MS_g / mean ≤ 1
 
     settings as `losses` takes them: η = `rate`, λ = `decay`, ε = `epsilon`, `length` of a segment;
-    the mean is over all parameters. The weights return to θ₀ at the end.
+    The weights return to θ₀ at the end.
+
+    The paper says "mean" of all parameters; the code that made its figures, and this, means the
+    mean of the tensors' own means. A bias vector then counts for as much as a matrix, and as its
+    gradients are larger, the same λ pulls a matrix back several times more weakly than with the
+    mean of all numbers: a published λ belongs to the former.
 
     Published settings come in two conventions: the released code took the root of the *sum* of the
     squares over the segments once and takes that of their mean now, as here. The older ε, 1e-3, is
-    to be divided by the root of the number of segments, and η with it.
+    to be divided by the root of the number of segments, and η with it; the older λ, whose mean was
+    a sum over the tensors, by their number.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     total, segments = 0.0, -(-len(tokens) // settings.get("length", SEGMENT))

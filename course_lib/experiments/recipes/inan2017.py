@@ -36,6 +36,7 @@ _SIZES = {
         size=1500,
         words={"init": 0.04},
         encoder={"units": 1500, "dropout": 0.65, "init": 0.04},
+        # the first epoch is already at 0.97: as for the others, `start` is the first lower one
         optimisation={"schedule": EpochDecay(rate=0.97, start=1), "epochs": 100, "clip": 6.0},
     ),
 }
