@@ -195,10 +195,10 @@ def test_plain_and_course_models_are_the_same_function(name):
 def test_plain_dynamic_evaluation_is_the_course_s():
     plain, ours = same_weights(SMALL["mos/ptb"])
     text = torch.randint(30, (23,))
-    # one MS for all, since the two keep their parameters in another order
-    ordered = [torch.full_like(p, 0.25) for p in plain.parameters()]
-    squares = {name: torch.full_like(p, 0.25) for name, p in ours.named_parameters()}
-    options = {"rate": 0.1, "decay": 0.05, "epsilon": 1e-3}
+    # made of the weights, since the two keep their parameters in another order
+    ordered = [(0.01 + p.detach().abs()).square() for p in plain.parameters()]
+    squares = {n: (0.01 + p.detach().abs()).square() for n, p in ours.named_parameters()}
+    options = {"rate": 0.03, "decay": 0.5, "epsilon": 1e-3}
     row = torch.cat([torch.tensor([4]), text])[:, None]
     expected = [loss.item() for loss in plain_dynamic(plain, row, ordered, **options)]
     found = [loss.item() for loss, _ in dynamic.losses(ours, text, 4, squares, **options)]

@@ -40,8 +40,10 @@ def cache_probability(found: Predictions, window: int, theta: float, block: int 
 
         p_cache(y_t) = Σ_i [y_i = y_t] exp(θ h_tᵀh_i) / Σ_i exp(θ h_tᵀh_i),  t − window ≤ i < t
 
-    0 at t = 0, where nothing has been seen. A block of positions is one product with the contexts
-    before it, short enough to stay in the cache; the cost is 2 L (window + block) d.
+    0 at t = 0, where nothing has been seen. Before the window is full it holds what there is, as in
+    the formula; the released code has the model alone until then. A block of positions is one
+    product with the contexts before it, short enough to stay in the cache; the cost is
+    2 L (window + block) d.
     """
     hidden, target = found.hidden.float(), found.target
     if found.hidden.dtype == torch.float64:

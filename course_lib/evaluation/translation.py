@@ -44,8 +44,9 @@ class BeamSearch:
     takes the likeliest word each time. <pad> and <bos> are never put out.
 
     |Y| is at most `ratio` · (source with <eos>) + `extra`; there <eos> is the only continuation.
-    Vaswani et al. 2017, section 6.1: beam 4, α = 0.6, source + 50. CourseError for impossible
-    settings.
+    Vaswani et al. 2017, section 6.1: beam 4, α = 0.6, source + 50. When hypotheses are finished is
+    fairseq's rule; their own code also finishes those ranked below the first `beam`, and goes on
+    until none can be beaten. CourseError for impossible settings.
     """
 
     beam: int = 4

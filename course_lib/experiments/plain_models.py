@@ -168,7 +168,7 @@ def plain_dynamic(model, text, squares, rate, decay, epsilon, length=5):
     (loss, state) of (tokens, state, target).
     """
     parameters, roots = list(model.parameters()), [square.sqrt() for square in squares]
-    mean = sum(r.sum() for r in roots) / sum(r.numel() for r in roots)
+    mean = sum(r.mean() for r in roots) / len(roots)
     home = [p.detach().clone() for p in parameters]
     pulls, state = [(decay * r / mean).clamp(max=1) for r in roots], None
     for start in range(0, len(text) - 1, length):

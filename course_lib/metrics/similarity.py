@@ -21,8 +21,9 @@ LEAST = 3  # pairs: of two, every ρ is 1 or −1
 def lower_cased(words: Sequence[str]) -> dict[str, int]:
     """Lower-cased word -> id, where `words[i]` is the word with id i.
 
-    Of several spellings the lower-case one counts, else the first. (The released scripts let the
-    last one win.)
+    Of several spellings the lower-case one counts, else the first. (The scripts that come with the
+    benchmarks let the last one win. parthiban2021's own look a pair's lower-cased words up as they
+    are, and so miss those that WikiText-2 has in capitals only, such as names.)
     """
     index: dict[str, int] = {}
     for i, word in enumerate(words):

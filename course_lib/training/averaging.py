@@ -10,7 +10,8 @@ class WeightAverage:
     """x̄_t = x̄_{t−1} + (x_t − x̄_{t−1}) / t over the parameters of a model, t from 1.
 
     What torch.optim.ASGD(t0=0, lambd=0) keeps beside SGD's own weights, for any optimiser, except
-    that it leaves its first step out of the mean.
+    that it leaves its first step out of the mean. (It also takes each step with the learning rate
+    set for the one before: where the rate follows the drawn length, with the former segment's.)
     """
 
     def __init__(self, model: nn.Module, steps: int = 0, mean: dict[str, Tensor] | None = None):

@@ -47,7 +47,8 @@ class Columns:
     """Language modelling: contiguous columns, the state carried from one segment to the next.
 
     With `accumulate` above 1 the columns of a batch are read in so many parts, one after the
-    other, and their gradients added: the same update in less memory.
+    other, and their gradients added: the same update in less memory, except that every part draws
+    masks of its own where dropout has one mask for all columns (of words, of recurrent weights).
     """
 
     def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):

@@ -49,8 +49,10 @@ AWD_LSTM_WT2 = AWD_LSTM_PTB.change(
     optimisation={"batch": 80, "epochs": 750},
 )
 
-# Mixture of softmaxes on AWD-LSTM (Yang et al. 2018). Its code adds up the gradients of three parts
-# of 5 columns on WikiText-2, to fit the memory; the kernel needs no parts.
+# Mixture of softmaxes on AWD-LSTM (Yang et al. 2018). On WikiText-2 its code adds up the gradients
+# of three parts of 5 columns, to fit the memory, and draws the masks of words and of recurrent
+# weights for each part. The kernel needs no parts, and the paper names none: here one mask serves
+# the batch. `--change optimisation.accumulate=3` trains as the code does.
 MOS_PTB = AWD_LSTM_PTB.change(
     size=280,
     encoder={"units": [960, 960, 620], "hidden_dropout": 0.225},
@@ -98,7 +100,9 @@ def adapted(base: Experiment, name: str, source: str, adaptation, start: Experim
 
 # The Transformer for translation: Vaswani et al. 2017 on WMT 2014 (Tensor2Tensor), and the sizes of
 # IWSLT 2014 (fairseq; Tensor2Tensor's small with four layers). One matrix reads the source, reads
-# the target and predicts.
+# the target and predicts. gao2019 took the official code's defaults "as in Vaswani et al."; its
+# later versions have others (layers normalised before, not after; dropout of attention, of ReLUs;
+# another warm-up). Ours are those of Vaswani et al., that code's `transformer_base_v1`.
 _SIZES = {
     "wmt14": {
         "base": {"size": 512, "layers": 6, "heads": 8, "feedforward": 2048, "dropout": 0.1},

@@ -66,8 +66,10 @@ def stages(
     adapted(trained, "dynamic-evaluation", f"{source}, dynamic evaluation", DYNAMIC, start=last)
 
 
-# Released finetuning: without noise; the mixture with α = 0.028 four times, at last with more
-# dropout. For a single softmax the code gives no finetuning: once, α as in training.
+# Finetuning as the released commands: without noise; the mixture with α = 0.028 four times, at last
+# with more dropout. (The finetuning program beside them has no option for α, so that the published
+# rows may have kept 0.005, `--change output_layer.alpha=0.005`.) For a single softmax there is no
+# command: once, α as in training.
 _ONCE = ({"reading": {"noise": 0.0}},)
 _ROUND = {"output_layer": {"alpha": 0.028}, "reading": {"noise": 0.0}}
 _LAST_ROUND = _ROUND | {"output_layer": {"alpha": 0.028, "dropout": 0.5}}
