@@ -292,20 +292,22 @@ def test_bfloat16_autocast_stays_near_float32():
     torch.testing.assert_close(rounded.float(), exact, rtol=0.05, atol=0.02)
 
 
-def test_the_arranged_recurrent_matrix_gives_the_same_products(monkeypatch):
+@pytest.mark.parametrize("units", [24, 20, 32])
+def test_the_arranged_recurrent_matrix_gives_the_same_products(monkeypatch, units):
     """In bfloat16, over many steps: forward and all gradients as with the matrix as it is, packed
-    by oneDNN or, where that cannot, copied."""
+    by oneDNN, with u or 4u filled up to a multiple of 32, or, where that cannot, copied."""
     torch.manual_seed(0)
-    model = VariationalLSTM(16, 24, 2, dropout=0.0)
+    model = VariationalLSTM(16, units, 2, dropout=0.0)
     x = torch.randn(lstm._MANY + 3, 4, 16, requires_grad=True)
+    first = torch.randn(2, 2, 4, units).requires_grad_()
     found = []
     for many, packs in ((lstm._MANY, lstm._packs()), (lstm._MANY, False), (10**9, False)):
         monkeypatch.setattr(lstm, "_MANY", many)
         monkeypatch.setattr(lstm, "_packs", lambda packs=packs: packs)
         with torch.autocast("cpu", torch.bfloat16):
-            out, state = model(x)
+            out, state = model(x, tuple(layer.unbind() for layer in first))
         loss = out.float().square().sum() + state[0][0].sum()
-        found.append((out, *torch.autograd.grad(loss, [x, *model.parameters()])))
+        found.append((out, *torch.autograd.grad(loss, [x, first, *model.parameters()])))
     for *arranged, two in zip(*found, strict=True):
         for one in arranged:
             atol = 0.01 * two.detach().abs().max().item()

@@ -44,16 +44,17 @@ class _Layer(torch.autograd.Function):
         same = dtype == cell.dtype
         if same:
             rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
-        else:  # the bias and the wider type in one go
-            rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T) + bias.to(cell.dtype)
+        else:  # widened, then added to: a sum of two types takes thrice as long
+            rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T).to(cell.dtype)
+            rows.add_(bias.to(cell.dtype))
         gates = rows.view(steps, batch, 4 * units)
-        matrix, times = _arranged(recurrent.to(dtype).T, steps, batch)
+        matrix, times, width = _arranged(recurrent.to(dtype).T, steps, batch)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
-        outputs = cell.new_empty(steps + 1, batch, units, dtype=dtype)
+        wider, outputs = _padded(cell.new_empty, (steps + 1, batch, units), width, dtype)
         outputs[0] = hidden if mask is None else hidden * mask
-        before, after = outputs[:-1].unbind(), outputs[1:].unbind()
+        before, after = wider[:-1].unbind(), outputs[1:].unbind()
         c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
         sigmoids, tangents = gates[..., : 3 * units].unbind(), gates[..., 3 * units :].unbind()
         o, i, f = (gates[..., k * units : (k + 1) * units].unbind() for k in range(3))
@@ -93,9 +94,11 @@ class _Layer(torch.autograd.Function):
         sigmoid(cells[:-1], f, grad_input=to_f)
         tanh(i, g, grad_input=to_g)  # i (1 − g²)
         to_cell = tanh(o, tanhs)
-        matrix, times = _arranged(recurrent.to(ctx.dtype), steps, batch)
+        matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch)
         wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
-        flat = wide if wide.dtype == ctx.dtype else torch.empty_like(wide, dtype=ctx.dtype)
+        wider = flat = wide
+        if wide.dtype != ctx.dtype:
+            wider, flat = _padded(wide.new_empty, wide.shape, width, ctx.dtype)
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
         if mask is not None:
             d_outputs *= mask
@@ -104,14 +107,14 @@ class _Layer(torch.autograd.Function):
         d_cell = grad_cell[:, None].clone()
         through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
         cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
-        wides, flats = wide.unbind(), flat.unbind()
+        wides, flats, widers = wide.unbind(), flat.unbind(), wider.unbind()
         same = flat is wide and mask is None
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
             if t < steps - 1 and same:
                 d.addmm_(flats[t + 1], matrix)
             elif t < steps - 1:
-                from_next = times(flats[t + 1])
+                from_next = times(widers[t + 1])
                 d.add_(from_next) if mask is None else d.addcmul_(from_next, mask_matrix)
             d_cell[:, 0].addcmul_(d, cell_slopes[t])
             through_h[t].mul_(d)
@@ -121,11 +124,14 @@ class _Layer(torch.autograd.Function):
             d_cell[:, 0].mul_(forget[t])
         d_first = None
         if ctx.needs_input_grad[5]:  # not of a state that was detached
-            d_first = times(flats[0]).to(gates.dtype)
+            d_first = times(widers[0]).to(gates.dtype)
             d_first = d_first if mask is None else d_first * mask
         rows = flat.flatten(0, 1)
-        d_recurrent = rows.T @ outputs[:-1].flatten(0, 1)
-        d_weight = rows.T @ x.flatten(0, 1)
+        # oneDNN arranges a transposed matrix of a half type by itself, but takes as long as for the
+        # product, and anew for each.
+        columns = rows.T if rows.is_cuda or rows.element_size() > 2 else _in_rows(rows.T)
+        d_recurrent = columns @ outputs[:-1].flatten(0, 1)
+        d_weight = columns @ x.flatten(0, 1)
         d_x = (rows @ weight.to(ctx.dtype)).view_as(x) if ctx.needs_input_grad[0] else None
         return (
             d_x,
@@ -150,20 +156,35 @@ def _packs() -> bool:
     return all(hasattr(onednn, name) for name in needed) and onednn._is_mkldnn_bf16_supported()
 
 
-def _arranged(matrix: Tensor, steps: int, batch: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """matrix (k, n), to multiply x (batch, k) at each of so many steps → it, and x → x @ matrix.
+def _arranged(
+    matrix: Tensor, steps: int, batch: int
+) -> tuple[Tensor, Callable[[Tensor], Tensor], int]:
+    """matrix (k, n), to multiply x (batch, k) at each of so many steps → it, and x → x @ matrix,
+    which takes x with zeros behind its k columns, of a width that comes third.
 
     For bfloat16 oneDNN arranges a matrix anew at every product, which at batch 20 takes as long as
     the product: it keeps one arranged for linear layers, in operations that `torch.compile` uses.
+    AMX multiplies 32 columns at once; a rest of them costs up to half of the time again.
     """
     if steps < _MANY:
-        return matrix, matrix.__rmatmul__
+        return matrix, matrix.__rmatmul__, len(matrix)
     if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and _packs():
-        onednn = torch.ops.mkldnn
-        packed = onednn._reorder_linear_weight(_in_rows(matrix.T), batch)
-        return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], "")
+        onednn, width = torch.ops.mkldnn, -(-len(matrix) // 32) * 32
+        rows = matrix.new_zeros(matrix.shape[1], width)
+        _copied(matrix.T, rows[:, : len(matrix)])
+        packed = onednn._reorder_linear_weight(rows, batch)
+        return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], ""), width
     matrix = _aligned(matrix)
-    return matrix, matrix.__rmatmul__
+    return matrix, matrix.__rmatmul__, len(matrix)
+
+
+def _padded(new: Callable[..., Tensor], shape, width: int, dtype) -> tuple[Tensor, Tensor]:
+    """An uninitialised tensor whose last dimension is that wide, zero behind the shape's, and the
+    part of it that has the shape."""
+    *others, columns = shape
+    wider = new(*others, width, dtype=dtype)
+    wider[..., columns:] = 0
+    return wider, wider[..., :columns]
 
 
 def _aligned(matrix: Tensor) -> Tensor:
