@@ -18,6 +18,7 @@ from course_lib.data.corpus import from_texts
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
 from course_lib.evaluation.generation import continuations, encode, generate, kept, score
+from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training import Optimisation
@@ -38,6 +39,20 @@ def build(kind="lstm", corpus=None, memory=0):
     else:
         encoder = TransformerXL(16, 2, 2, 8, 32, dropout=0.3, memory=memory, init=0.3)
     return LanguageModel(words, encoder, Softmax(words))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+def test_models_of_other_types(kind):
+    """As wide as the model, or float32 of a half type, whose sum of a table would be rounded."""
+    corpus = corpus_of()
+    expected = score(build(kind), corpus, "the cat sat").log_prob
+    for dtype, error in ((torch.float64, 1e-5), (torch.bfloat16, 0.2)):
+        found = score(build(kind).to(dtype), corpus, "the cat sat").log_prob
+        assert found.dtype == torch.promote_types(dtype, torch.float32)
+        assert torch.allclose(found.float(), expected, atol=error)
+        model = build(kind).to(dtype)
+        [rows] = log_prob_blocks(model, corpus.test, corpus.eos, progress=False)
+        assert rows.dtype == found.dtype and rows.exp().sum(1).sub(1).abs().max() < 1e-4
 
 
 MODELS = {

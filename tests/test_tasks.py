@@ -118,6 +118,18 @@ def test_a_sentence_too_long_for_evaluation_is_found_before_the_training(phrases
     assert longest < shorter and Pairs(long, Optimisation(max_tokens=shorter)).rows
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [{"random_length": True}, {"partial_shuffle": True}, {"sum_over_steps": True}]
+    + [{"evaluation_memory": 0}, {"evaluation_clamp": 5}],
+)
+def test_pairs_refuse_settings_of_running_text(phrases, setting):
+    """The first would divide the learning rate by the length, the others be without effect."""
+    [name] = setting
+    with pytest.raises(CourseError, match=f"{name} is of running text; cldr .* has sentence"):
+        Pairs(phrases, Optimisation(max_tokens=600, **setting))
+
+
 def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     """Through the real entry point; interrupted in its second epoch it ends with the same bits."""
     whole = experiments.run(experiment, tmp_path / "whole", progress=False)

@@ -43,6 +43,7 @@ from course_lib.training.checkpoint import (
     parameters_of,
     restore,
     save_checkpoint,
+    write_atomically,
     write_json,
 )
 from course_lib.training.loop import fit, spread
@@ -476,6 +477,27 @@ def test_the_mean_of_the_last_epochs(experiment, tmp_path):
         Optimisation(average_last=2, average_from=1)
     with pytest.raises(CourseError, match="end the run by epochs"):
         Optimisation(average_last=2, max_steps=10)
+    with pytest.raises(CourseError, match="average_from counts epochs: end the run by epochs"):
+        Optimisation(average_from=2, max_steps=10)
+    with pytest.raises(CourseError, match="leave out patience"):
+        Optimisation(average_last=2, patience=1)
+    with pytest.raises(CourseError, match="begin in epoch 10, but the run ends with epoch 3"):
+        Optimisation(average_from=10, epochs=3)
+    assert Optimisation(average_from=10, epochs=0).average_from == 10  # only evaluates
+
+
+def test_a_write_that_fails_leaves_what_was_there_and_no_part(tmp_path, monkeypatch):
+    path = tmp_path / "result.json"
+    write_atomically(path, b"before")
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"after")
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+    assert path.read_bytes() == b"before"
 
 
 def test_no_epochs_keep_the_weights(experiment, tmp_path):

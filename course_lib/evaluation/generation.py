@@ -1,7 +1,7 @@
 """What a trained language model says: the probability of a text, its next word, a text of its own.
 
 Everything starts from `<eos>`, the line end before the first word, carries the state, and computes
-log-probabilities in float32 (natural logarithms, so nats) whatever the training precision was.
+log-probabilities (natural logarithms, so nats) without autocast, in float32 or wider.
 """
 
 import math
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import full_float32
+from course_lib.evaluation.perplexity import evaluating
 from course_lib.models import LanguageModel
 
 CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
@@ -143,22 +143,13 @@ def unknown_words(corpus: Corpus, text: str) -> list[str]:
 
 @contextmanager
 def reading(model: LanguageModel) -> Iterator[None]:
-    """Evaluation mode, no gradients, float32; a Transformer remembers at least `CONTEXT` tokens.
+    """`evaluating` without gradients; a Transformer remembers at least `CONTEXT` tokens.
 
     Word by word, a Transformer without memory would see one word at a time.
     """
-    training, encoder = [m for m in model.modules() if m.training], model.encoder
-    device = next(model.parameters()).device.type
-    model.eval()
-    if hasattr(encoder, "with_memory") and encoder.memory < CONTEXT:
-        model.encoder = encoder.with_memory(CONTEXT, encoder.clamp)
-    try:
-        with torch.no_grad(), torch.autocast(device, enabled=False), full_float32():
-            yield
-    finally:
-        model.encoder = encoder
-        for module in training:
-            module.training = True
+    short = getattr(model.encoder, "memory", CONTEXT) < CONTEXT
+    with torch.no_grad(), evaluating(model, CONTEXT if short else None):
+        yield
 
 
 def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tuple[Tensor, Any]]:
@@ -166,7 +157,7 @@ def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tu
     device = next(model.parameters()).device
     for piece in ids.split(CONTEXT):
         _, _, hidden, state = model(piece[:, None].to(device), state)
-        yield model.output_layer.log_prob(hidden[:, 0].float()), state
+        yield model.output_layer.log_prob(hidden[:, 0]), state
 
 
 def _after(model: LanguageModel, corpus: Corpus, prompt: str) -> tuple[Tensor, Any]:

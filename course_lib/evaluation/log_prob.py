@@ -48,8 +48,7 @@ def log_prob_blocks(
     ):
         for piece in text.split(length):
             step = model(piece, state)
-            state, hidden = detach(step.state), step.hidden[:, 0]
-            hidden = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
-            for rows in hidden.split(block):
+            state = detach(step.state)
+            for rows in step.hidden[:, 0].split(block):
                 yield model.output_layer.log_prob(rows)
                 bar.update(len(rows))

@@ -32,13 +32,16 @@ def full_float32():
 
 @contextmanager
 def evaluating(model, memory: int | None = None, clamp: int | None = None):
-    """The model in evaluation mode, within the `with` block, and cuDNN in `full_float32`.
+    """The model in evaluation mode, within the `with` block, no autocast, cuDNN in `full_float32`.
+
+    After it every module is in the mode it was in.
 
     memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was
     trained with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
     segments does not matter; None for both keeps its own. CourseError for other encoders.
     """
-    was_training, longer = model.training, memory is not None or clamp is not None
+    training = [module for module in model.modules() if module.training]
+    device, longer = next(model.parameters()).device.type, (memory, clamp) != (None, None)
     if longer:
         encoder = model.encoder
         if not hasattr(encoder, "with_memory"):
@@ -48,12 +51,13 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
         )
     model.eval()
     try:
-        with full_float32():
+        with torch.autocast(device, enabled=False), full_float32():
             yield model
     finally:
         if longer:
             model.encoder = encoder
-        model.train(was_training)
+        for module in training:
+            module.training = True
 
 
 def best_first(rows: list[dict]) -> list[dict]:

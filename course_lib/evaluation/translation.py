@@ -93,8 +93,7 @@ class BeamSearch:
         while len(column):
             n, opened = n + 1, history.shape[1]
             step = model(source, history[..., -1].reshape(1, -1), state=state)
-            wide = torch.promote_types(step.hidden.dtype, torch.float32)
-            log_prob = model.output_layer.log_prob(step.hidden[0].to(wide)).view(-1, opened, N)
+            log_prob = model.output_layer.log_prob(step.hidden[0]).view(-1, opened, N)
             barred = (ids == PAD) | (ids == BOS) | ((n >= limit)[:, None] & (ids != EOS))
             log_prob = (total[..., None] + log_prob).masked_fill_(barred[:, None], -torch.inf)
             top, at = log_prob.flatten(1).topk(min(2 * k, opened * N))

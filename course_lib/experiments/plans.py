@@ -100,11 +100,6 @@ OF_OPTIMIZERS = {name for names in OPTIONS.values() for name in names}
 def _check_read(experiment: Experiment, paths) -> None:
     """CourseError for settings that would be without effect."""
     o = experiment.optimisation
-    if o.epochs and (o.average_from or 0) > o.epochs:
-        raise CourseError(
-            f"averaging would begin in epoch {o.average_from}, but the run ends with epoch "
-            f"{o.epochs}; change optimisation.average_from as well"
-        )
     for path in paths:
         if {path, path.split(".")[0]} & set(OF_TEXT if experiment.translates else OF_PAIRS):
             kind = "translator" if experiment.translates else "language model"

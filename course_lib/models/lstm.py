@@ -103,7 +103,6 @@ class _Layer(torch.autograd.Function):
         if mask is not None:
             d_outputs *= mask
         d_outputs[-1] += grad_last
-        mask_matrix = None if mask is None else mask.to(ctx.dtype)
         d_cell = grad_cell[:, None].clone()
         through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
         cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
@@ -115,7 +114,7 @@ class _Layer(torch.autograd.Function):
                 d.addmm_(flats[t + 1], matrix)
             elif t < steps - 1:
                 from_next = times(widers[t + 1])
-                d.add_(from_next) if mask is None else d.addcmul_(from_next, mask_matrix)
+                d.add_(from_next) if mask is None else d.addcmul_(from_next, mask)
             d_cell[:, 0].addcmul_(d, cell_slopes[t])
             through_h[t].mul_(d)
             through_c[t].mul_(d_cell)

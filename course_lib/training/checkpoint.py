@@ -21,11 +21,15 @@ def write_atomically(path: Path, content: bytes) -> None:
     """`content` under its final name all at once, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:  # a full disk, say, which the part would keep full
+        part.unlink(missing_ok=True)
+        raise
 
 
 def write_json(path: Path, content: dict) -> None:

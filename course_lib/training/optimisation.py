@@ -165,8 +165,16 @@ class Optimisation:
         starts = [n for n in _AVERAGES if getattr(self, n) is not None]
         if len(starts) > 1:
             raise CourseError(f"weights are averaged by one rule, not by {' and '.join(starts)}")
-        if self.average_last is not None and self.max_steps is not None:
-            raise CourseError("average_last counts epochs: end the run by epochs, not by max_steps")
+        for name in ("average_from", "average_last"):
+            if getattr(self, name) is not None and self.max_steps is not None:
+                raise CourseError(f"{name} counts epochs: end the run by epochs, not by max_steps")
+        if self.average_last is not None and self.patience is not None:
+            raise CourseError("average_last needs to know the last epoch: leave out patience")
+        if self.epochs and (self.average_from or 0) > self.epochs:
+            raise CourseError(
+                f"averaging would begin in epoch {self.average_from}, but the run ends with epoch "
+                f"{self.epochs}; change average_from (optimisation.average_from) as well"
+            )
         groups = {prefix: _tupled(group) for prefix, group in self.groups.items()}
         object.__setattr__(self, "groups", groups)  # tuples where JSON has lists
         for group in ({}, *groups.values()):

@@ -13,6 +13,10 @@ from course_lib.evaluation.perplexity import perplexity
 from course_lib.evaluation.translation import translation_perplexity
 from course_lib.training.optimisation import Optimisation
 
+# Settings that change how running text is read, and are off unless asked for.
+OF_TEXT = ("random_length", "partial_shuffle", "sum_over_steps")
+OF_TEXT += ("evaluation_memory", "evaluation_clamp")
+
 
 class MicroBatch(NamedTuple):
     """A micro-batch: model(*inputs, state=…, target=target) gives the mean loss of its targets."""
@@ -88,9 +92,16 @@ class Columns:
 
 class Pairs:
     """Translation: batches of sentence pairs of similar length, at most `max_tokens` on either
-    side over all processes and parts. Every target counts the same, in however long a batch."""
+    side over all processes and parts. Every target counts the same, in however long a batch.
+
+    CourseError for a setting of running text, of which pairs of sentences have nothing.
+    """
 
     def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
+        for name in OF_TEXT:
+            value = getattr(optimisation, name)
+            if value is not None and value is not False:  # a memory of 0 is asked for, too
+                raise CourseError(f"{name} is of running text; {corpus.name} has sentence pairs")
         self.corpus, self.optimisation = corpus, optimisation
         self.index, self.workers = index, workers
         self.max_tokens = optimisation.max_tokens // (workers * optimisation.accumulate)
