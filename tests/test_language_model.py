@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
 from course_lib.errors import CourseError
+from course_lib.evaluation.dynamic import dynamic_perplexity, losses
+from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.models import LanguageModel, Reading, TransformerXL, VariationalLSTM
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
@@ -165,6 +167,31 @@ def test_evaluation_knows_no_autocast_and_leaves_every_module_in_its_mode():
             assert torch.equal(model(text).hidden, plain)
         assert torch.is_autocast_enabled("cpu")
     assert model.training and model.encoder.training and not model.words.training
+
+
+def test_what_evaluates_step_by_step_leaves_autocast_to_its_reader():
+    """An iterator that is left half read under autocast must not bring it back when it is closed;
+    between two steps the reader has what the reader asked for."""
+    model, tokens = tiny(), torch.arange(9)
+    squares = {name: torch.ones_like(p) for name, p in model.named_parameters()}
+    plain = next(log_prob_blocks(model, tokens, 0, progress=False))
+    for steps in (
+        log_prob_blocks(model, tokens, 0, block=2, progress=False),
+        losses(model, tokens, 0, squares, rate=0.1, decay=0.1),
+    ):
+        with torch.autocast("cpu", torch.bfloat16):
+            first = next(steps)
+            assert torch.is_autocast_enabled("cpu")
+            next(steps)
+            assert torch.is_autocast_enabled("cpu")
+        steps.close()
+        assert not torch.is_autocast_enabled("cpu")
+        if torch.is_tensor(first):
+            assert torch.equal(first, plain[:2])
+    settings = {"rate": 0.1, "decay": 0.1, "progress": False}
+    exact = dynamic_perplexity(model, tokens, 0, squares, **settings)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert dynamic_perplexity(model, tokens, 0, squares, **settings) == exact
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.25, 0.4, 0.65])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
-from course_lib.evaluation.perplexity import best_first, evaluating
+from course_lib.evaluation.perplexity import best_first, evaluating, exactly, in_evaluation_mode
 from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
@@ -66,14 +66,14 @@ def losses(
     it as `dynamic_perplexity` says.
 
     The model is in evaluation mode meanwhile. Its weights return when the iterator ends or is
-    closed.
+    closed. Products are in the type that autocast has where it is read.
     """
     updates = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
     mean = torch.stack([r.mean() for r in updates.values()]).mean()
     updates = {p: _Update(p, r, rate, (decay / mean).item(), epsilon) for p, r in updates.items()}
     text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
     hooks = [p.register_post_accumulate_grad_hook(u) for p, u in updates.items()]
-    with evaluating(model):
+    with in_evaluation_mode(model):
         try:
             for nll, count in _gradients(model, text, length):
                 for update in updates.values():
@@ -155,8 +155,9 @@ def dynamic_perplexity(
     """
     steps = losses(model, tokens, eos, squares, **settings)
     total, segments = 0.0, -(-len(tokens) // settings.get("length", SEGMENT))
-    for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
-        total = total + nll.double() * count
+    with exactly(model):
+        for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
+            total = total + nll.double() * count
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import evaluating
+from course_lib.evaluation.perplexity import exactly, in_evaluation_mode
 from course_lib.models.state import detach
 
 
@@ -28,8 +28,8 @@ def log_prob_blocks(
     The rows, `contexts` of them or all L, are in the text's order: batch 1, state carried, the
     first token predicted from `<eos>`, so that row t at column tokens[t] is what `perplexity`
     averages. In nats, in float32 or wider if the model is. `length` tokens go through the encoder
-    at once; a mixture holds `block` × K × N numbers. memory, clamp: as `evaluating` takes them.
-    The model is in evaluation mode until the iterator ends or is closed.
+    at once; a mixture holds `block` × K × N numbers. memory, clamp: as `evaluating` takes them. The
+    model is in evaluation mode until the iterator ends or is closed.
 
         metrics.rank.spectrum(log_prob_blocks(model, corpus.test, corpus.eos))
 
@@ -43,12 +43,15 @@ def log_prob_blocks(
     tokens = tokens[:contexts]
     text = torch.cat([tokens.new_tensor([eos]), tokens])[:-1, None].to(device)
     with (
-        evaluating(model, memory, clamp),
+        in_evaluation_mode(model, memory, clamp),
         tqdm(total=len(text), desc="log P", unit="context", disable=not progress) as bar,
     ):
         for piece in text.split(length):
-            step = model(piece, state)
+            with exactly(model):
+                step = model(piece, state)
             state = detach(step.state)
             for rows in step.hidden[:, 0].split(block):
-                yield model.output_layer.log_prob(rows)
+                with exactly(model):
+                    table = model.output_layer.log_prob(rows)
+                yield table
                 bar.update(len(rows))

@@ -31,17 +31,34 @@ def full_float32():
 
 
 @contextmanager
-def evaluating(model, memory: int | None = None, clamp: int | None = None):
-    """The model in evaluation mode, within the `with` block, no autocast, cuDNN in `full_float32`.
+def exactly(model):
+    """No autocast on the model's device, and cuDNN in `full_float32`.
 
-    After it every module is in the mode it was in.
+    Both are of the process, not of the model: no iterator may hand anything on within it, as its
+    reader would be held to it, and what is restored at the end would no longer be what there was.
+    """
+    device = next(model.parameters()).device.type
+    with torch.autocast(device, enabled=False), full_float32():
+        yield
+
+
+@contextmanager
+def evaluating(model, memory: int | None = None, clamp: int | None = None):
+    """`in_evaluation_mode`, computed `exactly`."""
+    with in_evaluation_mode(model, memory, clamp), exactly(model):
+        yield model
+
+
+@contextmanager
+def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = None):
+    """The model in evaluation mode; after it every module is in the mode that it was in.
 
     memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was
     trained with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
     segments does not matter; None for both keeps its own. CourseError for other encoders.
     """
     training = [module for module in model.modules() if module.training]
-    device, longer = next(model.parameters()).device.type, (memory, clamp) != (None, None)
+    longer = (memory, clamp) != (None, None)
     if longer:
         encoder = model.encoder
         if not hasattr(encoder, "with_memory"):
@@ -51,8 +68,7 @@ def evaluating(model, memory: int | None = None, clamp: int | None = None):
         )
     model.eval()
     try:
-        with torch.autocast(device, enabled=False), full_float32():
-            yield model
+        yield model
     finally:
         if longer:
             model.encoder = encoder
