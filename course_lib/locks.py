@@ -1,19 +1,38 @@
 """Who may write the folder of a run: one process at a time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from course_lib.errors import CourseError
 
 RUN = ".lock"  # held by the worker of a batch
 TRAINING = ".training.lock"  # by the process that trains, whoever started it
 
 
-def held(path: Path) -> bool:
-    """Whether some process holds this lock now."""
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """To train in `folder`, made if need be; CourseError where another process does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / TRAINING, timeout=1)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise CourseError(f"another process trains in {folder}; wait until it ends") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def held(path: Path, seconds: float = 0) -> bool:
+    """Whether some process holds this lock now, and does so for that long."""
     if not path.exists():
         return False
     try:
-        with FileLock(path, timeout=0):
+        with FileLock(path, timeout=seconds):
             return False
     except Timeout:
         return True

@@ -50,12 +50,12 @@ def execute(job: Job) -> tuple[str, str] | None:
         return None
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
-        # who asks where a run stands takes its lock for a moment
+        # who asks where a run stands takes its locks for a moment
         with FileLock(job.folder / RUN, timeout=1):
             failed = (job.folder / "failed.json").exists()
             if failed and not job.retry or (job.folder / "result.json").exists() and not failed:
                 return None
-            if held(job.folder / TRAINING):  # begun by hand
+            if held(job.folder / TRAINING, seconds=1):  # begun by hand
                 return None
             return _train(job)
     except Timeout:

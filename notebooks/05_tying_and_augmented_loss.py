@@ -835,7 +835,7 @@ def told_apart(name, experiment):
     if "objectives.1.weight=16" in variant:
         name += ", γ = 0.8"
     if experiment["seed"] != 1:
-        name += ", another seed"
+        name += f", seed {experiment['seed']}"
     return name.replace("baseline", "untied")
 
 
@@ -845,8 +845,12 @@ for folder in experiments.kept_results():
     content = experiments.read_result(folder)
     made = content["experiment"]
     model, _, name = made["name"].partition("-200/")
-    if model == "ptb/vd-lstm":
-        full[told_apart(name, made)] = content
+    text = made["corpus"] == {"kind": "ptb", "options": {}}
+    if model == "ptb/vd-lstm" and made["profile"] == "standard" and text:
+        name = told_apart(name, made)
+        if name in full:  # one of your own
+            name += f", {made.get('variant')}"
+        full[name] = content
 
 # %%
 valid = {
@@ -915,10 +919,10 @@ for name in columns:
 
 # %%
 for name in columns:
-    if other := full.get(f"{name}, another seed"):
+    if other := full.get(f"{name}, seed 2"):
         reached = other["metrics"]["test_perplexity"]
         rows[name]["another seed"] = f"{reached:.1f}"
-    if other := full.get(f"{name}/whole-session, another seed"):
+    if other := full.get(f"{name}/whole-session, seed 2"):
         reached = other["metrics"]["test_perplexity"]
         epochs = len(other["epochs"])
         rows[name]["its whole session"] = f"{reached:.1f} ({epochs})"

@@ -1093,9 +1093,11 @@ claims.reset_index()
 rows = []
 for folder in experiments.kept_results():
     kept = experiments.read_result(folder)
-    if kept["experiment"]["name"].startswith("multi30k/"):
-        setting = kept["experiment"]
-        penalty = "with" if setting["regularizers"] else "without"
+    setting = kept["experiment"]
+    model, _, way = setting["name"].rpartition("/")
+    own = not setting.get("variant") and setting["profile"] == "standard"
+    if model == "multi30k/transformer-small" and own:
+        penalty = {"softmax": "without", "cosine": "with"}[way]
         row = {"the penalty": penalty, "seed": setting["seed"]}
         rows.append(row | kept["metrics"])
 scores_of = ["valid_bleu", "test_bleu"]

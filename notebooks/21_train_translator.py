@@ -175,7 +175,9 @@ rows = [
      "signature": run["metrics"]["bleu_signature"],
      "hours": run["provenance"]["wall_seconds"] / 3600}
     for run in kept
-    if run["experiment"]["name"].startswith("multi30k/")
+    if run["experiment"]["name"].startswith("multi30k/transformer-small/")
+    and run["experiment"]["profile"] == "standard"
+    and not run["experiment"].get("variant")
 ]  # fmt: skip
 pd.DataFrame(rows).round(2)
 

@@ -30,7 +30,7 @@ from course_lib.errors import CourseError
 from course_lib.experiments import batch, plans, results
 from course_lib.experiments.batch import State, merge, run_plan, state
 from course_lib.experiments.plans import Planned
-from course_lib.locks import RUN, TRAINING
+from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.training.loop import PROGRESS
 from course_lib.worker import Job, execute
@@ -361,9 +361,9 @@ def test_what_does_not_pause_is_stopped_with_the_budget(home, monkeypatch):
 # What a folder tells -----------------------------------------------------------------------------
 
 
-def checkpoint(folder, epochs, step=0):
+def checkpoint(folder, epochs, step=0, seconds=0):
     rows = [{"seconds": 50.0, "validation_seconds": 10.0}] * epochs
-    head = dict.fromkeys(PROGRESS, 0) | {"epochs": rows, "step": step}
+    head = dict.fromkeys(PROGRESS, 0) | {"epochs": rows, "step": step, "seconds": seconds}
     head = json.dumps(head)
     folder.mkdir(parents=True, exist_ok=True)
     save_file({"x": torch.zeros(1)}, folder / "last.safetensors", {"progress": head})
@@ -414,6 +414,25 @@ def test_the_rest_is_estimated_from_finished_epochs(home):
     few = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 9_000, "optimisation.epochs": 3})
     checkpoint(results.run_folder(few.experiment()), 2, step=40)  # ends by its epochs
     assert batch.remaining([state(few)]) == (pytest.approx(1), 0)
+    # within an epoch: its seconds belong to the share of the steps
+    checkpoint(results.run_folder(steps.experiment()), 2, step=80, seconds=120.0)
+    assert state(steps).seconds == 240 and batch.remaining([state(steps)]) == (pytest.approx(1), 0)
+
+
+def test_a_lock_that_is_taken_for_a_moment_is_not_held(tmp_path):
+    """As by somebody who asks where a run stands."""
+    path, taken = tmp_path / ".lock", threading.Event()
+
+    def ask():
+        with FileLock(path):
+            taken.set()
+            time.sleep(0.3)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    taken.wait()
+    assert held(path) and not held(path, seconds=10)
+    asking.join()
 
 
 def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch):

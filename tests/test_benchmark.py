@@ -3,10 +3,12 @@
 import functools
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
+from filelock import FileLock
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
@@ -29,8 +31,9 @@ from course_lib.experiments.benchmark import (
 )
 from course_lib.experiments.benchmark_layers import METHODS
 from course_lib.experiments.plain_models import PlainLSTM, plain_cache, plain_dynamic
+from course_lib.locks import TRAINING
 from course_lib.output_layers import FullWords, Softmax
-from course_lib.training.checkpoint import load_checkpoint, restore
+from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
 
 
 def here(function, *arguments):
@@ -313,6 +316,13 @@ def test_only_the_whole_table_of_models_is_kept():
     assert "leave --model out" in str(printed.exception)
 
 
+@pytest.mark.parametrize("option", [["--rounds", "0"], ["--threads", "-1"]])
+@pytest.mark.parametrize("what", ["output-layers", "models"])
+def test_no_rounds_and_fewer_threads_than_none_are_refused(what, option):
+    refused = CliRunner().invoke(app, [what, *option])
+    assert refused.exit_code == 2 and option[0] in refused.output
+
+
 @pytest.mark.parametrize("option", [["--model", "awd-lstm/pbt"], ["--precision", "fp16"]])
 def test_unknown_models_and_precisions_are_refused(option):
     printed = CliRunner().invoke(app, ["models", *option])
@@ -350,10 +360,20 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     for name in ("result.json", "last.safetensors"):
         (folder / name).unlink()
     short = twin.train("plain", first, progress=False) / "last.safetensors"
-    short.rename(folder / short.name)
+    shutil.copy(short, folder)
+    with pytest.raises(CourseError, match="is of another training .*; remove it"):
+        twin.train("plain", found["plain"], progress=False)
+    weights, head = load_checkpoint(short)
+    own = head["identity"] | {"experiment": found["plain"].identity()}
+    save_checkpoint(folder / short.name, weights, head | {"identity": own})
+    with FileLock(folder / TRAINING), pytest.raises(CourseError, match="another process trains"):
+        twin.train("plain", found["plain"], progress=False)
     twin.train("plain", found["plain"], progress=False)
     again = results.read_result(folder)
     assert again["metrics"] == plain["metrics"]
+    elsewhere = found["plain"].change(size=9)  # in that folder
+    with pytest.raises(CourseError, match="has the result of another experiment"):
+        twin.train("plain", elsewhere, progress=False)
     for trained in (results.run_folder(found[k]) / "last.safetensors" for k in found):
         content = trained.read_bytes()
         trained.write_bytes(content + b"of another training")

@@ -215,6 +215,8 @@ def test_course_command_passes_typed_parameters(app, monkeypatch):
     [
         (["course", "--profile", "quik"], "unknown profile 'quik'; did you mean quick"),
         (["course", "-p", "SEED"], "NAME=VALUE, not 'SEED'"),
+        (["course", "-p", "SEED={1, 2}"], "or a list or table of such, not {1, 2}"),
+        (["course", "-p", "SEED=b'x'"], "or a list or table of such, not b'x'"),
         (["course", "99_none"], "unknown notebook '99_none'"),
         (["site", "--profile", "ful"], "did you mean full"),
         (["notebooks", "outputs", "--profile", "smok"], "did you mean smoke"),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import data
+from course_lib.data import cache, folders
 from course_lib.data import docstrings as corpus_of
-from course_lib.data import folders
 from course_lib.data.prose import sentences
 from course_lib.errors import CourseError
 
@@ -211,8 +211,25 @@ def test_other_versions_warn_with_the_hash(packages, monkeypatch):
 def test_an_edited_package_is_noticed(packages):
     for path in (packages / "one").glob("*.py"):
         path.write_text(path.read_text() + '\n\ndef g():\n    """These words are new here."""\n')
-    with pytest.raises(CourseError, match="the pinned ones but their text is not .*train"):
+    with pytest.raises(CourseError, match="the pinned ones but their text is not .*train.*--all"):
         data.load("docstrings")
+
+
+def test_an_edited_package_that_is_mended_is_read_again(packages):
+    """Its text had been kept in the cache, and an error told to install what was there."""
+    path = packages / "one" / "m0.py"
+    before = path.read_text()
+    path.write_text(before + '\n\ndef g():\n    """These words are new here."""\n')
+    with pytest.raises(CourseError, match="their text is not"):
+        data.load("docstrings")
+    assert not list((packages / "cache").glob("*.json"))
+    path.write_text(before)
+    texts = corpus_of.cached(corpus_of.installed())
+    assert data.load("docstrings").sha256 == corpus_of.digests(texts)
+    (kept,) = (packages / "cache").glob("*.json")
+    old = {split: text + "more\n" for split, text in texts.items()}  # of an older course
+    kept.write_text(json.dumps({"sha256": cache.checksum(old), "content": old}))
+    assert corpus_of.cached(corpus_of.installed()) == texts
 
 
 def test_a_package_that_is_missing(monkeypatch):

@@ -303,14 +303,14 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     from course_lib.cli import application
     from course_lib.data import folders
 
-    experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke", 5)
-    experiment = experiment.change(size=8, encoder={"units": 8})
-    result = experiments.run(experiment, tmp_path / "run", progress=False)
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    change = {"size": 8, "encoder.units": 8}
+    experiment = plans.Planned("ptb/vd-lstm-200/tied", "smoke", 5, change).experiment()
+    result = experiments.run(experiment, tmp_path / "run", progress=False)
     shown = CliRunner().invoke(application(), ["results", "--keep", str(tmp_path / "run")])
     assert shown.exit_code == 0
     assert f"{result.metrics['test_perplexity']:.2f}" in shown.stdout
-    folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5"
+    folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5-encoder.units=8,size=8"
     assert experiments.kept_results() == [folder]
     assert experiments.read_result(folder)["metrics"] == result.metrics
     run = CliRunner().invoke
@@ -323,6 +323,38 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     with pytest.raises(CourseError, match="keeps another result of this run; remove it"):
         experiments.keep_result(tmp_path / "again")
     assert experiments.read_result(folder)["metrics"] == result.metrics
+    for variant in ("", "size=8"):  # as if it were the recipe's own run, or that one setting's
+        hidden = experiment.change(variant=variant)
+        results.write_result(tmp_path / "hidden", hidden, [], other, {})
+        with pytest.raises(CourseError, match="differs from that recipe in .*units, size; train"):
+            experiments.keep_result(tmp_path / "hidden")
+    mine = experiment.change(name="mine", variant="")
+    results.write_result(tmp_path / "mine", mine, [], other, {})
+    assert experiments.keep_result(tmp_path / "mine") == tmp_path / "data/results/mine/smoke-seed5"
+
+
+@pytest.mark.parametrize("name", ["../up", "/root", "a//b", "a/./b", "a\\b", "c:b"])
+def test_names_that_lead_out_of_the_folder_of_runs_are_refused(name):
+    experiment = recipes["ptb/vd-lstm-200/tied"]
+    with pytest.raises(CourseError, match="name names the folder of a run"):
+        experiment.change(name=name)
+    with pytest.raises(CourseError, match="variant names the folder of a run"):
+        experiment.change(variant=name)
+    with pytest.raises(CourseError, match="variant names the folder of a run"):
+        experiment.change(variant="a/b")
+
+
+def test_options_are_held_against_their_annotations():
+    """Also those that no list of counts and shares knows."""
+    for role, wrong, said in [
+        ("output_layer", part("Softmax", bias="no"), "bias of Softmax must be true or false, not"),
+        ("words", part("FullWords", init=[0.1]), "init of FullWords must be a number, not"),
+        ("adaptation", part("ContinuousCache", theta=[9, "x"]), "a number or a list of numbers"),
+        ("encoder", part("AWDLSTM", units=[8], init="x"), 'init .* must be a number or "none"'),
+    ]:
+        with pytest.raises(CourseError, match=said):
+            wrong.build(role, *[8] * {"words": 2, "encoder": 1, "output_layer": 1}.get(role, 0))
+    part("ContinuousCache", window=9, theta=[0.1, 1], weight=0.2).build("adaptation")
 
 
 def test_committed_results_are_whole_and_say_where_they_come_from():

@@ -156,6 +156,21 @@ def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(
     assert earlier == ["trained", "one figure"] and result.provenance["commit"] == "the others"
 
 
+def test_figures_are_noted_until_the_result_is_written(experiment, tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(results, "write_result", full)
+        with pytest.raises(OSError, match="No space left"):
+            experiments.run(experiment, tmp_path, progress=False)
+    noted = json.loads((tmp_path / "figures.json").read_text())["figures"]
+    (tmp_path / "failed.json").write_text('{"cell": 1, "error": "OSError"}')  # by a plan
+    result = experiments.run(experiment, tmp_path, progress=False)
+    assert noted["test"] == result.metrics["test_perplexity"]
+    assert not [name for name in ("figures", "failed") if (tmp_path / f"{name}.json").exists()]
+
+
 SPLITS = ("valid", "test")
 
 

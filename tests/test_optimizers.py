@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import numpy as np
 import pytest
@@ -245,6 +246,15 @@ def test_bad_groups_are_refused():
         build("encoder", optimizer="muon")
     with pytest.raises(CourseError, match="unknown optimizer 'muons'; did you mean muon"):
         build("words", optimizer="muons")
+    for wrong, said in [
+        ({"betas": (0.9, 1.0)}, "each of betas is a share"),
+        ({"betas": (0.9,)}, "betas must be two numbers"),
+        ({"eps": 0.0}, "eps must be a number above 0"),
+        ({"weight_decay": math.nan}, "weight_decay must be a number of 0 or more"),
+        ({"groups": {"words.": {"betas": [0.9, "x"]}}}, "betas must be two numbers"),
+    ]:
+        with pytest.raises(CourseError, match=said):
+            Optimisation(optimizer="adamw", **wrong)
     with pytest.raises(CourseError, match="group with sgd 'betas'"):
         build("words", betas=(0.9, 0.9))
     with pytest.raises(CourseError, match="group with muon 'momentun'; did you mean momentum"):

@@ -243,7 +243,12 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("encoder.dropout", "high", "encoder.dropout is 0.3; 'high' has another type"),
         ("encoder.units", {"a": 1}, "has another type"),
         ("encoder.units", -5, "units of VariationalLSTM must be a whole number of 1 or more, not"),
-        ("encoder.layers", 2.5, "layers of VariationalLSTM must be a whole number of 1 or more"),
+        ("encoder.layers", 2.5, "2.5 has another type; it must be a whole number"),
+        ("encoder.dropout", [0.1, 0.2], "has another type; it must be a number"),  # no search
+        ("encoder.init", "wide", "encoder.init is .*'wide' has another type; it must be a number"),
+        ("output_layer.bias", "yes", "'yes' has another type; it must be true or false"),
+        ("optimisation.betas", [0.9], r"it must be a list of numbers"),
+        ("optimisation.weight_decay", -0.1, "weight_decay must be a number of 0 or more"),
         ("encoder.layers", 0, "layers of VariationalLSTM must be a whole number of 1 or more"),
     ],
 )  # fmt: skip
@@ -287,8 +292,11 @@ def test_none_may_be_a_word():
     assert given.output_layer.options["gradient"] == "none"
     stated = override(base, {"output_layer.gradient": "hidden"})
     assert override(stated, {"output_layer.gradient": "none"}) == given
-    alpha = override(base, {"output_layer.alpha": 0.1})
-    assert override(alpha, {"output_layer.alpha": "none"}).output_layer.options["alpha"] is None
+    stated = override(base, {"output_layer.epsilon": 0.1})
+    none = override(stated, {"output_layer.epsilon": "none"})
+    assert none.output_layer.options["epsilon"] is None
+    with pytest.raises(CourseError, match="'none' has another type; it must be a number"):
+        override(base, {"output_layer.alpha": "none"})
     missing = [
         planned.key
         for name in plans.plans()

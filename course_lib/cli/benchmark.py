@@ -16,8 +16,10 @@ def benchmark(
         10_000,
         33_278,
     ),
-    rounds: Annotated[int, typer.Option(help="Timed steps of each variant, alternating.")] = 15,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Timed steps of each variant, alternating.")
+    ] = 15,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """A 2×200 tied LSTM, batch 20, length 35: forward, backward, clipping, SGD."""
     if command := context.invoked_subcommand:
@@ -50,9 +52,11 @@ def output_layers(
         "fp32",
         "bf16",
     ),
-    rounds: Annotated[int, typer.Option(help="Timed steps of each variant, alternating.")] = 5,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Timed steps of each variant, alternating.")
+    ] = 5,
     step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """The papers' output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
     from course_lib.experiments import benchmark_layers as measure
@@ -86,9 +90,11 @@ def models(
         "fp32",
         "bf16",
     ),
-    rounds: Annotated[int, typer.Option(help="Timed steps of each variant, alternating.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Timed steps of each variant, alternating.")
+    ] = 3,
     layers: Annotated[bool, typer.Option(help="Also AWD-LSTM with every output layer.")] = True,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the table in data/results, for the website.")
     ] = False,
@@ -128,7 +134,7 @@ def spectrum(
     contexts: Annotated[int, typer.Option(help="Rows of log P.")] = 20_000,
     words: Annotated[int, typer.Option(help="Its columns.")] = 10_000,
     size: Annotated[int, typer.Option(help="Of the contexts.")] = 400,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 keeps torch's choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """The spectrum of log P in one pass, against NumPy's singular value decomposition.
 
@@ -173,7 +179,7 @@ def training(
     """
     from statistics import mean
 
-    from course_lib.experiments import results, twin
+    from course_lib.experiments import keep_result, results, twin
 
     if keep and not check:
         raise CourseError("--keep goes with --check: the results of both are there to be compared")
@@ -190,7 +196,7 @@ def training(
             print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")
     if not check:
         return
-    kept = [results.keep_result(results.run_folder(e)) for e in found.values()] if keep else []
+    kept = [keep_result(results.run_folder(e)) for e in found.values()] if keep else []
     table = twin.check(found)
     one, on = table["same_weights"], table["iterates"]
     print(

@@ -1,6 +1,7 @@
 """`python -m course_lib course | site | test | lab | progress | notebooks …`."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -34,11 +35,19 @@ def check_profile(profile: str) -> str:
 
 
 def value(text: str):
-    """A parameter's value as Python reads it; what is no literal is a string."""
+    """A parameter's value as Python reads it; what is no literal is a string. CourseError for a
+    literal that JSON has not."""
     try:
-        return ast.literal_eval(text)
+        found = ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return text
+    try:
+        json.dumps(found)
+    except (TypeError, ValueError):
+        raise CourseError(
+            f"a parameter is a number, True, None, a string, or a list or table of such, not {text}"
+        ) from None
+    return found
 
 
 def course(

@@ -156,7 +156,9 @@ def describe(
     direction: Annotated[
         str | None, typer.Option(help="Of sentence pairs: de-en, or the suffixes of your files.")
     ] = None,
-    pieces: Annotated[int | None, typer.Option(help="Of the encoding of sentence pairs.")] = None,
+    pieces: Annotated[
+        int | None, typer.Option(min=1, help="Of the encoding of sentence pairs.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Tokens, vocabulary, entropy, licence, origin and checksums of a corpus."""

@@ -12,17 +12,20 @@ from filelock import FileLock
 from course_lib.data.corpus import digest
 
 
-def kept(path: Path, make: Callable[[], Any]) -> Any:
+def kept(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | None = None) -> Any:
     """What `make()` gave (JSON) when `path` was written; made if it is not there or damaged.
 
-    Processes that start together make it once. A folder that cannot be written costs time only.
+    What is not `right` is made anew every time, and not kept. Processes that start together make it
+    once. A folder that cannot be written costs time only.
     """
     with suppress(OSError, ValueError, KeyError):
-        return read(path)
+        return read(path, right)
     with one_at_a_time(path):
         with suppress(OSError, ValueError, KeyError):
-            return read(path)  # another process was faster
+            return read(path, right)  # another process was faster
         content = make()
+        if right is not None and not right(content):
+            return content
         with suppress(OSError):
             text = json.dumps({"sha256": checksum(content), "content": content})
             part = path.with_suffix(f".{os.getpid()}.part")
@@ -31,11 +34,13 @@ def kept(path: Path, make: Callable[[], Any]) -> Any:
     return content
 
 
-def read(path: Path) -> Any:
-    """The kept content; ValueError or KeyError if it is not what was written."""
+def read(path: Path, right: Callable[[Any], bool] | None = None) -> Any:
+    """The kept content; ValueError or KeyError if it is not what was written, or not `right`."""
     kept = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(kept, dict) or checksum(kept["content"]) != kept["sha256"]:
         raise ValueError(f"{path} is damaged")
+    if right is not None and not right(kept["content"]):
+        raise ValueError(f"{path} is out of date")
     return kept["content"]
 
 

@@ -17,7 +17,7 @@ from babel import Locale, dates, lists, numbers, units
 
 from course_lib.data.bpe import normalise
 from course_lib.data.corpus import SPLITS
-from course_lib.data.docstrings import split_of
+from course_lib.data.docstrings import ANEW, split_of
 from course_lib.data.pairs import SentencePairs, encoded
 from course_lib.data.rows import Texts, columns
 from course_lib.data.translation import languages_of
@@ -110,14 +110,12 @@ def load_cldr(
     if installed != VERSION:
         warnings.warn(
             f"the cldr corpus is not the course's, figures will differ: Babel {installed} for "
-            f"{VERSION} (SHA-256 of train.de {sha256['train.de']}); `python -m course_lib setup` "
-            "installs the pinned one",
+            f"{VERSION} (SHA-256 of train.de {sha256['train.de']}); {ANEW}",
             stacklevel=3,
         )
     elif sha256 != SHA256:
         raise CourseError(
-            f"cldr: Babel is the pinned {VERSION} but its text is not (was a file edited?); "
-            "`python -m course_lib setup` installs it anew"
+            f"cldr: Babel is the pinned {VERSION} but its text is not (was a file edited?); {ANEW}"
         )
     sides = {split: tuple(texts[split][x] for x in languages) for split in SPLITS}
     licence = "Unicode Licence v3 (CLDR, in Babel); sentences CC0"

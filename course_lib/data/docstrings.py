@@ -41,6 +41,8 @@ SHA256 = {  # of the text with these versions, on every supported Python and pla
     "valid": "c36ad2edfbce1f53705656eb57a5bd83ba5b7b3a7f187918dbbca37cdc44fc25",
     "test": "808b5998aabc9785c15fb84cc347d92f5e8a793a6b67098c65378397e8da1dae",
 }
+# `setup` alone leaves packages as they are where it has installed these versions before.
+ANEW = "`python -m course_lib clean --all` and `python -m course_lib setup` install the pinned ones"
 TOKENS, WORDS = (923_669, 48_775, 40_920), 10_000
 
 # tests, other people's code, what is only there for one Python, files written by a wheel's build
@@ -57,21 +59,21 @@ def load_docstrings(words: int | None = WORDS) -> Corpus:
     """
     versions = installed()
     texts = cached(versions)
-    sha256 = {split: digest(text) for split, text in texts.items()}
+    sha256 = digests(texts)
     other = [
         f"{name} {v} for {pinned()[name]}" for name, v in versions.items() if v != pinned()[name]
     ]
     if other:
         warnings.warn(
             f"the docstrings corpus is not the course's, figures will differ: {', '.join(other)} "
-            f"(SHA-256 of train {sha256['train']}); `python -m course_lib setup` installs the pins",
+            f"(SHA-256 of train {sha256['train']}); {ANEW}",
             stacklevel=3,
         )
     elif sha256 != SHA256:
         changed = " and ".join(split for split in SPLITS if sha256[split] != SHA256[split])
         raise CourseError(
             f"docstrings: the packages are the pinned ones but their text is not ({changed}; was a "
-            "file edited?); `python -m course_lib setup` installs them anew"
+            f"file edited?); {ANEW}"
         )
     return from_texts(
         "docstrings",
@@ -100,7 +102,11 @@ def installed() -> dict[str, str]:
 
 
 def cached(versions: Mapping[str, str]) -> dict[str, str]:
-    """The text of each split, extracted once for these versions and this file's rules."""
+    """The text of each split, extracted once for these versions and this file's rules.
+
+    Of pinned packages only the text that is theirs is kept: an edited one, when it is mended, is
+    read again.
+    """
     rules = Path(__file__).read_bytes() + Path(prose.__file__).read_bytes()
     key = digest(json.dumps(dict(versions), sort_keys=True).encode() + rules)[:12]
     path = folders.cache() / f"docstrings-{key}.json"
@@ -113,7 +119,12 @@ def cached(versions: Mapping[str, str]) -> dict[str, str]:
                 old.unlink()
         return extract({package: root_of(package) for package in PACKAGES})
 
-    return kept(path, make)
+    return kept(path, make, lambda texts: versions != pinned() or digests(texts) == SHA256)
+
+
+def digests(texts: Mapping[str, str]) -> dict[str, str]:
+    """split -> SHA-256 of its text"""
+    return {split: digest(text) for split, text in texts.items()}
 
 
 def root_of(package: str) -> Path:

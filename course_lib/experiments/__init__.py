@@ -1,8 +1,9 @@
 """Experiments as data, recipes for published rows, runs and their results."""
 
 from course_lib.experiments.experiment import Experiment, Part, part
+from course_lib.experiments.keep import keep_result
 from course_lib.experiments.recipes import PROFILES, profile, recipes
-from course_lib.experiments.results import keep_result, kept_results, read_result, run_folder
+from course_lib.experiments.results import kept_results, read_result, run_folder
 from course_lib.experiments.run import Result, launch, load_checkpoint, run, with_starts
 
 __all__ = [

@@ -22,6 +22,7 @@ from course_lib.data.download import file_digest
 from course_lib.errors import CourseError, unknown
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
+from course_lib.experiments.keep import keep_result
 from course_lib.experiments.plans import Plan, Planned, earlier
 from course_lib.experiments.slots import KILLED, in_slots
 from course_lib.locks import RUN, TRAINING, held
@@ -75,7 +76,7 @@ def state(planned: Planned) -> State:
     found = State(planned, folder, "waiting", epochs=experiment.optimisation.epochs)
     if held(folder / RUN) or held(folder / TRAINING):
         found = replace(found, name="running")
-    failed = _json(folder / "failed.json")
+    failed, within = _json(folder / "failed.json"), 0.0  # seconds in an epoch that is not finished
     if (folder / "result.json").exists():
         try:
             content = results.result_of(folder, experiment)
@@ -91,7 +92,8 @@ def state(planned: Planned) -> State:
             return replace(found, name="blocked", error=str(error))
         limit = experiment.optimisation.max_steps
         share = len(done["epochs"]) / max(1, found.epochs)
-        share = max(share, done["step"] / limit) if limit else share
+        if limit and done["step"] / limit > share:
+            share, within = done["step"] / limit, done["seconds"]
         name = found.name if found.name == "running" else "paused"
         found = replace(found, name=name, share=share)
     else:
@@ -102,7 +104,7 @@ def state(planned: Planned) -> State:
                 found = replace(found, name="paused")
     if failed is not None and found.name != "running":
         found = replace(found, name="failed", **failed)
-    seconds = sum(e["seconds"] + e["validation_seconds"] for e in done["epochs"])
+    seconds = sum(e["seconds"] + e["validation_seconds"] for e in done["epochs"]) + within
     return replace(found, epoch=len(done["epochs"]), seconds=seconds)
 
 
@@ -389,4 +391,4 @@ def _merged(content: dict, source: Path, target: Path) -> str:
 
 def keep(plan: Plan) -> list[Path]:
     """Copy the results of all finished runs to where they are committed; returns the folders."""
-    return [results.keep_result(s.folder) for s in map(state, plan.runs) if s.name == "done"]
+    return [keep_result(s.folder) for s in map(state, plan.runs) if s.name == "done"]

@@ -1,8 +1,9 @@
 """An experiment as frozen data that round-trips through JSON, and the model it stands for."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
@@ -90,24 +91,32 @@ class Part:
         if self.kind not in kinds:
             raise unknown(role.replace("_", " "), self.kind, kinds)
         make = kinds[self.kind]
-        known = options_of(make)[len(args) :]
-        for option in self.options:
+        takes = options_of(make)
+        known = list(takes)[len(args) :]
+        for option, value in self.options.items():
             if option not in known:
                 raise unknown(f"option of {self.kind}", option, known)
+            hint = takes[option].annotation
+            if not fits(value, hint):
+                raise CourseError(
+                    f"{option} of {self.kind} must be {spelled(hint)}, not {value!r:.60}"
+                )
         return make(*args, **self.options)
 
 
-def options_of(make: type) -> list[str]:
-    """Names of what `make` takes, those that it hands on to the classes behind it first."""
+def options_of(make: type) -> dict[str, inspect.Parameter]:
+    """What `make` takes, by name, and what it hands on to the classes behind it before that."""
     chain = []
     for cls in inspect.getmro(make):
         if "__init__" in vars(cls):
             chain.append(list(inspect.signature(cls.__init__).parameters.values())[1:])
             if not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in chain[-1]):
                 break
-    named = [p for parameters in reversed(chain) for p in parameters]
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return list(dict.fromkeys(p.name for p in named if p.kind not in variable))
+    found: dict[str, inspect.Parameter] = {}
+    for parameters in reversed(chain):  # a class behind says its place, one before it all else
+        found |= {p.name: p for p in parameters if p.kind not in variable}
+    return found
 
 
 def part(kind: str, **options) -> Part:
@@ -143,6 +152,8 @@ class Experiment:
     variant: str = ""  # in what it differs from its recipe; names its folder
 
     def __post_init__(self):
+        for name in ("name", "variant"):
+            _path(name, getattr(self, name))
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
         share("output_dropout", self.output_dropout)
@@ -286,21 +297,57 @@ class Experiment:
         return replace(self, **changes)
 
 
+def _path(what: str, text: str) -> None:
+    """CourseError unless it names a folder below the one of all runs, or none."""
+    parts = text.split("/") if what == "name" else [text]
+    if text == "":
+        return
+    if any(part in ("", ".", "..") or set(part) & set('/\\:*?"<>|\0') for part in parts):
+        raise CourseError(f"{what} names the folder of a run, which {text!r} cannot")
+
+
 _OPTIONAL = ("output_words", "adaptation", "decoding")
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from a file or a command has the type of a dataclass's field: a whole
-    number is a float, too, and a list a tuple, but True is no number."""
-    kinds = kinds_of(hint)
-    also = {int: float, list: tuple}.get(type(value))
-    return object in kinds or type(value) in kinds or also in kinds
+    """Whether a value read from a file or a command has the type of an annotation: a whole number
+    is a float, too, and a list a tuple or sequence, but True is no number."""
+    return any(_fits_one(value, one) for one in _alternatives(hint))
+
+
+def _fits_one(value: Any, hint: Any) -> bool:
+    kind, inside = get_origin(hint) or hint, get_args(hint)
+    if kind in LISTS:
+        if not isinstance(value, list | tuple):
+            return False
+        if len(inside) < 2 or inside[1] is ...:  # as many as you like, all of one type
+            inside = (*inside[:1], *inside[:1] * (len(value) - 1)) if value else ()
+        return not inside or len(value) == len(inside) and all(map(fits, value, inside))
+    return kind in (object, Any) or type(value) is kind or (kind is float and type(value) is int)
 
 
 def kinds_of(hint: Any) -> set[type]:
     """The types that an annotation allows, without what is inside them."""
-    hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return {get_origin(h) or h for h in hints}
+    return {get_origin(one) or one for one in _alternatives(hint)}
+
+
+def _alternatives(hint: Any) -> tuple:
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+
+
+def spelled(hint: Any) -> str:
+    """`a number or a list of numbers`: what an annotation allows, for a message."""
+    words = []
+    for one in _alternatives(hint):
+        kind, inside = get_origin(one) or one, get_args(one)
+        of = {int: " of whole numbers", float: " of numbers"}.get(inside[0] if inside else None, "")
+        words.append("a list" + of if kind in LISTS else WORDS.get(kind, kind.__name__))
+    return " or ".join(words)
+
+
+LISTS = (list, tuple, Sequence)
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+WORDS |= {NoneType: '"none"', dict: "a table"}
 
 
 def _part(name: str, plain: dict) -> Part:

@@ -33,6 +33,7 @@ from course_lib.experiments.experiment import (
     fits,
     kinds_of,
     options_of,
+    spelled,
 )
 from course_lib.experiments.recipes import profile, recipes
 from course_lib.training.optimisation import OPTIONS
@@ -210,7 +211,7 @@ def at(experiment: Experiment, path: str):
 def differences(old, new, path: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted path, value in `new`) of every setting in which two experiments, or parts, differ.
 
-    A list of numbers is one setting; 1 is not True.
+    A list of numbers is one setting; 1 is not True; stating an option's default is a difference.
     """
     before = _members(old)
     for name, value in _members(new).items():
@@ -269,9 +270,15 @@ def _known(node, role: str) -> list[str]:
         of_loader = _of_loader(node)
         of_text = [] if "direction" in of_loader else ["half"]
         return [*(name for name in of_loader if name != "download"), *of_text, "small"]
+    return stated + list(_takes(node, role))
+
+
+def _takes(node: Part, role: str) -> dict[str, inspect.Parameter]:
+    """The options of a part, stated or not; none of a kind that does not exist."""
     role = ROLES.get(role, role)
     make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
-    return stated + (options_of(make)[GIVEN.get(role, 0) :] if make else [])
+    takes = list(options_of(make).items()) if make else []
+    return dict(takes[GIVEN.get(role, 0) :])
 
 
 def _of_loader(corpus: Part) -> dict[str, Any]:
@@ -311,7 +318,7 @@ def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...],
         else:
             if role == "corpus" and name not in _members(node):  # nor is another type its default's
                 current = _of_loader(node).get(name)
-            new[name] = _fitted(values[()], current, node, name, whole)
+            new[name] = _fitted(values[()], current, _hint(node, role, name), whole)
     if isinstance(node, Part):
         return Part(node.kind, node.options | new)
     if is_dataclass(node):
@@ -321,27 +328,37 @@ def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...],
     return type(node)(new.get(str(i), v) for i, v in enumerate(node))
 
 
-def _fitted(value, current, node, name: str, whole: str):
-    """`value` in the type of what it replaces; CourseError where it has another."""
-    given = value
+def _hint(node, role: str, name: str):
+    """The annotation of a setting; None where there is none, as for those of a corpus."""
     if is_dataclass(node) and not isinstance(node, Part):
-        hint = get_type_hints(type(node))[name]
-        kinds = kinds_of(hint)
-        if value == "none" and NoneType in kinds and str not in kinds:
-            value = None
-        good = fits(value, hint)
-    else:  # an option: a number may be given as several to search among, never as a word
-        kinds = {type(current)}
-        if value == "none" and kinds & {int, float, list, tuple, dict}:
+        return get_type_hints(type(node))[name]
+    takes = _takes(node, role) if isinstance(node, Part) else {}
+    return takes[name].annotation if name in takes else None
+
+
+def _fitted(value, current, hint, whole: str):
+    """`value` in the type of what it replaces; CourseError where it has another.
+
+    hint: the setting's annotation; without one the type of the current value counts."""
+    given = value
+    if hint is None:  # as of the value which it replaces
+        if value == "none" and isinstance(current, int | float | list | tuple | dict):
             return None
         good = current is None or all(
             isinstance(value, t) == isinstance(current, t) for t in (str, bool, dict)
         )
-    if type(value) is int and float in kinds:
-        return float(value)
+    else:
+        kinds = kinds_of(hint)
+        if value == "none" and NoneType in kinds and str not in kinds:
+            value = None
+        good = fits(value, hint)
     if not good:
-        raise CourseError(f"{whole} is {current!r}; {given!r} has another type")
-    return tuple(value) if type(value) is list and tuple in kinds else value
+        takes = f"; it must be {spelled(hint)}" if hint is not None else ""
+        raise CourseError(f"{whole} is {current!r}; {given!r} has another type{takes}")
+    # As the recipe has it, so that one experiment has one name: 2 as 2.0, a list as a tuple.
+    if type(value) is int and (type(current) is float or hint == (float | None)):
+        return float(value)
+    return tuple(value) if type(value) is list and type(current) is tuple else value
 
 
 # The file ----------------------------------------------------------------------------------------

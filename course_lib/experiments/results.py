@@ -45,20 +45,6 @@ def kept_results() -> list[Path]:
     return sorted(path.parent for path in kept().rglob("result.json"))
 
 
-def keep_result(folder: Path) -> Path:
-    """Copy the checked result of a finished run to where it is committed; returns that folder.
-
-    CourseError if another result of that run is kept there.
-    """
-    content = read_result(folder)
-    experiment = Experiment.from_dict(content["experiment"])
-    target = kept() / run_folder(experiment).relative_to(folders.home() / "runs")
-    if (target / "result.json").exists() and read_result(target)["sha256"] != content["sha256"]:
-        raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
-    write(target, content, read_arrays(folder))
-    return target
-
-
 def write_result(
     folder: Path, experiment: Experiment, epochs, metrics, provenance, arrays=None
 ) -> None:

@@ -15,7 +15,6 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import InitProcessGroupKwargs
-from filelock import FileLock, Timeout
 from torch import nn
 
 from course_lib.data import (
@@ -36,7 +35,7 @@ from course_lib.evaluation.translation import BeamSearch, bleu, translate, trans
 from course_lib.experiments import results
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plans import command, earlier
-from course_lib.locks import TRAINING
+from course_lib.locks import alone_in
 from course_lib.memory import keep_freed_memory
 from course_lib.metrics.geometry import subspace_distance
 from course_lib.metrics.rank import spectrum
@@ -91,12 +90,8 @@ def run(
         keep_freed_memory()
     if not accelerator.is_main_process:
         return _run(experiment, folder, accelerator, *options)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / TRAINING, timeout=1):
-            return _run(experiment, folder, accelerator, *options)
-    except Timeout:
-        raise CourseError(f"another process trains in {folder}; wait until it ends") from None
+    with alone_in(folder):
+        return _run(experiment, folder, accelerator, *options)
 
 
 def accelerator_on(device: str) -> Accelerator:
@@ -167,7 +162,6 @@ def _run(
     }
     if benchmarks:
         metrics["word_similarity"] = word_similarity(model, corpus, benchmarks)
-    noted.forget()
     seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
     source = results.provenance(noted.starts, corpus, accelerator.device, seconds, tokens)
@@ -178,6 +172,8 @@ def _run(
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
+        (folder / "failed.json").unlink(missing_ok=True)  # what failed in a plan, trained by hand
+    noted.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
 

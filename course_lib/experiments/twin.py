@@ -26,9 +26,11 @@ from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.plain_models import PlainLSTM
 from course_lib.experiments.recipes import profile, recipes
 from course_lib.experiments.run import run
+from course_lib.locks import alone_in
 from course_lib.models import LanguageModel, detach
 from course_lib.models.entry_dropout import entry_dropout
 from course_lib.training.checkpoint import (
+    difference,
     load_checkpoint,
     parameters_of,
     restore,
@@ -49,12 +51,19 @@ def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[
 
 
 def train(kind: str, experiment: Experiment, progress: bool = True) -> Path:
-    """Train "course" or "plain", if it is not there yet; returns the folder of its result."""
+    """Train "course" or "plain", if it is not there yet; returns the folder of its result.
+
+    CourseError where another process trains in it, or it holds something else.
+    """
     folder = results.run_folder(experiment)
     if kind == "course":
         run(experiment, folder, device="cpu", progress=progress)
-    elif not (folder / "result.json").exists():
-        _train_plainly(experiment, folder, progress)
+        return folder
+    with alone_in(folder):
+        if (folder / "result.json").exists():
+            results.result_of(folder, experiment)
+        else:
+            _train_plainly(experiment, folder, progress)
     return folder
 
 
@@ -66,9 +75,12 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     text, valid = _batchify(corpus.train, o.batch), _batchify(corpus.valid, o.evaluation_batch)
     torch.manual_seed(experiment.seed)  # for the masks of all epochs
     epochs, last = [], folder / "last.safetensors"
+    identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
     starts = results.starts(last, results.origin(cpu))
     if last.exists():  # interrupted after the end of some epoch
         tensors, head = load_checkpoint(last)
+        if where := difference(head.get("identity", {}), identity):
+            raise CourseError(f"{last} is of another training ({where}); remove it")
         restore(model, tensors, str(last))
         torch.set_rng_state(tensors["random"])
         epochs = head["epochs"]
@@ -92,7 +104,9 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
         )
         weights = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
         save_checkpoint(
-            last, weights | {"random": torch.get_rng_state()}, {"epochs": epochs, "starts": starts}
+            last,
+            weights | {"random": torch.get_rng_state()},
+            {"identity": identity, "epochs": epochs, "starts": starts},
         )
     metrics = {
         "parameters": sum(p.numel() for p in model.parameters()),

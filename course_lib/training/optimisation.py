@@ -192,6 +192,15 @@ class Optimisation:
         shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
         settings = _tupled(shared | group)
         _positive("learning_rate", settings["learning_rate"])
+        decay, betas = settings["weight_decay"], settings.get("betas", ())
+        if not _real(decay) or decay < 0:
+            raise CourseError(f"weight_decay must be a number of 0 or more, not {decay!r}")
+        if "eps" in settings:
+            _positive("eps", settings["eps"])
+        if "betas" in settings and not (len(betas) == 2 and all(map(_real, betas))):
+            raise CourseError(f"betas must be two numbers, not {betas!r}")
+        for beta in betas:
+            share("each of betas", beta)
         return settings
 
     def build(self, parameters: Iterable[tuple[str, Tensor]]) -> Optimizer:
@@ -243,8 +252,12 @@ def _optimizer(
     return built
 
 
+def _real(value) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
 def _positive(name: str, value: float) -> None:
-    if not isinstance(value, int | float) or not 0 < value < math.inf:
+    if not _real(value) or value <= 0:
         raise CourseError(f"{name} must be a number above 0, not {value}")
 
 
