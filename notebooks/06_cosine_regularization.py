@@ -1095,10 +1095,10 @@ for folder in experiments.kept_results():
     kept = experiments.read_result(folder)
     setting = kept["experiment"]
     model, _, way = setting["name"].rpartition("/")
+    ways = {"softmax": "without", "cosine": "with"}
     own = not setting.get("variant") and setting["profile"] == "standard"
-    if model == "multi30k/transformer-small" and own:
-        penalty = {"softmax": "without", "cosine": "with"}[way]
-        row = {"the penalty": penalty, "seed": setting["seed"]}
+    if model == "multi30k/transformer-small" and own and way in ways:
+        row = {"the penalty": ways[way], "seed": setting["seed"]}
         rows.append(row | kept["metrics"])
 scores_of = ["valid_bleu", "test_bleu"]
 scores_of += ["valid_perplexity", "test_perplexity"]

@@ -188,8 +188,7 @@ def test_nothing_is_computed_in_tf32():
     try:
         cache.predictions(model, tokens(), EOS)
         squares = dynamic.mean_squares(model, tokens(100), batch=2, progress=False)
-        settings = {"rate": 1e-3, "decay": 0.0, "progress": False}
-        dynamic.dynamic_perplexity(model, tokens(), EOS, squares, **settings)
+        list(dynamic.losses(model, tokens(), EOS, squares, rate=1e-3, decay=0.0))
         assert cudnn.allow_tf32
     finally:
         cudnn.allow_tf32 = before

@@ -421,17 +421,20 @@ def test_the_rest_is_estimated_from_finished_epochs(home):
 
 def test_a_lock_that_is_taken_for_a_moment_is_not_held(tmp_path):
     """As by somebody who asks where a run stands."""
-    path, taken = tmp_path / ".lock", threading.Event()
+    path, taken, seen = tmp_path / ".lock", threading.Event(), threading.Event()
 
     def ask():
         with FileLock(path):
             taken.set()
-            time.sleep(0.3)
+            seen.wait()
+            time.sleep(0.2)
 
     asking = threading.Thread(target=ask)
     asking.start()
     taken.wait()
-    assert held(path) and not held(path, seconds=10)
+    assert held(path)
+    seen.set()
+    assert not held(path, seconds=10)
     asking.join()
 
 

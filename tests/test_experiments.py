@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Literal, Optional
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from typer.testing import CliRunner
 from course_lib import experiments
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.experiments import Experiment, part, plans, profile, recipes, results, twin
+from course_lib.experiments import Experiment, Part, part, plans, profile, recipes, results, twin
+from course_lib.experiments import experiment as experiment_module
 from course_lib.experiments.recipes import add
 from course_lib.locks import TRAINING
+from course_lib.output_layers import Softmax
 from course_lib.training import Cosine
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -328,6 +331,10 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
         results.write_result(tmp_path / "hidden", hidden, [], other, {})
         with pytest.raises(CourseError, match="differs from that recipe in .*units, size; train"):
             experiments.keep_result(tmp_path / "hidden")
+    hidden = experiment.change(output_layer=part("MixtureOfSoftmaxes", components=2), variant="")
+    results.write_result(tmp_path / "hidden", hidden, [], other, {})
+    with pytest.raises(CourseError, match="has output_layer of its own, .* a name of its own"):
+        experiments.keep_result(tmp_path / "hidden")
     mine = experiment.change(name="mine", variant="")
     results.write_result(tmp_path / "mine", mine, [], other, {})
     assert experiments.keep_result(tmp_path / "mine") == tmp_path / "data/results/mine/smoke-seed5"
@@ -338,10 +345,10 @@ def test_names_that_lead_out_of_the_folder_of_runs_are_refused(name):
     experiment = recipes["ptb/vd-lstm-200/tied"]
     with pytest.raises(CourseError, match="name names the folder of a run"):
         experiment.change(name=name)
-    with pytest.raises(CourseError, match="variant names the folder of a run"):
-        experiment.change(variant=name)
-    with pytest.raises(CourseError, match="variant names the folder of a run"):
-        experiment.change(variant="a/b")
+    for setting in ("variant", "profile"):
+        for wrong in ("a/b", name, 3):
+            with pytest.raises(CourseError, match=f"{setting} names the folder of a run"):
+                experiment.change(**{setting: wrong})
 
 
 def test_options_are_held_against_their_annotations():
@@ -350,11 +357,41 @@ def test_options_are_held_against_their_annotations():
         ("output_layer", part("Softmax", bias="no"), "bias of Softmax must be true or false, not"),
         ("words", part("FullWords", init=[0.1]), "init of FullWords must be a number, not"),
         ("adaptation", part("ContinuousCache", theta=[9, "x"]), "a number or a list of numbers"),
-        ("encoder", part("AWDLSTM", units=[8], init="x"), 'init .* must be a number or "none"'),
+        ("encoder", part("AWDLSTM", units=[8], init="x"), "init .* must be a number or none"),
     ]:
         with pytest.raises(CourseError, match=said):
             wrong.build(role, *[8] * {"words": 2, "encoder": 1, "output_layer": 1}.get(role, 0))
     part("ContinuousCache", window=9, theta=[0.1, 1], weight=0.2).build("adaptation")
+    part("ZLoss", weight=np.float64(0.1)).build("objective")  # which is a float
+    rate = {"learning_rate": np.float64(0.1)}
+    recipes["ptb/vd-lstm-200/tied"].change(optimisation=rate | {"groups": {"words.": rate}})
+
+
+def test_classes_of_the_reader_need_no_annotations(monkeypatch):
+    """As lessons 5 and 9 have them written; or such as only a type checker understands."""
+
+    class Plain(Softmax):
+        def __init__(self, words, hidden_size=None, share=4, kind="a", bias=True):
+            super().__init__(words, hidden_size, bias)
+            self.share = share
+
+    class Typed(Softmax):
+        def __init__(self, words, size, share: "Optional[int]" = 4, kind: Literal["b"] = "b"):  # noqa: UP045
+            super().__init__(words, size)
+            self.share = share
+
+    kinds = dict(experiment_module.KINDS)
+    kinds["output_layer"] = (*kinds["output_layer"], Plain, Typed)
+    monkeypatch.setattr(experiment_module, "KINDS", kinds)
+    monkeypatch.setattr(plans, "KINDS", kinds)
+    base = recipes["ptb/vd-lstm-200/tied"].change(size=8, encoder={"units": 8})
+    for name in ("Plain", "Typed"):
+        mine = base.change(output_layer=Part(name, {"share": 2, "kind": "b"}))
+        mine = plans.override(mine, {"output_layer.share": 3})
+        assert mine.build(9).output_layer.share == 3
+    typed = base.change(output_layer=part("Typed", share=2))
+    with pytest.raises(CourseError, match="share is 2; 'x' has another type; .* number or none"):
+        plans.override(typed, {"output_layer.share": "x"})
 
 
 def test_committed_results_are_whole_and_say_where_they_come_from():

@@ -247,7 +247,7 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("encoder.dropout", [0.1, 0.2], "has another type; it must be a number"),  # no search
         ("encoder.init", "wide", "encoder.init is .*'wide' has another type; it must be a number"),
         ("output_layer.bias", "yes", "'yes' has another type; it must be true or false"),
-        ("optimisation.betas", [0.9], r"it must be a list of numbers"),
+        ("optimisation.betas", [0.9], "it must be a list of 2 numbers"),
         ("optimisation.weight_decay", -0.1, "weight_decay must be a number of 0 or more"),
         ("encoder.layers", 0, "layers of VariationalLSTM must be a whole number of 1 or more"),
     ],

@@ -39,10 +39,10 @@ def value(text: str):
     literal that JSON has not."""
     try:
         found = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, TypeError, ValueError):
         return text
     try:
-        json.dumps(found)
+        json.dumps(found, allow_nan=False)
     except (TypeError, ValueError):
         raise CourseError(
             f"a parameter is a number, True, None, a string, or a list or table of such, not {text}"

@@ -8,7 +8,13 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
-from course_lib.evaluation.perplexity import best_first, evaluating, exactly, in_evaluation_mode
+from course_lib.evaluation.perplexity import (
+    best_first,
+    evaluating,
+    exactly,
+    full_float32,
+    in_evaluation_mode,
+)
 from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
@@ -66,7 +72,7 @@ def losses(
     it as `dynamic_perplexity` says.
 
     The model is in evaluation mode meanwhile. Its weights return when the iterator ends or is
-    closed. Products are in the type that autocast has where it is read.
+    closed. Products are in full float32, or in the type that autocast has where it is read.
     """
     updates = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
     mean = torch.stack([r.mean() for r in updates.values()]).mean()
@@ -75,10 +81,17 @@ def losses(
     hooks = [p.register_post_accumulate_grad_hook(u) for p, u in updates.items()]
     with in_evaluation_mode(model):
         try:
-            for nll, count in _gradients(model, text, length):
+            steps = _gradients(model, text, length)
+            while True:
+                with full_float32():  # left before anything is handed on
+                    step = next(steps, None)
+                if step is None:
+                    break
                 for update in updates.values():
                     update.finish()
-                yield nll, count
+                if torch.is_autocast_enabled(mean.device.type):
+                    torch.clear_autocast_cache()  # of narrow copies of the weights before
+                yield step
         finally:
             for hook in hooks:
                 hook.remove()

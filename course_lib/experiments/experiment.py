@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -96,8 +96,8 @@ class Part:
         for option, value in self.options.items():
             if option not in known:
                 raise unknown(f"option of {self.kind}", option, known)
-            hint = takes[option].annotation
-            if not fits(value, hint):
+            hint = takes[option].annotation  # a class of the reader's own may have none
+            if hint is not inspect.Parameter.empty and not fits(value, hint):
                 raise CourseError(
                     f"{option} of {self.kind} must be {spelled(hint)}, not {value!r:.60}"
                 )
@@ -109,7 +109,7 @@ def options_of(make: type) -> dict[str, inspect.Parameter]:
     chain = []
     for cls in inspect.getmro(make):
         if "__init__" in vars(cls):
-            chain.append(list(inspect.signature(cls.__init__).parameters.values())[1:])
+            chain.append(list(_signature(cls.__init__).parameters.values())[1:])
             if not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in chain[-1]):
                 break
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -117,6 +117,13 @@ def options_of(make: type) -> dict[str, inspect.Parameter]:
     for parameters in reversed(chain):  # a class behind says its place, one before it all else
         found |= {p.name: p for p in parameters if p.kind not in variable}
     return found
+
+
+def _signature(make) -> inspect.Signature:
+    try:
+        return inspect.signature(make, eval_str=True)
+    except NameError:  # an annotation of something that is there for type checkers alone
+        return inspect.signature(make)
 
 
 def part(kind: str, **options) -> Part:
@@ -152,7 +159,7 @@ class Experiment:
     variant: str = ""  # in what it differs from its recipe; names its folder
 
     def __post_init__(self):
-        for name in ("name", "variant"):
+        for name in ("name", "variant", "profile"):
             _path(name, getattr(self, name))
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
@@ -299,10 +306,11 @@ class Experiment:
 
 def _path(what: str, text: str) -> None:
     """CourseError unless it names a folder below the one of all runs, or none."""
-    parts = text.split("/") if what == "name" else [text]
-    if text == "":
-        return
-    if any(part in ("", ".", "..") or set(part) & set('/\\:*?"<>|\0') for part in parts):
+    good = isinstance(text, str)
+    if good and text:
+        parts = text.split("/") if what == "name" else [text]
+        good = not any(p in ("", ".", "..") or set(p) & set('/\\:*?"<>|\0') for p in parts)
+    if not good:
         raise CourseError(f"{what} names the folder of a run, which {text!r} cannot")
 
 
@@ -320,10 +328,19 @@ def _fits_one(value: Any, hint: Any) -> bool:
     if kind in LISTS:
         if not isinstance(value, list | tuple):
             return False
-        if len(inside) < 2 or inside[1] is ...:  # as many as you like, all of one type
-            inside = (*inside[:1], *inside[:1] * (len(value) - 1)) if value else ()
-        return not inside or len(value) == len(inside) and all(map(fits, value, inside))
-    return kind in (object, Any) or type(value) is kind or (kind is float and type(value) is int)
+        if _of_any_length(inside):
+            return all(fits(v, one) for v in value for one in inside[:1])
+        return len(value) == len(inside) and all(map(fits, value, inside))
+    if kind in (object, Any) or not isinstance(kind, type):  # of a Literal, say, nothing is known
+        return True
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _of_any_length(inside: tuple) -> bool:
+    """Whether a list with these arguments, as of `tuple[int, ...]`, may have any length."""
+    return len(inside) < 2 or inside[1] is ...
 
 
 def kinds_of(hint: Any) -> set[type]:
@@ -332,7 +349,7 @@ def kinds_of(hint: Any) -> set[type]:
 
 
 def _alternatives(hint: Any) -> tuple:
-    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def spelled(hint: Any) -> str:
@@ -340,14 +357,16 @@ def spelled(hint: Any) -> str:
     words = []
     for one in _alternatives(hint):
         kind, inside = get_origin(one) or one, get_args(one)
-        of = {int: " of whole numbers", float: " of numbers"}.get(inside[0] if inside else None, "")
-        words.append("a list" + of if kind in LISTS else WORDS.get(kind, kind.__name__))
+        many = {int: "whole numbers", float: "numbers"}.get(inside[0] if inside else None, "values")
+        count = "" if _of_any_length(inside) else f"{len(inside)} "
+        name = WORDS.get(kind, getattr(kind, "__name__", str(kind)))
+        words.append(f"a list of {count}{many}" if kind in LISTS else name)
     return " or ".join(words)
 
 
 LISTS = (list, tuple, Sequence)
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-WORDS |= {NoneType: '"none"', dict: "a table"}
+WORDS |= {NoneType: "none", dict: "a table"}
 
 
 def _part(name: str, plain: dict) -> Part:

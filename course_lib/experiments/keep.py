@@ -35,6 +35,11 @@ def _check_name(experiment: Experiment) -> None:
     if e.identity() in [one.identity() for one in pair]:
         return
     changes = dict(plans.differences(profile(recipes[e.name], e.profile, e.seed), e))
+    if parts := [path for path, value in changes.items() if plans.has_settings(value)]:
+        raise CourseError(
+            f"the result is called {e.name}, but has {' and '.join(parts)} of its own, as no plan "
+            "can ask for; give the experiment a name of its own"
+        )
     if plans.label(changes) != e.variant:
         settings = ", ".join(changes) or "nothing"
         raise CourseError(

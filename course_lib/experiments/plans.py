@@ -141,7 +141,7 @@ def earlier(experiment: Experiment) -> Experiment | None:
             for path, value in differences(own, experiment)
             if path.split(".")[0] not in OWN
             and _plain(at(own, path)) == _plain(at(first, path))
-            and not _has_settings(value)  # another part altogether, as no plan can ask for
+            and not has_settings(value)  # another part altogether, as no plan can ask for
         }
     return Planned(first.name, kind, seed, handed_on).experiment()
 
@@ -178,7 +178,7 @@ def override(experiment: Experiment, changes: dict) -> Experiment:
     override(e, {"optimisation.epochs": 10, "encoder.dropout": 0.4, "regularizers.0.weight": 2.0})
 
     They hold together, in whichever order they come: one rule of averaging for another, say. None
-    takes away a setting that is not a word, and so does "none" where a file has no other way to say
+    takes away a setting that may be none, and so does "none" where a file has no other way to say
     it. CourseError with near matches for an unknown setting, and for a value of another type.
     """
     return _replaced(experiment, {tuple(p.split(".")): v for p, v in changes.items()}, (), "")
@@ -224,7 +224,7 @@ def differences(old, new, path: str = "") -> Iterator[tuple[str, Any]]:
             yield whole, value
 
 
-def _has_settings(value) -> bool:
+def has_settings(value) -> bool:
     """Whether it is a part, the optimisation or a tuple of parts, which no value of a plan is."""
     several = isinstance(value, tuple) and any(isinstance(v, Part) for v in value)
     return is_dataclass(value) or several
@@ -309,7 +309,7 @@ def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...],
             new[name] = _replaced(current, values, path, inner)
         elif len(values) > 1:
             raise CourseError(f"{whole} is given both as a whole and in part")
-        elif _has_settings(current) or (above == () and isinstance(current, tuple)):
+        elif has_settings(current) or (above == () and isinstance(current, tuple)):
             names = [f'"{whole}.{k}"' for k in _known(current, name)[:3]]
             raise CourseError(
                 f"{name} is made of several settings; name one, in quotes: "
@@ -333,7 +333,8 @@ def _hint(node, role: str, name: str):
     if is_dataclass(node) and not isinstance(node, Part):
         return get_type_hints(type(node))[name]
     takes = _takes(node, role) if isinstance(node, Part) else {}
-    return takes[name].annotation if name in takes else None
+    hint = takes[name].annotation if name in takes else inspect.Parameter.empty
+    return None if hint is inspect.Parameter.empty else hint
 
 
 def _fitted(value, current, hint, whole: str):

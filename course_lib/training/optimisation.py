@@ -197,7 +197,8 @@ class Optimisation:
             raise CourseError(f"weight_decay must be a number of 0 or more, not {decay!r}")
         if "eps" in settings:
             _positive("eps", settings["eps"])
-        if "betas" in settings and not (len(betas) == 2 and all(map(_real, betas))):
+        pair = isinstance(betas, tuple) and len(betas) == 2 and all(map(_real, betas))
+        if "betas" in settings and not pair:
             raise CourseError(f"betas must be two numbers, not {betas!r}")
         for beta in betas:
             share("each of betas", beta)
@@ -253,12 +254,14 @@ def _optimizer(
 
 
 def _real(value) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    """A finite number, NumPy's floats among them, and no truth value."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)
 
 
 def _positive(name: str, value: float) -> None:
     if not _real(value) or value <= 0:
-        raise CourseError(f"{name} must be a number above 0, not {value}")
+        raise CourseError(f"{name} must be a number above 0, not {value!r}")
 
 
 def _whole(name: str, value: int | None, least: int) -> None:
