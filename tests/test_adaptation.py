@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.perplexity import best_first, perplexity
-from course_lib.models import AWDLSTM, LanguageModel
+from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 
 N, EOS = 13, 4
@@ -177,6 +177,21 @@ def test_a_perplexity_beyond_every_number_is_infinite():
     found = cache.Predictions(*(torch.zeros(3) for _ in cache.Predictions._fields))
     found = found._replace(log_prob=torch.full((3,), -1e4))
     assert cache.mixed_perplexity(found, torch.zeros(3), 0.1) == math.inf
+
+
+def test_autocast_has_no_narrow_copies_of_weights_before_their_update():
+    """PyTorch keeps them as long as autocast lasts, and does not see what is changed in place."""
+    words = FullWords(N, 8)
+    encoder = TransformerXL(8, layers=1, heads=2, head_size=4, feedforward=16, memory=4)
+    model = LanguageModel(words, encoder, Softmax(words))
+    squares = {name: torch.ones_like(p) for name, p in model.named_parameters()}
+    settings = {"squares": squares, "rate": 0.3, "decay": 0.0}
+    found = []
+    for cached in (True, False):
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=cached):
+            steps = dynamic.losses(model, tokens(), EOS, **settings)
+            found.append([nll.item() for nll, _ in steps])
+    assert found[0] == found[1] and len(found[0]) > 3
 
 
 def test_nothing_is_computed_in_tf32():

@@ -438,6 +438,25 @@ def test_a_lock_that_is_taken_for_a_moment_is_not_held(tmp_path):
     asking.join()
 
 
+def test_a_worker_waits_for_who_only_asks_where_a_run_stands(home, monkeypatch):
+    source, asked = use(monkeypatch, home, BRINGS), threading.Event()
+    planned = written(home, "seeds = [1]").runs[0]
+    folder = state(planned).folder
+    folder.mkdir(parents=True)
+
+    def ask():
+        with FileLock(folder / TRAINING):
+            asked.set()
+            time.sleep(0.3)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asked.wait()
+    execute(job(planned, source))
+    asking.join()
+    assert (home / "log").exists()  # it was begun
+
+
 def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch):
     planned = [Planned(f"{BASE}/second-session", "smoke"), Planned(BASE, "smoke")]
     done = []

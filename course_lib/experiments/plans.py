@@ -36,6 +36,7 @@ from course_lib.experiments.experiment import (
     spelled,
 )
 from course_lib.experiments.recipes import profile, recipes
+from course_lib.training import tasks
 from course_lib.training.optimisation import OPTIONS
 
 KEYS = ("recipes", "profile", "seeds", "change", "grid")
@@ -88,8 +89,7 @@ class Planned:
 
 
 # What only language models read, and what only translators do.
-OF_TEXT = ("batch", "length", "random_length", "partial_shuffle", "sum_over_steps")
-OF_TEXT += ("evaluation_batch", "evaluation_length", "evaluation_memory", "evaluation_clamp")
+OF_TEXT = ("batch", "length", "evaluation_batch", "evaluation_length", *tasks.OF_TEXT)
 OF_TEXT = (*(f"optimisation.{name}" for name in OF_TEXT), "adaptation", "ranked_contexts")
 OF_PAIRS = ("optimisation.max_tokens", "decoding")
 # What a run without training reads of the optimisation, and what only some optimisers read.

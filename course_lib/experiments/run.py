@@ -172,7 +172,7 @@ def _run(
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
-        (folder / "failed.json").unlink(missing_ok=True)  # before, in a plan
+        (folder / "failed.json").unlink(missing_ok=True)  # of an earlier try
     noted.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
