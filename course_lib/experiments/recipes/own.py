@@ -1,8 +1,9 @@
 """The course's own models, small enough to train while the reader waits."""
 
 from course_lib.experiments.experiment import part
-from course_lib.experiments.recipes.registry import add
-from course_lib.training import Cosine, InverseSquareRoot, Optimisation
+from course_lib.experiments.recipes import inan2017  # noqa: F401  (its recipes come first)
+from course_lib.experiments.recipes.registry import add, recipes
+from course_lib.training import Cosine, InverseSquareRoot, OneCycle, Optimisation
 
 # Small enough to degenerate before the reader's eyes.
 _tied = add(
@@ -162,3 +163,28 @@ add(
         "average_last": 2,
     },
 )
+
+# The cone follows the optimiser: inan2017's tied model from the same start, by AdamW in place of
+# the SGD of `ptb/vd-lstm-200/tied`, and by Adam whose second moment is shared by all words.
+_ADAMW = {
+    "optimizer": "adamw",
+    "learning_rate": 4e-3,
+    "schedule": OneCycle(rise=1 / 8, hold=3 / 8),
+    "betas": (0.7, 0.99),
+    "weight_decay": 0.05,
+    "epochs": 10,
+    "length": 70,
+    "sum_over_steps": False,
+    "clip": 0.5,
+    "precision": "bf16",
+}
+for _name, _changes in {
+    "adamw": _ADAMW,
+    "coupled-adam": _ADAMW | {"groups": {"words.": {"optimizer": "coupled-adam"}}},
+}.items():
+    add(
+        recipes["ptb/vd-lstm-200/tied"],
+        name=f"ptb/vd-lstm-200/tied/{_name}",
+        source="the course's own: the optimiser's part in the cone",
+        optimisation=_changes,
+    )
