@@ -1,4 +1,4 @@
-# A thin shell over `python -m course_lib …`, which needs no make (Windows: use it directly).
+# A thin shell over `python -m tools …`, which needs no make (Windows: use it directly).
 # make course PROFILE=standard WORKERS=4 PYTHON=python3.12
 
 PYTHON ?= python3
@@ -15,12 +15,12 @@ help:
 	@echo "options:      PROFILE=smoke|quick|standard|full  WORKERS=n  PYTHON=python3.12"
 
 setup lab:
-	@$(PYTHON) -m course_lib $@
+	@$(PYTHON) -m tools $@
 course:
-	@$(PYTHON) -m course_lib course $(options)
+	@$(PYTHON) -m tools course $(options)
 test:
-	@$(PYTHON) -m course_lib test $(if $(WORKERS),--workers $(WORKERS))
+	@$(PYTHON) -m tools test $(if $(WORKERS),--workers $(WORKERS))
 site:
-	@$(PYTHON) -m course_lib site $(if $(PROFILE),--profile $(PROFILE))
+	@$(PYTHON) -m tools site $(if $(PROFILE),--profile $(PROFILE))
 clean:
-	@$(PYTHON) -m course_lib clean $(if $(ALL),--all)
+	@$(PYTHON) -m tools clean $(if $(ALL),--all)

@@ -1,4 +1,4 @@
-"""Sphinx settings. `course_lib.site.build` adds lessons, gallery and MathJax to a copy of docs/."""
+"""Sphinx settings. `tools.site.build` adds lessons, gallery and MathJax to a copy of docs/."""
 
 project = "The output embedding of language models"
 author = "the course's authors"

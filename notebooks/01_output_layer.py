@@ -56,7 +56,8 @@ import torch
 import torch.nn.functional as F
 from IPython.display import Code, Markdown, display
 
-from course_lib import data, experiments, plots
+import course_lab
+from course_lib import data, plots
 from course_lib.metrics import geometry
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.progress import check
@@ -238,7 +239,7 @@ display(Code(source, language="python"))
 # %%
 def size(name, **changes):
     """Number of parameters of a recipe for 10,000 words."""
-    model = experiments.recipes[name].change(**changes).build(10_000)
+    model = course_lab.recipes[name].change(**changes).build(10_000)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -259,7 +260,7 @@ pd.DataFrame(rows, columns=["model", "two matrices", "tied", "saved"])
 # the target of a position is the token that comes next.
 
 # %%
-recipe = experiments.recipes["docstrings/transformer-128/tied"]
+recipe = course_lab.recipes["docstrings/transformer-128/tied"]
 recipe = recipe.change(seed=SEED)
 tied_model = recipe.build(N)
 untied_model = recipe.change(tied=False).build(N)

@@ -57,12 +57,13 @@ import pandas as pd
 import torch
 from IPython.display import Markdown, display
 
-from course_lib import data, experiments, plots
+import course_lab
+from course_lib import data, plots
 from course_lib.metrics import geometry
 from course_lib.progress import check
 
-recipe = experiments.recipes["docstrings/transformer-128/tied"]
-experiment = experiments.profile(recipe, PROFILE, seed=SEED)
+recipe = course_lab.recipes["docstrings/transformer-128/tied"]
+experiment = course_lab.profile(recipe, PROFILE, seed=SEED)
 corpus = experiment.load_corpus()
 counts = corpus.counts.numpy()
 rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
@@ -152,7 +153,7 @@ def watch(step, model):
 # %%
 with tempfile.TemporaryDirectory() as folder:
     settings = dict(folder=folder, callback=watch, progress=False)
-    run = experiments.run(experiment, **settings)
+    run = course_lab.run(experiment, **settings)
 
 # %%
 before, after = snapshots[0], snapshots[last]
@@ -538,12 +539,12 @@ check("02.1", moved, twin)
 # Train once more, by plain gradient descent: `recipe.change(optimisation={"optimizer": "sgd",
 # "learning_rate": 0.5, "weight_decay": 0.0})`, with the same profile and seed. Assign `by_sgd`: the
 # word matrix (N, d) after this training. Compare its `shape` with that of `after`, and the two
-# perplexities (`metrics` of what `experiments.run` returns). What does plain gradient descent do to
+# perplexities (`metrics` of what `course_lab.run` returns). What does plain gradient descent do to
 # a row whose gradients are tiny?
 #
 # <details><summary>Hint</summary>
 #
-# `experiments.profile(…)` and `experiments.run(…)` as at the top, without the callback; the matrix
+# `course_lab.profile(…)` and `course_lab.run(…)` as at the top, without the callback; the matrix
 # is `run.model.words.matrix().detach().cpu()`. A step of SGD is proportional to the gradient, one
 # of Adam is not. Look at the norms of the rare rows: have they moved at all?
 #

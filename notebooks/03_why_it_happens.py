@@ -59,7 +59,8 @@ from IPython.display import Code, Markdown, display
 from scipy.spatial import ConvexHull
 from torch.nn import functional as F
 
-from course_lib import data, experiments, plots, theory
+import course_lab
+from course_lib import data, plots, theory
 from course_lib.metrics import geometry
 from course_lib.progress import check
 
@@ -258,8 +259,8 @@ print("always exactly one certificate:", all(one))
 # origin, as the third question asks? Here is the Transformer of lesson 2, briefly trained.
 
 # %%
-recipe = experiments.recipes["docstrings/transformer-128/tied"]
-experiment = experiments.profile(recipe, PROFILE, seed=SEED)
+recipe = course_lab.recipes["docstrings/transformer-128/tied"]
+experiment = course_lab.profile(recipe, PROFILE, seed=SEED)
 if PROFILE == "quick":
     small = {"train": 200_000, "valid": 20_000, "test": 2_000}
     small["words"] = 10_000
@@ -267,7 +268,7 @@ if PROFILE == "quick":
 corpus = experiment.load_corpus()
 untrained = experiment.build(len(corpus)).eval()
 with tempfile.TemporaryDirectory() as folder:
-    run = experiments.run(experiment, folder=folder, progress=False)
+    run = course_lab.run(experiment, folder=folder, progress=False)
 trained = run.model.cpu()
 
 
@@ -791,7 +792,7 @@ check("03.3", slow, downhill)
 # The theorems speak of contexts that stay where they are. In training they move, too, and a tied
 # model reads with the same matrix. Which of the pictures above would you draw differently if the
 # contexts could answer? Test your idea on snapshots of the model (the `callback` of
-# `experiments.run`, as in lesson 2).
+# `course_lab.run`, as in lesson 2).
 #
 # <details><summary>Hint</summary>
 #

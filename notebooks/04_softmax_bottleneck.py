@@ -54,7 +54,8 @@ import pandas as pd
 import torch
 from IPython.display import Markdown, display
 
-from course_lib import data, experiments, plots, theory
+import course_lab
+from course_lib import data, plots, theory
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.metrics import rank
 from course_lib.output_layers import (
@@ -264,15 +265,15 @@ display(
 # eigenvalues are the squares of the singular values:
 
 # %%
-recipe = experiments.recipes["docstrings/transformer-128/tied"]
-experiment = experiments.profile(recipe, PROFILE, seed=SEED)
+recipe = course_lab.recipes["docstrings/transformer-128/tied"]
+experiment = course_lab.profile(recipe, PROFILE, seed=SEED)
 if PROFILE == "quick":
     small = {"train": 200_000, "valid": 5_000, "test": 5_000}
     small["words"] = 2_000
     experiment = experiment.change(corpus={"small": small})
 corpus = experiment.load_corpus()
 with tempfile.TemporaryDirectory() as folder:
-    run = experiments.run(experiment, folder=folder, progress=False)
+    run = course_lab.run(experiment, folder=folder, progress=False)
 model, d = run.model, experiment.size
 
 # %%

@@ -62,10 +62,11 @@ from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
 # %%
-from course_lib import experiments, plots, theory
+import course_lab
+from course_lab import cost, plans, published, results
+from course_lib import plots, theory
 from course_lib.evaluation import cache
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.experiments import cost, plans, published, results
 from course_lib.metrics import geometry, statistics
 from course_lib.output_layers import AugmentedLoss, FullWords, Softmax
 from course_lib.progress import check
@@ -383,7 +384,7 @@ def settings(experiment):
 
 
 # %%
-kept = [experiments.read_result(results.kept() / p.key) for p in plan.runs]
+kept = [course_lab.read_result(results.kept() / p.key) for p in plan.runs]
 rows = [
     {"recipe": p.recipe.split("/")[-1], "seed": p.seed}
     | settings(p.experiment())
@@ -418,7 +419,7 @@ def watched(experiment):
 
     with tempfile.TemporaryDirectory() as folder:
         options = dict(folder=folder, callback=watch, progress=False)
-        run = experiments.run(experiment, **options)
+        run = course_lab.run(experiment, **options)
     return (steps, distances), run
 
 
@@ -630,7 +631,7 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # %%
 full_size = plans.read_plan("inan2017-figure-1").runs
 kept_full = [
-    (p, experiments.read_result(results.kept() / p.key))
+    (p, course_lab.read_result(results.kept() / p.key))
     for p in full_size
     if (results.kept() / p.key).exists()
 ]
@@ -671,8 +672,8 @@ for p in plan.runs:  # the first of each recipe has its own constants
 def experiment(name):
     """That of the plan, or that of a longer profile."""
     if PROFILE in ("standard", "full"):
-        recipe = experiments.recipes[f"docstrings/transformer-128/{name}"]
-        return experiments.profile(recipe, PROFILE, seed=SEED)
+        recipe = course_lab.recipes[f"docstrings/transformer-128/{name}"]
+        return course_lab.profile(recipe, PROFILE, seed=SEED)
     e = first[name].experiment().change(seed=SEED)
     epochs = 1 if PROFILE == "smoke" else e.optimisation.epochs
     return e.change(optimisation={"epochs": epochs})
@@ -683,7 +684,7 @@ def trained(name):
     """The run of one column."""
     chosen = experiment(name)
     with tempfile.TemporaryDirectory() as folder:
-        return experiments.run(chosen, folder=folder, progress=False)
+        return course_lab.run(chosen, folder=folder, progress=False)
 
 
 names = ("untied", "tied")
@@ -840,8 +841,8 @@ def told_apart(name, experiment):
 
 # %%
 full = {}
-for folder in experiments.kept_results():
-    content = experiments.read_result(folder)
+for folder in course_lab.kept_results():
+    content = course_lab.read_result(folder)
     made = content["experiment"]
     model, _, name = made["name"].partition("-200/")
     own = model == "ptb/vd-lstm" and made["profile"] == "standard"
@@ -1206,7 +1207,7 @@ for name in columns:
     rows["here", name] = costs(first[name].experiment(), len(corpus))
 for name in columns:
     recipe = "ptb/vd-lstm-1500/" + name.replace("untied", "baseline")
-    large = costs(experiments.recipes[recipe], 10_000)
+    large = costs(course_lab.recipes[recipe], 10_000)
     rows["the paper's largest", name] = large
 pd.DataFrame(rows).T
 
@@ -1214,7 +1215,7 @@ pd.DataFrame(rows).T
 # Tying takes a whole word matrix away and adds no operation. The loss makes the output layer a third
 # dearer in products, and twice as dear where the gradient flows through the soft target, as in the
 # paper's tied models here. It also takes three softmaxes in place of one, which on a processor can cost as
-# much again; `python -m course_lib benchmark output-layers` measures it on your machine.
+# much again; `python -m benchmarks output-layers` measures it on your machine.
 
 # %% [markdown]
 # ## What the paper says and what it leaves open
@@ -1335,8 +1336,8 @@ check("05.1", centred, apart_again)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# Enter it among the losses, `from course_lib.experiments import experiment as parts` and
-# `parts.KINDS["objective"] += (shuffled,)`. Then `part = experiments.part` and
+# Enter it among the losses, `from course_lab import experiment as parts` and
+# `parts.KINDS["objective"] += (shuffled,)`. Then `part = course_lab.part` and
 # `experiment("tied").change(objectives=(part("CrossEntropy"), part(shuffled.__name__, weight=13.0,
 # temperature=20.0)))`, run as in `trained`. Use three seeds and `statistics.welch`.
 #

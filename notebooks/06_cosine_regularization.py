@@ -66,12 +66,13 @@ from torch.nn import functional as F
 _ = torch.manual_seed(SEED)
 
 # %%
-from course_lib import data, experiments, plots, regularizers, theory
+import course_lab
+from course_lab import plans, published, results
+from course_lib import data, plots, regularizers, theory
 from course_lib.data import bpe
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.experiments import plans, published, results
 from course_lib.metrics import geometry, statistics, summary
-from course_lib.output_layers import FullWords, repair
+from course_lib.output_layers import FullWords, centring
 from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer
 
@@ -343,8 +344,8 @@ recipes = {
 
 def experiment(name):
     """The recipe at this profile, `quick` cut down to a minute."""
-    recipe = experiments.recipes[name]
-    chosen = experiments.profile(recipe, PROFILE, seed=SEED)
+    recipe = course_lab.recipes[name]
+    chosen = course_lab.profile(recipe, PROFILE, seed=SEED)
     if PROFILE != "quick":
         return chosen
     small = {"train": 100_000, "valid": 10_000, "test": 10_000}
@@ -379,7 +380,7 @@ for name, recipe in recipes.items():
     moments = {round(last * (k / 30) ** 2) for k in range(31)}
     with tempfile.TemporaryDirectory() as folder:
         settings = dict(folder=folder, callback=watch, progress=False)
-        runs[name] = experiments.run(chosen, **settings)
+        runs[name] = course_lab.run(chosen, **settings)
 models = {name: run.model.cpu() for name, run in runs.items()}
 W = {name: snapshots[name][last] for name in runs}
 
@@ -475,7 +476,7 @@ plots.show(
 # %%
 shown = {
     "without": W["without"],
-    "without, mean subtracted": repair.centred(W["without"]),
+    "without, mean subtracted": centring.centred(W["without"]),
     "with": W["with"],
 }
 
@@ -659,7 +660,7 @@ display(
 # logit of a context $h$ falls by the same number $c^\top h$; the softmax does not notice. Two choices
 # of $c$:
 #
-# - the mean row $\mu = \frac1N\sum_i w_i$. The library calls $W - \mathbf 1\mu^\top$ `repair.centred`;
+# - the mean row $\mu = \frac1N\sum_i w_i$. The library calls $W - \mathbf 1\mu^\top$ `centring.centred`;
 # - the **geometric median** of the rows, the point whose summed distance $\sum_i\|w_i - c\|$ to them
 #   is least. Unless it is itself one of the rows, the gradient of that sum,
 #   $-\sum_i (w_i - c)/\|w_i - c\|$, is 0 there; and this is $-N$ times the mean *direction* of the
@@ -869,7 +870,7 @@ display(
 
 # %%
 planned_runs = plans.read_plan("lessons-06").runs
-committed = [experiments.read_result(results.kept() / p.key)
+committed = [course_lab.read_result(results.kept() / p.key)
              for p in planned_runs]  # fmt: skip
 rows = []
 for planned, kept in zip(planned_runs, committed, strict=True):
@@ -1046,7 +1047,7 @@ display(
 )
 
 # %% [markdown]
-# They are done element by element, which is slower than in a product of matrices; `python -m course_lib
+# They are done element by element, which is slower than in a product of matrices; `python -m course_lab
 # benchmark output-layers softmax cosine` measures both on your machine. Memory: one $N\times d$ gradient while it is formed, the size of the one that $W$ has anyway. This is
 # how the library writes it, with $r_i = 1/\|w_i\|$, so that autograd does not keep three such
 # matrices (for a plain word matrix `A` is `None` and the case of spectral words, lesson 8, does not
@@ -1091,8 +1092,8 @@ claims.reset_index()
 
 # %%
 rows = []
-for folder in experiments.kept_results():
-    kept = experiments.read_result(folder)
+for folder in course_lab.kept_results():
+    kept = course_lab.read_result(folder)
     setting = kept["experiment"]
     model, _, way = setting["name"].rpartition("/")
     ways = {"softmax": "without", "cosine": "with"}
@@ -1143,7 +1144,7 @@ display(
 # | $\theta_i$ | `geometry.cone_angles(W, m)` | angle between $w_i$ and $m$ |
 # | $A$, $\lambda_k$ | `theory.merikoski` | $\hat W\hat W^\top$, all cosines; its eigenvalues, the largest first |
 # | $\sigma_k$ | `spectra` | singular values of $W$ |
-# | $\mu$ | `repair.centred(W)` is $W - \mathbf 1\mu^\top$ | mean row |
+# | $\mu$ | `centring.centred(W)` is $W - \mathbf 1\mu^\top$ | mean row |
 # | $g$, $b$ | `norm.weight`, `norm.bias` | gain and bias of the last layer normalisation |
 # | $n$ | `n` | positions of text in one step |
 
@@ -1238,7 +1239,7 @@ check("06.1", turn, as_measured)
 #
 # Lesson 2, exercise 2: without Adam the rare words hardly move. Measure the mean cosine first with
 # $\gamma = 0$. The weight is changed by
-# `recipe.change(regularizers=(experiments.part("CosineRegularizer", weight=10.0),))`.
+# `recipe.change(regularizers=(course_lab.part("CosineRegularizer", weight=10.0),))`.
 #
 # </details>
 
@@ -1293,7 +1294,7 @@ check("06.2", strong, just_enough)
 #
 # <details><summary>Hint for the training</summary>
 #
-# `recipe.change(regularizers=(experiments.part("CosineRegularizer"),))`, in the profile `smoke` or
+# `recipe.change(regularizers=(course_lab.part("CosineRegularizer"),))`, in the profile `smoke` or
 # `quick`, and more than one seed before you believe a difference.
 #
 # </details>

@@ -64,9 +64,10 @@ import torch
 from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
-from course_lib import data, experiments, plots, theory
+import course_lab
+from course_lab import plans, published, results
+from course_lib import data, plots, theory
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.experiments import plans, published, results
 from course_lib.metrics import geometry, statistics
 from course_lib.output_layers import AdversarialSoftmax, FullWords
 from course_lib.progress import check
@@ -637,8 +638,8 @@ print("theorem 3.4 holds:", all(fourth))
 # %%
 def experiment(method):
     """The recipe at this profile; in `quick` as in the sweep."""
-    recipe = experiments.recipes[f"docstrings/transformer-128/{method}"]
-    chosen = experiments.profile(recipe, PROFILE, seed=SEED)
+    recipe = course_lab.recipes[f"docstrings/transformer-128/{method}"]
+    chosen = course_lab.profile(recipe, PROFILE, seed=SEED)
     kept = plans.read_plan("lessons-07").runs[-1].experiment()
     if PROFILE in ("smoke", "quick"):
         chosen = chosen.change(corpus=kept.corpus.options)
@@ -657,7 +658,7 @@ runs = {}
 for name, method in recipes.items():
     with tempfile.TemporaryDirectory() as folder:
         settings = dict(folder=folder, progress=False)
-        runs[name] = experiments.run(experiment(method), **settings)
+        runs[name] = course_lab.run(experiment(method), **settings)
 corpus = runs["softmax"].corpus
 models = {name: run.model.cpu().eval() for name, run in runs.items()}
 W = {n: model.words.matrix().detach() for n, model in models.items()}
@@ -839,7 +840,7 @@ def called(e):
 # %%
 rows = []
 for planned in plans.read_plan("lessons-07").runs:
-    kept = experiments.read_result(results.kept() / planned.key)
+    kept = course_lab.read_result(results.kept() / planned.key)
     e, epochs = planned.experiment(), kept["epochs"]
     row = {"called": called(e), "seed": planned.seed}
     row["passes"] = e.optimisation.epochs

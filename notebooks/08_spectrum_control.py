@@ -41,7 +41,7 @@
 # | full | 15 | one GPU | the same, twenty times over |
 #
 # Comparisons over seeds and settings are read from results that are committed with the course, in
-# every profile. They were made by the plan `lessons-08`; `python -m course_lib batch run
+# every profile. They were made by the plan `lessons-08`; `python -m course_lab batch run
 # lessons-08` makes them again.
 #
 # On Google Colab, run this in a first cell and restart the session:
@@ -62,9 +62,10 @@ import torch
 from IPython.display import Code, Markdown, display
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib import experiments, plots, regularizers, theory
+import course_lab
+from course_lab import part, plans, published, results
+from course_lib import plots, regularizers, theory
 from course_lib.errors import CourseError
-from course_lib.experiments import part, plans, published, results
 from course_lib.metrics import decay, geometry, statistics
 from course_lib.output_layers import SpectralWords
 from course_lib.progress import check
@@ -392,7 +393,7 @@ def trained(experiment):
 
     with tempfile.TemporaryDirectory() as folder:
         settings = dict(folder=folder, callback=watch, progress=False)
-        result = experiments.run(experiment, **settings)
+        result = course_lab.run(experiment, **settings)
     last = result.model.words.matrix().detach().cpu()
     return result, seen | {steps[0]: last}
 
@@ -456,8 +457,8 @@ sizes = {
     "smoke": {"train": 400, "valid": 50, "test": 4, "words": 400},
     "quick": {"train": 4000, "valid": 200, "test": 10, "words": 1500},
 }
-base = experiments.recipes["cldr/transformer-tiny"]
-base = experiments.profile(base, "quick", seed=SEED)
+base = course_lab.recipes["cldr/transformer-tiny"]
+base = course_lab.profile(base, "quick", seed=SEED)
 if PROFILE in sizes:
     short = {"smoke": 1, "quick": 3}[PROFILE]
     base = base.change(
@@ -673,7 +674,7 @@ def of(name, **own):
         plans.Planned(f"{MODEL}/{name}", "quick", seed, setting(**own)).key
         for seed in (1, 2, 3)
     ]
-    return [experiments.read_result(results.kept() / key) for key in keys]
+    return [course_lab.read_result(results.kept() / key) for key in keys]
 
 
 def ours(**own):
@@ -726,7 +727,7 @@ means(parts)
 
 # %%
 tokens = parts["plain"][0]["provenance"]["tokens_seen"]
-committed = [experiments.read_result(results.kept() / p.key)
+committed = [course_lab.read_result(results.kept() / p.key)
              for p in plan.runs]  # fmt: skip
 made = results.made(committed)
 text = f"Plan `lessons-08`, {tokens:,} tokens a run: {made}"

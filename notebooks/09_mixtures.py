@@ -56,10 +56,11 @@ import pandas as pd
 import torch
 from IPython.display import Code, Markdown, display
 
-from course_lib import data, experiments, plots
+import course_lab
+from course_lab import plans, published, results
+from course_lab.cost import encoder_macs, output_macs
+from course_lib import data, plots
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.experiments import plans, published, results
-from course_lib.experiments.cost import encoder_macs, output_macs
 from course_lib.metrics import geometry, rank, statistics
 
 plan = plans.read_plan("lessons-09")  # the committed runs, see below
@@ -451,8 +452,8 @@ def settings(recipe):
     """The first run of a recipe in the plan; else the recipe itself."""
     name = f"docstrings/transformer-128/{recipe}"
     if PROFILE in LEVEL:
-        whole = experiments.recipes[name]
-        return experiments.profile(whole, LEVEL[PROFILE], SEED)
+        whole = course_lab.recipes[name]
+        return course_lab.profile(whole, LEVEL[PROFILE], SEED)
     first = next(p for p in plan.runs if p.recipe == name).experiment()
     if PROFILE == "smoke":
         small = dict(train=6_000, valid=1_500, test=1_500, words=1_000)
@@ -465,7 +466,7 @@ def settings(recipe):
 live = {}
 for name, recipe in {"softmax": "tied", "MoS": "mos"}.items():
     with tempfile.TemporaryDirectory() as folder:
-        live[name] = experiments.run(
+        live[name] = course_lab.run(
             settings(recipe), folder=folder, progress=False
         )
 corpus, d = live["MoS"].corpus, live["MoS"].experiment.size
@@ -733,7 +734,7 @@ TIMES = ["device", "wall_seconds"]
 # %%
 def figures(planned):
     """A line of the table: settings and results of a run."""
-    kept = experiments.read_result(results.kept() / planned.key)
+    kept = course_lab.read_result(results.kept() / planned.key)
     e, m = planned.experiment(), kept["metrics"]
     layer, options = e.output_layer.kind, e.output_layer.options
     train = kept["epochs"][m["best_epoch"] - 1]["train_perplexity"]
@@ -1214,7 +1215,7 @@ both = ["softmax/nt-asgd", "mos", "softmax/equal-capacity",
         "mos/equal-capacity"]  # fmt: skip
 lines = {}
 for name in both:
-    e = experiments.recipes[f"ptb/awd-lstm/{name}"]
+    e = course_lab.recipes[f"ptb/awd-lstm/{name}"]
     units = e.encoder.options["units"]
     lines[name] = {
         "d": e.size,
@@ -1410,9 +1411,9 @@ check("09.2", rank_at, ranks_agree)
 # </details>
 # <details><summary>A last hint: how to train it</summary>
 #
-# Enter it among the layers, `from course_lib.experiments import experiment` and
+# Enter it among the layers, `from course_lab import experiment` and
 # `experiment.KINDS["output_layer"] += (Sharing,)`; then run
-# `settings("mos").change(output_layer=experiments.part("Sharing", components=4, bias=False))` as above.
+# `settings("mos").change(output_layer=course_lab.part("Sharing", components=4, bias=False))` as above.
 #
 # </details>
 
@@ -1466,9 +1467,9 @@ check("09.3", Sharing, is_sharing)
 # </details>
 # <details><summary>A further hint: the pieces</summary>
 #
-# `experiments.recipes["ptb/awd-lstm/mos"]` shows how: `size` is $d$, the last of `units` the width
-# of $h$. Put `corpus=experiments.part("docstrings", small=…)` in its place, `components=1` for the
-# rival, and count parameters and products with `course_lib.experiments.cost`.
+# `course_lab.recipes["ptb/awd-lstm/mos"]` shows how: `size` is $d$, the last of `units` the width
+# of $h$. Put `corpus=course_lab.part("docstrings", small=…)` in its place, `components=1` for the
+# rival, and count parameters and products with `course_lab.cost`.
 #
 # </details>
 

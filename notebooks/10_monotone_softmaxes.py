@@ -61,9 +61,11 @@ from IPython.display import Code, Markdown, display
 from scipy.stats import binomtest
 from torch.nn import functional as F
 
+import course_lab
+from course_lab import plans, published, results
+
 # %%
-from course_lib import data, experiments, plots
-from course_lib.experiments import plans, published, results
+from course_lib import data, plots
 from course_lib.metrics import rank, similarity, statistics
 from course_lib.output_layers import FullWords, Softmax, monotone
 from course_lib.progress import check
@@ -453,8 +455,8 @@ SLOPES = {"learning_rate": 0.02, "weight_decay": 0.0}
 # %%
 def settings(name, **layer):
     """A recipe of this lesson at the profile, smaller where it must be."""
-    recipe = experiments.recipes[f"docstrings/transformer-128/{name}"]
-    e = experiments.profile(recipe, PROFILE, seed=SEED)
+    recipe = course_lab.recipes[f"docstrings/transformer-128/{name}"]
+    e = course_lab.profile(recipe, PROFILE, seed=SEED)
     if PROFILE in SMALL:
         small = e.corpus.options["small"] | SMALL[PROFILE]
         e = e.change(corpus={"small": small}, optimisation=BATCHES)
@@ -474,7 +476,7 @@ recipes = {
 live = {}
 for name, experiment in recipes.items():
     with tempfile.TemporaryDirectory() as folder:
-        live[name] = experiments.run(
+        live[name] = course_lab.run(
             experiment, folder=folder, progress=False
         )
     live[name].model.cpu()
@@ -806,7 +808,7 @@ columns = data.columns(corpus.valid, 20)
 tokens, words_after = next(data.batches(columns, 64))
 fresh(tokens, None, words_after).loss.backward()
 steepest = fresh.output_layer.free_slopes.grad.abs().max().item()
-o = experiments.recipes["ptb/awd-lstm/plif/et-asgd"].optimisation
+o = course_lab.recipes["ptb/awd-lstm/plif/et-asgd"].optimisation
 rate = o.groups["output_layer.free_slopes"]["learning_rate"]
 steps = 929_589 // (o.batch * o.length) * o.epochs
 farthest = rate * steepest * steps
@@ -876,7 +878,7 @@ def figures_of(kept):
 
 # %%
 planned = plans.read_plan("lessons-10").runs
-kept = [experiments.read_result(results.kept() / p.key) for p in planned]
+kept = [course_lab.read_result(results.kept() / p.key) for p in planned]
 rows = [settings_of(p.experiment()) for p in planned]
 rows = [a | figures_of(b) for a, b in zip(rows, kept, strict=True)]
 runs = pd.DataFrame(rows)
@@ -1235,7 +1237,7 @@ display(
 # %%
 METHODS |= {"mos": "MoS", "moc": "MoC"}
 of_run, planned = {}, plans.read_plan("lessons-10-words").runs
-found = [experiments.read_result(results.kept() / p.key) for p in planned]
+found = [course_lab.read_result(results.kept() / p.key) for p in planned]
 for p, content in zip(planned, found, strict=True):
     name = METHODS[p.recipe.rpartition("/")[2]]
     of_run[name, p.seed] = content["metrics"]
@@ -1456,7 +1458,7 @@ pd.DataFrame(cost).T
 
 # %% [markdown]
 # We give no times of ours: the kept runs shared their machine, which tells more about the neighbours
-# (`python -m course_lib benchmark output-layers` measures on yours). The paper's seconds for an epoch,
+# (`python -m benchmarks output-layers` measures on yours). The paper's seconds for an epoch,
 # at $d = 400$ on a GPU, as multiples of the softmax's:
 
 # %%

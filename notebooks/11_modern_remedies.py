@@ -61,9 +61,11 @@ import pandas as pd
 import torch
 from IPython.display import Code, Markdown, display
 
+import course_lab
+from course_lab import plans, results
+
 # %%
-from course_lib import data, experiments, plots
-from course_lib.experiments import plans, results
+from course_lib import data, plots
 from course_lib.metrics import geometry, statistics
 from course_lib.output_layers import (
     AdversarialSoftmax,
@@ -73,7 +75,7 @@ from course_lib.output_layers import (
     SoftCappedSoftmax,
     Softmax,
     ZLoss,
-    repair,
+    centring,
 )
 
 # %%
@@ -146,14 +148,14 @@ plots.show(
 # learning rate counts as well.)
 
 # %%
-recipe = experiments.recipes["docstrings/transformer-128/tied"]
-experiment = experiments.profile(recipe, PROFILE, seed=SEED)
+recipe = course_lab.recipes["docstrings/transformer-128/tied"]
+experiment = course_lab.profile(recipe, PROFILE, seed=SEED)
 plan = plans.read_plan("lessons-11")
 if PROFILE == "quick":  # as the baseline of the comparison below
     experiment = plans.override(experiment, plan.runs[0].change)
 corpus = experiment.load_corpus()
 with tempfile.TemporaryDirectory() as folder:
-    run = experiments.run(experiment, folder=folder, progress=False)
+    run = course_lab.run(experiment, folder=folder, progress=False)
 model = run.model.cpu()
 counts = corpus.counts.numpy()
 rare, frequent = geometry.by_frequency(counts)
@@ -320,7 +322,7 @@ plots.show(
 
 # %%
 table = pd.DataFrame({name: shape(W) for name, W in learned.items()}).T
-table.loc["Adam, mean taken away"] = shape(repair.centred(learned["Adam"]))
+table.loc["Adam, mean taken away"] = shape(centring.centred(learned["Adam"]))
 table.round(3)
 
 # %%
@@ -683,7 +685,7 @@ plots.show(
 tops = np.arange(0, 9)
 trained = model.words.matrix().detach()
 rows = [shape(trained)]
-rows += [shape(repair.all_but_the_top(trained, int(D))) for D in tops]
+rows += [shape(centring.all_but_the_top(trained, int(D))) for D in tops]
 repaired = pd.DataFrame(rows, index=["as trained", *tops])
 repaired.index.name = "components removed, besides the mean"
 repaired.round(3)
@@ -724,7 +726,7 @@ print("one component costs more than 0.01 nats:", bool(cost[1] > 0.01))
 #
 # From here on nothing is trained before your eyes. The plan `data/plans/lessons-11.toml` trains the
 # whole Transformer with every remedy and three seeds each, three times over 30,000 tokens with 2,000
-# words; its results are committed with the course. To make them anew: `python -m course_lib batch
+# words; its results are committed with the course. To make them anew: `python -m course_lab batch
 # run lessons-11`.
 
 
@@ -751,7 +753,7 @@ def called(planned):
 # %%
 def row(planned):
     """What the tables need of one committed run."""
-    content = experiments.read_result(results.kept() / planned.key)
+    content = course_lab.read_result(results.kept() / planned.key)
     metrics = content["metrics"]
     cloud = metrics["geometry"]
     values = cloud["singular_values"]
@@ -782,7 +784,7 @@ seeds = measured.groupby(["method", "setting"])["test"].transform("count")
 measured = measured[seeds >= 3]  # settings whose results are all there
 
 # %%
-committed = [experiments.read_result(results.kept() / p.key)
+committed = [course_lab.read_result(results.kept() / p.key)
              for p in there]  # fmt: skip
 tokens = committed[0]["provenance"]["tokens_seen"]
 display(
@@ -847,7 +849,7 @@ plots.show(
 
 # %%
 name = "docstrings/transformer-128/spectrum-adversarial"
-both = experiments.recipes[name]
+both = course_lab.recipes[name]
 parts = [both.words, both.output_layer, *both.regularizers]
 for part in parts:
     print(part.kind, part.options)

@@ -35,14 +35,14 @@
 #
 # The minutes are those of the recipe below. For most recipes `standard` and
 # `full` are the same run, whose folder says `standard`; an AWD-LSTM takes days
-# on two cores. `python -m course_lib recipes` has an estimate for each.
+# on two cores. `python -m course_lab recipes` has an estimate for each.
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
-RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lib recipes lists them
+RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lab recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
 PROCESSES = 0  # number of GPUs; 0: as many as share the batch
@@ -65,10 +65,11 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
-from course_lib import experiments, plots
+import course_lab
+from course_lab import results
+from course_lab.plans import Planned
+from course_lib import plots
 from course_lib.errors import CourseError
-from course_lib.experiments import results
-from course_lib.experiments.plans import Planned
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
 if experiment.translates:
@@ -83,7 +84,7 @@ print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 # another seed or folder for a new one.
 
 # %%
-result = experiments.launch(
+result = course_lab.launch(
     experiment,
     PROCESSES or None,
     folder=FOLDER or None,
@@ -142,7 +143,7 @@ print("the training loss did not rise:", losses[-1:] <= losses[:1])
 # %% [markdown]
 # ## Does it train as a plain loop does?
 #
-# `python -m course_lib benchmark training` trains AWD-LSTM on the Penn Treebank
+# `python -m benchmarks training` trains AWD-LSTM on the Penn Treebank
 # for three epochs twice, with the paper's settings: by this library, and
 # *plainly*, by a loop written after the released code around torch's own LSTM.
 # Both begin with the same weights and draw the same lengths and dropout masks,
@@ -160,7 +161,7 @@ pairs = {}
 for seed in seeds:
     for who, end in names.items():
         name = f"standard-{seed}-3-epochs{end}"
-        run = experiments.read_result(kept / name)
+        run = course_lab.read_result(kept / name)
         rows = {e["epoch"]: e["valid_perplexity"] for e in run["epochs"]}
         pairs[seed, who] = pd.Series(rows)
 
@@ -228,7 +229,7 @@ plots.show(
 #
 # ## From here
 #
-# * `python -m course_lib next FOLDER "the company said"` shows what the model
+# * `python -m course_lab next FOLDER "the company said"` shows what the model
 #   expects next; `score` and `generate` take the same folder.
 # * Set `RECIPE` to `ptb/vd-lstm-200/tied/second-session` to train on from the
 #   final weights, as the paper did with its small models: after a run of

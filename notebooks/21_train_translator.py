@@ -41,7 +41,7 @@
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
-RECIPE = "cldr/transformer-tiny"  # python -m course_lib recipes lists them
+RECIPE = "cldr/transformer-tiny"  # python -m course_lab recipes lists them
 SEED = 1  # initialisation, dropout and the order of batches
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
 PROCESSES = 0  # number of GPUs to use; 0: all there are
@@ -62,10 +62,11 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
-from course_lib import experiments, plots
+import course_lab
+from course_lab.plans import Planned
+from course_lib import plots
 from course_lib.errors import CourseError
 from course_lib.evaluation.translation import translate
-from course_lib.experiments.plans import Planned
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
 if not experiment.translates:
@@ -81,7 +82,7 @@ print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 # split.
 
 # %%
-result = experiments.launch(
+result = course_lab.launch(
     experiment,
     PROCESSES or None,
     folder=FOLDER or None,
@@ -166,7 +167,7 @@ print("one matrix for both languages and the output:", result.model.tied)
 # nothing; notebook 23 shows what would.
 
 # %%
-kept = map(experiments.read_result, experiments.kept_results())
+kept = map(course_lab.read_result, course_lab.kept_results())
 rows = [
     {"recipe": run["experiment"]["name"],
      "seed": run["experiment"]["seed"],
@@ -187,8 +188,8 @@ pd.DataFrame(rows).round(2)
 # * Set `RECIPE` to `multi30k/transformer-small/softmax` and then to
 #   `multi30k/transformer-small/cosine`, profile `standard`: captions of
 #   pictures, without and with cosine regularisation.
-# * `python -m course_lib translate FOLDER "ein Satz"` translates with a trained model.
-# * `python -m course_lib recipes 'iwslt14/*'` lists the papers' own.
+# * `python -m course_lab translate FOLDER "ein Satz"` translates with a trained model.
+# * `python -m course_lab recipes 'iwslt14/*'` lists the papers' own.
 #
 # ## References
 #

@@ -39,7 +39,7 @@
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
-RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lib recipes lists them
+RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lab recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where the trained model is or goes; empty: runs/RECIPE/…
 CHANGE = {}  # settings that differ from the recipe, dotted
@@ -53,10 +53,11 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
-from course_lib import experiments, plots
+import course_lab
+from course_lab.plans import Planned
+from course_lib import plots
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.experiments.plans import Planned
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()
 if experiment.translates:
@@ -69,7 +70,7 @@ if not (lasting or o.evaluation_memory):
     raise CourseError(f"{RECIPE} forgets each segment; choose another")
 
 # %%
-result = experiments.launch(experiment, folder=FOLDER or None)
+result = course_lab.launch(experiment, folder=FOLDER or None)
 clear_output()  # the progress bar has done its work
 model, corpus = result.model, result.corpus
 if o.evaluation_memory:
@@ -313,7 +314,7 @@ display(Markdown(
 #   `wikitext-2/awd-lstm/cosine/continuous-cache` and
 #   `ptb/awd-lstm/mos/dynamic-evaluation`: notebook 20 runs them on whole
 #   splits, with the papers' settings or their search. These recipes begin with
-#   the weights of others: `python -m course_lib train RECIPE --starts` trains all
+#   the weights of others: `python -m course_lab train RECIPE --starts` trains all
 #   of them in turn, and notebook 20 then shows the result at the same profile
 #   and seed.
 # * A fair comparison adapts every model, each with settings searched anew: a

@@ -51,9 +51,9 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
+from course_lab import batch, plans
 from course_lib import plots
 from course_lib.errors import CourseError
-from course_lib.experiments import batch, plans
 from course_lib.metrics import statistics
 
 if PROFILE == "smoke":
@@ -205,7 +205,7 @@ print(
 # %% [markdown]
 # ## From here
 #
-# * `python -m course_lib batch run PLAN --workers 8 --budget 55` does the same
+# * `python -m course_lab batch run PLAN --workers 8 --budget 55` does the same
 #   from a terminal, `batch status PLAN` looks on, `batch merge` brings results
 #   from another machine, and `batch keep` copies them to `data/results`.
 # * `data/plans` holds a plan for every table of the five papers whose models are

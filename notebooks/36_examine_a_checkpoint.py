@@ -52,8 +52,10 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from course_lib import examine, experiments, plots
-from course_lib.examine import figures
+import course_lab
+from course_lab import examine
+from course_lab.examine import figures
+from course_lib import plots
 from course_lib.metrics import geometry
 from course_lib.progress import check
 
@@ -291,7 +293,7 @@ print("the collapsed one is:", found[-1].name, "and the worst:",
 # Train the small tied Transformer of [lesson 2](02_degeneration.ipynb) for a moment, and examine
 # its checkpoint as you would anybody's. In a terminal this is
 #
-# `python -m course_lib examine RUN_OR_CHECKPOINT`
+# `python -m course_lab examine RUN_OR_CHECKPOINT`
 #
 # with a run of the course, any `.safetensors` file, a Hugging Face model folder or a NumPy array.
 # Before you look: which of the five diseases do you expect of a model trained for a minute, and
@@ -300,8 +302,8 @@ print("the collapsed one is:", found[-1].name, "and the worst:",
 
 # %%
 profile = "smoke" if PROFILE in ("smoke", "quick") else "quick"
-recipe = experiments.recipes["docstrings/transformer-128/tied"]
-experiment = experiments.profile(recipe, profile, seed=1)
+recipe = course_lab.recipes["docstrings/transformer-128/tied"]
+experiment = course_lab.profile(recipe, profile, seed=1)
 before = []
 
 
@@ -312,7 +314,7 @@ def keep_first(step, model):
 
 folder = tempfile.TemporaryDirectory()
 settings = dict(folder=folder.name, callback=keep_first, progress=False)
-run = experiments.run(experiment, **settings)
+run = course_lab.run(experiment, **settings)
 
 # %%
 patient = examine.examine(folder.name)

@@ -88,11 +88,14 @@ def lessons(folder: Path, alt: str | None = ALT) -> Path:
     """Two executed notebooks in `folder`: `01_small` with everything, `20_other` nearly empty."""
     printed = new_output("stream", name="stdout", text="perplexity 85.1 " * 20 + "\n")
     warned = new_output("stream", name="stderr", text="UserWarning: not for readers\n")
-    table = new_output("execute_result", {"text/html": WIDE_TABLE, "text/plain": "table"},
-                       execution_count=1)
+    table = new_output(
+        "execute_result", {"text/html": WIDE_TABLE, "text/plain": "table"}, execution_count=1
+    )
     animation = figure("The last position of the dot", png(640, 320), {"text/html": CANVAS})
-    widget = new_output("display_data", {
-        "application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "slider"})
+    widget = new_output(
+        "display_data",
+        {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "slider"},
+    )
     small = [
         new_markdown_cell(INTRODUCTION),
         code("PROFILE = 'injected'", tags=["injected-parameters"]),

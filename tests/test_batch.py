@@ -23,17 +23,18 @@ from joblib._parallel_backends import ThreadingBackend
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
-from course_lib import experiments, notebooks
-from course_lib.cli import batch as command
+import course_lab
+from course_lab import batch, plans, results
+from course_lab.batch import State, merge, run_plan, state
+from course_lab.cli import batch as command
+from course_lab.locks import RUN, TRAINING, held
+from course_lab.notebook_job import Job, execute
+from course_lab.plans import Planned
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.experiments import batch, plans, results
-from course_lib.experiments.batch import State, merge, run_plan, state
-from course_lib.experiments.plans import Planned
-from course_lib.locks import RUN, TRAINING, held
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.training.loop import PROGRESS
-from course_lib.worker import Job, execute
+from tools import notebooks
 
 BASE = "ptb/vd-lstm-200/tied"
 PARAMETERS = """# %% tags=["parameters"]
@@ -180,7 +181,7 @@ def test_eight_real_runs_killed_broken_paused_moved_and_merged(home):
     broken = next(s for s in third if s.planned.seed == 13)
     assert broken.cell and "the loss became" in broken.error
     for s in (third[0], third[2]):
-        undisturbed = experiments.run(
+        undisturbed = course_lab.run(
             s.planned.experiment(), home / f"alone {s.planned.seed}", progress=False
         )
         assert results.read_result(s.folder)["metrics"] == undisturbed.metrics
@@ -288,7 +289,7 @@ def test_the_real_notebook_pauses_at_its_deadline_and_goes_on(home):
     head = load_checkpoint(paused.folder / "last.safetensors")[1]
     assert head["step"] == 1 and head["identity"]["experiment"] == planned.experiment().identity()
     assert execute(job(planned, source)) is None
-    whole = experiments.run(planned.experiment(), home / "whole", progress=False)
+    whole = course_lab.run(planned.experiment(), home / "whole", progress=False)
     found = {k: whole.metrics[k] for k in ("valid_perplexity", "test_perplexity")}
     assert state(planned).figures == found  # as if it had not paused
     executed = nbformat.read(paused.folder / "notebook.ipynb", as_version=4)
@@ -337,7 +338,7 @@ def test_whatever_goes_wrong_in_a_worker_is_a_value(home, monkeypatch):
 
 
 def test_a_worker_needs_no_pytorch():
-    code = "import sys, course_lib.worker; sys.exit('torch' in sys.modules)"
+    code = "import sys, course_lab.notebook_job; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -546,20 +547,20 @@ def test_weights_of_another_training_do_not_pass_for_those_of_a_merged_result(ho
     (planned,) = plan.runs
     experiment = planned.experiment()
     source, target = home / "other" / planned.key, results.run_folder(experiment)
-    made = experiments.run(experiment, source, progress=False)
+    made = course_lab.run(experiment, source, progress=False)
     weights = (source / "best.safetensors").read_bytes()
-    experiments.run(experiment.change(seed=2), target, progress=False)
+    course_lab.run(experiment.change(seed=2), target, progress=False)
     (target / "result.json").unlink()
     kept = home / "kept"
     os.replace(source / "best.safetensors", kept)
     assert merge(plan, home / "other") == {planned.key: "copied"}
-    for use in (experiments.load_checkpoint, lambda f: experiments.run(experiment, f)):
+    for use in (course_lab.load_checkpoint, lambda f: course_lab.run(experiment, f)):
         with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
             use(target)
     os.replace(kept, source / "best.safetensors")
     assert merge(plan, home / "other") == {planned.key: "the same"}
     assert (target / "best.safetensors").read_bytes() == weights
-    assert experiments.run(experiment, target).metrics == made.metrics
+    assert course_lab.run(experiment, target).metrics == made.metrics
     (source / "best.safetensors").write_bytes(b"others")
     (target / "best.safetensors").unlink()
     assert "refused" in merge(plan, home / "other")[planned.key]
@@ -625,9 +626,9 @@ def test_the_gpus_are_those_this_process_may_use(monkeypatch, given, count, foun
 
 
 def test_every_kind_of_experiment_has_its_notebook():
-    language = experiments.recipes[BASE]
+    language = course_lab.recipes[BASE]
     assert batch.notebook(language).stem == "20_train_language_model"
-    translation = language.change(encoder=experiments.part("Transformer"))
+    translation = language.change(encoder=course_lab.part("Transformer"))
     if (notebooks.FOLDER / "21_train_translator.py").exists():
         assert batch.notebook(translation).stem == "21_train_translator"
     else:

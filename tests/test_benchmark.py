@@ -12,13 +12,11 @@ from filelock import FileLock
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
-from course_lib import site
-from course_lib.cli.benchmark import app
-from course_lib.data import folders
-from course_lib.errors import CourseError
-from course_lib.evaluation import cache, dynamic
-from course_lib.experiments import benchmark_layers, benchmark_models, part, results, twin
-from course_lib.experiments.benchmark import (
+from benchmarks import models, output_layers, reference_training
+from benchmarks.cli import app
+from benchmarks.output_layers import METHODS
+from benchmarks.reference_models import PlainLSTM, plain_cache, plain_dynamic
+from benchmarks.timing import (
     VARIANTS,
     Course,
     Plain,
@@ -29,11 +27,14 @@ from course_lib.experiments.benchmark import (
     peak_memory,
     stepper,
 )
-from course_lib.experiments.benchmark_layers import METHODS
-from course_lib.experiments.plain_models import PlainLSTM, plain_cache, plain_dynamic
-from course_lib.locks import TRAINING
+from course_lab import part, results
+from course_lab.locks import TRAINING
+from course_lib.data import folders
+from course_lib.errors import CourseError
+from course_lib.evaluation import cache, dynamic
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
+from tools import site
 
 
 def here(function, *arguments):
@@ -45,11 +46,7 @@ def test_a_fresh_process_has_a_peak_of_its_own():
     """Not the 400 MB that this one has just held."""
     held = torch.ones(100 << 20)
     arguments = SMALL["awd-lstm/ptb"], "course", "fp32", "cpu", 1
-    assert (
-        50
-        < in_a_process(benchmark_models.peak_memory, *arguments)
-        < results.peak_memory(held.device)
-    )
+    assert 50 < in_a_process(models.peak_memory, *arguments) < results.peak_memory(held.device)
 
 
 def test_both_models_have_the_same_parameters():
@@ -68,12 +65,12 @@ def test_both_steps_train():
 
 
 def test_table(monkeypatch):
-    monkeypatch.setattr("course_lib.experiments.benchmark.in_a_process", here)
+    monkeypatch.setattr("benchmarks.timing.in_a_process", here)
     rows = language_model(300, rounds=1, device="cpu")
     assert [r["variant"] for r in rows] == [" ".join(v) for v in VARIANTS]
     assert rows[0]["speed ratio"] == rows[0]["memory ratio"] == 1
     assert all(r["tokens/s"] > 0 for r in rows)
-    monkeypatch.setattr("course_lib.experiments.benchmark.language_model", lambda *a: rows)
+    monkeypatch.setattr("benchmarks.timing.language_model", lambda *a: rows)
     printed = CliRunner().invoke(app, ["--words", "300", "--rounds", "1"])
     assert printed.exit_code == 0 and printed.stdout.count("course bf16") == 1
 
@@ -88,12 +85,12 @@ def test_memory_counts_what_a_step_touches():
     assert large > small + 60_000 * 200 * 4 / 2**20  # at least the gradient of the word matrix
 
 
-@pytest.mark.parametrize("name", benchmark_layers.METHODS)
+@pytest.mark.parametrize("name", output_layers.METHODS)
 def test_naive_and_fast_form_of_a_method_are_the_same_loss(name):
     """The same weights, the same loss and gradients; the columns differ only in how."""
     torch.manual_seed(0)
-    method = benchmark_layers.METHODS[name]
-    model = benchmark_layers._Alone(method, 450, naive=False).double()
+    method = output_layers.METHODS[name]
+    model = output_layers._Alone(method, 450, naive=False).double()
     hidden = torch.randn(6, 5, 400, dtype=torch.float64, requires_grad=True)
     target = torch.randint(450, (6, 5))
     for _ in range(60):  # the power iterations converge over the calls
@@ -113,11 +110,11 @@ def test_table_of_output_layers(monkeypatch):
     monkeypatch.setattr(benchmark_layers, "in_a_process", here)
     monkeypatch.setattr(benchmark_layers, "SHAPES", {400: 40})
     monkeypatch.setattr(benchmark_layers, "SIZES", (400, 20, 400))
-    rows = list(benchmark_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
+    rows = list(output_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
     assert [r["method"] for r in rows] == ["softmax", "mos", "gss"]
     assert all(r[key] > 0 for r in rows for key in ("ms", "naive ms", "of naive", "step"))
-    monkeypatch.setattr(benchmark_layers.results, "total_memory", lambda device: 0)
-    (row,) = benchmark_layers.output_layers(400, [], "bf16", 1, whole=False, device="cpu")
+    monkeypatch.setattr(output_layers.results, "total_memory", lambda device: 0)
+    (row,) = output_layers.output_layers(400, [], "bf16", 1, whole=False, device="cpu")
     assert row["naive ms"] != row["naive ms"]  # NaN: it would not fit
     printed = CliRunner().invoke(app, ["output-layers", "sofmax"])
     assert isinstance(printed.exception, CourseError) and "did you mean softmax" in str(
@@ -129,7 +126,7 @@ def test_table_of_output_layers(monkeypatch):
     assert printed.exit_code == 0 and "mos" in printed.stdout and "of softmax" in printed.stdout
 
 
-CASES = benchmark_models.MODELS
+CASES = models.MODELS
 SMALL = {
     "awd-lstm/ptb": replace(CASES["awd-lstm/ptb"], words=30, sizes=(6, 9, 6), batch=4, length=7),
     "mos/ptb": replace(
@@ -153,7 +150,7 @@ def same_weights(case):
     plain, ours = (case.build(kind, "cpu").double().eval() for kind in ("plain", "course"))
     pairs = []
     if isinstance(plain, PlainLSTM):
-        twin.copy_weights(ours, plain)
+        reference_training.copy_weights(ours, plain)
         if case.components:
             for name in ("prior", "latent"):
                 both = getattr(plain, name), getattr(ours.output_layer, name)
@@ -250,17 +247,17 @@ def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least):
 
 
 def test_floors_add_operations_and_bytes():
-    work = benchmark_models.Work(operations=30, cached=5, memory=7)
-    machine = benchmark_models.Limits(operations=10, cached=4, memory=2)
+    work = models.Work(operations=30, cached=5, memory=7)
+    machine = models.Limits(operations=10, cached=4, memory=2)
     assert machine.seconds(work) == pytest.approx(3 + 5 + 14)
-    measured = benchmark_models.limits("fp32", "cpu", size=64, megabytes=1)
+    measured = models.limits("fp32", "cpu", size=64, megabytes=1)
     assert min(measured.operations, measured.cached, measured.memory) > 0
     parameters = 4 * 9 * (6 + 9) + 4 * 6 * (9 + 6) + 30 * 6  # matrices of the small AWD-LSTM
     work = SMALL["awd-lstm/ptb"].work("fp32")
     assert work.operations == 6 * parameters - 2 * 4 * (81 + 36) / 7
     assert work.memory * 28 == 7 * parameters and work.cached * 4 == 2 * 4 * (81 + 36)
     assert SMALL["awd-lstm/ptb"].work("bf16").cached == work.cached / 2
-    text = benchmark_models.zipf_text(1000, 5000)
+    text = models.zipf_text(1000, 5000)
     assert (text < 10).sum() > (text >= 500).sum() > 0
 
 
@@ -268,7 +265,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark_models, "MODELS", SMALL)
     monkeypatch.setattr(benchmark_models, "in_a_process", here)
     monkeypatch.setattr(benchmark_models, "_with_layer", lambda *a: lambda: sum(range(1000)))
-    rows = list(benchmark_models.models(list(SMALL), "bf16", 1, device="cpu"))
+    rows = list(models.models(list(SMALL), "bf16", 1, device="cpu"))
     assert [row["model"] for row in rows] == list(SMALL)
     for row in rows:
         shares = list(row["where"].values())
@@ -276,7 +273,7 @@ def test_table_of_models(monkeypatch, tmp_path):
         assert any(name in row["where"] for name in ("aten::mm", "aten::addmm", "aten::linear"))
     figures = ("tokens/s", "plain", "floor", "MB", "plain MB")
     assert all(row[key] > 0 for row in rows for key in figures)
-    layers = list(benchmark_models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))
+    layers = list(models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))
     assert layers[0]["of softmax"] == 1 and layers[1]["ms"] > 0
     rows[0] |= {"tokens/s": 1730.0, "MB": 1105.0}
     monkeypatch.setattr(benchmark_models, "models", lambda *a: iter(rows))
@@ -296,7 +293,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert (tmp_path / "speed.md").read_text("utf-8") == "No measurement is kept yet.\n"
     printed = CliRunner().invoke(app, ["models", "--precision", "fp32", "--keep"])
     assert printed.exit_code == 0, printed.exception
-    kept = results.read_table(benchmark_models.TABLE)
+    kept = results.read_table(models.TABLE)
     assert kept["rows"]["fp32"][: len(rows)] == json.loads(json.dumps(rows))
     assert {row["method"] for row in kept["rows"]["fp32"][len(rows) :]} == set(METHODS)
     assert kept["provenance"]["threads"] == torch.get_num_threads() and kept["rounds"] == 3
@@ -305,7 +302,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
     second = f"\n| `{rows[1]['model']}` | {rows[1]['tokens/s']:,.0f} |"
     assert "\n| `plif` | " in page and second in page
-    path = results.kept() / f"{benchmark_models.TABLE}.json"
+    path = results.kept() / f"{models.TABLE}.json"
     path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
     with pytest.raises(CourseError, match="checksum; it was changed"):
         site.write_speed(tmp_path)
@@ -331,7 +328,7 @@ def test_unknown_models_and_precisions_are_refused(option):
 
 @pytest.mark.parametrize("name", ["softmax", "spectrum", "mos"])
 def test_an_output_layer_is_put_on_awd_lstm_as_it_is(name):
-    step = benchmark_models._with_layer(name, SMALL["awd-lstm/ptb"], "fp32", "cpu")
+    step = models._with_layer(name, SMALL["awd-lstm/ptb"], "fp32", "cpu")
     step()
 
 
@@ -343,10 +340,13 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     checked = CliRunner().invoke(app, [*trained, "--check", "--keep"])
     assert checked.exit_code == 0, checked.output
     assert re.search(r"of 24 segments the largest difference \d\.\de-0[5-9]", checked.stdout)
-    found = twin.experiments(2, "smoke")
+    found = reference_training.experiments(2, "smoke")
     _check_the_twins(found)
     table = results.read_table("ptb/awd-lstm/softmax/smoke-seed1-2-epochs-check")
-    assert table["iterates"] == twin.check(found)["iterates"] and len(results.kept_results()) == 2
+    assert (
+        table["iterates"] == reference_training.check(found)["iterates"]
+        and len(results.kept_results()) == 2
+    )
     with pytest.raises(CourseError, match="--keep goes with --check"):
         CliRunner().invoke(app, [*trained, "--keep"], catch_exceptions=False)
     course, plain = (results.read_result(results.run_folder(found[k])) for k in found)
@@ -356,29 +356,31 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     first = course["epochs"][0]["valid_perplexity"]  # then rounding has had its time to grow
     assert first == pytest.approx(plain["epochs"][0]["valid_perplexity"], rel=5e-3)
     folder = results.run_folder(found["plain"])
-    first = twin.experiments(1, "smoke")["plain"]  # an interruption after the first epoch
+    first = reference_training.experiments(1, "smoke")[
+        "plain"
+    ]  # an interruption after the first epoch
     for name in ("result.json", "last.safetensors"):
         (folder / name).unlink()
-    short = twin.train("plain", first, progress=False) / "last.safetensors"
+    short = reference_training.train("plain", first, progress=False) / "last.safetensors"
     shutil.copy(short, folder)
     with pytest.raises(CourseError, match="is of another training .*; remove it"):
-        twin.train("plain", found["plain"], progress=False)
+        reference_training.train("plain", found["plain"], progress=False)
     weights, head = load_checkpoint(short)
     own = head["identity"] | {"experiment": found["plain"].identity()}
     save_checkpoint(folder / short.name, weights, head | {"identity": own})
     with FileLock(folder / TRAINING), pytest.raises(CourseError, match="another process trains"):
-        twin.train("plain", found["plain"], progress=False)
-    twin.train("plain", found["plain"], progress=False)
+        reference_training.train("plain", found["plain"], progress=False)
+    reference_training.train("plain", found["plain"], progress=False)
     again = results.read_result(folder)
     assert again["metrics"] == plain["metrics"]
     elsewhere = found["plain"].change(size=9)  # in that folder
     with pytest.raises(CourseError, match="has the result of another experiment"):
-        twin.train("plain", elsewhere, progress=False)
+        reference_training.train("plain", elsewhere, progress=False)
     for trained in (results.run_folder(found[k]) / "last.safetensors" for k in found):
         content = trained.read_bytes()
         trained.write_bytes(content + b"of another training")
         with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
-            twin.check(found)
+            reference_training.check(found)
         trained.write_bytes(content)
     monkeypatch.setattr(twin, "PlainTwin", None)  # trained already: read, not trained again
     again = CliRunner().invoke(app, ["training", "plain", "--profile", "smoke", "--epochs", "2"])
@@ -391,12 +393,15 @@ def test_both_trainings_are_the_same_where_rounding_does_not_grow(monkeypatch, t
     """Step by step: lengths, masks, states, rates, penalties, clipping, weight decay, epochs."""
     monkeypatch.setattr("course_lib.data.folders.home", lambda: tmp_path)
     calm = {"learning_rate": 2.0, "weight_decay": 1e-3}
-    found = {k: e.change(optimisation=calm) for k, e in twin.experiments(2, "smoke").items()}
-    folders = {kind: twin.train(kind, e, progress=False) for kind, e in found.items()}
+    found = {
+        k: e.change(optimisation=calm)
+        for k, e in reference_training.experiments(2, "smoke").items()
+    }
+    folders = {kind: reference_training.train(kind, e, progress=False) for kind, e in found.items()}
     trained = {k: load_checkpoint(v / "last.safetensors")[0] for k, v in folders.items()}
     model = found["course"].build(len(found["course"].load_corpus()))
     restore(model, trained["course"], "the course")
-    for name, weight in twin.as_plain(model).state_dict().items():
+    for name, weight in reference_training.as_plain(model).state_dict().items():
         torch.testing.assert_close(weight, trained["plain"][f"model.{name}"], rtol=0, atol=2e-5)
     course, plain = (results.read_result(folders[k])["metrics"] for k in ("course", "plain"))
     for split in ("valid_perplexity", "test_perplexity"):
@@ -405,33 +410,38 @@ def test_both_trainings_are_the_same_where_rounding_does_not_grow(monkeypatch, t
 
 def _check_the_twins(found):
     """The same weights and masks have the same loss, and one that is not theirs is seen."""
-    for one, other in twin.same_weights(found["course"]):
+    for one, other in reference_training.same_weights(found["course"]):
         assert one == pytest.approx(other, rel=1e-5)
     wrong = found["course"].change(objectives=(part("CrossEntropy"), part("ZLoss", weight=0.01)))
-    for one, other in twin.same_weights(wrong):
+    for one, other in reference_training.same_weights(wrong):
         assert one > other * 1.01
-    iterates = {k: twin.going_on(k, e, steps=7, every=3, progress=False) for k, e in found.items()}
+    iterates = {
+        k: reference_training.going_on(k, e, steps=7, every=3, progress=False)
+        for k, e in found.items()
+    }
     assert all(len(v) == 2 and min(v) > 1 for v in iterates.values())
     assert iterates["course"] != iterates["plain"]  # each from its own weights
-    assert iterates["plain"] == twin.going_on("plain", found["plain"], steps=6, every=3)
-    table = twin.check(found)
-    pairs = list(twin.same_weights(found["course"]))
+    assert iterates["plain"] == reference_training.going_on(
+        "plain", found["plain"], steps=6, every=3
+    )
+    table = reference_training.check(found)
+    pairs = list(reference_training.same_weights(found["course"]))
     assert table["same_weights"]["segments"] == len(pairs) == 24
     largest = table["same_weights"]["largest_difference"]
     assert largest == max(abs(a - b) for a, b in pairs)
     assert table["same_weights"]["plain_loss"] == pytest.approx(sum(b for _, b in pairs) / 24)
-    assert table["iterates"] == {k: twin.going_on(k, e) for k, e in found.items()}
+    assert table["iterates"] == {k: reference_training.going_on(k, e) for k, e in found.items()}
     digests = {k: results.read_result(results.run_folder(e))["sha256"] for k, e in found.items()}
     assert table["results"] == digests
     untrained = found["course"].change(variant="elsewhere")
     with pytest.raises(CourseError, match="is not here, only its result"):
-        next(twin.same_weights(untrained))
+        next(reference_training.same_weights(untrained))
 
 
 def test_the_kept_check_is_of_the_kept_pair():
     """The table that lesson 20 shows beside the two results, of which it must be."""
     pair = {k: results.kept() / results.run_folder(e).relative_to(folders.home() / "runs")
-            for k, e in twin.experiments().items()}  # fmt: skip
+            for k, e in reference_training.experiments().items()}  # fmt: skip
     table = results.read_table("ptb/awd-lstm/softmax/standard-seed1-3-epochs-check")
     assert table["results"] == {k: results.read_result(path)["sha256"] for k, path in pair.items()}
     assert table["same_weights"]["largest_difference"] < 1e-5  # nats a token: rounding
@@ -441,7 +451,7 @@ def test_the_kept_check_is_of_the_kept_pair():
 
 def test_the_plain_model_has_the_settings_of_the_recipe():
     """Those that are written into it."""
-    experiment = twin.experiments()["plain"]
+    experiment = reference_training.experiments()["plain"]
     encoder, penalties = experiment.encoder.options, experiment.regularizers
     assert encoder["weight_drop"] == 0.5 and experiment.output_dropout == 0.4
     assert experiment.reading.options == {"row_dropout": 0.1}

@@ -7,9 +7,9 @@ import pytest
 from joblib import cpu_count
 from typer.testing import CliRunner
 
-from course_lib.cli import course as command
 from course_lib.errors import CourseError
-from course_lib.experiments import course
+from tools import cli as command
+from tools import run_lessons
 
 PARAMETERS = '# %% tags=["parameters"]\nPROFILE = "quick"  # profile\nSEED = 1  # seed\n\n'
 GOOD = PARAMETERS + "# %%\nimport os\nprint(PROFILE, SEED, os.environ['OMP_NUM_THREADS'])\n"
@@ -28,8 +28,8 @@ def lessons(tmp_path, monkeypatch):
 
 
 def run(folder, **options):
-    return course.run_course(
-        course.notebooks.sources(folder),
+    return run_lessons.run_course(
+        run_lessons.notebooks.sources(folder),
         folder / "out",
         {"PROFILE": "smoke", **options},
         progress=False,
@@ -93,12 +93,12 @@ def test_short_profiles_train_anew_and_long_ones_keep_their_folder(tmp_path, mon
     ]:
         monkeypatch.setattr(course, "library_hash", lambda library=library: library)
         target = tmp_path / profile
-        (outcome,) = course.run_course([source], target, {"PROFILE": profile}, 1, False)
+        (outcome,) = run_lessons.run_course([source], target, {"PROFILE": profile}, 1, False)
         assert outcome.status == "done"
         cells = nbformat.read(target / "20_train.ipynb", as_version=4).cells
         assert cells[-1].outputs[0].text == f"run found: {found}\n"
     own = {"PROFILE": "quick", "FOLDER": "mine"}
-    assert course.complete(source, own, tmp_path) == own
+    assert run_lessons.complete(source, own, tmp_path) == own
 
 
 def test_a_killed_worker_is_a_failure_of_its_notebook(lessons):
@@ -107,14 +107,14 @@ def test_a_killed_worker_is_a_failure_of_its_notebook(lessons):
         (lessons / f"{name}.py").unlink()
     (lessons / "00_killer.py").write_text(KILLER)
     sources = [lessons / "00_killer.py", lessons / "01_good.py"]
-    killed, good = course.run_course(sources, lessons / "out", {"PROFILE": "smoke"}, 1, False)
+    killed, good = run_lessons.run_course(sources, lessons / "out", {"PROFILE": "smoke"}, 1, False)
     assert killed.status == "failed" and "killed" in killed.error
     assert good.status == "done"
 
 
 def test_workers_must_be_positive(lessons):
     with pytest.raises(CourseError, match="workers must be at least 1"):
-        course.run_course([], lessons / "out", {}, workers=0)
+        run_lessons.run_course([], lessons / "out", {}, workers=0)
 
 
 def test_hash_covers_source_library_parameters_and_threads(tmp_path):
@@ -122,43 +122,43 @@ def test_hash_covers_source_library_parameters_and_threads(tmp_path):
     library.mkdir()
     source.write_text("x = 1")
     (library / "a.py").write_text("1")
-    first = course.library_hash(library)
+    first = run_lessons.library_hash(library)
     (library / "__pycache__").mkdir()
     (library / "__pycache__" / "a.pyc").write_text("anything")
-    assert course.library_hash(library) == first
+    assert run_lessons.library_hash(library) == first
     (library / "a.py").write_text("2")
-    assert course.library_hash(library) != first
-    alone, both = course.library_hash(source), course.library_hash(source, library)
-    assert len({alone, both, course.library_hash(library)}) == 3
+    assert run_lessons.library_hash(library) != first
+    alone, both = run_lessons.library_hash(source), run_lessons.library_hash(source, library)
+    assert len({alone, both, run_lessons.library_hash(library)}) == 3
     hashes = [
-        course.job_hash(source, {"SEED": 1}, 1, "a"),
-        course.job_hash(source, {"SEED": 2}, 1, "a"),
-        course.job_hash(source, {"SEED": 1}, 2, "a"),
-        course.job_hash(source, {"SEED": 1}, 1, "b"),
+        run_lessons.job_hash(source, {"SEED": 1}, 1, "a"),
+        run_lessons.job_hash(source, {"SEED": 2}, 1, "a"),
+        run_lessons.job_hash(source, {"SEED": 1}, 2, "a"),
+        run_lessons.job_hash(source, {"SEED": 1}, 1, "b"),
     ]
     source.write_text("x = 2")
-    hashes.append(course.job_hash(source, {"SEED": 1}, 1, "a"))
+    hashes.append(run_lessons.job_hash(source, {"SEED": 1}, 1, "a"))
     assert len(set(hashes)) == 5
-    assert course.job_hash(source, {"SEED": 1}, 1, "a") == hashes[-1]
+    assert run_lessons.job_hash(source, {"SEED": 1}, 1, "a") == hashes[-1]
 
 
 def test_a_marker_without_its_notebook_does_not_count(tmp_path):
-    job = course.Job(tmp_path / "01_a.py", tmp_path, {}, 1, "hash")
-    assert course.is_done(job) is None
+    job = run_lessons.Job(tmp_path / "01_a.py", tmp_path, {}, 1, "hash")
+    assert run_lessons.is_done(job) is None
     (tmp_path / "01_a.done").write_text(json.dumps({"hash": "hash", "minutes": 1}))
-    assert course.is_done(job) is None
+    assert run_lessons.is_done(job) is None
     (tmp_path / "01_a.ipynb").write_text("{}")
-    assert course.is_done(job)["minutes"] == 1
+    assert run_lessons.is_done(job)["minutes"] == 1
     (tmp_path / "01_a.done").write_text(json.dumps({"hash": "other", "minutes": 1}))
-    assert course.is_done(job) is None
+    assert run_lessons.is_done(job) is None
 
 
 def test_table_names_cell_and_error():
-    text = course.table(
+    text = run_lessons.table(
         [
-            course.Outcome("01_output_layer", "done", 0.96),
-            course.Outcome("02_cone", "failed", 12.5, 7, "ValueError: no"),
-            course.Outcome("03_why", "failed", 0, None, "DeadKernelError: gone"),
+            run_lessons.Outcome("01_output_layer", "done", 0.96),
+            run_lessons.Outcome("02_cone", "failed", 12.5, 7, "ValueError: no"),
+            run_lessons.Outcome("03_why", "failed", 0, None, "DeadKernelError: gone"),
         ]
     )
     assert text.splitlines() == [
@@ -170,8 +170,8 @@ def test_table_names_cell_and_error():
 
 
 def test_an_error_is_one_short_line_without_colours():
-    assert course.first_line("\x1b[31mValueError\x1b[0m: a\n  b") == "ValueError: a b"
-    assert len(course.first_line("x" * 500)) == 160
+    assert run_lessons.first_line("\x1b[31mValueError\x1b[0m: a\n  b") == "ValueError: a b"
+    assert len(run_lessons.first_line("x" * 500)) == 160
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def app(monkeypatch, tmp_path):
     """The command line with `build/` elsewhere and the website's build recorded."""
     built = []
     monkeypatch.setattr(command, "build_folder", lambda *parts: tmp_path.joinpath(*parts))
-    monkeypatch.setattr("course_lib.site.build", lambda executed, site: built.append(site) or site)
+    monkeypatch.setattr("tools.site.build", lambda executed, site: built.append(site) or site)
     app = command.typer.Typer()
     command.register(app)
     app.built = built
@@ -191,7 +191,7 @@ def app(monkeypatch, tmp_path):
     [(["done", "done"], 0, 1), (["done", "failed"], 1, 1), (["failed", "failed"], 1, 0)],
 )
 def test_course_command_exits_non_zero_after_a_failure(app, monkeypatch, statuses, code, sites):
-    outcomes = [course.Outcome(f"0{i}_a", status, 1) for i, status in enumerate(statuses)]
+    outcomes = [run_lessons.Outcome(f"0{i}_a", status, 1) for i, status in enumerate(statuses)]
     monkeypatch.setattr(course, "run_course", lambda *arguments: outcomes)
     result = CliRunner().invoke(app, ["course", "--profile", "smoke"])
     assert result.exit_code == code, result.output
@@ -203,7 +203,9 @@ def test_course_command_exits_non_zero_after_a_failure(app, monkeypatch, statuse
 def test_course_command_passes_typed_parameters(app, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        course, "run_course", lambda s, t, p, w: seen.update(p) or [course.Outcome("a", "done", 0)]
+        course,
+        "run_course",
+        lambda s, t, p, w: seen.update(p) or [run_lessons.Outcome("a", "done", 0)],
     )
     arguments = ["course", "-p", "SEED=3", "-p", "RECIPE=ptb/vd-lstm-200/tied", "--no-site"]
     assert CliRunner().invoke(app, arguments).exit_code == 0
@@ -231,7 +233,7 @@ def test_bad_input_is_refused_with_near_matches(app, arguments, message):
 def calls(monkeypatch):
     """What the command line asks for: copies (target, sources), and commands (words, options)."""
     calls = []
-    monkeypatch.setattr("course_lib.notebooks.smoke_copies", lambda *given: calls.append(given))
+    monkeypatch.setattr("tools.notebooks.smoke_copies", lambda *given: calls.append(given))
     monkeypatch.setattr(
         command.subprocess, "call", lambda words, **rest: calls.append((words, rest)) or 5
     )
@@ -244,7 +246,7 @@ def test_test_command_runs_smoke_copies_under_nbval(app, calls, tmp_path):
     assert result.exit_code == 5
     assert "tests" in words and words[-2:] == ["-k", "one"]
     assert target == tmp_path / "smoke" and str(target) in notebooks and "--nbval-lax" in notebooks
-    assert sources == course.notebooks.sources()
+    assert sources == run_lessons.notebooks.sources()
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
     assert rest["env"]["COURSE_EXERCISES"] == "strict"
 
@@ -278,7 +280,7 @@ def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
     sources = [tmp_path / "02_cone.py", tmp_path / "20_train.py"]
     sources[0].write_text(ASKED)
     sources[1].write_text(GOOD)
-    monkeypatch.setattr(course.notebooks, "sources", lambda: sources)
+    monkeypatch.setattr(run_lessons.notebooks, "sources", lambda: sources)
 
     def printed():
         lines = CliRunner().invoke(app, ["progress"]).output.splitlines()
@@ -295,6 +297,6 @@ def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
 
 
 def test_progress_without_lessons_says_so(app, monkeypatch):
-    monkeypatch.setattr(course.notebooks, "sources", lambda: [])
+    monkeypatch.setattr(run_lessons.notebooks, "sources", lambda: [])
     result = CliRunner().invoke(app, ["progress"])
     assert isinstance(result.exception, CourseError) and "no lessons" in str(result.exception)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from course_lab.cli.data import app
 from course_lib import data
-from course_lib.cli.data import app
 from course_lib.data import folders
 from course_lib.data.corpus import blocks_of, from_texts, lines
 from course_lib.data.download import absent
@@ -149,7 +149,7 @@ def test_describe_states_the_unigram_entropy():
 def present(name: str):
     """A parameter that is skipped where the corpus has not been downloaded."""
     folder = folders.corpora() / name
-    reason = f"{name} is not in {folder}: python -m course_lib data fetch {name}"
+    reason = f"{name} is not in {folder}: python -m course_lab data fetch {name}"
     return pytest.param(
         name, marks=pytest.mark.skipif(bool(absent(DOWNLOADS[name], folder)), reason=reason)
     )

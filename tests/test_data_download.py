@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from typer.testing import CliRunner
 
+from course_lab.cli.data import app
 from course_lib import data
-from course_lib.cli.data import app
 from course_lib.data import download, registry
 from course_lib.data.download import fetch
 from course_lib.data.files import check
@@ -198,7 +198,7 @@ def test_no_network_is_one_sentence_and_leaves_nothing(corpus_at):
         fetch("tiny", progress=False)
     message = str(caught.value)
     expected = hashlib.sha256(TEXTS["train"].encode()).hexdigest()
-    assert "\n" not in message and "python -m course_lib data fetch tiny" in message
+    assert "\n" not in message and "python -m course_lab data fetch tiny" in message
     assert f"train.txt (SHA-256 {expected})" in message and str(folder) in message
     assert "COURSE_DATA" in message and "Connection refused" in message
     assert not folder.exists()

@@ -11,8 +11,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from course_lab.cli.data import app
 from course_lib import data
-from course_lib.cli.data import app
 from course_lib.data import archives, folders
 from course_lib.data.download import absent
 from course_lib.data.files import load_wikitext103
@@ -65,7 +65,7 @@ def lines_of(*rows):
 folder = folders.corpora() / "multi30k"
 needs_multi30k = pytest.mark.skipif(
     bool(absent(DOWNLOADS["multi30k"], folder)),
-    reason=f"multi30k is not in {folder}: python -m course_lib data fetch multi30k",
+    reason=f"multi30k is not in {folder}: python -m course_lab data fetch multi30k",
 )
 
 

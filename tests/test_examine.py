@@ -17,11 +17,10 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from typer.testing import CliRunner
 
-from course_lib import data, examine, experiments
-from course_lib.cli import application
-from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import perplexity
-from course_lib.examine import (
+import course_lab
+from course_lab import examine, part
+from course_lab.cli import application
+from course_lab.examine import (
     diagnose,
     diseased,
     examination,
@@ -30,12 +29,14 @@ from course_lib.examine import (
     graded_series,
     repairs,
 )
-from course_lib.examine import frequencies as counting
-from course_lib.examine import report as reports
-from course_lib.examine.diagnosis import NAMED, _outstanding
-from course_lib.examine.graded import DISEASES, zipf_counts
-from course_lib.examine.repairs import REPAIRS, perplexities
-from course_lib.experiments import part
+from course_lab.examine import frequencies as counting
+from course_lab.examine import report as reports
+from course_lab.examine.diagnosis import NAMED, _outstanding
+from course_lab.examine.graded import DISEASES, zipf_counts
+from course_lab.examine.repairs import REPAIRS, perplexities
+from course_lib import data
+from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import perplexity
 from course_lib.training import Optimisation
 
 EXPECTED = {"collapsed": "cone"}  # everything is wrong with it, the narrow cone most of all
@@ -608,7 +609,7 @@ def experiment(folder, **changes):
         words = random.choice(300, tokens, p=(share := 1 / np.arange(1, 301)) / share.sum())
         text = "\n".join(" ".join(f"w{i}" for i in line) for line in words.reshape(-1, 20))
         (folder / f"{split}.txt").write_text(text + "\n")
-    return experiments.Experiment(
+    return course_lab.Experiment(
         name="test/examined",
         corpus=part(str(folder)),
         size=24,
@@ -629,7 +630,7 @@ def runs(tmp_path_factory):
     kinds["spectral"] = spectral | {"optimisation": {"epochs": 1}}
     for name, changes in kinds.items():
         small = experiment(folder, **changes)
-        experiments.run(small, folder=folder / name, progress=False, device="cpu")
+        course_lab.run(small, folder=folder / name, progress=False, device="cpu")
     return folder
 
 
@@ -637,7 +638,7 @@ def test_a_model_trained_here(runs):
     """Counts and perplexity come with it; centring changes no probability, the other repair does;
     what was read is what the model predicts with."""
     found = examine.examine(runs / "trained")
-    model, corpus, _ = experiments.load_checkpoint(runs / "trained")
+    model, corpus, _ = course_lab.load_checkpoint(runs / "trained")
     assert torch.equal(found.source.W, model.output_layer.words.matrix()) and found.source.tied
     assert found.counts.tolist() == corpus.counts.tolist() and found.not_run is None
     assert found.diagnosis.named and found.diagnosis.name != "healthy"
@@ -660,7 +661,7 @@ def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
     assert not any("perplexity" in what for what in examine.examine(runs / "trained").sampled)
     monkeypatch.setattr(repairs, "TOKENS", 150)
     found = examine.examine(runs / "trained")
-    model, corpus, e = experiments.load_checkpoint(runs / "trained")
+    model, corpus, e = course_lab.load_checkpoint(runs / "trained")
     said = f"perplexity: the first 150 of {len(corpus.valid):,} tokens of the validation split"
     assert found.sampled == (said,)
     expected = perplexity(
@@ -677,7 +678,7 @@ def test_an_untrained_model_is_healthy(runs):
 
 
 def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs):
-    model, corpus, e = experiments.load_checkpoint(runs / "spectral")
+    model, corpus, e = course_lab.load_checkpoint(runs / "spectral")
     source = examine.read(runs / "spectral")
     torch.testing.assert_close(source.W.float(), model.output_layer.words.matrix())
     assert source.tied is False and source.name == "model.output_layer.words.U, free, V"
@@ -705,10 +706,10 @@ def test_a_translator(text):
     for split in ("train", "valid", "test"):
         for language in ("de", "en"):
             (text / f"{split}.{language}").write_text("eins zwei drei\nvier fünf\n" * 5)
-    small = experiments.profile(experiments.recipes["cldr/transformer-tiny"], "smoke").change(
+    small = course_lab.profile(course_lab.recipes["cldr/transformer-tiny"], "smoke").change(
         corpus=part(str(text), direction="de-en"), optimisation={"epochs": 0}, size=16
     )
-    experiments.run(small, folder=text / "run", progress=False, device="cpu")
+    course_lab.run(small, folder=text / "run", progress=False, device="cpu")
     found = examine.examine(text / "run")
     assert found.source.tied and found.counts.sum() > 0
     before = found.repairs["centring"]["perplexity_before"]

@@ -4,9 +4,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from course_lib import exercises
 from course_lib.errors import CourseError
 from course_lib.progress import NotRight
+from tools import exercises
 
 LESSON = "06_turn"
 QUESTION = "## Exercises\n\n### 1. How fast?\nAssign `turn`, a function of the radius."

@@ -13,13 +13,14 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
 
-from course_lib import experiments
+import course_lab
+from benchmarks import reference_training
+from course_lab import Experiment, Part, part, plans, profile, recipes, results
+from course_lab import experiment as experiment_module
+from course_lab.locks import TRAINING
+from course_lab.recipes import add
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.experiments import Experiment, Part, part, plans, profile, recipes, results, twin
-from course_lib.experiments import experiment as experiment_module
-from course_lib.experiments.recipes import add
-from course_lib.locks import TRAINING
 from course_lib.output_layers import Softmax
 from course_lib.training import Cosine
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
@@ -107,7 +108,7 @@ def test_unknown_names_list_the_near_matches():
         recipes["ptb/vd-lstm-200/tide"]
     experiment = recipes["ptb/vd-lstm-200/tied"]
     with pytest.raises(CourseError, match="unknown profile 'quik'; did you mean quick"):
-        experiments.profile(experiment, "quik")
+        course_lab.profile(experiment, "quik")
     with pytest.raises(CourseError, match="unknown encoder 'VariationalLTSM'; did you mean Var"):
         experiment.change(encoder=part("VariationalLTSM")).build(9)
     with pytest.raises(
@@ -159,13 +160,13 @@ def test_a_second_session_needs_the_first():
         corpus=part("ptb"), start_from="ptb/vd-lstm-200/baseline", seed=987_654
     )
     with pytest.raises(
-        CourseError, match="first run: python -m course_lib train ptb/vd-lstm-200/base"
+        CourseError, match="first run: python -m course_lab train ptb/vd-lstm-200/base"
     ):
-        experiments.run(second.change(corpus=recipes_smoke_corpus()), progress=False)
+        course_lab.run(second.change(corpus=recipes_smoke_corpus()), progress=False)
 
 
 def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
-    from course_lib.cli import application
+    from course_lab.cli import application
 
     app, seen, name = application(), [], "ptb/vd-lstm-200/tied"
 
@@ -179,7 +180,7 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
     assert seen[0].encoder.options["dropout"] == 0.4 and seen[0].optimisation.shard
     assert seen[0].seed == 3 and seen[0].variant == "encoder.dropout=0.4,optimisation.shard=true"
     CliRunner().invoke(app, ["train", name])
-    assert seen[1] == experiments.profile(recipes[name], "standard", 1)
+    assert seen[1] == course_lab.profile(recipes[name], "standard", 1)
     (tmp_path / "mine.json").write_text(json.dumps(seen[1].to_dict()))
     done = CliRunner().invoke(app, ["train", str(tmp_path / "mine.json"), "--change", "size=3"])
     assert "--change goes with a recipe's name" in str(done.exception) and len(seen) == 2
@@ -190,7 +191,7 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
 
 def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch):
     """Each where the next one looks for it, with the settings that the next one hands on."""
-    from course_lib.cli import application
+    from course_lab.cli import application
 
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     row = ["train", "ptb/awd-lstm/softmax/continuous-cache", "--profile", "smoke"]
@@ -204,7 +205,7 @@ def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch)
     trained = tmp_path / "runs/ptb/awd-lstm/softmax"
     one = "smoke-seed1-encoder.weight_drop=0.2"
     assert found == [tmp_path / "row", trained / "finetuned" / one, trained / one]
-    drops = [experiments.read_result(f)["experiment"]["encoder"]["options"] for f in found]
+    drops = [course_lab.read_result(f)["experiment"]["encoder"]["options"] for f in found]
     assert [o["weight_drop"] for o in drops] == [0.2] * 3
     shutil.rmtree(trained / one)  # no longer needed: what began with it is done
     again = [*row, "--starts", "--folder", str(tmp_path / "again")]
@@ -219,7 +220,7 @@ AT_HOME = """
 import os, pathlib, sys
 from course_lib.data import folders
 folders.home = lambda: pathlib.Path(os.environ["HOME_OF_RUNS"])
-from course_lib.cli import main
+from course_lab.cli import main
 sys.exit(main())
 """
 
@@ -237,19 +238,19 @@ def test_several_processes_train_a_row_and_what_it_starts_from(tmp_path):
     assert done.stdout.count("ptb/vd-lstm-200/tied is trained, in ") == 1
     trained = tmp_path / "runs/ptb/vd-lstm-200/tied"
     for folder in (trained / "smoke-seed1", trained / "second-session/smoke-seed1"):
-        assert experiments.read_result(folder)["provenance"]["processes"] == 2
+        assert course_lab.read_result(folder)["provenance"]["processes"] == 2
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(tmp_path):
-    experiment = experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke")
+    experiment = course_lab.profile(recipes["ptb/vd-lstm-200/tied"], "smoke")
     other = pytest.raises(CourseError, match="another process trains in")
     with FileLock(tmp_path / TRAINING), other:
-        experiments.run(experiment, tmp_path, progress=False)
+        course_lab.run(experiment, tmp_path, progress=False)
     assert [path.name for path in tmp_path.iterdir()] == [TRAINING]
 
 
 def recipes_smoke_corpus():
-    return experiments.profile(recipes["ptb/vd-lstm-200/tied"], "smoke").corpus
+    return course_lab.profile(recipes["ptb/vd-lstm-200/tied"], "smoke").corpus
 
 
 def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, monkeypatch):
@@ -265,37 +266,35 @@ def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, m
         kept = {n: recipes[n] for n in names}
         for n in names:
             add(kept[n], **small)
-        first = experiments.run(
-            experiments.profile(recipes[names[0]], "smoke", seed), progress=False
-        )
+        first = course_lab.run(course_lab.profile(recipes[names[0]], "smoke", seed), progress=False)
         begin = {}
-        second = experiments.profile(recipes[names[1]], "smoke", seed)
+        second = course_lab.profile(recipes[names[1]], "smoke", seed)
 
         def keep(step, model):
             if step == 0:
                 begin["weight"] = model.words.weight.detach().clone()
 
-        experiments.run(second, progress=False, callback=keep)
-        last = experiments.load_checkpoint(first.folder / "last.safetensors")[0]
+        course_lab.run(second, progress=False, callback=keep)
+        last = course_lab.load_checkpoint(first.folder / "last.safetensors")[0]
         assert (begin["weight"] == last.words.weight).all()
         wild = second.change(optimisation={"learning_rate": 20.0})
-        worse = experiments.run(wild, tmp_path / "worse", progress=False)  # its start is kept
+        worse = course_lab.run(wild, tmp_path / "worse", progress=False)  # its start is kept
         assert worse.metrics["best_epoch"] == 0 and len(worse.epochs) == 1
         assert (worse.model.words.weight == last.words.weight).all()
         # Neither a finished second session nor a new one takes another first session for its own.
-        done = experiments.run(second, progress=False)
+        done = course_lab.run(second, progress=False)
         assert done.provenance["start"] == first.provenance["weights"]["last"]
         path = first.folder / "last.safetensors"
         weights, head = load_checkpoint(path)
         save_checkpoint(path, weights | {"model.words.weight": last.words.weight + 1}, head)
         with pytest.raises(CourseError, match="began with weights of .*tied that .* has no more"):
-            experiments.run(second, progress=False)
+            course_lab.run(second, progress=False)
         with pytest.raises(CourseError, match="does not hold what ptb/vd-lstm-200/tied ended with"):
-            experiments.run(second, tmp_path / "new", progress=False)
+            course_lab.run(second, tmp_path / "new", progress=False)
         identity = head["identity"] | {"experiment": second.identity()}
         save_checkpoint(path, weights, head | {"identity": identity})
         with pytest.raises(CourseError, match="ended with .*name is 'ptb/vd-lstm-200/tied/second"):
-            experiments.run(second, tmp_path / "new", progress=False)
+            course_lab.run(second, tmp_path / "new", progress=False)
     finally:
         recipes.update(kept)
 
@@ -303,41 +302,41 @@ def test_a_second_session_begins_with_the_final_weights_of_the_first(tmp_path, m
 def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from course_lib.cli import application
+    from course_lab.cli import application
     from course_lib.data import folders
 
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     change = {"size": 8, "encoder.units": 8}
     experiment = plans.Planned("ptb/vd-lstm-200/tied", "smoke", 5, change).experiment()
-    result = experiments.run(experiment, tmp_path / "run", progress=False)
+    result = course_lab.run(experiment, tmp_path / "run", progress=False)
     shown = CliRunner().invoke(application(), ["results", "--keep", str(tmp_path / "run")])
     assert shown.exit_code == 0
     assert f"{result.metrics['test_perplexity']:.2f}" in shown.stdout
     folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5-encoder.units=8,size=8"
-    assert experiments.kept_results() == [folder]
-    assert experiments.read_result(folder)["metrics"] == result.metrics
+    assert course_lab.kept_results() == [folder]
+    assert course_lab.read_result(folder)["metrics"] == result.metrics
     run = CliRunner().invoke
     assert "ptb/vd-lstm-200/tied" in run(application(), ["results", "ptb/*"]).stdout
     with pytest.raises(CourseError, match="no kept result is of a recipe like 'wikitext"):
         run(application(), ["results", "wikitext-2"], catch_exceptions=False)
-    assert experiments.keep_result(tmp_path / "run") == folder  # the same once more
+    assert course_lab.keep_result(tmp_path / "run") == folder  # the same once more
     other = {**result.metrics, "test_perplexity": 1.0}
     results.write_result(tmp_path / "again", experiment, result.epochs, other, result.provenance)
     with pytest.raises(CourseError, match="keeps another result of this run; remove it"):
-        experiments.keep_result(tmp_path / "again")
-    assert experiments.read_result(folder)["metrics"] == result.metrics
+        course_lab.keep_result(tmp_path / "again")
+    assert course_lab.read_result(folder)["metrics"] == result.metrics
     for variant in ("", "size=8"):  # as if it were the recipe's own run, or that one setting's
         hidden = experiment.change(variant=variant)
         results.write_result(tmp_path / "hidden", hidden, [], other, {})
         with pytest.raises(CourseError, match="differs from that recipe in .*units, size; train"):
-            experiments.keep_result(tmp_path / "hidden")
+            course_lab.keep_result(tmp_path / "hidden")
     hidden = experiment.change(output_layer=part("MixtureOfSoftmaxes", components=2), variant="")
     results.write_result(tmp_path / "hidden", hidden, [], other, {})
     with pytest.raises(CourseError, match="has output_layer of its own, .* a name of its own"):
-        experiments.keep_result(tmp_path / "hidden")
+        course_lab.keep_result(tmp_path / "hidden")
     mine = experiment.change(name="mine", variant="")
     results.write_result(tmp_path / "mine", mine, [], other, {})
-    assert experiments.keep_result(tmp_path / "mine") == tmp_path / "data/results/mine/smoke-seed5"
+    assert course_lab.keep_result(tmp_path / "mine") == tmp_path / "data/results/mine/smoke-seed5"
 
 
 @pytest.mark.parametrize("name", ["../up", "/root", "a//b", "a/./b", "a\\b", "c:b"])
@@ -395,15 +394,15 @@ def test_classes_of_the_reader_need_no_annotations(monkeypatch):
 
 
 def test_committed_results_are_whole_and_say_where_they_come_from():
-    for folder in experiments.kept_results():
-        content = experiments.read_result(folder)
+    for folder in course_lab.kept_results():
+        content = course_lab.read_result(folder)
         experiment = Experiment.from_dict(content["experiment"])
         runs = folders.home() / "runs"
         assert folder == results.kept() / results.run_folder(experiment).relative_to(runs)
         # lessons take a run's settings from today's recipe
         base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
         changes = dict(plans.differences(base, experiment))
-        if experiment.name == twin.RECIPE:  # its first epochs alone
+        if experiment.name == reference_training.RECIPE:  # its first epochs alone
             assert changes.keys() <= {"optimisation.epochs", "ranked_contexts"}
         else:
             assert plans.label(changes) == experiment.variant, folder
@@ -420,13 +419,13 @@ def test_clusters_by_frequency_need_words_by_frequency(tmp_path):
     own, adaptive = part(str(tmp_path)), part("AdaptiveSoftmax", cutoffs=[2])
     tied = recipes["ptb/vd-lstm-200/tied"].change(corpus=own, output_layer=adaptive)
     with pytest.raises(CourseError, match="in another order; load them with the option by_freq"):
-        experiments.run(tied, tmp_path / "run", progress=False)
+        course_lab.run(tied, tmp_path / "run", progress=False)
     counts = tied.change(corpus={"by_frequency": True}).load_corpus().counts
     assert counts.tolist() == sorted(counts.tolist(), reverse=True)
     small = {"train": 500, "valid": 200, "test": 200, "words": 20, "by_frequency": True}
     quick = {"size": 4, "encoder": {"units": 4}, "optimisation": {"epochs": 1, "batch": 5}}
     fits = tied.change(corpus=part("docstrings", small=small), **quick)
-    experiments.run(fits, tmp_path / "fits", progress=False, device="cpu")
+    course_lab.run(fits, tmp_path / "fits", progress=False, device="cpu")
 
 
 def test_where_results_come_from_is_said_of_all_of_them():
@@ -459,15 +458,15 @@ def test_arrays_of_a_result_are_kept_and_checked(tmp_path, monkeypatch):
     arrays = {"values": np.arange(5.0, dtype=np.float32), "counts": np.ones((2, 3), dtype=int)}
     figures = {"test_perplexity": 2.0}
     results.write_result(folder, experiment, [], figures, {}, arrays)
-    target = experiments.keep_result(folder)
+    target = course_lab.keep_result(folder)
     for name, array in results.read_arrays(target).items():
         assert array.dtype == arrays[name].dtype and (array == arrays[name]).all()
     results.write_result(folder, experiment, [], figures, {}, arrays)  # at another time
-    assert experiments.keep_result(folder) == target
+    assert course_lab.keep_result(folder) == target
     changed = arrays | {"values": arrays["values"] + 1}
     results.write_result(folder, experiment, [], figures, {}, changed)
     with pytest.raises(CourseError, match="keeps another result"):
-        experiments.keep_result(folder)
+        course_lab.keep_result(folder)
     np.savez(target / "arrays.npz", **changed)
     with pytest.raises(CourseError, match="does not match the checksums"):
         results.read_arrays(target)

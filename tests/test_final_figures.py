@@ -8,17 +8,17 @@ import time
 import numpy as np
 import pytest
 
-from course_lib import experiments
+import course_lab
+from course_lab import part, results
+from course_lab.figure_cache import Noted
+from course_lab.run import _benchmarks, final_figures, word_similarity
 from course_lib.data import folders, registry
 from course_lib.data.similarity import Benchmark
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.evaluation.noted import Noted
 from course_lib.evaluation.perplexity import evaluating, perplexity
-from course_lib.experiments import part, results
-from course_lib.experiments.run import _benchmarks, final_figures, word_similarity
 from course_lib.metrics.rank import press_rank
 from course_lib.metrics.similarity import similarity
 from course_lib.training import Optimisation
@@ -32,7 +32,7 @@ ADAPTATIONS = {
 @pytest.fixture
 def experiment():
     small = {"train": 2000, "valid": 300, "test": 250, "words": 60}
-    return experiments.Experiment(
+    return course_lab.Experiment(
         name="test/adapted",
         corpus=part("docstrings", small=small),
         size=12,
@@ -45,7 +45,7 @@ def experiment():
 def test_an_adaptation_searches_on_the_validation_split(experiment, kind):
     """The best of all combinations there, and with those settings the test split."""
     experiment = experiment.change(adaptation=part(kind, **ADAPTATIONS[kind]))
-    experiment = experiments.Experiment.from_dict(experiment.to_dict())
+    experiment = course_lab.Experiment.from_dict(experiment.to_dict())
     corpus = experiment.load_corpus()
     model = experiment.build(len(corpus))
     found = final_figures(model, corpus, experiment, progress=False)
@@ -145,12 +145,12 @@ def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(
 ):
     folder, commits = tmp_path / "run", iter(("trained", "one figure", "the others"))
     monkeypatch.setattr(results, "commit", lambda: next(commits))
-    whole = experiments.run(experiment, folder, progress=False)
+    whole = course_lab.run(experiment, folder, progress=False)
     (folder / "result.json").unlink()
     with pytest.raises(Paused, match="with 1 final figures noted; run it again"):
-        experiments.run(experiment, folder, progress=False, deadline=0.0)
+        course_lab.run(experiment, folder, progress=False, deadline=0.0)
     assert not (folder / "result.json").exists() and (folder / "figures.json").exists()
-    result = experiments.run(experiment, folder, progress=False)
+    result = course_lab.run(experiment, folder, progress=False)
     assert result.metrics == whole.metrics and not (folder / "figures.json").exists()
     earlier = [start["commit"] for start in result.provenance["earlier_starts"]]
     assert earlier == ["trained", "one figure"] and result.provenance["commit"] == "the others"
@@ -163,10 +163,10 @@ def test_figures_are_noted_until_the_result_is_written(experiment, tmp_path, mon
     with monkeypatch.context() as disk:
         disk.setattr(results, "write_result", full)
         with pytest.raises(OSError, match="No space left"):
-            experiments.run(experiment, tmp_path, progress=False)
+            course_lab.run(experiment, tmp_path, progress=False)
     noted = json.loads((tmp_path / "figures.json").read_text())["figures"]
     (tmp_path / "failed.json").write_text('{"cell": 1, "error": "OSError"}')  # by a plan
-    result = experiments.run(experiment, tmp_path, progress=False)
+    result = course_lab.run(experiment, tmp_path, progress=False)
     assert noted["test"] == result.metrics["test_perplexity"]
     assert not [name for name in ("figures", "failed") if (tmp_path / f"{name}.json").exists()]
 
@@ -257,7 +257,7 @@ def test_an_experiment_says_of_how_many_contexts_the_ranks_are_taken(experiment,
     values = np.linalg.svd(np.concatenate(blocks).astype(np.float64), compute_uv=False)
     assert found["press_rank"] == press_rank(values, (70, len(corpus)))
     np.testing.assert_allclose(arrays["log_prob_singular_values"], values, rtol=1e-4, atol=1e-3)
-    monkeypatch.setattr(sys.modules["course_lib.experiments.run"], "RANKED", len(corpus) - 1)
+    monkeypatch.setattr(sys.modules["course_lab.run"], "RANKED", len(corpus) - 1)
     assert "log_prob" not in final_figures(model, corpus, experiment, progress=False)
     assert final_figures(model, corpus, few, progress=False)["log_prob"] == found
 
@@ -300,10 +300,10 @@ def test_only_a_fetched_text_is_judged_by_fetched_benchmarks(experiment, tmp_pat
 def test_a_run_keeps_its_word_similarity(experiment, tmp_path, monkeypatch):
     words = [word for word in experiment.load_corpus().words if word.isalpha()][:8]
     pairs = Benchmark(list(zip(words[:4], words[4:], strict=True)), np.arange(4.0))
-    running = sys.modules["course_lib.experiments.run"]  # `experiments.run` is the function
+    running = sys.modules["course_lab.run"]  # `course_lab.run` is the function
     monkeypatch.setattr(running, "_benchmarks", lambda experiment: {"own": pairs})
-    done = experiments.run(experiment, folder=tmp_path, progress=False, device="cpu")
-    kept = experiments.read_result(tmp_path)["metrics"]["word_similarity"]
+    done = course_lab.run(experiment, folder=tmp_path, progress=False, device="cpu")
+    kept = course_lab.read_result(tmp_path)["metrics"]["word_similarity"]
     W = done.model.output_layer.words.matrix()
     assert kept["own"]["found"] == 4
     assert kept["own"]["rho"] == similarity(W, done.corpus.words, pairs).rho

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from course_lib import experiments
-from course_lib.cli import model as commands
+import course_lab
+from course_lab.cli import model as commands
 from course_lib.data.corpus import from_texts
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
@@ -262,14 +262,14 @@ def test_generate_command(run):
 
 def test_commands_read_the_checkpoint_of_a_run(tmp_path):
     (tmp_path / "animals.txt").write_text(LINES * 20, encoding="utf-8")
-    experiment = experiments.Experiment(
+    experiment = course_lab.Experiment(
         name="animals",
-        corpus=experiments.part(str(tmp_path / "animals.txt")),
-        encoder=experiments.part("VariationalLSTM", units=16, layers=1),
+        corpus=course_lab.part(str(tmp_path / "animals.txt")),
+        encoder=course_lab.part("VariationalLSTM", units=16, layers=1),
         size=16,
         optimisation=Optimisation(epochs=1, batch=2, length=5),
     )
-    result = experiments.run(experiment, tmp_path / "run", progress=False, device="cpu")
+    result = course_lab.run(experiment, tmp_path / "run", progress=False, device="cpu")
     expected = score(result.model, result.corpus, "the cat").perplexity
     found = json.loads(invoke("score", str(tmp_path / "run"), "the cat", "--json").stdout)
     assert found["perplexity"] == pytest.approx(expected)

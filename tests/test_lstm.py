@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from course_lib import experiments
+import course_lab
 from course_lib.dropout import keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm
 from course_lib.models.entry_dropout import entry_dropout
@@ -171,9 +171,9 @@ def test_awd_lstm_trains_as_its_equations_with_every_mask_known(monkeypatch):
         return weight * drawn["matrices"][-1]
 
     monkeypatch.setattr("course_lib.dropout.keep_mask", mask)
-    monkeypatch.setattr("course_lib.models.reading.keep_mask", mask)
+    monkeypatch.setattr("course_lib.models.input_embedding.keep_mask", mask)
     monkeypatch.setattr("course_lib.models.awd_lstm.entry_dropout", matrix)
-    experiment = experiments.recipes["ptb/awd-lstm/softmax"].change(
+    experiment = course_lab.recipes["ptb/awd-lstm/softmax"].change(
         size=6, words={"init": 0.8}, encoder={"units": [9, 7, 6], "init": 0.6}
     )
     model = experiment.build(40).double().train()

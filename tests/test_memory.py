@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from course_lib.memory import keep_freed_memory
+from course_lib.machine import keep_freed_memory
 
 FAULTS = """
 import resource
-from course_lib.memory import keep_freed_memory
+from course_lib.machine import keep_freed_memory
 import torch
 assert {keep} == (keep_freed_memory() if {keep} else False)
 for _ in range(20):

@@ -7,8 +7,8 @@ import sys
 import nbformat
 import pytest
 
-from course_lib import notebooks
 from course_lib.errors import CourseError
+from tools import notebooks
 
 LESSON = f"""# %% [markdown]
 # # The cone

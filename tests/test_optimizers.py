@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from course_lib import experiments
+import course_lab
+from course_lab import part
 from course_lib.errors import CourseError
-from course_lib.experiments import part
 from course_lib.training import CoupledAdam, Optimisation
 from course_lib.training.optimizers import Together
 
@@ -267,12 +267,12 @@ def test_bad_groups_are_refused():
 
 def test_groups_round_trip_through_json():
     group = {"optimizer": "coupled-adam", "learning_rate": 0.01, "betas": (0.9, 0.95)}
-    experiment = experiments.Experiment(
+    experiment = course_lab.Experiment(
         name="test/groups", corpus=part("docstrings"), encoder=part("VariationalLSTM"),
         optimisation=Optimisation(groups={"words.": group}),
     )  # fmt: skip
     plain = json.loads(json.dumps(experiment.to_dict()))
-    assert experiments.Experiment.from_dict(plain) == experiment
+    assert course_lab.Experiment.from_dict(plain) == experiment
     assert experiment.to_dict() == plain
     changed = experiment.change(optimisation={"groups": {"": {"learning_rate": 3}}})
     assert changed.optimisation.groups == {"": {"learning_rate": 3}}

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import experiments
-from course_lib.errors import CourseError
-from course_lib.experiments import Experiment, part, plans, recipes, results
-from course_lib.experiments.plans import (
+import course_lab
+from course_lab import Experiment, part, plans, recipes, results
+from course_lab.plans import (
     Planned,
     at,
     differences,
@@ -20,6 +19,7 @@ from course_lib.experiments.plans import (
     read_plan,
     settings,
 )
+from course_lib.errors import CourseError
 
 BASE, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
 
@@ -76,7 +76,7 @@ def test_the_order_of_settings_does_not_change_the_runs(tmp_path_factory, seeds,
 def test_a_planned_run_is_its_recipe_with_the_settings_changed():
     planned = Planned(BASE, "smoke", 3, {"encoder.dropout": 0.4, "optimisation.epochs": 5})
     experiment = planned.experiment()
-    wanted = experiments.profile(recipes[BASE], "smoke", 3).change(
+    wanted = course_lab.profile(recipes[BASE], "smoke", 3).change(
         encoder={"dropout": 0.4}, optimisation={"epochs": 5}, variant=planned.variant
     )
     assert experiment == wanted
@@ -128,10 +128,10 @@ def test_settings_reach_the_run_that_one_starts_from():
     run = Planned(name, "quick", 2, {"encoder.dropout": 0.4, "optimisation.epochs": 3})
     wanted = Planned(BASE, "quick", 2, {"encoder.dropout": 0.4}).experiment()
     assert earlier(run.experiment()) == wanted
-    said = f"python -m course_lib train {BASE} --profile quick --seed 2 --change '"
+    said = f"python -m course_lab train {BASE} --profile quick --seed 2 --change '"
     assert plans.command(wanted) == f"{said}encoder.dropout=0.4'"
     with pytest.raises(CourseError, match=r"first run: .* --seed 2 --change 'encoder.dropout=0.4'"):
-        experiments.run(run.experiment(), progress=False)
+        course_lab.run(run.experiment(), progress=False)
     elsewhere = run.experiment().change(corpus=part("ptb"))
     assert earlier(elsewhere) == wanted  # by no plan; it begins with what there is
     plain = Planned(BASE, "quick", 2).experiment()

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from course_lib.cli.benchmark import app
+from benchmarks import rank
+from benchmarks.cli import app
 from course_lib.errors import CourseError
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.experiments import benchmark_rank
 from course_lib.metrics import rank
 from course_lib.metrics.rank import (
     effective_rank,
@@ -288,18 +288,16 @@ def test_press_rank_is_fragile_where_the_effective_rank_is_not():
     assert noisy_press_rank(n, 0.0) == 10
 
 
-@pytest.mark.parametrize("kind", benchmark_rank.KINDS)
+@pytest.mark.parametrize("kind", rank.KINDS)
 def test_the_benchmark_compares_like_with_like(kind):
-    rows = [
-        benchmark_rank.measured(method, kind, 300, 120, 10, 1) for method in benchmark_rank.METHODS
-    ]
+    rows = [rank.measured(method, kind, 300, 120, 10, 1) for method in rank.METHODS]
     ranks = [{k: v for k, v in row.items() if k[0] in "Pε"} for row in rows]
     assert ranks[0] == ranks[1] == ranks[2]
     assert ranks[0]["Press' rank"] == (12 if kind == "softmax" else 120)
 
 
 def test_the_benchmark_runs_each_method_in_its_own_process():
-    (row,) = benchmark_rank.report("softmax", 100, 50, 4, ("course",))
+    (row,) = rank.report("softmax", 100, 50, 4, ("course",))
     assert row["Press' rank"] == 6 and row["memory MB"] > 0 and row["seconds"] > 0
 
 

@@ -12,13 +12,14 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib import data, experiments
+import course_lab
+from course_lab import PROFILES, Experiment, Part, cost, published, recipes
+from course_lab.plans import plans, read_plan
+from course_lab.recipes import baselines, profiles, wang2020
+from course_lab.recipes.registry import Recipes, add, continued
+from course_lib import data
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.experiments import PROFILES, Experiment, Part, cost, published, recipes
-from course_lib.experiments.plans import plans, read_plan
-from course_lib.experiments.recipes import baselines, profiles, wang2020
-from course_lib.experiments.recipes.registry import Recipes, add, continued
 from course_lib.models import detach
 from course_lib.output_layers import SpectralWords
 from course_lib.training import Constant, Optimisation
@@ -99,8 +100,8 @@ def test_published_ranks_are_taken_by_the_runs_that_they_are_of():
     assert len(names) > 25
     for name in names:
         assert recipes[name].ranked_contexts == contexts[recipes[name].corpus.kind], name
-        assert experiments.profile(recipes[name], "full").ranked_contexts is not None
-        assert experiments.profile(recipes[name], "quick").ranked_contexts is None
+        assert course_lab.profile(recipes[name], "full").ranked_contexts is not None
+        assert course_lab.profile(recipes[name], "quick").ranked_contexts is None
     assert all(r.ranked_contexts is None for r in recipes.values() if r.adaptation is not None)
     for bad in (0, 2.5, "all"):
         with pytest.raises(CourseError, match=f"ranked_contexts must be a whole .*, not {bad}"):
@@ -119,13 +120,13 @@ def test_published_figures_need_the_repository(tmp_path, monkeypatch):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_recipes_round_trip_through_json_and_build(profile):
     for name, recipe in recipes.items():
-        experiment = experiments.profile(recipe, profile, seed=3)
-        same = experiments.profile(recipe, "standard").optimisation == recipe.optimisation
+        experiment = course_lab.profile(recipe, profile, seed=3)
+        same = course_lab.profile(recipe, "standard").optimisation == recipe.optimisation
         named = "standard" if profile == "full" and same else profile
         assert experiment.profile == named and experiment.seed == 3 and experiment.source
         assert Experiment.from_dict(json.loads(json.dumps(experiment.to_dict()))) == experiment
         if recipe.start_from is not None:  # the same model, whatever the profile
-            start = experiments.profile(recipes[recipe.start_from], profile, seed=3)
+            start = course_lab.profile(recipes[recipe.start_from], profile, seed=3)
             assert built_alike(start) == built_alike(experiment), name
         elif profile == "full":
             assert built_alike(experiment), name
@@ -138,7 +139,7 @@ def test_small_texts_keep_what_a_recipe_needs_of_its_own(embedded):
     """Halves are different texts; what has clusters of words has words by falling frequency."""
 
     def small(name):
-        return experiments.profile(recipes[name], "smoke").load_corpus()
+        return course_lab.profile(recipes[name], "smoke").load_corpus()
 
     halves = [n for n, r in recipes.items() if "half" in r.corpus.options]
     texts = {(r.corpus.options["half"], small(n).sha256["train"]) for n in halves
@@ -337,7 +338,7 @@ def embedded():
         return known[key]
 
     patch.setattr(Experiment, "load_corpus", loaded)
-    patch.setattr(experiments.results, "commit", lambda: "")
+    patch.setattr(course_lab.results, "commit", lambda: "")
     yield
     patch.undo()
 
@@ -348,13 +349,13 @@ def tiny(recipe, **changes):
     own = {"corpus": {"small": TEXT | {"by_frequency": True} if clusters else TEXT}}
     if recipe.translates:
         own = {"corpus": {"small": PAIRS}, "decoding": {"beam": 2, "extra": 2}}
-    experiment = experiments.profile(recipe, "smoke").change(start_from=None)
+    experiment = course_lab.profile(recipe, "smoke").change(start_from=None)
     return experiment.change(**own | changes)
 
 
 def trained(experiment, folder):
     """Everything a run of `experiment` ends with: weights, figures by epoch, final figures."""
-    result = experiments.run(experiment, folder, progress=False, device="cpu")
+    result = course_lab.run(experiment, folder, progress=False, device="cpu")
     rows = [{k: v for k, v in e.items() if "seconds" not in k} for e in result.epochs]
     return result.model.state_dict(), rows, result.metrics
 
@@ -416,10 +417,10 @@ def test_every_other_recipe_takes_two_steps(name, tmp_path, embedded):
     experiment = tiny(recipes[name])
     options = {"progress": False, "device": "cpu"}
     if experiment.optimisation.epochs == 0:  # adapted only
-        experiments.run(experiment, tmp_path, **options)
+        course_lab.run(experiment, tmp_path, **options)
     else:
         with pytest.raises(Enough):
-            experiments.run(experiment, tmp_path, callback=after_two, **options)
+            course_lab.run(experiment, tmp_path, callback=after_two, **options)
 
 
 def test_a_whole_chain_of_recipes_runs_one_from_the_other(tmp_path, monkeypatch, embedded):
@@ -429,9 +430,9 @@ def test_a_whole_chain_of_recipes_runs_one_from_the_other(tmp_path, monkeypatch,
     chain = ["", "/finetuned/round-1", "/finetuned/round-2", "/finetuned/round-3", "/finetuned"]
     results = []
     for suffix in (*chain, "/dynamic-evaluation"):
-        experiment = experiments.profile(recipes[name + suffix], "smoke")
-        results.append(experiments.run(experiment, progress=False, device="cpu"))
-    best = [experiments.load_checkpoint(r.folder)[0].state_dict() for r in results]
+        experiment = course_lab.profile(recipes[name + suffix], "smoke")
+        results.append(course_lab.run(experiment, progress=False, device="cpu"))
+    best = [course_lab.load_checkpoint(r.folder)[0].state_dict() for r in results]
     for i, (before, after) in enumerate(zip(best[:-2], best[1:-1], strict=True), 1):
         # no worse than its start, or the start itself where no epoch was better
         kept = results[i].metrics["best_epoch"] == 0
@@ -820,7 +821,7 @@ def test_a_rate_is_operations_over_time():
 def invoke(*arguments):
     from typer.testing import CliRunner
 
-    from course_lib.cli import application
+    from course_lab.cli import application
 
     return CliRunner().invoke(application(), ["recipes", *arguments])
 

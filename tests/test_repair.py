@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from course_lib.output_layers.repair import all_but_the_top, centred
+from course_lib.output_layers.centring import all_but_the_top, centred
 
 shapes = given(n=st.integers(1, 25), d=st.integers(1, 8), seed=st.integers(0, 999))
 

@@ -5,9 +5,9 @@ A recipe states differences from its base; here is what must come out of them.
 
 import pytest
 
+from course_lab import recipes
+from course_lab.plans import at
 from course_lib.data.translation import IWSLT14_PIECES
-from course_lib.experiments import recipes
-from course_lib.experiments.plans import at
 from course_lib.training import EpochDecay, InverseSquareRoot
 
 VD_LSTM = {

@@ -11,8 +11,8 @@ import venv
 import pytest
 import yaml
 
-from course_lib import bootstrap, notebooks
-from course_lib.bootstrap import ROOT, SetupError
+from tools import bootstrap, notebooks
+from tools.bootstrap import ROOT, SetupError
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -83,7 +83,7 @@ def test_the_embedded_corpus_is_made_from_the_pinned_versions():
 def project(tmp_path, monkeypatch):
     """A folder with the files that decide the installation, and a record of what would be run."""
     (tmp_path / "course_lib").mkdir()
-    for name in ("pyproject.toml", "constraints.txt", "course_lib/bootstrap.py"):
+    for name in ("pyproject.toml", "constraints.txt", "tools/bootstrap.py"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     commands = []
 
@@ -196,7 +196,7 @@ def test_commands_run_inside_the_environment_with_their_options(monkeypatch):
     monkeypatch.setattr(bootstrap, "setup", lambda: "/venv/python")
     monkeypatch.setattr(bootstrap.subprocess, "call", lambda words, env: calls.append(words) or 7)
     assert bootstrap.main(["course", "--profile", "quick"]) == 7
-    assert calls == [["/venv/python", "-m", "course_lib", "course", "--profile", "quick"]]
+    assert calls == [["/venv/python", "-m", "tools", "course", "--profile", "quick"]]
     assert bootstrap.main(["setup"]) == 0 and len(calls) == 1
 
 
@@ -242,7 +242,7 @@ def test_the_command_runs_in_the_environment_and_may_keep_its_bytecode(monkeypat
     )
     assert bootstrap.main(["course", "--workers", "2"]) == 7
     (command, environment), *others = started
-    assert not others and command[1:] == ["-m", "course_lib", "course", "--workers", "2"]
+    assert not others and command[1:] == ["-m", "tools", "course", "--workers", "2"]
     assert "PYTHONDONTWRITEBYTECODE" not in environment
     assert environment["PYTHONUTF8"] == "1" and "PATH" in environment
 
@@ -265,14 +265,14 @@ def make(*words):
 
 def test_make_passes_its_options_on():
     words = make("course", "PROFILE=full", "WORKERS=3", "PYTHON=python3.12")
-    assert words == "python3.12 -m course_lib course --profile full --workers 3".split()
+    assert words == "python3.12 -m tools course --profile full --workers 3".split()
     assert make("test", "WORKERS=3")[-2:] == ["--workers", "3"]
     assert make("clean", "ALL=1")[-1] == "--all"
 
 
 @pytest.mark.parametrize("target", ["setup", "course", "test", "lab", "site", "clean"])
 def test_make_is_a_thin_shell(target):
-    assert make(target) == ["python3", "-m", "course_lib", target]
+    assert make(target) == ["python3", "-m", "course_lab", target]
 
 
 def test_readme_and_citation_name_the_one_repository():

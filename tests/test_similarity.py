@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from course_lab import published
 from course_lib import data
 from course_lib.data import folders, registry
 from course_lib.data import similarity as source
 from course_lib.data.registry import File
 from course_lib.data.similarity import Benchmark, load_word_similarity
 from course_lib.errors import CourseError
-from course_lib.experiments import published
 from course_lib.metrics.similarity import (
     Similarity,
     coverage,

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from course_lib import site
+from course_lab import results
 from course_lib.errors import CourseError
-from course_lib.experiments import results
+from tools import site
 
 ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.I)
 HOSTS = re.compile(r"//[\w.-]*(?:cdn|unpkg|googleapis|gstatic|cloudflare|bootstrap)", re.I)
@@ -42,8 +42,12 @@ class Loads(HTMLParser):
 
 def loads(text: str, suffix: str) -> list[str]:
     """What a file of the site would load from elsewhere."""
-    patterns = {".js": (HOSTS, SCRIPT_LOAD), ".css": (CSS_LOAD,), ".svg": (CSS_LOAD,),
-                ".html": (CSS_LOAD, SCRIPT_LOAD)}[suffix]
+    patterns = {
+        ".js": (HOSTS, SCRIPT_LOAD),
+        ".css": (CSS_LOAD,),
+        ".svg": (CSS_LOAD,),
+        ".html": (CSS_LOAD, SCRIPT_LOAD),
+    }[suffix]
     found = [match[0] for pattern in patterns for match in pattern.finditer(text)]
     if suffix == ".html":
         page = Loads()
@@ -77,17 +81,20 @@ def source(tmp_path) -> Path:
     return tmp_path / "source"
 
 
-@pytest.mark.parametrize("text, suffix", [
-    ("<script src='https://cdn.jsdelivr.net/npm/mathjax@3'></script>", ".html"),
-    ("<link rel='stylesheet' href='//fonts.googleapis.com/css2?family=Inter'>", ".html"),
-    ("<img src='HTTPS://example.org/a.png'>", ".html"),
-    ("<div style=\"background: url('http://example.org/a.png')\"></div>", ".html"),
-    ("<script>fetch('https://example.org/data.json')</script>", ".html"),
-    ("@import 'https://example.org/a.css';", ".css"),
-    ("@font-face { src: url(https://example.org/a.woff2) }", ".css"),
-    ("script.src = 'https://unpkg.com/plotly.js'", ".js"),
-    ("import('https://example.org/module.js')", ".js"),
-])
+@pytest.mark.parametrize(
+    "text, suffix",
+    [
+        ("<script src='https://cdn.jsdelivr.net/npm/mathjax@3'></script>", ".html"),
+        ("<link rel='stylesheet' href='//fonts.googleapis.com/css2?family=Inter'>", ".html"),
+        ("<img src='HTTPS://example.org/a.png'>", ".html"),
+        ("<div style=\"background: url('http://example.org/a.png')\"></div>", ".html"),
+        ("<script>fetch('https://example.org/data.json')</script>", ".html"),
+        ("@import 'https://example.org/a.css';", ".css"),
+        ("@font-face { src: url(https://example.org/a.woff2) }", ".css"),
+        ("script.src = 'https://unpkg.com/plotly.js'", ".js"),
+        ("import('https://example.org/module.js')", ".js"),
+    ],
+)
 def test_what_comes_from_elsewhere_is_recognised(text, suffix):
     assert loads(text, suffix)
 
@@ -114,7 +121,7 @@ def test_a_lesson_arrives_whole_without_what_readers_should_not_see(built):
     page = (built / "lessons" / "01_small.html").read_text("utf-8")
     assert 'alt="Arrows from one corner: a &quot;narrow cone&quot; &amp; more"' in page
     assert 'width="900" height="600"' in page
-    assert page.count("<img class=\"course-plot\"") == 1 and '<canvas id="sample"' in page
+    assert page.count('<img class="course-plot"') == 1 and '<canvas id="sample"' in page
     assert "hide-input" in page or "above-input" in page
     for hidden in ("injected", "secret", "not for readers", "widget-view", "NBVAL"):
         assert hidden not in page
@@ -149,8 +156,11 @@ def test_progress_links_every_exercise_and_says_how_it_stands(built):
     article = re.sub(r"\s+", " ", page.partition("<article")[2].partition("</article")[0])
     assert "1 of 1 exercises are right." in article
     assert 'href="lessons/01_small.html"' in article
-    assert re.search(r'✓ <a [^>]*href="lessons/01_small.html#small-exercise-1"[^>]*>.*?How <em>long'
-                     r'</em> is .*?</a>: right, 1 March 2026', article)
+    assert re.search(
+        r'✓ <a [^>]*href="lessons/01_small.html#small-exercise-1"[^>]*>.*?How <em>long'
+        r"</em> is .*?</a>: right, 1 March 2026",
+        article,
+    )
     assert re.search(r'href="lessons/01_small.html#small-exercise-2"[^>]*>.*?</a>: open', article)
     assert "20_other" not in article  # it has no exercises
     lesson = (built / "lessons" / "01_small.html").read_text("utf-8")
@@ -163,7 +173,7 @@ def test_every_command_is_described(built):
     text = html.unescape(re.sub(r"<[^>]*>", "", page))
     for command in ("train", "data fetch", "benchmark models", "batch run", "notebooks pair"):
         assert f'id="{command.replace(" ", "-")}"' in page
-        assert f"python -m course_lib {command} [OPTIONS]" in text
+        assert f"python -m course_lab {command} [OPTIONS]" in text
     assert "--budget <float>" in text and "Minutes; then runs pause" in text
     assert 'href="commands.html"' in (built / "index.html").read_text("utf-8")
 
@@ -255,9 +265,17 @@ def test_a_cell_tagged_gallery_gives_the_thumbnail(source, tmp_path):
     assert lesson.thumbnail == site_sample.png(640, 320)
 
 
-@pytest.mark.parametrize("name, part", [
-    ("01_output_layer", "The problem"), ("04_x", "The problem"), ("05_x", "The remedies"),
-    ("20_train_language_model", "Full-scale training"), ("36_x", "Analyses"), ("project", "More")])
+@pytest.mark.parametrize(
+    "name, part",
+    [
+        ("01_output_layer", "The problem"),
+        ("04_x", "The problem"),
+        ("05_x", "The remedies"),
+        ("20_train_language_model", "Full-scale training"),
+        ("36_x", "Analyses"),
+        ("project", "More"),
+    ],
+)
 def test_the_number_of_a_lesson_gives_its_part(name, part):
     assert site.Lesson(name, "", "", None, "").part == part
 
@@ -290,7 +308,8 @@ def test_reference_shows_signatures_and_docstrings_as_written(tmp_path, monkeypa
         'def _hidden():\n    """No."""\n\n'
         'class Box:\n    """Holds."""\n    def __init__(self, size: int): ...\n'
         '    def open(self) -> None:\n        """Opens."""\n\n'
-        'class Row(tuple):\n    """Fields."""\n    name: str\n    value: float = 0.0\n')
+        'class Row(tuple):\n    """Fields."""\n    name: str\n    value: float = 0.0\n'
+    )
     monkeypatch.setattr(site, "PACKAGE", package)
     text = site.module_reference(package / "toy.py")
     assert "{py:function} shown(x: int, *, scale: float=2.0) -> str" in text

@@ -12,12 +12,14 @@ import site_sample
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from course_lib import site
+from tools import site
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-         "--disable-background-networking --disable-component-update").split()
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update"
+).split()
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
 
 # Hints are opened and have faded in, images are loaded and mathematics is typeset before a page is
@@ -210,16 +212,22 @@ def test_a_broken_rule_is_noticed(browser):
     assert {"image-alt", "color-contrast", "html-has-lang"} <= found
 
 
-@pytest.mark.parametrize("body, fault", [
-    ("<img src='missing.png' alt='a'>", "image missing"),
-    ("<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>", "image without alt"),
-    ("<canvas></canvas>", "canvas without aria-label"),
-    ("<span class='math'>\\(x\\)</span>", "formula not rendered"),
-    ("<nav><span class='math'>\\(x\\)</span></nav>", "formula not rendered"),
-    ("<mjx-merror>x</mjx-merror>", "formula with an error"),
-    ("<div style='width: 5000px'>x</div>", "sideways"),
-    ("<article style='overflow: hidden'><pre style='width: 5000px'>x</pre></article>", "cut off"),
-])
+@pytest.mark.parametrize(
+    "body, fault",
+    [
+        ("<img src='missing.png' alt='a'>", "image missing"),
+        ("<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>", "image without alt"),
+        ("<canvas></canvas>", "canvas without aria-label"),
+        ("<span class='math'>\\(x\\)</span>", "formula not rendered"),
+        ("<nav><span class='math'>\\(x\\)</span></nav>", "formula not rendered"),
+        ("<mjx-merror>x</mjx-merror>", "formula with an error"),
+        ("<div style='width: 5000px'>x</div>", "sideways"),
+        (
+            "<article style='overflow: hidden'><pre style='width: 5000px'>x</pre></article>",
+            "cut off",
+        ),
+    ],
+)
 def test_a_fault_is_noticed(browser, body, fault):
     page = browser.new_page()
     page.set_content(body)
@@ -231,8 +239,10 @@ def test_a_fault_is_noticed(browser, body, fault):
 
 def test_requests_to_elsewhere_and_script_errors_are_noticed(browser, address):
     page, wrong = open_page(browser, address, "desktop")
-    page.set_content("<img src='https://example.org/a.png' alt='a'><img src='/no.png' alt='b'>"
-                     "<script>console.error('loud'); undefinedName()</script>")
+    page.set_content(
+        "<img src='https://example.org/a.png' alt='a'><img src='/no.png' alt='b'>"
+        "<script>console.error('loud'); undefinedName()</script>"
+    )
     page.wait_for_load_state("networkidle")
     page.close()
     for kind in ("leaves this machine", "404", "console: loud", "script: undefinedName"):
@@ -279,10 +289,13 @@ def test_a_canvas_with_a_slider_moves(browser, address):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("lesson, figure", [
-    ("02_degeneration", ".collapse"),
-    ("10_monotone_softmaxes", ".explorer"),
-])
+@pytest.mark.parametrize(
+    "lesson, figure",
+    [
+        ("02_degeneration", ".collapse"),
+        ("10_monotone_softmaxes", ".explorer"),
+    ],
+)
 def test_a_lessons_own_canvas_follows_its_slider_the_width_and_the_ink(
     browser, address, lesson, figure
 ):

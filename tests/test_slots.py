@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import psutil
 import pytest
 
-from course_lib.experiments.slots import KILLED, in_slots
+from course_lab.process_slots import KILLED, in_slots
 
 
 def job(what):

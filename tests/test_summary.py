@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import experiments
+import course_lab
 from course_lib.metrics import geometry
 from course_lib.metrics.summary import summary
 
@@ -42,8 +42,8 @@ def test_a_group_of_one_word_has_no_cosine():
 
 
 def test_a_run_leaves_the_geometry_of_the_matrix_that_predicts(tmp_path):
-    recipe = experiments.recipes["docstrings/transformer-128/untied"]
-    run = experiments.run(experiments.profile(recipe, "smoke"), folder=tmp_path, progress=False)
+    recipe = course_lab.recipes["docstrings/transformer-128/untied"]
+    run = course_lab.run(course_lab.profile(recipe, "smoke"), folder=tmp_path, progress=False)
     metrics = json.loads((tmp_path / "result.json").read_text())["metrics"]
     kept = metrics["geometry"]
     predicts = run.model.output_layer.words.matrix().detach()

@@ -10,15 +10,16 @@ import pytest
 import sacrebleu
 import torch
 
-from course_lib import data, experiments
+import course_lab
+from course_lab import part
+from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.evaluation.translation import BeamSearch, translate
-from course_lib.experiments import part
 from course_lib.output_layers import IGNORE
 from course_lib.training import Optimisation
+from course_lib.training.batches import Columns, MicroBatch, Pairs, Task, Update
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
-from course_lib.training.tasks import Columns, MicroBatch, Pairs, Task, Update
 
 SMALL = {"train": 300, "valid": 40, "test": 20, "words": 300}
 
@@ -30,7 +31,7 @@ def phrases():
 
 @pytest.fixture
 def experiment():
-    return experiments.Experiment(
+    return course_lab.Experiment(
         name="test/translator",
         corpus=part("cldr", small=SMALL),
         size=16,
@@ -70,7 +71,7 @@ def test_epochs_are_judged_as_the_final_figures_are():
     o = Optimisation(
         batch=2, evaluation_batch=2, evaluation_length=6, evaluation_memory=9, evaluation_clamp=4
     )
-    experiment = experiments.Experiment(
+    experiment = course_lab.Experiment(
         name="test/xl",
         corpus=part("docstrings", small=SMALL),
         size=8,
@@ -132,7 +133,7 @@ def test_pairs_refuse_settings_of_running_text(phrases, setting):
 
 def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     """Through the real entry point; interrupted in its second epoch it ends with the same bits."""
-    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    whole = course_lab.run(experiment, tmp_path / "whole", progress=False)
 
     def interrupt(step, model):
         if step == 25:
@@ -140,7 +141,7 @@ def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
 
     for callback in (interrupt, None):
         try:
-            cut = experiments.run(
+            cut = course_lab.run(
                 experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0,
                 callback=callback,
             )  # fmt: skip
@@ -153,14 +154,14 @@ def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     assert 0 <= metrics["test_bleu"] <= 100 and "tok:13a" in metrics["bleu_signature"]
     assert "tok:none" in metrics["tokenised_bleu_signature"]
     assert math.isfinite(metrics["test_perplexity"])
-    model, corpus, loaded = experiments.load_checkpoint(tmp_path / "cut")
+    model, corpus, loaded = course_lab.load_checkpoint(tmp_path / "cut")
     assert loaded == experiment and len(corpus) == len(whole.corpus) and model.tied
     best = tmp_path / "cut" / "best.safetensors"
     tensors, head = load_checkpoint(best)
     head["identity"]["corpus"]["train.de"] = "0" * 64
     save_checkpoint(best, tensors, head)
     with pytest.raises(CourseError, match="another version of .*: train.de has another checksum"):
-        experiments.load_checkpoint(best)
+        course_lab.load_checkpoint(best)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -168,7 +169,7 @@ def test_bleu_is_of_each_split_beside_its_own_references(
     experiment, phrases, monkeypatch, lowercase
 ):
     """Half of the words found, in capitals, by the search that the experiment asks for."""
-    module, searches = sys.modules["course_lib.experiments.run"], []
+    module, searches = sys.modules["course_lab.run"], []
     wanted = {id(split.source): split for split in (phrases.valid, phrases.test)}
 
     def found(model, source, search, progress):
@@ -231,10 +232,10 @@ def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypat
     """torchrun on two CPU processes: every target of an update counts the same, in however long a
     batch of whichever process, and so the loss curve is that of one process to rounding."""
     experiment = experiment.change(optimisation={"optimizer": "sgd", "learning_rate": 0.2})
-    two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
-    monkeypatch.setattr(sys.modules["course_lib.experiments.run"], "Pairs", Both)
+    two = course_lab.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
+    monkeypatch.setattr(sys.modules["course_lab.run"], "Pairs", Both)
     both = experiment.change(optimisation={"accumulate": 2})  # of the states that are carried
-    one = experiments.run(both, tmp_path / "one", progress=False, device="cpu")
+    one = course_lab.run(both, tmp_path / "one", progress=False, device="cpu")
     assert two.provenance["processes"] == 2
     for a, b in zip(one.epochs, two.epochs, strict=True):
         assert a["tokens"] == b["tokens"]
@@ -245,9 +246,9 @@ def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypat
 
 def test_a_sharded_translator_is_the_same_translator(experiment, tmp_path):
     """Its layers put together one by one in training, in validation and in every step of a beam."""
-    whole = experiments.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
+    whole = course_lab.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
     sharded = experiment.change(optimisation={"shard": True})
-    parts = experiments.launch(sharded, 2, folder=tmp_path / "parts", device="cpu")
+    parts = course_lab.launch(sharded, 2, folder=tmp_path / "parts", device="cpu")
     for a, b in zip(whole.epochs, parts.epochs, strict=True):
         assert b["valid_perplexity"] == pytest.approx(a["valid_perplexity"], rel=1e-3)
     assert parts.metrics["test_bleu"] == pytest.approx(whole.metrics["test_bleu"], abs=2)
@@ -256,10 +257,10 @@ def test_a_sharded_translator_is_the_same_translator(experiment, tmp_path):
 def test_the_commands_ask_each_model_what_it_can_answer(experiment, tmp_path):
     from typer.testing import CliRunner
 
-    from course_lib.cli import application
+    from course_lab.cli import application
 
     call, app = CliRunner().invoke, application()
-    result = experiments.run(experiment, tmp_path, progress=False)
+    result = course_lab.run(experiment, tmp_path, progress=False)
     sentences = [result.corpus.test.source_text[i] for i in (0, 1)]
     done = call(app, ["translate", str(tmp_path), *sentences, "--json"])
     found = [row["translation"] for row in json.loads(done.stdout)["translations"]]
@@ -278,7 +279,7 @@ def test_the_commands_ask_each_model_what_it_can_answer(experiment, tmp_path):
         encoder=part("VariationalLSTM", units=16),
         optimisation={"epochs": 1},
     )
-    experiments.run(recurrent, tmp_path / "text", progress=False)
+    course_lab.run(recurrent, tmp_path / "text", progress=False)
     refused = call(app, ["translate", str(tmp_path / "text"), "word"])
     assert "is a language model" in str(refused.exception)
 

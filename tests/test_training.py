@@ -22,12 +22,13 @@ from accelerate.state import AcceleratorState
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from course_lib import data, experiments
+import course_lab
+from course_lab import part, recipes, results
+from course_lab.run import accelerator_on
+from course_lib import data
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.experiments import part, recipes, results
-from course_lib.experiments.run import accelerator_on
 from course_lib.training import (
     Constant,
     Cosine,
@@ -37,6 +38,7 @@ from course_lib.training import (
     Optimisation,
 )
 from course_lib.training.averaging import stalled
+from course_lib.training.batches import Columns
 from course_lib.training.checkpoint import (
     difference,
     load_checkpoint,
@@ -47,7 +49,6 @@ from course_lib.training.checkpoint import (
     write_json,
 )
 from course_lib.training.loop import fit, spread
-from course_lib.training.tasks import Columns
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def experiment(text):
-    return experiments.Experiment(
+    return course_lab.Experiment(
         name="test/tiny",
         corpus=part(str(text)),
         size=12,
@@ -180,7 +181,7 @@ def test_one_sgd_step_is_the_formula(experiment, tmp_path):
 
 def test_training_learns_and_leaves_a_result(experiment, tmp_path):
     seen = []
-    result = experiments.run(
+    result = course_lab.run(
         experiment.change(optimisation={"epochs": 10}), tmp_path, progress=False,
         callback=lambda step, model: seen.append(step),
     )  # fmt: skip
@@ -189,7 +190,7 @@ def test_training_learns_and_leaves_a_result(experiment, tmp_path):
     assert perplexities[-1] < 0.5 * perplexities[0] and result.metrics["test_perplexity"] < 12
     best = min(result.epochs, key=lambda e: e["valid_perplexity"])
     assert result.metrics["best_epoch"] == best["epoch"]
-    content = experiments.read_result(tmp_path)
+    content = course_lab.read_result(tmp_path)
     assert content["metrics"] == result.metrics and content["epochs"] == result.epochs
     source = content["provenance"]
     for key in ("commit", "packages", "corpus_sha256", "device", "threads"):
@@ -198,21 +199,21 @@ def test_training_learns_and_leaves_a_result(experiment, tmp_path):
     assert source["wall_seconds"] == pytest.approx(sum(times), abs=0.1) and source["processes"] == 1
     columns = Columns(result.corpus, result.experiment.optimisation).columns
     assert source["tokens_seen"] == 10 * columns[1:].numel() and "earlier_starts" not in source
-    assert experiments.Experiment.from_dict(content["experiment"]) == result.experiment
+    assert course_lab.Experiment.from_dict(content["experiment"]) == result.experiment
     # a finished run is not repeated
-    again = experiments.run(result.experiment, tmp_path, progress=False)
+    again = course_lab.run(result.experiment, tmp_path, progress=False)
     assert again.epochs == result.epochs and again.provenance == result.provenance
     # the checkpoint gives the same model back
-    model, corpus, loaded = experiments.load_checkpoint(tmp_path)
+    model, corpus, loaded = course_lab.load_checkpoint(tmp_path)
     assert loaded == result.experiment and corpus.sha256 == result.corpus.sha256
     for a, b in zip(model.parameters(), result.model.parameters(), strict=True):
         assert torch.equal(a, b)
 
 
 def test_seeds_decide_everything(experiment, tmp_path):
-    one = experiments.run(experiment, tmp_path / "1", progress=False)
-    same = experiments.run(experiment, tmp_path / "2", progress=False)
-    other = experiments.run(experiment.change(seed=2), tmp_path / "3", progress=False)
+    one = course_lab.run(experiment, tmp_path / "1", progress=False)
+    same = course_lab.run(experiment, tmp_path / "2", progress=False)
+    other = course_lab.run(experiment.change(seed=2), tmp_path / "3", progress=False)
     assert figures(one.epochs) == figures(same.epochs) != figures(other.epochs)
 
 
@@ -242,7 +243,7 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision
     """Interrupted within both epochs and between them, with dropout, shuffling, drawn lengths."""
     changes = OPTIMISATIONS[changes] | {"precision": precision}
     experiment = experiment.change(optimisation=changes)
-    whole = experiments.run(experiment, tmp_path / "whole", progress=False, checkpoint_seconds=0)
+    whole = course_lab.run(experiment, tmp_path / "whole", progress=False, checkpoint_seconds=0)
     for stop in (7, 30, 61):
 
         def interrupt(step, model, stop=stop):
@@ -250,11 +251,11 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision
                 raise Interrupted
 
         with pytest.raises(Interrupted):
-            experiments.run(
+            course_lab.run(
                 experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0,
                 callback=interrupt,
             )  # fmt: skip
-    cut = experiments.run(experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0)
+    cut = course_lab.run(experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0)
     assert figures(cut.epochs) == figures(whole.epochs) and cut.metrics == whole.metrics
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
@@ -274,7 +275,7 @@ def test_an_awd_lstm_resumes_its_averaged_sgd_bit_by_bit(experiment, tmp_path):
             "epochs": 5, "average_after": 1, "weight_decay": 1.2e-6,
         },
     )  # fmt: skip
-    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    whole = course_lab.run(experiment, tmp_path / "whole", progress=False)
     averaged = [e["averaged"] for e in whole.epochs]
     assert averaged == sorted(averaged) and averaged[-2:] == [True, True] and not averaged[0]
     steps = load_checkpoint(tmp_path / "whole" / "last.safetensors")[1]["step"]
@@ -285,11 +286,11 @@ def test_an_awd_lstm_resumes_its_averaged_sgd_bit_by_bit(experiment, tmp_path):
                 raise Interrupted
 
         with pytest.raises(Interrupted):
-            experiments.run(
+            course_lab.run(
                 experiment, tmp_path / "cut", progress=False, checkpoint_seconds=0,
                 callback=interrupt,
             )  # fmt: skip
-    cut = experiments.run(experiment, tmp_path / "cut", progress=False)
+    cut = course_lab.run(experiment, tmp_path / "cut", progress=False)
     assert figures(cut.epochs) == figures(whole.epochs) and cut.metrics == whole.metrics
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
@@ -502,9 +503,7 @@ def test_a_write_that_fails_leaves_what_was_there_and_no_part(tmp_path, monkeypa
 
 def test_no_epochs_keep_the_weights(experiment, tmp_path):
     """For a recipe that only evaluates what another has trained."""
-    result = experiments.run(
-        experiment.change(optimisation={"epochs": 0}), tmp_path, progress=False
-    )
+    result = course_lab.run(experiment.change(optimisation={"epochs": 0}), tmp_path, progress=False)
     fresh = experiment.build(len(result.corpus))
     for a, b in zip(fresh.parameters(), result.model.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -515,11 +514,11 @@ def test_no_epochs_keep_the_weights(experiment, tmp_path):
 @pytest.mark.parametrize("changes", ["groups", "averaged"])
 def test_a_run_paused_at_its_deadline_goes_on_to_the_same_bits(experiment, tmp_path, changes):
     experiment = experiment.change(optimisation=OPTIMISATIONS[changes])
-    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    whole = course_lab.run(experiment, tmp_path / "whole", progress=False)
     pauses = 0
     while True:
         try:
-            result = experiments.run(
+            result = course_lab.run(
                 experiment, tmp_path / "cut", progress=False, deadline=time.time() + 0.1
             )
             break
@@ -611,9 +610,9 @@ def test_a_result_names_every_commit_and_machine_that_it_was_trained_on(
         monkeypatch.setattr(results, "commit", lambda commit=commit: commit)
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         with pytest.raises(Interrupted):
-            experiments.run(experiment, tmp_path, callback=stop_in(epoch), **options)
+            course_lab.run(experiment, tmp_path, callback=stop_in(epoch), **options)
     monkeypatch.setattr(results, "commit", lambda: "c")
-    source = experiments.run(experiment, tmp_path, **options).provenance
+    source = course_lab.run(experiment, tmp_path, **options).provenance
     assert (source["commit"], source["threads"]) == ("c", 2)
     # each once, by when it was last used
     assert [(s["commit"], s["threads"]) for s in source["earlier_starts"]] == [("b", 1), ("a", 2)]
@@ -650,29 +649,29 @@ def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
 
 def test_a_result_of_an_edited_text_or_of_other_weights_is_refused(experiment, text, tmp_path):
     run = tmp_path / "run"
-    experiments.run(experiment, run, progress=False)
+    course_lab.run(experiment, run, progress=False)
     before = (text / "train.txt").read_text()
     (text / "train.txt").write_text(before + "w1 w2 w3\n")
     with pytest.raises(CourseError, match="has the result of another text of that name; remove"):
-        experiments.run(experiment, run, progress=False)
+        course_lab.run(experiment, run, progress=False)
     (text / "train.txt").write_text(before)
-    experiments.run(experiment, run, progress=False)
+    course_lab.run(experiment, run, progress=False)
     tensors, head = load_checkpoint(run / "best.safetensors")
     save_checkpoint(run / "best.safetensors", {k: t + 1 for k, t in tensors.items()}, head)
     with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
-        experiments.run(experiment, run, progress=False)
+        course_lab.run(experiment, run, progress=False)
     save_checkpoint(tmp_path / "nameless.safetensors", tensors, {"epoch": 1})
     with pytest.raises(CourseError, match="does not say which experiment it belongs to"):
-        experiments.load_checkpoint(tmp_path / "nameless.safetensors")
+        course_lab.load_checkpoint(tmp_path / "nameless.safetensors")
 
 
 def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
     """`kill -9` at random moments of the real command; nothing half-written, the same weights."""
     experiment = experiment.change(optimisation={"epochs": 15})
-    whole = experiments.run(experiment, tmp_path / "whole", progress=False)
+    whole = course_lab.run(experiment, tmp_path / "whole", progress=False)
     write_json(tmp_path / "experiment.json", experiment.to_dict())
     folder, g = tmp_path / "killed", random.Random(1)
-    command = [sys.executable, "-m", "course_lib", "train", str(tmp_path / "experiment.json")]
+    command = [sys.executable, "-m", "course_lab", "train", str(tmp_path / "experiment.json")]
     command += ["--folder", str(folder), "--device", "cpu", "--checkpoint-seconds", "0"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -697,7 +696,7 @@ def test_killed_five_times_ends_bit_identical(experiment, tmp_path):
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "killed"))
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
-    assert figures(experiments.read_result(folder)["epochs"]) == figures(whole.epochs)
+    assert figures(course_lab.read_result(folder)["epochs"]) == figures(whole.epochs)
     assert not list(folder.glob("*.part")), "a half-written file is left"
 
 
@@ -736,10 +735,10 @@ def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, met
         optimisation={"batch": 4, "random_length": False} | own,
         **METHODS[methods],
     )
-    one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
+    one = course_lab.run(experiment, tmp_path / "one", progress=False, device="cpu")
     if methods == "adaptive":
         experiment = experiment.change(optimisation={"accumulate": 2})
-    two = experiments.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
+    two = course_lab.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
     assert two.provenance["processes"] == 2
     for a, b in zip(one.epochs, two.epochs, strict=True):
         for key in ("train_perplexity", "valid_perplexity"):
@@ -758,7 +757,7 @@ def clock():  # that of the second process jumps ahead after a while
     late = 1000.0 * int(os.environ["RANK"])
     return time.perf_counter() + late * (next(calls) > 40)
 loop.time = types.SimpleNamespace(perf_counter=clock, time=time.time)
-from course_lib.cli import main
+from course_lab.cli import main
 sys.exit(main())
 """
 
@@ -773,7 +772,7 @@ def test_processes_whose_clocks_differ_stay_in_step(experiment, tmp_path):
     command += [str(tmp_path / "e.json"), "--folder", str(tmp_path / "run"), "--device", "cpu"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert len(experiments.read_result(tmp_path / "run")["epochs"]) == 6
+    assert len(course_lab.read_result(tmp_path / "run")["epochs"]) == 6
 
 
 def test_accelerates_settings_do_not_decide_on_the_precision(monkeypatch):
@@ -796,7 +795,7 @@ def test_as_many_gpus_are_taken_as_share_a_batch(experiment, tmp_path, monkeypat
         taken.append(int(command[command.index("--nproc-per-node") + 1]))
         raise Torchrun
 
-    module = sys.modules["course_lib.experiments.run"]
+    module = sys.modules["course_lab.run"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.setattr(subprocess, "run", started)
     monkeypatch.setattr(module, "run", lambda *_, **__: taken.append(1))
@@ -806,13 +805,13 @@ def test_as_many_gpus_are_taken_as_share_a_batch(experiment, tmp_path, monkeypat
                             (language.change(optimisation={"accumulate": 4}), {}),
                             (language, {"device": "cpu"}), (pairs, {})):  # fmt: skip
         with suppress(Torchrun):
-            experiments.launch(chosen, folder=tmp_path / "run", **options)
+            course_lab.launch(chosen, folder=tmp_path / "run", **options)
     assert taken == [5, 7, 5, 1, 8]
 
 
 def test_options_that_reach_no_other_process_are_refused(experiment, tmp_path):
     with pytest.raises(CourseError, match="with 2 processes there is no callback, devce"):
-        experiments.launch(experiment, 2, folder=tmp_path / "run", callback=print, devce="cpu")
+        course_lab.launch(experiment, 2, folder=tmp_path / "run", callback=print, devce="cpu")
     assert not (tmp_path / "run").exists()
 
 
@@ -820,7 +819,7 @@ def test_a_loss_beyond_all_perplexities_stops_the_run(experiment, tmp_path):
     """Finite, but its exponential is not: an error for the reader, no overflow."""
     wild = {"optimizer": "sgd", "learning_rate": 1e12, "schedule": Constant(), "clip": None}
     with pytest.raises(CourseError, match="the loss became .* lower learning rate"):
-        experiments.run(experiment.change(optimisation=wild), tmp_path, progress=False)
+        course_lab.run(experiment.change(optimisation=wild), tmp_path, progress=False)
     assert not (tmp_path / "result.json").exists()
 
 
@@ -864,14 +863,14 @@ def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
             ),
         }
     experiment = experiment.change(**parts, optimisation=changes)
-    one = experiments.run(experiment, tmp_path / "one", progress=False, device="cpu")
+    one = course_lab.run(experiment, tmp_path / "one", progress=False, device="cpu")
     experiment = experiment.change(optimisation={"shard": True})
     options = {"folder": tmp_path / "two", "device": "cpu"}
     with pytest.raises(Paused):
-        experiments.launch(experiment, 2, deadline=0.0, **options)
+        course_lab.launch(experiment, 2, deadline=0.0, **options)
     head = load_checkpoint(tmp_path / "two" / "last.safetensors")[1]
     assert head["epoch"] == 0 and head["step"] == 20
-    two = experiments.launch(experiment, 2, **options)
+    two = course_lab.launch(experiment, 2, **options)
     assert [e["averaged"] for e in two.epochs] == [False, True]
     for a, b in zip(one.epochs, two.epochs, strict=True):
         for key in ("train_perplexity", "valid_perplexity"):
@@ -911,7 +910,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(experiment, tmp_path):
     with pytest.raises(
         CourseError, match=r"the loss became nan at step 41 \(epoch 1\).*last good"
     ) as e:
-        experiments.run(
+        course_lab.run(
             experiment, experiments_folder, progress=False, callback=poison, checkpoint_seconds=0
         )
     last = experiments_folder / "last.safetensors"
@@ -921,10 +920,10 @@ def test_a_loss_that_is_not_finite_stops_the_run(experiment, tmp_path):
 
 
 def test_a_checkpoint_of_another_experiment_is_refused(experiment, tmp_path):
-    experiments.run(experiment, tmp_path, progress=False)
+    course_lab.run(experiment, tmp_path, progress=False)
     other = experiment.change(optimisation={"learning_rate": 0.02})
     with pytest.raises(CourseError, match="another experiment.*learning_rate is 0.05 there, 0.02"):
-        experiments.run(other, tmp_path, progress=False)
+        course_lab.run(other, tmp_path, progress=False)
     assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b is 1 there, 2 here"
     assert difference(None, {"a": 1}) == "it is None there, {'a': 1} here"
     assert difference({"a": {"b": 1}}, {"c": None, "a": {"b": 1, "d": None}}) is None
@@ -933,41 +932,41 @@ def test_a_checkpoint_of_another_experiment_is_refused(experiment, tmp_path):
 def test_a_checkpoint_from_before_a_setting_existed_goes_on(experiment, tmp_path):
     """One that is off here, as it was there; where it is on, it is another experiment."""
     full = experiment.change(optimisation={"epochs": 2})
-    experiments.run(full, tmp_path / "whole", progress=False)
+    course_lab.run(full, tmp_path / "whole", progress=False)
 
     def stop(step, model):
         if step == 50:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        experiments.run(full, tmp_path / "run", progress=False, callback=stop, checkpoint_seconds=0)
+        course_lab.run(full, tmp_path / "run", progress=False, callback=stop, checkpoint_seconds=0)
     last = tmp_path / "run" / "last.safetensors"
     tensors, head = load_checkpoint(last)
     assert head["step"] > 0 and head["identity"]["experiment"].pop("ranked_contexts", "") is None
     save_checkpoint(last, tensors, head)
     with pytest.raises(CourseError, match="ranked_contexts is None there, 20 here"):
-        experiments.run(full.change(ranked_contexts=20), tmp_path / "run", progress=False)
-    again = experiments.run(full, tmp_path / "run", progress=False)
-    whole = experiments.run(full, tmp_path / "whole", progress=False)
+        course_lab.run(full.change(ranked_contexts=20), tmp_path / "run", progress=False)
+    again = course_lab.run(full, tmp_path / "run", progress=False)
+    whole = course_lab.run(full, tmp_path / "whole", progress=False)
     assert again.metrics == whole.metrics
 
 
 def test_a_finished_run_is_read_for_its_own_experiment_alone(experiment, tmp_path):
     """Its figures stand; without an epoch of training, too, where no checkpoint would say whose."""
     zero = experiment.change(optimisation={"epochs": 0})
-    done = experiments.run(zero, tmp_path, progress=False)
-    again = experiments.run(zero, tmp_path, progress=False)
+    done = course_lab.run(zero, tmp_path, progress=False)
+    again = course_lab.run(zero, tmp_path, progress=False)
     assert (again.metrics, again.provenance) == (done.metrics, done.provenance)
     assert all(map(torch.equal, again.model.parameters(), done.model.parameters()))
     with pytest.raises(CourseError, match="the result of another experiment .seed is 1 there, 7"):
-        experiments.run(zero.change(seed=7), tmp_path, progress=False)
+        course_lab.run(zero.change(seed=7), tmp_path, progress=False)
     (tmp_path / "best.safetensors").rename(tmp_path / "away")
     with pytest.raises(CourseError, match="a result but not its weights; bring best.safetensors"):
-        experiments.run(zero, tmp_path, progress=False)
+        course_lab.run(zero, tmp_path, progress=False)
 
 
 def test_a_trained_model_is_kept_until_an_epoch_is_better(experiment, tmp_path):
-    first = experiments.run(experiment, tmp_path / "first", progress=False)
+    first = course_lab.run(experiment, tmp_path / "first", progress=False)
     corpus = first.corpus
     weights = {k: v.detach().clone() for k, v in parameters_of(first.model).items()}
     before = first.epochs[first.metrics["best_epoch"] - 1]["valid_perplexity"]
@@ -1041,14 +1040,14 @@ def test_several_processes_resume_with_their_own_chance(experiment, tmp_path):
     """Paused after the first epoch and gone on with, dropout and all: the same figures as at once,
     and the second epoch's chance is not the first's again."""
     experiment = experiment.change(optimisation={"batch": 4})
-    whole = experiments.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
+    whole = course_lab.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
     options = {"folder": tmp_path / "cut", "device": "cpu"}
     with pytest.raises(Paused):
-        experiments.launch(experiment, 2, deadline=0.0, **options)
+        course_lab.launch(experiment, 2, deadline=0.0, **options)
     tensors = load_checkpoint(tmp_path / "cut" / "last.safetensors")[0]
     chance = [tensors[f"random.cpu.{process}"] for process in (0, 1)]
     assert not torch.equal(*chance)
-    cut = experiments.launch(experiment, 2, **options)
+    cut = course_lab.launch(experiment, 2, **options)
     assert figures(cut.epochs) == figures(whole.epochs)
 
 
@@ -1057,7 +1056,7 @@ def test_from_the_end_of_an_epoch_another_number_of_processes_goes_on(experiment
     as if one had gone on."""
     steady = {"batch": 4, "random_length": False, "partial_shuffle": False}
     experiment = experiment.change(encoder={"dropout": 0.0}, optimisation=steady)
-    whole = experiments.run(experiment, tmp_path / "whole", progress=False, device="cpu")
+    whole = course_lab.run(experiment, tmp_path / "whole", progress=False, device="cpu")
     folder = tmp_path / "run"
 
     def after_the_first(step, model):
@@ -1065,13 +1064,13 @@ def test_from_the_end_of_an_epoch_another_number_of_processes_goes_on(experiment
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        experiments.run(
+        course_lab.run(
             experiment, folder, progress=False, checkpoint_seconds=1e9, callback=after_the_first,
             device="cpu",
         )  # fmt: skip
     one = load_checkpoint(folder / "last.safetensors")[1]
     assert (one["epoch"], one["row"]) == (1, 0)
-    both = experiments.launch(experiment, 2, folder=folder, device="cpu")
+    both = course_lab.launch(experiment, 2, folder=folder, device="cpu")
     assert figures(both.epochs)[:1] == figures(one["epochs"]) and len(both.epochs) == 2
     for key in ("train_perplexity", "valid_perplexity"):
         assert both.epochs[1][key] == pytest.approx(whole.epochs[1][key], rel=1e-3)
@@ -1079,7 +1078,7 @@ def test_from_the_end_of_an_epoch_another_number_of_processes_goes_on(experiment
 
 def test_sizes_that_do_not_fit_are_an_error_for_the_reader(experiment, tmp_path):
     with pytest.raises(CourseError, match="test/tiny: the encoder makes contexts of 13 numbers"):
-        experiments.run(experiment.change(encoder={"units": 13}), tmp_path, progress=False)
+        course_lab.run(experiment.change(encoder={"units": 13}), tmp_path, progress=False)
 
 
 EARLY_DEADLINE = """
@@ -1088,7 +1087,7 @@ from course_lib.training import loop
 calls = itertools.count()
 past = lambda: 1e12 * (next(calls) > 25)  # asked once a step
 loop.time = types.SimpleNamespace(perf_counter=time.perf_counter, time=past)
-from course_lib.cli import main
+from course_lab.cli import main
 sys.exit(main())
 """
 
@@ -1096,7 +1095,7 @@ sys.exit(main())
 def test_several_processes_pause_in_the_middle_of_an_epoch(experiment, tmp_path):
     """With the columns' states and the chance of each: gone on with, it is the run at once."""
     experiment = experiment.change(optimisation={"batch": 4, "length": 4, "random_length": False})
-    whole = experiments.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
+    whole = course_lab.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
     cut = tmp_path / "cut"
     (tmp_path / "e.json").write_text(json.dumps(experiment.to_dict()), "utf-8")
     (tmp_path / "early.py").write_text(EARLY_DEADLINE, "utf-8")
@@ -1112,8 +1111,8 @@ def test_several_processes_pause_in_the_middle_of_an_epoch(experiment, tmp_path)
     one, other = states[: len(states) // 2], states[len(states) // 2 :]
     assert one and all(not a.equal(b) for a, b in zip(one, other, strict=True))
     with pytest.raises(CourseError, match="in the middle of epoch 1 of a run with 2 processes"):
-        experiments.run(experiment, cut, progress=False, device="cpu")
-    went_on = experiments.launch(experiment, 2, folder=cut, device="cpu")
+        course_lab.run(experiment, cut, progress=False, device="cpu")
+    went_on = course_lab.launch(experiment, 2, folder=cut, device="cpu")
     assert figures(went_on.epochs) == figures(whole.epochs)
 
 
@@ -1166,7 +1165,7 @@ def test_memory_is_known_on_every_system(monkeypatch, unix):
 def test_settings_of_the_evaluation_fail_before_the_training(experiment, tmp_path):
     longer = experiment.change(optimisation={"evaluation_memory": 640})
     with pytest.raises(CourseError, match="has no memory to lengthen"):
-        experiments.run(longer, tmp_path, progress=False)
+        course_lab.run(longer, tmp_path, progress=False)
     assert not list(tmp_path.glob("*.safetensors"))
 
 
@@ -1208,30 +1207,30 @@ def test_pickles_truncated_and_foreign_files_are_refused(tmp_path):
 
 
 def test_a_changed_result_is_refused(tmp_path, experiment):
-    experiments.run(experiment, tmp_path, progress=False)
+    course_lab.run(experiment, tmp_path, progress=False)
     path = tmp_path / "result.json"
     content = json.loads(path.read_text())
     content["metrics"]["test_perplexity"] = 1.0
     path.write_text(json.dumps(content))
     with pytest.raises(CourseError, match="checksum"):
-        experiments.read_result(tmp_path)
+        course_lab.read_result(tmp_path)
     path.write_text("{")
     with pytest.raises(CourseError, match="not readable JSON"):
-        experiments.read_result(tmp_path)
+        course_lab.read_result(tmp_path)
     path.write_text("[1]")
     with pytest.raises(CourseError, match="no figures by name"):
-        experiments.read_result(tmp_path)
+        course_lab.read_result(tmp_path)
     path.unlink()
     shutil.copy(tmp_path / "best.safetensors", tmp_path / "last.safetensors")
     with pytest.raises(CourseError, match="no checkpoint of a run to go on with .it has no step"):
-        experiments.run(experiment, tmp_path, progress=False)
+        course_lab.run(experiment, tmp_path, progress=False)
     with pytest.raises(CourseError, match="no result"):
-        experiments.read_result(tmp_path / "nowhere")
+        course_lab.read_result(tmp_path / "nowhere")
 
 
 def test_a_batch_must_divide_among_processes_and_fit_the_corpus(experiment, tmp_path):
     with pytest.raises(CourseError, match="the valid split of .* too few for an evaluation_batch"):
         long = experiment.change(optimisation={"evaluation_batch": 5000})
-        experiments.run(long, tmp_path, progress=False)
+        course_lab.run(long, tmp_path, progress=False)
     with pytest.raises(CourseError, match="the train split of .* too few for a batch of"):
-        experiments.run(experiment.change(optimisation={"batch": 5000}), tmp_path, progress=False)
+        course_lab.run(experiment.change(optimisation={"batch": 5000}), tmp_path, progress=False)

@@ -107,9 +107,7 @@ def naive(model, x, y, length, pre_norm, drop=1.0):
         x = naive_layer(layer, x, pre_norm, drop, before_the_padding)
     x = naive_norm(model.encoder_norm, x) if pre_norm else x
     for layer in model.decoder_layers:
-        y = naive_layer(
-            layer, y, pre_norm, drop, lambda i, j: j <= i, x, before_the_padding
-        )
+        y = naive_layer(layer, y, pre_norm, drop, lambda i, j: j <= i, x, before_the_padding)
     return naive_norm(model.decoder_norm, y) if pre_norm else y
 
 

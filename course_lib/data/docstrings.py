@@ -42,7 +42,7 @@ SHA256 = {  # of the text with these versions, on every supported Python and pla
     "test": "808b5998aabc9785c15fb84cc347d92f5e8a793a6b67098c65378397e8da1dae",
 }
 # `setup` alone leaves packages as they are where it has installed these versions before.
-ANEW = "`python -m course_lib clean --all` and `python -m course_lib setup` install the pinned ones"
+ANEW = "`python -m tools clean --all` and `python -m tools setup` install the pinned ones"
 TOKENS, WORDS = (923_669, 48_775, 40_920), 10_000
 
 # tests, other people's code, what is only there for one Python, files written by a wheel's build
@@ -97,7 +97,7 @@ def installed() -> dict[str, str]:
     except metadata.PackageNotFoundError as error:
         raise CourseError(
             f"docstrings: the package {error.name} is not installed, its text is part of the "
-            "corpus; run `python -m course_lib setup`"
+            "corpus; run `python -m tools setup`"
         ) from None
 
 

@@ -135,7 +135,7 @@ def check(folder: Path, file: File, entry: Download) -> Path:
     if not path.is_file():
         raise CourseError(
             f"{entry.name}/{file.name} (SHA-256 {sha256 or 'not published'}) is missing; run "
-            f"`python -m course_lib data fetch {entry.name}`, or put the file into "
+            f"`python -m course_lab data fetch {entry.name}`, or put the file into "
             f"{folder.resolve()} by hand"
         )
     found = file_digest(path) if sha256 else record(file, folder)
@@ -145,6 +145,6 @@ def check(folder: Path, file: File, entry: Download) -> Path:
         state = f"truncated, {size:,} of {file.size:,} bytes" if cut else "changed"
         raise CourseError(
             f"{path} is not the {origin} file ({state}; SHA-256 {found}, expected {sha256}); "
-            f"delete it and run `python -m course_lib data fetch {entry.name}`"
+            f"delete it and run `python -m course_lab data fetch {entry.name}`"
         )
     return path

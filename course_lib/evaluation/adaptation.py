@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+from course_lab.figure_cache import at_once
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.evaluation.noted import at_once
 from course_lib.evaluation.perplexity import best_first
 
 

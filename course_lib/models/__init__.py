@@ -1,11 +1,11 @@
 """Context encoders, and the language and translation models that put words around them."""
 
 from course_lib.models.awd_lstm import AWDLSTM
+from course_lib.models.input_embedding import Reading
 from course_lib.models.language_model import LanguageModel, Predictor, Step
 from course_lib.models.lstm import VariationalLSTM
 from course_lib.models.lstm_translator import LSTMTranslator
 from course_lib.models.qrnn import QRNN
-from course_lib.models.reading import Reading
 from course_lib.models.rhn import RHN
 from course_lib.models.state import detach
 from course_lib.models.transformer import Transformer

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
-from course_lib.models.reading import Reading
+from course_lib.models.input_embedding import Reading
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.regularizers import Activations
 

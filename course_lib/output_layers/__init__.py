@@ -8,6 +8,7 @@ from course_lib.output_layers.adversarial import (
 )
 from course_lib.output_layers.gating import GatedSoftmax, GradientGating
 from course_lib.output_layers.kernel import IGNORE, block_memory, chunked_loss
+from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.output_layers.mixtures import MixtureOfContexts, MixtureOfSoftmaxes
 from course_lib.output_layers.monotone import (
     GeneralizedSigSoftmax,
@@ -22,7 +23,6 @@ from course_lib.output_layers.objectives import (
     Objective,
     ZLoss,
 )
-from course_lib.output_layers.softmax import OutputLayer, Softmax
 from course_lib.output_layers.words import FullWords, SpectralWords
 
 OUTPUT_LAYERS = (

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.output_layers.kernel import IGNORE, Group, check_targets, chunked_loss
+from course_lib.output_layers.layer import OutputLayer
 from course_lib.output_layers.objectives import CrossEntropy, Objective, TableBlock
-from course_lib.output_layers.softmax import OutputLayer
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import unknown
+from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.output_layers.mixtures import MixtureOfSoftmaxes
-from course_lib.output_layers.softmax import OutputLayer, Softmax
 
 GRADIENTS = ("none", "hidden", "full")
 

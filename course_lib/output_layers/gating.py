@@ -4,7 +4,7 @@ import torch
 from torch import distributed
 
 from course_lib.output_layers.kernel import check_targets
-from course_lib.output_layers.softmax import OutputLayer, Softmax
+from course_lib.output_layers.layer import OutputLayer, Softmax
 
 
 class GradientGating(OutputLayer):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
 from course_lib.output_layers.kernel import IGNORE
-from course_lib.output_layers.softmax import OutputLayer
+from course_lib.output_layers.layer import OutputLayer
 
 # Numbers in the contexts of one segment, 8 MB in float32. K contexts for each position are K
 # times what the encoder holds; all at once they would outgrow the blocks of logits.

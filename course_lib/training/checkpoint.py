@@ -61,7 +61,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     path = Path(path)
     if not path.is_file():
         raise CourseError(
-            f"there is no checkpoint {path}; train one with: python -m course_lib train"
+            f"there is no checkpoint {path}; train one with: python -m course_lab train"
         )
     if is_pickle(path):
         raise CourseError(

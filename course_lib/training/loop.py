@@ -15,6 +15,7 @@ from tqdm import tqdm  # not its widget, which a static page cannot show
 from course_lib.errors import CourseError, Paused
 from course_lib.models import state as states
 from course_lib.training.averaging import WeightAverage, stalled
+from course_lib.training.batches import Task, Update
 from course_lib.training.checkpoint import (
     difference,
     load_checkpoint,
@@ -25,7 +26,6 @@ from course_lib.training.checkpoint import (
     whole,
 )
 from course_lib.training.optimisation import PRECISIONS, Optimisation
-from course_lib.training.tasks import Task, Update
 
 HUGE = 700.0  # nats a token: its exponential, the perplexity, is near the largest number there is
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device

@@ -1,0 +1,1 @@
+"""Speed and memory of the library, measured against plain PyTorch."""

@@ -1,0 +1,533 @@
+"""Speed and memory of the papers' models, against plain PyTorch, against what the machine allows,
+and against the public reference implementations.
+
+The floor of a step is  operations / rate of matrix products + bytes / bandwidth,  both measured on
+this machine: all products at the rate of a large square one in that precision; the recurrent
+matrices once for every time step, forward and backward, at the bandwidth of a matrix of that size;
+parameters and gradients once for everything that must touch them, at the memory's. Elementwise
+work, dropout and activations count nothing, so that no implementation gets below it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, groupby
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from benchmarks.output_layers import METHODS
+from benchmarks.reference_models import PlainLSTM, PlainTransformerXL, plain_cache, plain_dynamic
+from benchmarks.timing import alternating, in_a_process
+from course_lab import results
+from course_lib.evaluation import cache, dynamic
+from course_lib.machine import keep_freed_memory
+from course_lib.models import AWDLSTM, LanguageModel, Reading, TransformerXL, detach
+from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
+from course_lib.regularizers import ActivationRegularizer, TemporalActivationRegularizer
+
+KINDS = ("course", "plain")
+PRECISIONS = {"fp32": 4, "bf16": 2}  # and the bytes of a number that enters a product
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a public implementation did on another machine of this class.
+
+    Two virtual processors (Xeon with AVX-512 and AMX; products at 230-260 GFLOP/s in fp32, 900-1900
+    in bf16), torch 2.13, two threads, fp32, median of uncontended steps; runs drift by about 15 %.
+    """
+
+    code: str
+    tokens: tuple[float, float]  # a second, the slowest and the fastest run
+    megabytes: float  # peak of the process
+    wanted: tuple[tuple[float, str | None], ...]  # ratios of speed, in a precision or in any
+    memory: float | None = None  # and of memory, at most
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one token costs at least."""
+
+    operations: float  # in matrix products: twice the multiplications
+    cached: float = 0.0  # numbers read from matrices that each time step reads anew
+    memory: float = 0.0  # float32 numbers to and from memory
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """A training step of AWD-LSTM, with `components` a mixture of softmaxes."""
+
+    words: int
+    sizes: tuple[int, ...]  # of the word vectors and of each layer
+    batch: int
+    reference: Reference
+    components: int = 0
+    input_dropout: float = 0.4
+    hidden_dropout: float = 0.25
+    latent_dropout: float = 0.29
+    parts: int = 1  # in which the plain mixture takes the batch, as the released code does
+    length: int = 70
+    rate: float = 1e-3  # of learning, which does not change the speed
+    penalties: tuple = (ActivationRegularizer(), TemporalActivationRegularizer())
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        return dict.fromkeys(KINDS, self.batch * self.length)
+
+    def build(self, kind: str, device: str) -> nn.Module:
+        """The model in training mode."""
+        if kind == "plain":
+            rates = self.input_dropout, self.hidden_dropout, self.latent_dropout
+            return PlainLSTM(self.words, self.sizes, self.components, *rates).to(device)
+        size, *units = self.sizes
+        words = FullWords(self.words, size)
+        if self.components:
+            options = {"components": self.components, "dropout": self.latent_dropout}
+            layer = MixtureOfSoftmaxes(words, units[-1], **options)
+        else:
+            layer = Softmax(words)
+        encoder = AWDLSTM(size, units, 0.5, self.input_dropout, self.hidden_dropout)
+        options = {"regularizers": self.penalties, "reading": Reading(0.1), "output_dropout": 0.4}
+        return LanguageModel(words, encoder, layer, **options).to(device)
+
+    def stepper(self, kind, precision, device):
+        parts = self.parts if kind == "plain" else 1
+        return training_step(self, kind, precision, device, clip=0.25, parts=parts)
+
+    def work(self, precision: str) -> Work:
+        """6 operations a token for each weight of a product: forward, and two gradients.
+
+        The state that is handed in gets none, so that the recurrence has one product less.
+        """
+        size, last = self.sizes[0], self.sizes[-1]
+        pairs = list(zip(self.sizes, self.sizes[1:], strict=False))
+        recurrent = sum(4 * units * units for _, units in pairs)
+        layers = recurrent + sum(4 * units * read for read, units in pairs)
+        output = max(1, self.components) * self.words * size
+        latent = self.components * last * (size + 1)
+        stored = layers + self.words * size + latent
+        return Work(
+            6 * (layers + output + latent) - 2 * recurrent / self.length,
+            2 * recurrent / self.batch * PRECISIONS[precision] / 4,
+            _PASSES * stored / (self.batch * self.length),
+        )
+
+
+# Over parameters in a step: read forward and backward; gradient written, read for its norm and for
+# the update; weight read and written.
+_PASSES = 7
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A training step of Transformer-XL, tied, its memory full."""
+
+    words: int
+    size: int
+    layers: int
+    heads: int
+    head_size: int
+    feedforward: int
+    batch: int
+    length: int
+    memory: int
+    reference: Reference
+    rate: float = 1e-3
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        return dict.fromkeys(KINDS, self.batch * self.length)
+
+    def build(self, kind: str, device: str) -> nn.Module:
+        """The model in training mode."""
+        shape = self.layers, self.heads, self.head_size, self.feedforward
+        if kind == "plain":
+            return PlainTransformerXL(self.words, self.size, *shape, self.memory).to(device)
+        words = FullWords(self.words, self.size, 0.02, normal=True)
+        encoder = TransformerXL(self.size, *shape, memory=self.memory)
+        return LanguageModel(words, encoder, Softmax(words, bias=False)).to(device)
+
+    def stepper(self, kind, precision, device):
+        return training_step(self, kind, precision, device, clip=0.25)
+
+    def work(self, precision: str) -> Work:
+        """Scores and values of allowed pairs only; the memory and the positions get no gradient."""
+        inner, reach = self.heads * self.head_size, self.memory + self.length
+        per_token = 2 * self.size * inner + 2 * self.size * self.feedforward  # q, output, two of FF
+        pairs = self.memory + (self.length + 1) / 2
+        keys = 2 * self.size * inner * (2 * reach + self.length) / self.length
+        positions = 2 * self.size * inner * reach / (self.length * self.batch)
+        layer = 3 * (per_token + 3 * pairs * inner) + keys + positions
+        weights = self.layers * (per_token + 3 * self.size * inner) + self.words * self.size
+        operations = 2 * (self.layers * layer + 3 * self.words * self.size)
+        return Work(operations, 0.0, _PASSES * weights / (self.batch * self.length))
+
+
+@dataclass(frozen=True)
+class CacheCase:
+    """The continuous cache over given hidden states: each word's probability from the model's
+    softmax and from the cache."""
+
+    words: int
+    size: int
+    window: int
+    reference: Reference
+    tokens: dict[str, int] = field(default_factory=lambda: {"course": 10_000, "plain": 140})
+    theta: float = 1.0
+    weight: float = 0.1
+
+    def stepper(self, kind, precision, device):
+        torch.manual_seed(1)
+        layer = Softmax(FullWords(self.words, self.size)).to(device).eval()
+        count = self.tokens[kind] + self.window * (kind == "plain")  # it skips a window
+        hidden, target = torch.randn(count, self.size) * 0.05, zipf_text(self.words, count)
+        hidden, target = hidden.to(device), target.to(device)
+
+        @torch.no_grad()
+        def step():
+            if kind == "plain":
+                return plain_cache(
+                    hidden, layer.words.weight, layer.bias, target, self.window, self.theta,
+                    self.weight,
+                )  # fmt: skip
+            nll, _ = layer(hidden, target, reduction="none")
+            found = cache.Predictions(-nll, hidden, target)
+            cached = cache.cache_probability(found, self.window, self.theta)
+            return cache.mixed_perplexity(found, cached, self.weight)
+
+        return _timed(step, precision, device)
+
+    def work(self, precision: str) -> Work:
+        return Work(2 * self.size * (self.words + self.window))
+
+
+@dataclass(frozen=True)
+class DynamicCase:
+    """Dynamic evaluation of a model: segments of 5 tokens at batch 1, an update after each."""
+
+    model: Recurrent
+    reference: Reference
+    segments: int = 4  # timed at once
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        return dict.fromkeys(KINDS, self.segments * dynamic.SEGMENT)
+
+    def stepper(self, kind, precision, device):
+        torch.manual_seed(1)
+        model = self.model.build(kind, device)
+        text = zipf_text(self.model.words, 200_000).to(device)
+        squares = {n: torch.rand_like(p) * 1e-6 for n, p in model.named_parameters()}
+        options = {"rate": 1e-4, "decay": 1e-3, "epsilon": 1e-3}
+        if kind == "plain":
+            steps = plain_dynamic(model.eval(), text[:, None], [*squares.values()], **options)
+        else:
+            steps = dynamic.losses(model, text, 0, squares, **options)
+
+        def step():
+            for _ in range(self.segments):
+                next(steps)
+
+        return _timed(step, precision, device)
+
+    def work(self, precision: str) -> Work:
+        """As training at batch 1, but the update also reads θ₀ and the gradients' mean squares,
+        and no norm is taken."""
+        once = replace(self.model, batch=1, length=dynamic.SEGMENT).work(precision)
+        return replace(once, memory=once.memory * (_PASSES + 1) / _PASSES)
+
+
+_PTB, _WT2 = 10_000, 33_278
+_AWD, _MOS = "salesforce/awd-lstm-lm", "zihangdai/mos"
+_MOS_PTB = Recurrent(
+    _PTB, (280, 960, 960, 620), 12, components=15, hidden_dropout=0.225,
+    reference=Reference(_MOS, (308, 370), 2320, ((4.0, "bf16"),), memory=0.4),
+)  # fmt: skip
+MODELS = {
+    "awd-lstm/ptb": Recurrent(
+        _PTB, (400, 1150, 1150, 400), 20,
+        Reference(_AWD, (865, 1080), 1105, ((1.2, "fp32"), (2.5, "bf16")), memory=1.0),
+    ),
+    "awd-lstm/wikitext-2": Recurrent(
+        _WT2, (400, 1150, 1150, 400), 80,
+        Reference(_AWD, (761, 761), 3509, ((1.2, "fp32"), (2.5, "bf16")), memory=1.0),
+        input_dropout=0.65, hidden_dropout=0.2,
+    ),
+    "mos/ptb": _MOS_PTB,
+    "mos/wikitext-2": Recurrent(
+        _WT2, (300, 1150, 1150, 650), 15, components=15, parts=3,
+        reference=Reference(_MOS, (87, 87), 3266, ((5.0, "bf16"),)),
+        input_dropout=0.55, hidden_dropout=0.2,
+    ),
+    "transformer-xl/ptb": Attention(
+        _PTB, 410, 4, 10, 41, 2100, batch=4, length=150, memory=150,
+        reference=Reference("kimiyoung/transformer-xl", (981, 981), 943, ((2.5, None),)),
+    ),
+    "cache/ptb": CacheCase(
+        _PTB, 400, 500, Reference("pointer.py of " + _AWD, (617, 617), 812, ((30.0, None),))
+    ),
+    "dynamic/ptb": DynamicCase(
+        _MOS_PTB, Reference("dynamiceval.py of " + _MOS, (13.9, 13.9), 1751, ((5.0, None),))
+    ),
+}  # fmt: skip
+
+
+def zipf_text(words: int, count: int) -> torch.Tensor:
+    """`count` random words, their frequencies after Zipf."""
+    return torch.multinomial(1 / torch.arange(1.0, words + 1), count, replacement=True)
+
+
+def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
+    """Forward, backward, clipping and SGD on random text, state carried, as the loop does them."""
+    torch.manual_seed(1)
+    return whole_step(case.build(kind, device), case, kind, precision, device, clip, parts)
+
+
+def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
+    """The same of a given model."""
+    fused = {"fused": True} if kind == "course" else {}
+    optimizer = torch.optim.SGD(model.parameters(), case.rate, weight_decay=1.2e-6, **fused)
+    text = zipf_text(case.words, (case.length + 1) * case.batch).view(-1, case.batch).to(device)
+    pieces, states = text.chunk(parts, dim=1), [None] * parts
+
+    def step():
+        for i, piece in enumerate(pieces):
+            made = model(piece[:-1], states[i], piece[1:])
+            loss, state = made if kind == "plain" else (made.loss, made.state)
+            states[i] = detach(state)
+            with torch.autocast(device, enabled=False):
+                (loss / parts).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return _timed(step, precision, device)
+
+
+def _timed(step, precision, device):
+    """The step in a precision, finished when it returns."""
+
+    def run():
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            step()
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    return run
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What this machine does a second: operations of products, bytes from a cache and memory."""
+
+    operations: float
+    cached: float
+    memory: float
+
+    def seconds(self, work: Work) -> float:
+        """The floor of a token."""
+        bytes_ = 4 * work.cached / self.cached + 4 * work.memory / self.memory
+        return work.operations / self.operations + bytes_
+
+
+def limits(precision: str, device: str, size: int = 2048, megabytes: int = 256) -> Limits:
+    """Measured: products of `size`, reading of 20 MB again and again, a copy of `megabytes`."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in "ab")
+    out, small = torch.empty_like(a), torch.randn(20 << 18, device=device)
+    large, other = (torch.randn(megabytes << 18, device=device) for _ in "ab")
+    return Limits(
+        2 * size**3 / _best(lambda: torch.mm(a, b, out=out), device),
+        small.nbytes / _best(small.sum, device),
+        2 * large.nbytes / _best(lambda: other.copy_(large), device),
+    )
+
+
+def _best(function, device, repetitions=9) -> float:
+    seconds = []
+    for _ in range(repetitions):
+        started = time.perf_counter()
+        function()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> float:
+    """MB at the peak of a process that makes two steps and nothing else, libraries included."""
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    step = case.stepper(kind, precision, device)
+    step()
+    step()
+    return results.peak_memory(torch.device(device))
+
+
+def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:
+    """Share of the time inside PyTorch's operators, in one step, of each: the largest so many."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    step()
+    kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device != "cpu")
+    with profile(activities=kinds) as seen:
+        step()
+    time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
+    called = [e for e in seen.key_averages() if e.device_type == DeviceType.CPU]  # not the kernels
+    times = {event.key: getattr(event, time) for event in called}
+    largest = sorted(times, key=times.get, reverse=True)[:shown]
+    return {name: times[name] / (sum(times.values()) or 1) for name in largest}
+
+
+def models(
+    names: list[str], precision: str, rounds: int = 3, device: str | None = None
+) -> Iterator[dict]:
+    """Yields one row a model: speed, floor, memory, and what the reference did.
+
+    "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
+    "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process;
+    "where": shares of the course's step by operator.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    keep_freed_memory()
+    threads, allowed = torch.get_num_threads(), limits(precision, device)
+    for name in names:
+        case = MODELS[name]
+        steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
+        seconds, times = alternating(steps, rounds), where(steps["course"], device)
+        del steps
+        speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
+        memory = {
+            kind: in_a_process(peak_memory, case, kind, precision, device, threads)
+            for kind in KINDS
+        }
+        yield {
+            "model": name,
+            "tokens/s": speed["course"],
+            "plain": speed["plain"],
+            "floor": 1 / allowed.seconds(case.work(precision)),
+            "MB": memory["course"],
+            "plain MB": memory["plain"],
+            "where": times,
+            "reference": asdict(case.reference),
+        }
+
+
+def output_layers(
+    names: list[str], precision: str, rounds: int = 3, device: str | None = None
+) -> Iterator[dict]:
+    """Yields one row a method: a whole step of AWD-LSTM with that output layer, in milliseconds and
+    over that with our softmax."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    keep_freed_memory()
+    base = MODELS["awd-lstm/ptb"]
+    for name in names:
+        steps = {n: _with_layer(n, base, precision, device) for n in {"softmax": 0, name: 0}}
+        seconds = alternating(steps, rounds)
+        yield {
+            "method": name,
+            "ms": 1e3 * seconds[name],
+            "of softmax": seconds.ratio(name, "softmax"),
+        }
+
+
+def _with_layer(name, case, precision, device):
+    torch.manual_seed(1)
+    model, method = case.build("course", device), METHODS[name]
+    model.words = method.words(*model.words.shape)
+    model.output_layer = method.layer(model.words)
+    model.regularizers += method.regularizers
+    model.objective = method.objective or model.objective
+    return whole_step(model.to(device), case, "course", precision, device, clip=0.25)
+
+
+TABLE = "benchmarks/models"  # kept under data/results by `benchmark models --keep`
+LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
+floor: operations at the rate of large products and bytes at the bandwidth measured here
+MB: peak of a fresh process"""
+
+
+def measured(names: list[str], precision: str, rounds: int, layers: bool = True) -> Iterator[dict]:
+    """The rows of `models`, then, with `layers`, of `output_layers`; a bar on stderr meanwhile."""
+    methods = list(METHODS) if layers else []
+    rows = chain(models(names, precision, rounds), output_layers(methods, precision, rounds))
+    with tqdm(total=len(names) + len(methods), leave=False, bar_format="{desc} {n}/{total}") as bar:
+        for name in (*names, *methods):
+            bar.set_description(f"{precision}: {name}")
+            yield next(rows)
+            bar.update()
+
+
+def report(precision: str, rows: Iterable[dict]) -> Iterator[str]:
+    """The lines of the tables of `measured` rows, each as soon as its row is there."""
+    for of_models, some in groupby(rows, lambda row: "model" in row):
+        if of_models:
+            yield from _of_models(precision, some)
+        else:
+            yield from _of_layers(some)
+
+
+def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
+    yield (
+        f"{precision:<20}{'tokens/s':>9}{'plain':>8}{'ratio':>7}{'floor':>8}{'share':>7}"
+        f"{'MB':>8}{'plain':>8}{'ratio':>7}"
+    )
+    seen = []
+    for row in rows:
+        seen.append(row)
+        speed, plain, floor = row["tokens/s"], row["plain"], row["floor"]
+        yield (
+            f"{row['model']:<20}{speed:>9,.0f}{plain:>8,.0f}{speed / plain:>7.2f}{floor:>8,.0f}"
+            f"{speed / floor:>7.2f}{row['MB']:>8,.0f}{row['plain MB']:>8,.0f}"
+            f"{row['MB'] / row['plain MB']:>7.2f}"
+        )
+    yield ""
+    yield (
+        f"{'on another machine':<20}{'tokens/s':>12}{'our ratio':>12}{'wanted':>8}"
+        f"{'s/10,000':>10}{'ours':>8}{'MB':>7}{'ratio':>7}{'wanted':>8}  reference, fp32"
+    )
+    for row in seen:
+        reference = row["reference"]
+        name, theirs, faster, wanted, memory, most = ratios(row, precision)
+        yield (
+            f"{name:<20}{theirs:>12}{faster:>12}{wanted:>8}"
+            f"{2e4 / sum(reference['tokens']):>10,.1f}{1e4 / row['tokens/s']:>8,.1f}"
+            f"{reference['megabytes']:>7,.0f}{memory:>7}{most:>8}  {reference['code']}"
+        )
+    yield ""
+    yield "where a step spends its time, of that inside of PyTorch's operators"
+    for row in seen:
+        yield f"{row['model']:<20}" + ", ".join(f"{n} {s:.0%}" for n, s in row["where"].items())
+
+
+def ratios(row: dict, precision: str) -> list[str]:
+    """A model beside its reference: name, the reference's tokens/s, ours over them, the ratio
+    wanted, our memory over its, the most that was wanted."""
+    reference, speed = row["reference"], row["tokens/s"]
+    low, high = reference["tokens"]
+    wanted = [f"{ratio:g}" for ratio, kind in reference["wanted"] if kind in (None, precision)]
+    most = "" if reference["memory"] is None else f"≤\N{NO-BREAK SPACE}{reference['memory']:g}"
+    return [
+        row["model"],
+        _span(low, high),
+        _span(speed / high, speed / low),
+        " ".join(wanted),
+        f"{row['MB'] / reference['megabytes']:.2f}",
+        most,
+    ]
+
+
+def _of_layers(rows: Iterable[dict]) -> Iterator[str]:
+    yield ""
+    yield f"{'AWD-LSTM, PTB, with':<20}{'ms a step':>12}{'of softmax':>12}"
+    for row in rows:
+        yield f"{row['method']:<20}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}"
+
+
+def _span(low: float, high: float) -> str:
+    """One number, or the two ends of a range."""
+    ends = [f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in (low, high)]
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)

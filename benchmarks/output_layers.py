@@ -1,0 +1,312 @@
+"""Time and memory of every output layer: against its naive PyTorch form, and against our softmax.
+
+Each method is measured twice: alone, forward and backward from given contexts, and inside a whole
+training step of an AWD-LSTM's size, plain nn.LSTMs around it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from benchmarks.timing import alternating, in_a_process
+from course_lab import results
+from course_lib.output_layers import (
+    AdaptiveSoftmax,
+    AdversarialMixtureOfSoftmaxes,
+    AdversarialSoftmax,
+    AugmentedLoss,
+    CrossEntropy,
+    FullWords,
+    GatedSoftmax,
+    GeneralizedSigSoftmax,
+    MixtureOfContexts,
+    MixtureOfSoftmaxes,
+    PiecewiseLinearSoftmax,
+    SigSoftmax,
+    SoftCappedSoftmax,
+    Softmax,
+    SpectralWords,
+)
+from course_lib.regularizers import (
+    Activations,
+    CosineRegularizer,
+    ExponentialPrior,
+    Orthogonality,
+)
+
+SIZE = 400  # d, and the hidden size that the output layer reads
+# vocabulary -> positions of an AWD-LSTM's batch on it; the largest is for memory
+SHAPES = {10_000: 1400, 33_278: 5600, 260_000: 1400}
+SIZES, BATCH = (400, 1150, 1150, 400), 20
+_PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
+_PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
+_AUGMENTED = AugmentedLoss(weight=13.0, temperature=20.0)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An output layer with its word matrix and penalties, and the naive form of the same loss."""
+
+    layer: Callable[[nn.Module], nn.Module]
+    naive: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+    words: Callable[[int, int], nn.Module] = FullWords
+    regularizers: tuple = ()
+    objective: Callable | None = None  # in place of the cross-entropy
+    copies: int = 4  # tensors of n K N numbers the naive form holds at once, about
+    components: int = 1
+
+
+def _logits(layer, hidden):
+    return F.linear(hidden, layer.words.matrix(), layer.bias)
+
+
+def _softmax(layer, hidden, target):
+    return F.cross_entropy(_logits(layer, hidden), target)
+
+
+def _adversarial(layer, hidden, target):
+    with torch.no_grad():
+        norms = layer.words.matrix()[target].norm(dim=-1) * hidden.norm(dim=-1)
+    margin = layer.alpha * norms[:, None] * F.one_hot(target, layer.words.shape[0])
+    return F.cross_entropy(_logits(layer, hidden) - margin, target)
+
+
+def _augmented(layer, hidden, target):
+    W, tau = layer.words.matrix(), _AUGMENTED.temperature
+    logits = _logits(layer, hidden)
+    soft = (W[target] @ W.T / tau).detach().softmax(-1)
+    kl = F.kl_div((logits / tau).log_softmax(-1), soft, reduction="batchmean")
+    return F.cross_entropy(logits, target) + _AUGMENTED.weight * kl
+
+
+def _clusters(words):
+    """Transformer-XL's clusters of its 267,735 words, of as many parts of another vocabulary."""
+    return AdaptiveSoftmax(words, cutoffs=[words.shape[0] * part // 40 for part in (3, 6, 30)])
+
+
+def _adaptive(layer, hidden, target):
+    logits, first, edges = _logits(layer, hidden), layer.edges[1], layer.edges
+    head = torch.cat([logits[:, :first], layer.clusters(hidden)], 1).log_softmax(-1)
+    pieces = [head[:, :first]]
+    for c, (low, high) in enumerate(zip(edges[1:], edges[2:], strict=False)):
+        pieces.append(head[:, first + c, None] + logits[:, low:high].log_softmax(-1))
+    return F.nll_loss(torch.cat(pieces, 1), target)
+
+
+def _gated(layer, hidden, target):
+    with torch.no_grad():
+        counts = torch.bincount(target, minlength=layer.words.shape[0])
+        layer.appearances.lerp_(counts.to(layer.appearances), 1 / layer.horizon)
+        layer.steps += 1
+        rare, to_rare, among_rare = layer.gates()
+        gate = torch.where(rare[target][:, None], among_rare, to_rare)
+        gate.scatter_(1, target[:, None], 1.0)
+    matrix = layer.words.matrix()
+    logits = F.linear(hidden.detach(), matrix, layer.bias.detach())
+    to_rows = F.cross_entropy(gate * logits + (1 - gate) * logits.detach(), target)
+    others = F.cross_entropy(F.linear(hidden, matrix.detach(), layer.bias), target)
+    return others + to_rows - to_rows.detach()
+
+
+def _cosine(layer, hidden, target):
+    rows = F.normalize(layer.words.matrix())
+    cosine = (rows.sum(0).square().sum() - len(rows)) / len(rows) ** 2
+    return _softmax(layer, hidden, target) + cosine
+
+
+def _spectrum(layer, hidden, target):
+    words = layer.words
+    loss = _softmax(layer, hidden, target)  # forms U Σ Vᵀ
+    for factor in (words.U, words.V):
+        gram = factor.T @ factor - torch.eye(SIZE, device=hidden.device)
+        loss = loss + 0.1 * gram.square().sum()
+        loss = loss + 0.1 * torch.linalg.matrix_norm(gram.float(), 2).square()
+    prior = _PRIOR.values(SIZE).to(words.sigma)
+    return loss + (words.singular_values() - prior).square().sum()
+
+
+def _gss(layer, hidden, target):
+    x = _logits(layer, hidden)
+    c, k = layer.c, layer.k
+    return F.cross_entropy(k * (x - c) + c - (k - 1) * F.softplus(x - c), target)
+
+
+def _sigsoftmax(layer, hidden, target):
+    x = _logits(layer, hidden)
+    return F.cross_entropy(x + F.logsigmoid(x), target)
+
+
+def _capped(layer, hidden, target):
+    return F.cross_entropy(layer.cap * torch.tanh(_logits(layer, hidden) / layer.cap), target)
+
+
+def _plif(layer, hidden, target):
+    x, slopes = _logits(layer, hidden), F.softplus(layer.free_slopes)
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    width = (layer.high - layer.low) / len(slopes)
+    i = ((x - layer.low) / width).long().clamp(0, len(slopes) - 1)
+    start, before = layer.low + width * i.to(x), width * (slopes.cumsum(0) - slopes)
+    return F.cross_entropy((x - start) * slopes[i] + before[i], target)
+
+
+def _mos(layer, hidden, target):
+    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
+    weights = layer.prior(hidden).softmax(-1)
+    logits = _logits(layer, latent)
+    if alpha := getattr(layer, "alpha", 0.0):  # adversarial targets in every component
+        with torch.no_grad():
+            norms = layer.words.matrix()[target].norm(dim=-1)[:, None] * latent.norm(dim=-1)
+        margin = alpha * norms[..., None] * F.one_hot(target, layer.words.shape[0])[:, None]
+        logits = logits - margin
+    prob = (logits.softmax(-1) * weights[..., None]).sum(1)
+    return F.nll_loss(torch.log(prob.float() + 1e-8), target)
+
+
+def _moc(layer, hidden, target):
+    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
+    weights = layer.prior(hidden).softmax(-1)
+    return _softmax(layer, (latent * weights[..., None]).sum(1), target)
+
+
+METHODS = {
+    "softmax": Method(Softmax, _softmax),
+    "adversarial": Method(AdversarialSoftmax, _adversarial),
+    "cosine": Method(Softmax, _cosine, regularizers=(CosineRegularizer(),)),
+    "spectrum": Method(Softmax, _spectrum, SpectralWords, _PENALTIES),
+    "adaptive": Method(_clusters, _adaptive, copies=6),
+    "gated": Method(GatedSoftmax, _gated, copies=10),
+    "augmented": Method(Softmax, _augmented, objective=CrossEntropy() + _AUGMENTED, copies=10),
+    "sigsoftmax": Method(SigSoftmax, _sigsoftmax, copies=6),
+    "gss": Method(GeneralizedSigSoftmax, _gss, copies=8),
+    "capped": Method(SoftCappedSoftmax, _capped, copies=6),
+    "plif": Method(PiecewiseLinearSoftmax, _plif, copies=12),
+    "moc": Method(MixtureOfContexts, _moc),
+    "mos": Method(MixtureOfSoftmaxes, _mos, copies=6, components=15),
+    "mos+adversarial": Method(AdversarialMixtureOfSoftmaxes, _mos, copies=8, components=15),
+}
+
+
+class _Alone(nn.Module):
+    """The output layer and its penalties on given contexts."""
+
+    def __init__(self, method: Method, words: int, naive: bool):
+        super().__init__()
+        self.layer, self.method, self.naive = method.layer(method.words(words, SIZE)), method, naive
+
+    def forward(self, hidden, target):
+        if self.naive:
+            return self.method.naive(self.layer, hidden.flatten(0, -2), target.flatten())
+        given, words = (), self.layer.words
+        if self.method.objective is not None:
+            given = self.method.objective, (words(target.flatten()), words.matrix())
+        loss, _ = self.layer(hidden, target, *given)
+        for regularizer in self.method.regularizers:
+            loss = loss + regularizer(words, Activations(hidden, hidden))
+        return loss
+
+
+class _Whole(nn.Module):
+    """The same behind an embedding and three plain LSTMs of AWD-LSTM's sizes, tied."""
+
+    def __init__(self, method: Method, words: int, naive: bool):
+        super().__init__()
+        self.output = _Alone(method, words, naive)
+        pairs = zip(SIZES, SIZES[1:], strict=False)
+        self.lstms = nn.ModuleList(nn.LSTM(*pair) for pair in pairs)
+
+    def forward(self, tokens, target):
+        hidden = self.output.layer.words(tokens)
+        for lstm in self.lstms:
+            hidden = lstm(hidden)[0]
+        return self.output(hidden, target)
+
+
+def _stepper(name, naive, precision, shape, whole, device="cpu"):
+    """(forward, backward and update as a function; bytes that its gradients need anyway)."""
+    torch.manual_seed(1)
+    words, n = shape
+    model = (_Whole if whole else _Alone)(METHODS[name], words, naive).to(device)
+    frequencies = 1 / torch.arange(1, words + 1)
+    text = torch.multinomial(frequencies, n + BATCH, replacement=True).view(-1, BATCH).to(device)
+    target = text[1:]
+    given = text[:-1] if whole else torch.randn(*target.shape, SIZE, device=device)
+    if not whole:
+        given.requires_grad_()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True) if whole else None
+
+    def step():
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            loss = model(given, target)
+        loss.backward()
+        if optimizer:
+            nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+            optimizer.step()
+        model.zero_grad()
+        given.grad = None
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    held = sum(p.numel() * p.element_size() for p in model.parameters())
+    if not whole:
+        held += given.numel() * given.element_size()
+    return step, held
+
+
+def _memory(name, naive, precision, shape, device, threads) -> float:
+    """MB at the peak of two steps beyond the parameters and one gradient for each of them."""
+    torch.set_num_threads(threads)
+    where = torch.device(device)
+    # a small step first: what the libraries keep for themselves is not counted
+    _stepper(name, naive, precision, (500, BATCH), False, device)[0]()
+    step, gradients = _stepper(name, naive, precision, shape, False, device)
+    before = results.reset_peak_memory(where)
+    step()
+    step()
+    return results.peak_memory(where) - before - gradients / 2**20
+
+
+def output_layers(
+    words: int,
+    names: list[str],
+    precision: str,
+    rounds: int = 5,
+    whole: bool = True,
+    device: str | None = None,
+):
+    """Yields one row a method, the softmax first: times, ratios, memory.
+
+    "ms", "naive ms": forward and backward alone; "of naive", "of softmax": ratios of times;
+    "MB", "naive MB": beyond parameters and their gradients; "step": a whole training step's time
+    over that with our softmax. NaN where a naive form would need more than half of the memory.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    threads, shape = torch.get_num_threads(), (words, SHAPES[words])
+    total, nan = results.total_memory(torch.device(device)), float("nan")
+    for name in dict.fromkeys(["softmax", *names]):
+        method = METHODS[name]
+        fits = 4 * math.prod(shape) * method.components * method.copies < total / 2
+        variants = {"": (name, False)} | ({"naive ": (name, True)} if fits else {})
+        alone = alternating(
+            {
+                key: _stepper(*variant, precision, shape, False, device)[0]
+                for key, variant in (variants | {"softmax": ("softmax", False)}).items()
+            },
+            rounds,
+        )
+        row = {"method": name, "naive ms": nan, "naive MB": nan, "step": nan}
+        for key, variant in variants.items():
+            row[f"{key}ms"] = 1e3 * alone[key]
+            row[f"{key}MB"] = in_a_process(_memory, *variant, precision, shape, device, threads)
+        row["of naive"] = alone.ratio("", "naive ") if fits else nan
+        row["of softmax"] = alone.ratio("", "softmax")
+        if whole:
+            steps = {
+                key: _stepper(key, False, precision, shape, True, device)[0]
+                for key in {"softmax": None, name: None}
+            }
+            row["step"] = alternating(steps, rounds).ratio(name, "softmax")
+        yield row

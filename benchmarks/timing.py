@@ -1,0 +1,136 @@
+"""Time and memory of whole training steps, against the plain PyTorch way of writing them."""
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lab import results
+from course_lib.models import LanguageModel, VariationalLSTM, detach
+from course_lib.output_layers import FullWords, Softmax
+
+UNITS, LAYERS, BATCH, LENGTH, DROPOUT = 200, 2, 20, 35, 0.3
+VARIANTS = [(kind, precision) for precision in ("fp32", "bf16") for kind in ("plain", "course")]
+
+
+class Plain(nn.Module):
+    """What one would write first: nn.LSTM, nn.Linear with the embedding's weight, cross_entropy."""
+
+    def __init__(self, words: int):
+        super().__init__()
+        self.embedding = nn.Embedding(words, UNITS)
+        self.lstm = nn.LSTM(UNITS, UNITS, LAYERS, dropout=DROPOUT)
+        self.linear = nn.Linear(UNITS, words, bias=False)
+        self.linear.weight = self.embedding.weight
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+
+    def forward(self, tokens, state, target):
+        hidden, state = self.lstm(self.embedding(tokens), state)
+        return F.cross_entropy(self.linear(hidden).flatten(0, 1), target.flatten()), state
+
+
+class Course(nn.Module):
+    """The same sizes from the course: variational LSTM and the chunk kernel."""
+
+    def __init__(self, words: int):
+        super().__init__()
+        matrix = FullWords(words, UNITS)
+        encoder = VariationalLSTM(UNITS, UNITS, LAYERS, DROPOUT)
+        self.model = LanguageModel(matrix, encoder, Softmax(matrix, bias=False))
+
+    def forward(self, tokens, state, target):
+        step = self.model(tokens, state, target)
+        return step.loss, step.state
+
+
+def stepper(kind: str, precision: str, words: int, device: str = "cpu") -> Callable[[], None]:
+    """A function that makes one training step on random text with Zipf's frequencies."""
+    torch.manual_seed(1)
+    model = {"plain": Plain, "course": Course}[kind](words).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, fused=True)
+    frequencies = 1 / torch.arange(1, words + 1)
+    text = torch.multinomial(frequencies, (LENGTH + 1) * BATCH, replacement=True)
+    text = text.view(LENGTH + 1, BATCH).to(device)
+    state = None
+
+    def step():
+        nonlocal state
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            loss, state = model(text[:-1], state, text[1:])
+        state = detach(state)
+        (loss * LENGTH).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    return step
+
+
+class Seconds(dict):
+    """The median seconds of each step; `rounds` has all of them."""
+
+    def __init__(self, rounds: dict[str, list[float]]):
+        super().__init__({name: statistics.median(taken) for name, taken in rounds.items()})
+        self.rounds = rounds
+
+    def ratio(self, a, b) -> float:
+        """Median of the ratios within a round: slow changes of the machine cancel."""
+        pairs = zip(self.rounds[a], self.rounds[b], strict=True)
+        return statistics.median(x / y for x, y in pairs)
+
+
+def alternating(steps: dict, rounds: int) -> Seconds:
+    """Every step once a round, in turn, after two rounds to warm up; each second round backwards,
+    so that none always follows the same other."""
+    seconds = {name: [] for name in steps}
+    for number in range(rounds + 2):
+        for name in list(steps)[:: -1 if number % 2 else 1]:
+            started = time.perf_counter()
+            steps[name]()
+            if number >= 2:
+                seconds[name].append(time.perf_counter() - started)
+    return Seconds(seconds)
+
+
+def in_a_process(function: Callable, *arguments):
+    """The function's result from a fresh process: a peak of memory is a process's."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def peak_memory(kind: str, precision: str, words: int, device: str, threads: int) -> float:
+    """MB that a model and three training steps add to the peak of a fresh process."""
+    torch.set_num_threads(threads)
+    where = torch.device(device)
+    before = results.peak_memory(where)
+    step = stepper(kind, precision, words, device)
+    for _ in range(3):
+        step()
+    return results.peak_memory(where) - before
+
+
+def language_model(words: int, rounds: int = 9, device: str | None = None) -> list[dict]:
+    """One row a variant: median tokens/s of alternating steps, peak memory, ratios to the first."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    seconds = alternating({v: stepper(*v, words, device) for v in VARIANTS}, rounds)
+    speed = {v: BATCH * LENGTH / s for v, s in seconds.items()}
+    threads = torch.get_num_threads()
+    memory = {v: in_a_process(peak_memory, *v, words, device, threads) for v in VARIANTS}
+    base = VARIANTS[0]
+    return [
+        {
+            "variant": " ".join(v),
+            "tokens/s": speed[v],
+            "speed ratio": seconds.ratio(base, v),
+            "memory MB": memory[v],
+            "memory ratio": memory[v] / memory[base],
+        }
+        for v in VARIANTS
+    ]

@@ -1,0 +1,25 @@
+"""Experiments as data, recipes for published rows, runs and their results."""
+
+from course_lab.experiment import Experiment, Part, part
+from course_lab.keep import keep_result
+from course_lab.recipes import PROFILES, profile, recipes
+from course_lab.results import kept_results, read_result, run_folder
+from course_lab.run import Result, launch, load_checkpoint, run, with_starts
+
+__all__ = [
+    "PROFILES",
+    "Experiment",
+    "Part",
+    "Result",
+    "keep_result",
+    "kept_results",
+    "launch",
+    "load_checkpoint",
+    "part",
+    "profile",
+    "read_result",
+    "recipes",
+    "run",
+    "run_folder",
+    "with_starts",
+]

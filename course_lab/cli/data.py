@@ -1,0 +1,177 @@
+"""`python -m course_lab data …`: which corpora there are, fetching them, checking them."""
+
+import json
+import warnings
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from course_lib.errors import CourseError, unknown
+
+app = typer.Typer(help="Corpora: what there is, download, check, describe.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A corpus name, a folder or a text file.")]
+
+
+def table(head: list[str], rows: list[list[str]]) -> None:
+    """Print rows under a head, columns aligned: figures to the right, words to the left."""
+    cells = [head, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    for row in [head, ["-" * width for width in widths], *rows]:
+        aligned = (
+            cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+            for cell, width in zip(row, widths, strict=True)
+        )
+        print("  ".join(aligned).rstrip())
+
+
+@app.command("list")
+def list_() -> None:
+    """Every corpus that loads by name, every test, and whether it is on this machine."""
+    from course_lib.data import cldr, folders
+    from course_lib.data.docstrings import TOKENS, WORDS
+    from course_lib.data.registry import DOWNLOADS
+
+    def count(sizes, about=""):
+        return [f"{about}{n:,}" for n in sizes]
+
+    head = ["name", "train", "valid", "test", "words", "state", "what"]
+    texts = [
+        ["docstrings", *count(TOKENS), f"{WORDS:,}", "embedded", "prose of installed packages"],
+        ["zipf", "any", "any", "any", "any", "embedded", "synthetic, the true log P is known"],
+    ]
+    pairs = [["cldr", *count(cldr.PAIRS), "any", "embedded", "German-English dates, places, units"]]
+    tests = []
+    for name, entry in DOWNLOADS.items():
+        if entry.sizes is None:
+            tests.append([name, state(entry, folders.corpora() / name), entry.title])
+            continue
+        sizes, words = (
+            count(entry.sizes, "~" * entry.about),
+            f"{entry.words:,}" if entry.words else "any",
+        )
+        row = [name, *sizes, words, state(entry, folders.corpora() / name), entry.title]
+        (texts if entry.words else pairs).append(row)
+    print("Texts, in tokens")
+    table(head, texts)
+    print("\nSentence pairs; words are the pieces of their encoding, as many as asked for")
+    table(head, pairs)
+    print("\nTests of word vectors")
+    table(["name", "state", "what"], tests)
+    print(f"\nfolder: {folders.corpora()}  (COURSE_DATA changes it)")
+    print("A folder with train.txt, valid.txt, test.txt, or one text file, loads by its path;")
+    print("one with train.de, train.en and so on too, with direction=.")
+
+
+def state(entry, folder) -> str:
+    """Whether a corpus is on this machine, and whether its SHA-256 is a published one."""
+    from course_lib.data.download import absent
+
+    if absent(entry, folder):
+        return "to fetch"
+    unverified = any(file.sha256 is None for file in entry.files)
+    return "here, unverified" if unverified else "here"
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Corpora to download, or `all`.")],
+) -> None:
+    """Download corpora, resuming where an earlier download stopped, and verify them."""
+    from course_lib import data
+    from course_lib.data.download import expected, fetch
+    from course_lib.data.files import check
+    from course_lib.data.registry import DOWNLOADS
+
+    for name in DOWNLOADS if names == ["all"] else names:
+        if name in data.names() and name not in DOWNLOADS:
+            print(f"{name}: embedded, nothing to download")
+            continue
+        folder = fetch(name)
+        for file in DOWNLOADS[name].files:
+            check(folder, file, DOWNLOADS[name])
+            if file.sha256 is None:
+                print(f"{name}: {file.name} is unverified, SHA-256 {expected(file, folder)}")
+        print(f"{name}: in {folder}")
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Corpora to check; all that are here if left out.")
+    ] = None,
+) -> None:
+    """Compare every file with its published SHA-256; exit 1 if one is missing or differs.
+
+    Where none is published the one of the first fetch is compared, and the file is "unchanged".
+    """
+    from course_lib.data import folders
+    from course_lib.data.cldr import load_cldr
+    from course_lib.data.docstrings import load_docstrings
+    from course_lib.data.download import here
+    from course_lib.data.files import check
+    from course_lib.data.registry import DOWNLOADS
+
+    embedded = {"docstrings": load_docstrings, "cldr": load_cldr}
+    for name in names or ():
+        if name not in {*DOWNLOADS, *embedded}:
+            raise unknown("corpus to verify", name, [*DOWNLOADS, *embedded])
+    rows, problems = [], []
+
+    def row(name, path, size, test, right="ok"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                test()
+            rows.append([name, path, size, right])
+        except (CourseError, UserWarning) as error:
+            rows.append([name, path, size, "WRONG"])
+            problems.append(str(error))
+
+    for name, entry in DOWNLOADS.items():
+        folder = folders.corpora() / name
+        if name in names if names else folder.is_dir():
+            for file in entry.files:
+                path = folder / here(file, folder).name
+                size = f"{path.stat().st_size:,}" if path.exists() else "missing"
+                right = "ok" if file.sha256 else "unchanged, unverified"
+                row(name, path.name, size, partial(check, folder, file, entry), right)
+    for name, load in embedded.items():
+        if not names or name in names:
+            row(name, "installed packages", "", load)
+    table(["corpus", "file", "bytes", "SHA-256"], rows)
+    for problem in problems:
+        print(f"\n{problem}")
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def describe(
+    name: Name,
+    words: Annotated[
+        int | None, typer.Option(help="Cap the vocabulary of docstrings or of your own text.")
+    ] = None,
+    direction: Annotated[
+        str | None, typer.Option(help="Of sentence pairs: de-en, or the suffixes of your files.")
+    ] = None,
+    pieces: Annotated[
+        int | None, typer.Option(min=1, help="Of the encoding of sentence pairs.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Tokens, vocabulary, entropy, licence, origin and checksums of a corpus."""
+    from course_lib import data
+
+    options = {"words": words, "direction": direction, "pieces": pieces}
+    facts = data.load(name, **{k: v for k, v in options.items() if v is not None}).describe()
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    checksums = {f"SHA-256 {split}": value for split, value in facts.pop("sha256").items()}
+    shown = {**facts, **checksums}
+    width = max(map(len, shown))
+    for key, value in shown.items():
+        text = f"{value:,}" if isinstance(value, int) else value
+        print(f"{key.ljust(width)}  {f'{text:.4f}' if isinstance(text, float) else text}")

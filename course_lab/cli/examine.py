@@ -1,0 +1,69 @@
+"""`python -m course_lab examine CHECKPOINT`: is its output embedding degenerate?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the command."""
+    app.command("examine")(examine)
+
+
+def examine(
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(help="A run, a safetensors file, a Hugging Face folder, an .npy or .npz."),
+    ],
+    against: Annotated[Path | None, typer.Option(help="Another one to compare it with.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Text, by name or folder, in which the tokenizer's pieces are counted."),
+    ] = None,
+    matrix: Annotated[
+        str | None, typer.Option(help="The matrix by the end of its name, where it is not found.")
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="Counts: word<TAB>count, or a count a line.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the report; default: one of its own in build/examine."),
+    ] = None,
+) -> None:
+    """Diagnose the output matrix of a checkpoint; writes a report and the numbers as JSON."""
+    import hashlib
+
+    from course_lab import examine as package
+    from course_lib.data import folders
+
+    found = package.examine(
+        checkpoint, against=against, corpus=corpus, matrix=matrix, counts=counts
+    )
+    path = checkpoint.resolve()
+    run = path.name in ("best.safetensors", "last.safetensors")
+    name = f"{path.parent.name}-{path.name}" if run else path.name
+    # others are named alike, as the runs of one seed of all recipes
+    name = (name.removesuffix(".safetensors") or "checkpoint") + "-"
+    name += hashlib.sha256(str(path).encode()).hexdigest()[:6]
+    report = found.save(out or folders.home() / "build" / "examine" / name)
+    source = found.source
+    print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")
+    print(f"\n{found.diagnosis.sentence}\n")
+    for finding in found.diagnosis.named:
+        print(f"  {finding.title}: {finding.seen}\n    {finding.remedy}")
+    for name, value in found.metrics.items():
+        print(f"  {name:<50} {value:10.4g}")
+    for name, repair in found.repairs.items():
+        change = ""
+        if "perplexity" in repair:
+            change = (
+                f"; perplexity {repair['perplexity_before']:,.2f} → {repair['perplexity']:,.2f}"
+            )
+        print(f"  after {name}: {repair['verdict']}{change}")
+    if found.against:
+        print(f"\n{found.against.source.path}: {found.against.diagnosis.sentence}")
+    for why in filter(None, (*found.source.notes, found.unknown, found.not_run, *found.sampled)):
+        print(f"note: {why}")
+    print(f"\nreport: {report}")

@@ -1,0 +1,153 @@
+"""`python -m course_lab score | next | generate | translate CHECKPOINT "text"`."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course_lib.errors import CourseError
+
+CHECKPOINT = typer.Argument(help="A result folder, or a checkpoint file in one.")
+PROMPT = typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
+JSON = typer.Option("--json", help="Print JSON instead of a table.")
+
+Checkpoint = Annotated[Path, CHECKPOINT]
+Prompt = Annotated[str, PROMPT]
+Json = Annotated[bool, JSON]
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the commands that question a trained model."""
+    app.command("score")(score)
+    app.command("next")(next_words)
+    app.command("generate")(generate)
+    app.command("translate")(translate)
+
+
+def score(
+    checkpoint: Checkpoint,
+    text: Annotated[str, typer.Argument(help="The text; its first word is predicted from <eos>.")],
+    as_json: Json = False,
+) -> None:
+    """How probable a text is: each word's probability given those before it, and the perplexity."""
+    from course_lib.evaluation import generation
+
+    model, corpus = _load(checkpoint, text)
+    result = generation.score(model, corpus, text)
+    nats = [-x for x in result.log_prob.tolist()]
+    if as_json:
+        rows = [{"word": w, "nats": n} for w, n in zip(result.words, nats, strict=True)]
+        return _print_json(words=rows, perplexity=result.perplexity)
+    rows = zip(result.words, map(math.exp, (-n for n in nats)), nats, strict=True)
+    _print_table(("word", "probability", "nats"), list(rows))
+    print(f"\nperplexity {result.perplexity:,.2f} over {len(nats)} words")
+
+
+def next_words(
+    checkpoint: Checkpoint,
+    prompt: Prompt = "",
+    top: Annotated[int, typer.Option(min=1, help="How many words to list.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """The likeliest next words after a prompt, with their probabilities."""
+    from course_lib.evaluation import generation
+
+    model, corpus = _load(checkpoint, prompt)
+    found = generation.continuations(model, corpus, prompt, top)
+    if as_json:
+        return _print_json(prompt=prompt, next=[pair._asdict() for pair in found])
+    _print_table(("word", "probability"), found)
+
+
+def generate(
+    checkpoint: Checkpoint,
+    prompt: Prompt = "",
+    length: Annotated[int, typer.Option(min=1, help="Words to write.")] = 50,
+    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest words only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the likeliest words that hold this mass.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Continue a prompt, one drawn word after the other."""
+    from course_lib.evaluation import generation
+
+    model, corpus = _load(checkpoint, prompt)
+    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    text = generation.generate(model, corpus, prompt, length, **settings)
+    if as_json:
+        return _print_json(prompt=prompt, text=text, length=length, **settings)
+    print(f"{prompt} {text}".strip(" "))
+
+
+def translate(
+    checkpoint: Checkpoint,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="Sentences; none: lines of input.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Default: the recipe's.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Default: the recipe's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Translate sentences by beam search, one line each."""
+    from dataclasses import replace
+
+    from course_lab import load_checkpoint
+    from course_lib.evaluation import translation
+
+    model, corpus, experiment = load_checkpoint(checkpoint)
+    if not experiment.translates:
+        raise CourseError(f"{checkpoint} is a language model; score, next and generate question it")
+    settings = {"beam": beam, "length_penalty": length_penalty}
+    decoding = experiment.decoding
+    search = decoding.build("decoding") if decoding else translation.BeamSearch()
+    search = replace(search, **{k: v for k, v in settings.items() if v is not None})
+    sentences = text or [line.rstrip("\n") for line in sys.stdin]
+    sources = [corpus.encode(sentence) for sentence in sentences]
+    found = translation.translate(model, sources, search, progress=sys.stderr.isatty())
+    texts = [corpus.decode(ids) for ids in found]
+    if as_json:
+        pairs = zip(sentences, texts, strict=True)
+        return _print_json(translations=[{"source": s, "translation": t} for s, t in pairs])
+    print("\n".join(texts))
+
+
+def _load(checkpoint: Path, text: str):
+    """Model and corpus of a checkpoint; says which words of `text` it will read as <unk>."""
+    from course_lab import load_checkpoint
+    from course_lib.data import SentencePairs
+    from course_lib.evaluation.generation import unknown_words
+
+    model, corpus, _ = load_checkpoint(checkpoint)
+    if isinstance(corpus, SentencePairs):
+        raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
+    missing = unknown_words(corpus, text)
+    if missing and corpus.unk is not None:
+        print(f"not in the vocabulary, read as <unk>: {', '.join(missing)}", file=sys.stderr)
+    return model, corpus
+
+
+def _print_json(**values) -> None:
+    print(json.dumps(values, ensure_ascii=False, indent=2))
+
+
+def _print_table(names: tuple[str, ...], rows: list[tuple]) -> None:
+    """word, probability with a bar of 20 blocks for 1, and further numbers."""
+    width = max(len(names[0]), *(len(row[0]) for row in rows))
+    print(f"{names[0]:<{width}}  {names[1]:>11}", *(f"{name:>7}" for name in names[2:]))
+    for word, probability, *more in rows:
+        numbers = "".join(f" {number:7.2f}" for number in more)
+        print(f"{word:<{width}}  {probability:11.4%}{numbers}  {_bar(probability)}".rstrip())
+
+
+def _bar(share: float) -> str:
+    """20 blocks for 1, in eighths of a block; plain # where the terminal has no blocks."""
+    if not (sys.stdout.encoding or "").lower().startswith("utf"):
+        return "#" * round(20 * share)
+    full, eighths = divmod(round(160 * share), 8)
+    return "█" * full + " ▏▎▍▌▋▊▉"[eighths]

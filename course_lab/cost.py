@@ -1,0 +1,274 @@
+"""What a run takes, before it is run: parameters, operations, memory, minutes on this machine.
+
+No corpus is read and no weight is made: corpora's sizes are known by name, models are built on the
+meta device. Operations are those of matrix products, two for a multiplication and an addition;
+what is elementwise shows only in the time, through `EFFICIENCY`.
+"""
+
+import inspect
+import math
+import time
+from typing import NamedTuple
+
+import torch
+
+from course_lab.experiment import Experiment, Part
+from course_lab.results import processor
+from course_lib import data
+from course_lib.data import cache, folders
+from course_lib.data.docstrings import TOKENS, WORDS
+from course_lib.data.registry import DOWNLOADS
+from course_lib.data.translation import IWSLT14_PIECES
+from course_lib.errors import CourseError
+from course_lib.models import RHN, LSTMTranslator, Predictor, Transformer, TransformerXL
+from course_lib.models.lstm import LSTMStack
+from course_lib.output_layers import (
+    AdaptiveSoftmax,
+    MixtureOfContexts,
+    MixtureOfSoftmaxes,
+    SpectralWords,
+)
+from course_lib.regularizers import Orthogonality
+from course_lib.training.optimisation import Optimisation
+
+EFFICIENCY = 0.5  # whole steps reach 0.4 to 0.6 of the rate of their matrix products alone
+BLOCKS = 64 << 20  # bytes of logits that the output layers' kernel holds at a time
+SLOTS = {"sgd": 0, "adamw": 2, "coupled-adam": 1, "muon": 1}  # numbers kept beside a parameter
+SENTENCE = {"multi30k": 15, "iwslt14": 26, "wmt14": 29, "cldr": 9}  # pieces of one, about
+
+
+class Size(NamedTuple):
+    """Words N, and targets of each split."""
+
+    words: int
+    train: int
+    valid: int
+    test: int
+
+
+class Cost(NamedTuple):
+    """What a whole run takes, on one process."""
+
+    parameters: int
+    flops: float
+    memory: float  # bytes, the most at one time
+    seconds: float
+
+
+class Rates(NamedTuple):
+    """Operations a second in products of large matrices, and in those of one recurrent step."""
+
+    large: dict[str, float]  # by precision
+    step: dict[str, float]
+
+
+def cost(experiment: Experiment, rates: Rates) -> Cost:
+    """The cost of training, of its validations, and of the final figures or the adaptation.
+
+    Beam search is left out. CourseError for a corpus whose size is not known by its name.
+    """
+    e, o, size = experiment, experiment.optimisation, corpus_size(experiment.corpus)
+    model = _built(e, size.words)
+    learned, steps = _training(e, size)
+    read = size.valid * o.epochs + size.valid + size.test
+    if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
+        learned, read = learned + _dynamic(e.adaptation, size), 0
+    macs = encoder_macs(model, e) + output_macs(model, e)
+    flops = macs * (6 * learned + 2 * read) + steps * _penalties(model)
+    # A recurrence waits for itself in its own product and in the gradient of what it read.
+    waiting = _recurrent(model) * (4 * learned + 2 * read)
+    rate = rates.large[o.precision], rates.step[o.precision]
+    seconds = ((flops - waiting) / rate[0] + waiting / rate[1]) / EFFICIENCY
+    count = sum(p.numel() for p in model.parameters())
+    return Cost(count, flops, _memory(model, e, count), seconds)
+
+
+# Corpora -----------------------------------------------------------------------------------------
+
+
+def corpus_size(corpus: Part) -> Size:
+    """Of a text its published counts; of sentence pairs the pieces asked for and about their
+    number. CourseError for a corpus that is not known by its name."""
+    options = corpus.options
+    if corpus.kind == "docstrings":
+        size = Size(options.get("words", WORDS), *TOKENS)
+    elif corpus.kind in SENTENCE:
+        given = inspect.signature(data.LOADERS[corpus.kind]).parameters["pieces"].default
+        variant = options.get("variant", "wang2020")
+        pairs = data.cldr.PAIRS if corpus.kind == "cldr" else DOWNLOADS[corpus.kind].sizes
+        tokens = (n * SENTENCE[corpus.kind] for n in pairs)
+        size = Size(options.get("pieces", given) or IWSLT14_PIECES[variant], *tokens)
+    elif corpus.kind in DOWNLOADS and DOWNLOADS[corpus.kind].sizes:
+        size = Size(DOWNLOADS[corpus.kind].words, *DOWNLOADS[corpus.kind].sizes)
+    else:
+        raise CourseError(f"the size of {corpus.kind} is not known before it is read")
+    if "half" in options:
+        size = size._replace(train=size.train // 2)
+    if "small" in options:
+        each = SENTENCE.get(corpus.kind, 1)
+        most = {k: v if k == "words" else v * each for k, v in options["small"].items()}
+        size = Size(**{k: min(v, most.get(k, v)) for k, v in size._asdict().items()})
+    return size
+
+
+def _training(e: Experiment, size: Size) -> tuple[float, float]:
+    """Targets learned from and steps made, over the run."""
+    o = e.optimisation
+    batch = o.max_tokens if e.translates else o.batch * o.length
+    steps = o.epochs * size.train / batch
+    if o.max_steps is not None:
+        steps = min(steps, o.max_steps)
+    return steps * batch, steps
+
+
+def _dynamic(adaptation: Part, size: Size) -> float:
+    """Targets learned from: the train split's statistics, the search, and both splits."""
+    settings = adaptation.build("adaptation")
+    grid = (settings.rate, settings.decay, settings.epsilon)
+    combinations = math.prod(len(x) if isinstance(x, list | tuple) else 1 for x in grid)
+    searched = min(settings.search_tokens or size.valid, size.valid)
+    search = combinations * searched if combinations > 1 else 0
+    return size.train + search + size.valid + size.test
+
+
+# Operations --------------------------------------------------------------------------------------
+
+
+def encoder_macs(model: Predictor, e: Experiment) -> float:
+    """Multiplications and additions of one pass of the encoder, for each target.
+
+    A translator's source is taken to be as long as its target.
+    """
+    encoder, o = model.encoder, e.optimisation
+    macs = sum(p.numel() for p in encoder.parameters() if p.dim() > 1)
+    if isinstance(encoder, TransformerXL):
+        attention, spans = encoder.layers[0].attention, o.length + encoder.memory
+        d, inner = attention.query.weight.T.shape
+        keys = 2 * d * inner * (spans / o.length - 1)  # of the memory, too
+        positions = d * inner * (spans / (o.batch * o.length) - 1)  # once for the whole batch
+        products = 3 * spans * inner  # with keys, positions and values
+        macs += len(encoder.layers) * (keys + positions + products)
+    elif isinstance(encoder, Transformer):  # three attentions in a layer of both stacks
+        attentions = 3 * len(encoder.encoder_layers)
+        macs += attentions * 2 * SENTENCE[e.corpus.kind] * encoder.input_size
+    elif isinstance(encoder, LSTMTranslator):
+        macs += 2 * SENTENCE[e.corpus.kind] * encoder.output_size
+    return macs
+
+
+def output_macs(model: Predictor, e: Experiment) -> float:
+    """Of the output layer and, where they are factors, of the word matrices, for each target."""
+    layer, (words, d) = model.output_layer, model.output_layer.words.shape
+    macs = words * d
+    if isinstance(layer, AdaptiveSoftmax):
+        macs = d * _adaptive_rows(layer.edges)
+    elif isinstance(layer, MixtureOfSoftmaxes):
+        macs *= 1 if isinstance(layer, MixtureOfContexts) else layer.components
+        macs += layer.latent.weight.numel() + layer.prior.weight.numel()
+    for part in e.objectives:
+        if part.kind == "AugmentedLoss":  # E E_y, differentiated only where the option says so
+            macs += words * d * (1 if part.options.get("gradient") else 1 / 3)
+    if isinstance(layer.words, SpectralWords):
+        macs += (3 if e.translates else 2) * d * d  # every reading, and predicting
+    return macs
+
+
+def _adaptive_rows(edges: list[int]) -> float:
+    """Rows a target meets: the head, and its cluster as often as Zipf's law has it there."""
+
+    def share(low: int, high: int) -> float:
+        return math.log((high + 0.5) / (low + 0.5)) / math.log((edges[-1] + 0.5) / 0.5)
+
+    clusters = zip(edges[1:], edges[2:], strict=False)
+    return edges[1] + sum((high - low) * share(low, high) for low, high in clusters)
+
+
+def _recurrent(model: Predictor) -> int:
+    """Numbers in the matrices of the recurrence."""
+    encoder = model.encoder
+    matrices = encoder.recurrent if isinstance(encoder, LSTMStack | RHN) else []
+    if isinstance(encoder, LSTMTranslator):
+        matrices = [p for name, p in encoder.named_parameters() if ".weight_hh" in name]
+    return sum(matrix.numel() for matrix in matrices)
+
+
+def _penalties(model: Predictor) -> float:
+    """Operations a step: UᵀU and VᵀV and their gradients."""
+    if not any(isinstance(r, Orthogonality) for r in model.regularizers):
+        return 0.0
+    words, d = model.output_layer.words.shape
+    return 4.0 * (words + d) * d * d
+
+
+# Memory and time ---------------------------------------------------------------------------------
+
+
+def _memory(model: Predictor, e: Experiment, count: int) -> float:
+    """Parameters, gradients, the optimiser's numbers, means, and what the backward pass needs."""
+    o = e.optimisation
+    copies = 2 + SLOTS[o.optimizer]
+    copies += any(x is not None for x in (o.average_from, o.average_after, o.average_last))
+    if e.adaptation is not None:  # dynamic evaluation: θ₀, MS_g, the two factors made of it
+        copies = 6 if e.adaptation.kind == "DynamicEvaluation" else 1
+    tokens = o.max_tokens if e.translates else o.batch * o.length
+    return 4.0 * (count * copies + activations(model, o) * tokens / o.accumulate) + BLOCKS
+
+
+def activations(model: Predictor, o: Optimisation) -> float:
+    """Numbers the encoder and the output layer keep for the backward pass, for each target.
+
+    Counted as the inputs and outputs of every matrix product, and of attention its weights.
+    """
+    encoder, layer = model.encoder, model.output_layer
+    shapes = [p.shape[-2:] for p in encoder.parameters() if p.dim() == 2]
+    shapes += [m.shape for p in encoder.parameters() if p.dim() == 3 for m in p]
+    kept = sum(sum(shape) for shape in shapes)
+    if isinstance(encoder, TransformerXL):
+        heads = encoder.layers[0].attention.heads
+        kept += 3 * len(encoder.layers) * heads * (o.length + encoder.memory)
+    return kept + layer.words.shape[1] * getattr(layer, "components", 1) * 2
+
+
+def rates() -> Rates:
+    """This machine's rates, measured once in about a second and kept in the cache."""
+    cuda = torch.cuda.is_available()
+    name = torch.cuda.get_device_name() if cuda else processor()
+    key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+
+    def measure():
+        device = "cuda" if cuda else "cpu"
+        large, step = (4096, 4096, 4096) if cuda else (1024, 1024, 1024), (20, 1150, 4600)
+        types = {"fp32": torch.float32, "bf16": torch.bfloat16}
+        return [
+            {p: measured(shape, t, device) for p, t in types.items()} for shape in (large, step)
+        ]
+
+    return Rates(*cache.kept(folders.cache() / f"rates-{cache.checksum(key)[:12]}.json", measure))
+
+
+def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu") -> float:
+    """Operations a second of (m, k) @ (k, n), the best of several."""
+    m, k, n = shape
+    a, b = torch.randn(m, k, device=device).to(dtype), torch.randn(k, n, device=device).to(dtype)
+    repeats = 20 if device == "cuda" else 3
+    best = math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            c = a @ b
+        c[0, 0].item()  # waits for the device
+        best = min(best, (time.perf_counter() - start) / repeats)
+    return 2.0 * m * k * n / best
+
+
+def _built(e: Experiment, words: int) -> Predictor:
+    """The model on the meta device; recipes that share one share it here."""
+    shape = [e.encoder, e.words, e.output_words, e.size, e.tied, e.output_layer]
+    key = repr([*shape, e.regularizers, words])
+    if key not in _MODELS:
+        with torch.device("meta"):
+            _MODELS[key] = e.build(words)
+    return _MODELS[key]
+
+
+_MODELS: dict[str, Predictor] = {}

@@ -1,0 +1,21 @@
+"""Examine a checkpoint: is its output embedding degenerate, and what is to be done?
+
+examination = examine("my-model", against="other-model", corpus="wikitext-2")
+print(examination.diagnosis.sentence)
+examination.save("report")  # report.html and report.json
+"""
+
+from course_lab.examine.diagnosis import (
+    Diagnosis,
+    Finding,
+    Groups,
+    diagnose,
+    frequency_groups,
+    random_spectrum,
+)
+from course_lab.examine.examination import Examination, examine
+from course_lab.examine.graded import Graded, diseased, graded_series
+from course_lab.examine.matrices import Source, read
+
+__all__ = ["Diagnosis", "Examination", "Finding", "Graded", "Groups", "Source", "diagnose"]
+__all__ += ["diseased", "examine", "frequency_groups", "graded_series", "random_spectrum", "read"]

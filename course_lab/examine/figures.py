@@ -1,0 +1,182 @@
+"""The pictures of an examination: each with a title, what to look for, and alternative text."""
+
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from course_lab.examine.examination import Examination, few, neighbours
+from course_lib import plots
+from course_lib.metrics import geometry
+
+POINTS = 4000  # drawn in one cloud
+
+
+class Picture(NamedTuple):
+    """A figure and what is said about it."""
+
+    title: str
+    figure: Figure
+    alt: str
+    caption: str
+
+
+def pictures(one: Examination) -> list[Picture]:
+    """Every picture that the numbers at hand allow."""
+    made = [spectrum(one), cosines(one), cloud(one), lengths(one), neighbour_distances(one)]
+    return [*made, mean_share(one), dimensions(one)]
+
+
+def spectrum(one: Examination) -> Picture:
+    """Singular values over the largest, linear and logarithmic, beside a random matrix's."""
+    curves = {"this matrix": one.spectrum, "random matrix": one.random}
+    if one.against:
+        curves["compared with"] = one.against.spectrum
+    # None of a value that is 0 but for rounding, which a logarithmic axis would be made of
+    curves = {name: s[s > 1e-9 * max(s)] for name, s in curves.items() if s.any()}
+    shares = {n: (np.arange(1, len(s) + 1) / len(s), s / s[0]) for n, s in curves.items()}
+    figure, (above, below) = plots.panels(2, 1, height=2.5)
+    plots.lines(shares, "", "σₖ / σ₁", ax=above)
+    plots.lines(shares, "rank of the singular value / d", "the same, logarithmic", "y", ax=below)
+    below.legend_.remove()
+    half = one.spectrum[len(one.spectrum) // 2] / (one.spectrum[0] or 1)
+    chance = one.random[len(one.random) // 2] / one.random[0]
+    return Picture(
+        "Singular values", figure,
+        f"Singular values divided by the largest. Half-way they are at {half:.2f} of it, in a "
+        f"random Gaussian matrix of the same shape at {chance:.2f}.",
+        "A healthy matrix follows the random one. A curve that drops at once and then runs level "
+        "has one direction that dwarfs the others; one that goes on falling has low rank.",
+    )  # fmt: skip
+
+
+def cosines(one: Examination) -> Picture:
+    """Histogram of the cosines of random pairs: all words, and rare and frequent ones."""
+    groups = {"all words": one.W}
+    if one.groups:
+        groups |= {"rare": one.W[one.groups.rare], "frequent": one.W[one.groups.frequent]}
+    values = {name: geometry.pair_cosines(rows) for name, rows in groups.items()}
+    means = ", ".join(f"{name} {v.mean():z.2f}" for name, v in values.items())
+    return Picture(
+        "Cosines of pairs of words", plots.cosine_histogram(values),
+        f"Densities of the cosines of pairs of words; their means are: {means}.",
+        "A round cloud gives a narrow bell about 0. A bell that stands to the right of it is a "
+        "common direction; groups with bells at different places live in places of their own.",
+    )  # fmt: skip
+
+
+def cloud(one: Examination) -> Picture:
+    """The words on the plane of the two largest singular values."""
+    random, W = np.random.default_rng(0), one.W
+    rows = np.arange(len(W))
+    if len(W) > POINTS:
+        rows = np.sort(random.choice(len(W), POINTS, replace=False))
+    points, share, names = geometry.project(W).points, None, {}
+    if one.counts is not None and one.counts.any():
+        share = one.counts[rows] / one.counts.sum()
+        if not share.any():
+            share = None
+    if share is not None and one.words:
+        for row in np.argsort(-share)[[0, 4, 9]]:
+            names[int(row)] = one.words[rows[row]].strip("Ġ▁ ") or "blank"
+    title = "" if len(rows) == len(W) else f"{len(rows):,} of the words"
+    figure = plots.cloud(points[rows], share, names, title)
+    centre = np.linalg.norm(points.mean(0)) / np.sqrt((points**2).sum(1).mean())
+    return Picture(
+        "The cloud", figure,
+        "Word vectors as points on the plane of the two largest singular values, the origin "
+        f"marked; their centre lies {centre:.2f} of their typical distance away from it.",
+        "Not centred: where is the origin? In a healthy cloud it is in the middle. A tongue to one "
+        "side is a cone, two clumps of different colour are a frequency split.",
+    )  # fmt: skip
+
+
+def lengths(one: Examination) -> Picture:
+    """Norms against frequency, or, without counts, against the number of the row."""
+    norms = one.W.double().norm(dim=1).numpy()
+    if one.counts is not None and (one.counts > 0).sum() > 2:
+        figure = plots.against_frequency(norms, one.counts, "length of the word vector")
+        ends = [norms[ids].mean() for ids in one.groups[:2]] if one.groups else []
+        means = "; mean {:.3g} of rare, {:.3g} of frequent words".format(*ends) if ends else ""
+        return Picture(
+            "Lengths against frequency", figure,
+            f"Length of each word vector against how often the word occurs{means}.",
+            "A line that is nearly level is healthy. Lengths that fall with the count, or that "
+            "come to nothing, say how training treated words it seldom saw.",
+        )  # fmt: skip
+    parts = [part.mean() for part in np.array_split(norms, min(50, len(norms)))]
+    middle = (np.arange(len(parts)) + 0.5) * len(norms) / len(parts)
+    figure = plots.lines({"mean": (middle, parts)}, "number of the row", "mean length")
+    figure.axes[0].set_ylim(0, 1.1 * max(parts) or 1)
+    return Picture(
+        "Lengths by row", figure,
+        f"Mean length of neighbouring rows, from {min(parts):.3g} to {max(parts):.3g}.",
+        "There are no counts, so the rows are in the order of the file. Many tokenizers number "
+        "frequent pieces first.",
+    )  # fmt: skip
+
+
+def neighbour_distances(one: Examination) -> Picture:
+    """Density of the distance to the nearest word, in units of the root mean square length, with
+    that of as many Gaussian vectors of the same size."""
+    some = few(one.W)
+    random = np.random.default_rng(0).standard_normal(some.shape)
+    clouds = {"this matrix": some.double().numpy(), "random matrix": random}
+    if one.against:
+        clouds["compared with"] = few(one.against.W).double().numpy()
+    curves, medians = {}, {}
+    for name, rows in clouds.items():
+        scale = np.sqrt((rows**2).sum(1).mean()) or 1.0
+        distance = neighbours(rows) / scale
+        medians[name] = np.median(distance)
+        if np.ptp(distance) > 0:
+            places, heights = geometry.density(distance)
+            curves[name] = places[places >= 0], heights[places >= 0]  # a kernel reaches below
+    figure = plots.lines(curves, "distance to the nearest word / root mean square length",
+                         "density")  # fmt: skip
+    listed = ", ".join(f"{name} {median:.2f}" for name, median in medians.items())
+    return Picture(
+        "Nearest neighbours", figure,
+        f"Density of the distance from a word to its nearest other word; medians: {listed}.",
+        "Words much nearer to each other than random ones are easily confused (Wang et al. 2019). "
+        "A heap at 0 is rows that are all alike, often of padding or of words never trained.",
+    )  # fmt: skip
+
+
+def mean_share(one: Examination) -> Picture:
+    """Share of the energy that is the mean vector: of all words, the rare and the frequent."""
+    groups = {"all words": one.W}
+    if one.groups:
+        groups |= {"rare": one.W[one.groups.rare], "frequent": one.W[one.groups.frequent]}
+    shares = {name: geometry.common_drift(rows).share for name, rows in groups.items()}
+    figure, ax = plots.panels(height=0.9 + 0.7 * len(shares))
+    bars = ax.barh(list(shares), list(shares.values()), color=plots.COLOURS[0], hatch="//",
+                   edgecolor=plots.PAPER, height=0.6)  # fmt: skip
+    ax.bar_label(bars, [f" {share:.0%}" for share in shares.values()])
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1.12), xlabel="share of the mean vector in the energy, ‖m‖² / mean ‖w‖²")
+    ax.grid(False, axis="y")
+    listed = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return Picture(
+        "Share of the mean", figure,
+        f"Bars: share of the energy that is the mean vector of the group; {listed}.",
+        "Chance alone gives 1/n in a group of n words. What all words have in common says nothing "
+        "about any of them, and as an output matrix it changes no probability.",
+    )  # fmt: skip
+
+
+def dimensions(one: Examination) -> Picture:
+    """Energy of each coordinate over the average one, sorted; logarithmic."""
+    energy = one.W.double().square().mean(0).numpy()
+    energy = np.sort(energy)[::-1] / (energy.mean() or 1)
+    flat = np.random.default_rng(0).chisquare(len(one.W), len(energy)) / len(one.W)
+    curves = {"this matrix": energy.clip(1e-6), "random matrix": np.sort(flat)[::-1]}
+    figure = plots.lines(curves, "coordinate, largest first", "energy / average", "y")
+    figure.axes[0].yaxis.set_major_formatter("{x:g}")
+    figure.axes[0].yaxis.set_minor_formatter("{x:g}")
+    return Picture(
+        "Coordinates", figure,
+        f"Energy of each of the {len(energy)} coordinates relative to their average, largest "
+        f"first; the first holds {energy[0]:.1f} times the average.",
+        "A few points far above the rest are rogue dimensions: they decide every cosine.",
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What a repair after training does: the diagnosis and the perplexity before and after."""
+
+from collections.abc import Callable
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from course_lib import data
+from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.translation import translation_perplexity
+from course_lib.output_layers import FullWords
+from course_lib.output_layers.centring import all_but_the_top, centred
+
+REPAIRS: dict[str, Callable[[Tensor], Tensor]] = {
+    "centring": centred,
+    "all-but-the-top": all_but_the_top,
+}
+TOKENS, COLUMNS = 20_000, 10  # of the validation split: enough to compare, in parallel columns
+
+
+def perplexities(model, corpus, experiment, matrices: dict[str, Tensor]) -> dict[str, float]:
+    """Perplexity on the first 20,000 tokens of the validation split with each output matrix (N, d).
+
+    Only the output matrix is replaced: a tied model goes on reading with its own, since it has
+    learned to read that one. The model is left as it was.
+    """
+    own, found = model.output_layer.words, {}
+    for name, W in matrices.items():
+        with torch.device("meta"):  # the matrix exists already
+            words = FullWords(*W.shape)
+        device = next(model.parameters()).device
+        words.weight = torch.nn.Parameter(W.float().to(device), requires_grad=False)
+        model.output_layer.words = words
+        try:
+            found[name] = _perplexity(model, corpus, experiment.optimisation)
+        finally:
+            model.output_layer.words = own
+    return found
+
+
+def read_in_part(corpus) -> tuple[str, ...]:
+    """Which part of the validation split is read, where it is not the whole."""
+    pairs = isinstance(corpus, data.SentencePairs)
+    tokens = sum(map(len, corpus.valid.target)) if pairs else len(corpus.valid)
+    if tokens <= TOKENS:
+        return ()
+    first = f"{'about ' if pairs else ''}the first {TOKENS:,} of {tokens:,} tokens"
+    return (f"perplexity: {first} of the validation split",)
+
+
+def _perplexity(model, corpus, optimisation) -> float:
+    if isinstance(corpus, data.SentencePairs):
+        batches = data.token_batches(corpus.valid, optimisation.max_tokens)
+        return translation_perplexity(model, islice(batches, 1 + TOKENS // optimisation.max_tokens))
+    text = corpus.valid[:TOKENS]
+    return perplexity(
+        model, text, corpus.eos,
+        batch=min(COLUMNS, max(1, len(text) // 100)), length=optimisation.evaluation_length,
+        memory=optimisation.evaluation_memory, clamp=optimisation.evaluation_clamp,
+    )  # fmt: skip

@@ -1,0 +1,185 @@
+"""The report: one HTML page that needs no other file and no network."""
+
+import base64
+import html
+from importlib import resources
+
+from course_lab.examine.diagnosis import MARKED, NAMED, Diagnosis, Finding
+from course_lab.examine.examination import Examination
+from course_lab.examine.figures import pictures
+from course_lib import plots
+
+CENTRING = (
+    "Centring an output matrix takes the same number from every logit of a position and changes no "
+    "probability of a softmax over all words at once; a perplexity that differs after it tells of "
+    "what follows the logits."
+)
+
+
+def page(one: Examination) -> str:
+    """The whole page: verdict, findings, numbers, pictures, repairs, comparison, provenance."""
+    parts = [_head(one), _findings(one.diagnosis), _numbers(one), _pictures(one), _repairs(one)]
+    text = resources.files("course_lab.examine").joinpath("report.html").read_text("utf-8")
+    slots = {
+        "TITLE": html.escape(f"Examination of {one.source.path.name}"),
+        "NAMED": f"{100 * NAMED:g}",
+        "BODY": "\n".join([*parts, _origin(one)]),
+    }
+    for slot, value in slots.items():
+        text = text.replace(f"@{slot}@", value)
+    return text
+
+
+def number(value) -> str:
+    """A number as the tables have it: three significant digits, thousands grouped."""
+    if value is None:
+        return "–"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{0.0 if abs(value) < 1e-12 else value:.3g}".replace("-", "−")
+
+
+def _head(one: Examination) -> str:
+    source, diagnosis = one.source, one.diagnosis
+    about = f"{source.name}: {len(source.W):,} words × {source.W.shape[1]} dimensions"
+    tied = {True: ", tied", False: ", untied", None: ""}[source.tied]
+    healthy = "" if diagnosis.named else " healthy"
+    return (
+        f"<h1>Examination of {html.escape(str(source.path))}</h1>"
+        f'<p class="quiet">{html.escape(source.kind)}, {html.escape(about)}{tied}</p>'
+        f'<p class="verdict{healthy}"><strong>{html.escape(diagnosis.sentence)}</strong> Taken '
+        f"together {diagnosis.severity:.0%} of the cloud's energy is not where a healthy matrix "
+        "would have it.</p>"
+        + "".join(f'<p class="quiet">{html.escape(_said(why))}</p>' for why in _missing(one))
+    )
+
+
+def _missing(one: Examination) -> list[str]:
+    found = [why for why in (one.unknown, one.not_run) if why]
+    return [*found, *(f"sampled: {what}" for what in one.sampled), *one.source.notes]
+
+
+def _said(text: str) -> str:
+    return text[0].upper() + text[1:] + "." * (text[-1] not in ".?!")
+
+
+def _findings(diagnosis: Diagnosis) -> str:
+    cards = "".join(_finding(finding) for finding in diagnosis.findings)
+    return (
+        "<h2>Findings</h2>"
+        '<p class="quiet">A severity is the share of the energy that is not where a random matrix '
+        f"of the same shape has it. From {NAMED:g} on (the line) it is named: a tenth of the "
+        "energy, more than chance gives at any shape, and the least that shows in a picture. From "
+        f"{MARKED:g} on it is marked: it holds more than all the rest.</p>"
+        f'<div class="findings">{cards}</div>'
+    )
+
+
+def _finding(finding: Finding) -> str:
+    marked = ' class="marked"' if finding.severity >= MARKED else ""
+    width = 100 * min(1.0, max(0.0, finding.severity))
+    advice = f"<p><strong>What to do.</strong> {html.escape(finding.remedy)}</p>"
+    return (
+        f'<section class="finding"><h3>{html.escape(_said(finding.title)[:-1])}</h3>'
+        f'<div class="scale"><div class="bar" role="img" aria-label="severity '
+        f'{finding.severity:.2f} of 1"><i{marked} style="width:{width:.1f}%"></i><b></b></div>'
+        f"<span>{finding.severity:.2f}, {finding.grade}</span></div>"
+        f"<p>{html.escape(finding.seen.replace(' -', ' −'))}</p>{advice if finding.holds else ''}"
+        f"<details><summary>Why this is the measure</summary>{html.escape(finding.reason)}"
+        "</details></section>"
+    )
+
+
+def _numbers(one: Examination) -> str:
+    if one.against is None:
+        rows = [(name, number(value)) for name, value in one.metrics.items()]
+        return "<h2>Numbers</h2>" + table(("measure", "value"), rows)
+    other = one.against
+    rows = [(name, number(value), number(other.metrics.get(name)))
+            for name, value in one.metrics.items()]  # fmt: skip
+    severities = [
+        (f"severity: {finding.title}", f"{finding.severity:.2f}", _severity(other, finding.name))
+        for finding in one.diagnosis.findings
+    ]
+    rows += [*severities, ("verdict", one.diagnosis.sentence, other.diagnosis.sentence)]
+    rows += [("words × dimensions", *(f"{len(e.W):,} × {e.W.shape[1]}" for e in (one, other)))]
+    names = ("measure", one.source.path.name, other.source.path.name)
+    said = f"<p>Compared with <code>{html.escape(str(other.source.path))}</code>.</p>"
+    return "<h2>Numbers, side by side</h2>" + said + table(names, rows)
+
+
+def _severity(other: Examination, name: str) -> str:
+    values = {finding.name: finding.severity for finding in other.diagnosis.findings}
+    return f"{values[name]:.2f}" if name in values else "–"
+
+
+def _pictures(one: Examination) -> str:
+    cards = []
+    for picture in pictures(one):
+        data = base64.b64encode(plots.png(picture.figure)).decode()
+        cards.append(
+            f"<figure><h3>{html.escape(picture.title)}</h3>"
+            f'<img src="data:image/png;base64,{data}" alt="{html.escape(picture.alt)}">'
+            f"<figcaption>{html.escape(picture.caption)}</figcaption></figure>"
+        )
+    return f'<h2>Pictures</h2><div class="figures">{"".join(cards)}</div>'
+
+
+def _repairs(one: Examination) -> str:
+    kept = ["mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",
+            "isotropy I₁", "stable rank", "distance to the nearest word"]  # fmt: skip
+    names = ("measure", "as it is", *one.repairs)
+    rows = [
+        (name, number(one.metrics[name]),
+         *(number(repair["metrics"][name]) for repair in one.repairs.values()))
+        for name in kept if name in one.metrics
+    ]  # fmt: skip
+    rows.append(("verdict", one.diagnosis.sentence, *(r["verdict"] for r in one.repairs.values())))
+    said = "<p>After training, without any data: subtract the mean row (centring), or also take "
+    said += "away the first d/100 principal directions (all-but-the-top).</p>"
+    perplexity = [repair.get("perplexity") for repair in one.repairs.values()]
+    if all(perplexity):
+        before = next(iter(one.repairs.values()))["perplexity_before"]
+        values = (f"{value:,.2f}" for value in (before, *perplexity))
+        rows.append(("perplexity (validation)", *values))
+        said += f"<p>{CENTRING}</p>"
+        if one.source.tied:
+            said += "<p>The model is tied: it goes on reading with its own matrix, and only the "
+            said += "one that predicts is repaired.</p>"
+    else:
+        said += f"<p>{html.escape(_said(one.not_run or 'no perplexity'))}</p>"
+    return "<h2>Repairs</h2>" + said + table(names, rows)
+
+
+def _origin(one: Examination) -> str:
+    content = one.to_dict()
+    source, versions = content["source"], content["versions"]
+    rows = {
+        "file": source["path"],
+        "matrix": f"{source['matrix']}, {source['dtype']}"
+        + (", transposed" if source["transposed"] else ""),
+        "SHA-256": "; ".join(f"{name} {digest}" for name, digest in source["sha256"].items()),
+        "counts": content["counts"] or "none",
+        "groups": content["groups"] or "none",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    listed = "".join(f"<dt>{k}</dt><dd>{html.escape(v)}</dd>" for k, v in rows.items())
+    return f"<h2>Where this comes from</h2><dl>{listed}</dl>"
+
+
+def table(names, rows) -> str:
+    """An HTML table: the first column names, the others numbers or sentences."""
+    head = "".join(
+        f'<th scope="col"{" class=number" * (i > 0)}>{html.escape(name)}</th>'
+        for i, name in enumerate(names)
+    )
+    body = "".join(
+        f'<tr><th scope="row">{html.escape(name)}</th>'
+        + "".join(
+            f"<td{' class=number' * (len(cell) < 24)}>{html.escape(cell)}</td>" for cell in cells
+        )
+        + "</tr>"
+        for name, *cells in rows
+    )
+    head = f"<thead><tr>{head}</tr></thead>"
+    return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'

@@ -1,0 +1,49 @@
+"""Keep the result of a run where it is committed, under the name that tells what it is a run of."""
+
+from pathlib import Path
+
+from benchmarks import reference_training
+from course_lab import plans, results
+from course_lab.experiment import Experiment
+from course_lab.recipes import profile, recipes
+from course_lib.data import folders
+from course_lib.errors import CourseError
+
+
+def keep_result(folder: Path) -> Path:
+    """Copy the checked result of a finished run to where it is committed; returns that folder.
+
+    CourseError if its name hides how it differs from its recipe, as lessons and tables go by names,
+    or if another result of that run is kept there.
+    """
+    content = results.read_result(folder)
+    experiment = Experiment.from_dict(content["experiment"])
+    _check_name(experiment)
+    target = results.kept() / results.run_folder(experiment).relative_to(folders.home() / "runs")
+    there = (target / "result.json").exists()
+    if there and results.read_result(target)["sha256"] != content["sha256"]:
+        raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
+    results.write(target, content, results.read_arrays(folder))
+    return target
+
+
+def _check_name(experiment: Experiment) -> None:
+    """CourseError for a run of a recipe with settings that its variant does not tell."""
+    e = experiment
+    if e.name not in recipes:  # of your own: its name is all there is to go by
+        return
+    pair = reference_training.experiments(e.optimisation.epochs, e.profile, e.seed).values()
+    if e.identity() in [one.identity() for one in pair]:
+        return
+    changes = dict(plans.differences(profile(recipes[e.name], e.profile, e.seed), e))
+    if parts := [path for path, value in changes.items() if plans.has_settings(value)]:
+        raise CourseError(
+            f"the result is called {e.name}, but has {' and '.join(parts)} of its own, as no plan "
+            "can ask for; give the experiment a name of its own"
+        )
+    if plans.label(changes) != e.variant:
+        settings = ", ".join(changes) or "nothing"
+        raise CourseError(
+            f"the result is called {e.name}{', ' * bool(e.variant)}{e.variant}, but differs from "
+            f"that recipe in {settings}; train it as `{plans.command(e)}`"
+        )

@@ -1,0 +1,19 @@
+"""One recipe for every published row, and what each profile changes.
+
+A recipe states how it differs from its base and which table of which paper it stands for: a file
+a paper, `baselines` for what several of them start from, `own` and `short` for the course's own.
+"""
+
+from course_lab.recipes import (  # noqa: F401  (each enters its recipes)
+    gao2019,
+    inan2017,
+    own,
+    parthiban2021,
+    short,
+    wang2019,
+    wang2020,
+)
+from course_lab.recipes.profiles import PROFILES, profile
+from course_lab.recipes.registry import Recipes, add, recipes
+
+__all__ = ["PROFILES", "Recipes", "add", "profile", "recipes"]

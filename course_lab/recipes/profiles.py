@@ -1,0 +1,151 @@
+"""What a profile changes in every recipe: the same code at a size for the occasion.
+
+`smoke` and `quick` run on the embedded corpora, or the beginning of the reader's own, with models
+cut down to what trains there in seconds or about a minute; `full` is the recipe itself, and so is
+`standard` where no shorter training is entered for it: there both are called `standard`, since they
+are one experiment.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from course_lab.cost import corpus_size
+from course_lab.experiment import Experiment, Part, part
+from course_lab.recipes.registry import recipes
+from course_lib import data
+from course_lib.errors import CourseError, unknown
+
+PROFILES = ("smoke", "quick", "standard", "full")
+
+_TEXT = {
+    "smoke": {"train": 12_000, "valid": 1_500, "test": 1_500, "words": 300},
+    "quick": {"train": 250_000, "valid": 20_000, "test": 20_000, "words": 10_000},
+}
+_PAIRS = {
+    "smoke": {"train": 300, "valid": 50, "test": 20, "words": 300},
+    "quick": {"train": 5_000, "valid": 200, "test": 100, "words": 2_000},
+}
+# Sizes are cut to these; a width equal to the word vectors' stays equal to it.
+_MOST = {
+    "smoke": {"size": 16, "units": 24, "layers": 2, "depth": 2, "heads": 2, "head_size": 8}
+    | {"feedforward": 32, "components": 3, "pieces": 1_000, "cutoffs": [100, 200]},
+    "quick": {"size": 200, "units": 300, "layers": 3, "depth": 3, "heads": 4, "head_size": 50}
+    | {"feedforward": 400, "components": 5, "pieces": 100_000, "cutoffs": [2_000, 5_000]},
+}
+_RUN = {
+    "smoke": {"epochs": 1, "batch": 20, "length": 35, "max_tokens": 400, "warmup": 10},
+    "quick": {"epochs": 2, "batch": 20, "length": 70, "max_tokens": 2_000, "warmup": 100},
+}
+
+# Where a recipe, or all below a name, want another size than the common one.
+_OWN = {
+    "docstrings/transformer-128": {
+        # words rarer than 1e-4 must exist
+        "smoke": {
+            "corpus": {"small": {"train": 30_000, "valid": 2_000, "test": 2_000, "words": 3_000}},
+            "optimisation": {"epochs": 1, "batch": 8, "length": 32},
+        },
+        "quick": {
+            "corpus": {
+                "small": {"train": 600_000, "valid": 20_000, "test": 20_000, "words": 10_000}
+            },
+            "optimisation": {"epochs": 1},
+        },
+        "standard": {"optimisation": {"epochs": 5}},
+    },
+    # tiny as it is: lesson 21 wants translations that can be read
+    "cldr/transformer-tiny": {"quick": {}},
+}
+
+
+def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
+    """The experiment at the size of a profile; CourseError for an unknown profile.
+
+    `full` of a recipe that has no shorter `standard` is that: one experiment has one name.
+    """
+    if name not in PROFILES:
+        raise unknown("profile", name, PROFILES)
+    family = next((f for f in _OWN if f"{experiment.name}/".startswith(f"{f}/")), None)
+    own = _OWN.get(family, {})
+    if name == "full" and "standard" not in own:
+        name = "standard"
+    if name in own:
+        experiment = experiment.change(**own[name])
+    elif name in _MOST:
+        experiment = _small(experiment, name)
+    return experiment.change(profile=name, seed=seed)
+
+
+def _small(e: Experiment, name: str) -> Experiment:
+    """The experiment on an embedded corpus, or the beginning of the reader's own, with a model and
+    a run that fit it."""
+    most, size = _MOST[name], min(e.size, _MOST[name]["size"])
+
+    def width(units):
+        if isinstance(units, list):
+            return [width(u) for u in units]
+        return size if units == e.size else min(units, most["units"])
+
+    def cut(options):
+        cutters = {"units": width, "cutoffs": lambda _: most["cutoffs"]}
+        return {
+            option: cutters.get(option, lambda v, o=option: min(v, most[o]))(value)
+            for option, value in options.items()
+            if option in most
+        }
+
+    small = (_PAIRS if e.translates else _TEXT)[name]
+    if e.output_layer.kind == "AdaptiveSoftmax" and not e.translates:
+        small = small | {"by_frequency": True}  # its clusters are of words by frequency
+    if e.corpus.kind not in data.names():
+        texts = Part(e.corpus.kind, {"small": small} | e.corpus.options)
+    elif e.translates:
+        texts = part("cldr", direction=e.corpus.options.get("direction", "de-en"), small=small)
+    else:
+        half = {k: v for k, v in e.corpus.options.items() if k == "half"}
+        texts = part("docstrings", **half, small=small)
+    changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
+    changes["ranked_contexts"] = None
+    if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
+        changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "epsilon": 2e-5, "batch": 20}
+    small = e.change(
+        encoder=cut(e.encoder.options), output_layer=cut(e.output_layer.options), **changes
+    )
+    return small.change(regularizers=tuple(_scaled(r, e, small) for r in e.regularizers))
+
+
+def _scaled(regularizer: Part, e: Experiment, small: Experiment) -> Part:
+    """A prior of singular values for a matrix of another size, whose entries are as large."""
+    if "c1" not in regularizer.options:
+        return regularizer
+    norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]
+    words = [_words(x) for x in (e, small)]
+    entries = [n * x.size for n, x in zip(words if all(words) else (1, 1), (e, small), strict=True)]
+    ratio = norms[0] / norms[1] * (entries[1] / entries[0]) ** 0.5
+    c1 = round(regularizer.options["c1"] * ratio, 2)
+    return Part(regularizer.kind, regularizer.options | {"c1": c1})
+
+
+def _words(e: Experiment) -> int | None:
+    """Of the vocabulary; of the reader's own text, which nobody has counted, as many as it is cut
+    to, else those of the text that the recipe of that name is for."""
+    with suppress(CourseError):
+        return corpus_size(e.corpus).words
+    if cut := e.corpus.options.get("small", {}).get("words"):
+        return cut
+    with suppress(CourseError):
+        return corpus_size(recipes[e.name].corpus).words
+    return None
+
+
+def _short(o, name: str) -> dict:
+    """The settings of a run cut short: nothing waits longer than there are epochs and steps."""
+    most = _RUN[name]
+    changes = {n: min(getattr(o, n), most[n]) for n in ("epochs", "batch", "length", "max_tokens")}
+    changes["max_steps"] = None
+    for start in ("average_from", "average_last"):
+        if getattr(o, start) is not None:
+            changes[start] = min(getattr(o, start), most["epochs"])
+    if hasattr(o.schedule, "warmup"):
+        changes["schedule"] = replace(o.schedule, warmup=min(o.schedule.warmup, most["warmup"]))
+    return changes

@@ -1,0 +1,1 @@
+"""The making of the course: environment, notebooks, exercises, website."""
