@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from course_lab import provenance
 from course_lib.errors import CourseError
 
 app = typer.Typer(help="Time and memory, as ratios to plain PyTorch in the same run.")
@@ -124,7 +125,7 @@ def models(
             print(line, flush=True)
     if keep:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        made = {"provenance": results.origin(device), "rounds": rounds}
+        made = {"provenance": provenance.origin(device), "rounds": rounds}
         print("kept:", results.write_table(measure.TABLE, made | {"rows": rows}))
 
 
@@ -212,7 +213,9 @@ def training(
         )
     print(f"means {mean(on['course']) / mean(on['plain']) - 1:+.1%} apart")
     if keep:
-        path = results.write_table(f"{kept[0].relative_to(results.kept()).as_posix()}-check", table)
+        path = results.write_table(
+            f"{kept[0].relative_to(results.kept_folder()).as_posix()}-check", table
+        )
         print(f"kept {', '.join(map(str, [*kept, path]))}")
 
 

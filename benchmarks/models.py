@@ -20,10 +20,10 @@ from tqdm import tqdm
 from benchmarks.output_layers import METHODS
 from benchmarks.reference_models import PlainLSTM, PlainTransformerXL, plain_cache, plain_dynamic
 from benchmarks.timing import alternating, in_a_process
-from course_lab import results
+from course_lib import machine
 from course_lib.evaluation import cache, dynamic
 from course_lib.machine import keep_freed_memory
-from course_lib.models import AWDLSTM, LanguageModel, Reading, TransformerXL, detach
+from course_lib.models import AWDLSTM, InputEmbedding, LanguageModel, TransformerXL, detach
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 from course_lib.regularizers import ActivationRegularizer, TemporalActivationRegularizer
 
@@ -59,7 +59,7 @@ class Work:
 class Recurrent:
     """A training step of AWD-LSTM, with `components` a mixture of softmaxes."""
 
-    words: int
+    vocabulary: int
     sizes: tuple[int, ...]  # of the word vectors and of each layer
     batch: int
     reference: Reference
@@ -80,16 +80,20 @@ class Recurrent:
         """The model in training mode."""
         if kind == "plain":
             rates = self.input_dropout, self.hidden_dropout, self.latent_dropout
-            return PlainLSTM(self.words, self.sizes, self.components, *rates).to(device)
+            return PlainLSTM(self.vocabulary, self.sizes, self.components, *rates).to(device)
         size, *units = self.sizes
-        words = FullWords(self.words, size)
+        words = FullWords(self.vocabulary, size)
         if self.components:
             options = {"components": self.components, "dropout": self.latent_dropout}
             layer = MixtureOfSoftmaxes(words, units[-1], **options)
         else:
             layer = Softmax(words)
         encoder = AWDLSTM(size, units, 0.5, self.input_dropout, self.hidden_dropout)
-        options = {"regularizers": self.penalties, "reading": Reading(0.1), "output_dropout": 0.4}
+        options = {
+            "regularizers": self.penalties,
+            "input_embedding": InputEmbedding(0.1),
+            "output_dropout": 0.4,
+        }
         return LanguageModel(words, encoder, layer, **options).to(device)
 
     def stepper(self, kind, precision, device):
@@ -105,9 +109,9 @@ class Recurrent:
         pairs = list(zip(self.sizes, self.sizes[1:], strict=False))
         recurrent = sum(4 * units * units for _, units in pairs)
         layers = recurrent + sum(4 * units * read for read, units in pairs)
-        output = max(1, self.components) * self.words * size
+        output = max(1, self.components) * self.vocabulary * size
         latent = self.components * last * (size + 1)
-        stored = layers + self.words * size + latent
+        stored = layers + self.vocabulary * size + latent
         return Work(
             6 * (layers + output + latent) - 2 * recurrent / self.length,
             2 * recurrent / self.batch * PRECISIONS[precision] / 4,
@@ -124,7 +128,7 @@ _PASSES = 7
 class Attention:
     """A training step of Transformer-XL, tied, its memory full."""
 
-    words: int
+    vocabulary: int
     size: int
     layers: int
     heads: int
@@ -144,8 +148,8 @@ class Attention:
         """The model in training mode."""
         shape = self.layers, self.heads, self.head_size, self.feedforward
         if kind == "plain":
-            return PlainTransformerXL(self.words, self.size, *shape, self.memory).to(device)
-        words = FullWords(self.words, self.size, 0.02, normal=True)
+            return PlainTransformerXL(self.vocabulary, self.size, *shape, self.memory).to(device)
+        words = FullWords(self.vocabulary, self.size, 0.02, normal=True)
         encoder = TransformerXL(self.size, *shape, memory=self.memory)
         return LanguageModel(words, encoder, Softmax(words, bias=False)).to(device)
 
@@ -160,8 +164,8 @@ class Attention:
         keys = 2 * self.size * inner * (2 * reach + self.length) / self.length
         positions = 2 * self.size * inner * reach / (self.length * self.batch)
         layer = 3 * (per_token + 3 * pairs * inner) + keys + positions
-        weights = self.layers * (per_token + 3 * self.size * inner) + self.words * self.size
-        operations = 2 * (self.layers * layer + 3 * self.words * self.size)
+        weights = self.layers * (per_token + 3 * self.size * inner) + self.vocabulary * self.size
+        operations = 2 * (self.layers * layer + 3 * self.vocabulary * self.size)
         return Work(operations, 0.0, _PASSES * weights / (self.batch * self.length))
 
 
@@ -170,7 +174,7 @@ class CacheCase:
     """The continuous cache over given hidden states: each word's probability from the model's
     softmax and from the cache."""
 
-    words: int
+    vocabulary: int
     size: int
     window: int
     reference: Reference
@@ -180,9 +184,9 @@ class CacheCase:
 
     def stepper(self, kind, precision, device):
         torch.manual_seed(1)
-        layer = Softmax(FullWords(self.words, self.size)).to(device).eval()
+        layer = Softmax(FullWords(self.vocabulary, self.size)).to(device).eval()
         count = self.tokens[kind] + self.window * (kind == "plain")  # it skips a window
-        hidden, target = torch.randn(count, self.size) * 0.05, zipf_text(self.words, count)
+        hidden, target = torch.randn(count, self.size) * 0.05, zipf_text(self.vocabulary, count)
         hidden, target = hidden.to(device), target.to(device)
 
         @torch.no_grad()
@@ -200,7 +204,7 @@ class CacheCase:
         return _timed(step, precision, device)
 
     def work(self, precision: str) -> Work:
-        return Work(2 * self.size * (self.words + self.window))
+        return Work(2 * self.size * (self.vocabulary + self.window))
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ class DynamicCase:
     def stepper(self, kind, precision, device):
         torch.manual_seed(1)
         model = self.model.build(kind, device)
-        text = zipf_text(self.model.words, 200_000).to(device)
+        text = zipf_text(self.model.vocabulary, 200_000).to(device)
         squares = {n: torch.rand_like(p) * 1e-6 for n, p in model.named_parameters()}
         options = {"rate": 1e-4, "decay": 1e-3, "epsilon": 1e-3}
         if kind == "plain":
@@ -274,9 +278,9 @@ MODELS = {
 }  # fmt: skip
 
 
-def zipf_text(words: int, count: int) -> torch.Tensor:
+def zipf_text(vocabulary: int, count: int) -> torch.Tensor:
     """`count` random words, their frequencies after Zipf."""
-    return torch.multinomial(1 / torch.arange(1.0, words + 1), count, replacement=True)
+    return torch.multinomial(1 / torch.arange(1.0, vocabulary + 1), count, replacement=True)
 
 
 def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
@@ -289,7 +293,9 @@ def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[
     """The same of a given model."""
     fused = {"fused": True} if kind == "course" else {}
     optimizer = torch.optim.SGD(model.parameters(), case.rate, weight_decay=1.2e-6, **fused)
-    text = zipf_text(case.words, (case.length + 1) * case.batch).view(-1, case.batch).to(device)
+    text = (
+        zipf_text(case.vocabulary, (case.length + 1) * case.batch).view(-1, case.batch).to(device)
+    )
     pieces, states = text.chunk(parts, dim=1), [None] * parts
 
     def step():
@@ -363,7 +369,7 @@ def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> f
     step = case.stepper(kind, precision, device)
     step()
     step()
-    return results.peak_memory(torch.device(device))
+    return machine.peak_memory(torch.device(device))
 
 
 def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.timing import alternating, in_a_process
-from course_lab import results
+from course_lib import machine
 from course_lib.output_layers import (
     AdaptiveSoftmax,
     AdversarialMixtureOfSoftmaxes,
@@ -193,9 +193,13 @@ METHODS = {
 class _Alone(nn.Module):
     """The output layer and its penalties on given contexts."""
 
-    def __init__(self, method: Method, words: int, naive: bool):
+    def __init__(self, method: Method, vocabulary: int, naive: bool):
         super().__init__()
-        self.layer, self.method, self.naive = method.layer(method.words(words, SIZE)), method, naive
+        self.layer, self.method, self.naive = (
+            method.layer(method.words(vocabulary, SIZE)),
+            method,
+            naive,
+        )
 
     def forward(self, hidden, target):
         if self.naive:
@@ -212,9 +216,9 @@ class _Alone(nn.Module):
 class _Whole(nn.Module):
     """The same behind an embedding and three plain LSTMs of AWD-LSTM's sizes, tied."""
 
-    def __init__(self, method: Method, words: int, naive: bool):
+    def __init__(self, method: Method, vocabulary: int, naive: bool):
         super().__init__()
-        self.output = _Alone(method, words, naive)
+        self.output = _Alone(method, vocabulary, naive)
         pairs = zip(SIZES, SIZES[1:], strict=False)
         self.lstms = nn.ModuleList(nn.LSTM(*pair) for pair in pairs)
 
@@ -228,9 +232,9 @@ class _Whole(nn.Module):
 def _stepper(name, naive, precision, shape, whole, device="cpu"):
     """(forward, backward and update as a function; bytes that its gradients need anyway)."""
     torch.manual_seed(1)
-    words, n = shape
-    model = (_Whole if whole else _Alone)(METHODS[name], words, naive).to(device)
-    frequencies = 1 / torch.arange(1, words + 1)
+    vocabulary, n = shape
+    model = (_Whole if whole else _Alone)(METHODS[name], vocabulary, naive).to(device)
+    frequencies = 1 / torch.arange(1, vocabulary + 1)
     text = torch.multinomial(frequencies, n + BATCH, replacement=True).view(-1, BATCH).to(device)
     target = text[1:]
     given = text[:-1] if whole else torch.randn(*target.shape, SIZE, device=device)
@@ -263,14 +267,14 @@ def _memory(name, naive, precision, shape, device, threads) -> float:
     # a small step first: what the libraries keep for themselves is not counted
     _stepper(name, naive, precision, (500, BATCH), False, device)[0]()
     step, gradients = _stepper(name, naive, precision, shape, False, device)
-    before = results.reset_peak_memory(where)
+    before = machine.reset_peak_memory(where)
     step()
     step()
-    return results.peak_memory(where) - before - gradients / 2**20
+    return machine.peak_memory(where) - before - gradients / 2**20
 
 
 def output_layers(
-    words: int,
+    vocabulary: int,
     names: list[str],
     precision: str,
     rounds: int = 5,
@@ -284,8 +288,8 @@ def output_layers(
     over that with our softmax. NaN where a naive form would need more than half of the memory.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    threads, shape = torch.get_num_threads(), (words, SHAPES[words])
-    total, nan = results.total_memory(torch.device(device)), float("nan")
+    threads, shape = torch.get_num_threads(), (vocabulary, SHAPES[vocabulary])
+    total, nan = machine.total_memory(torch.device(device)), float("nan")
     for name in dict.fromkeys(["softmax", *names]):
         method = METHODS[name]
         fits = 4 * math.prod(shape) * method.components * method.copies < total / 2

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import in_a_process
-from course_lab import results
+from course_lib import machine
 from course_lib.metrics import rank
 
 BLOCK = 256
@@ -30,7 +30,7 @@ def log_prob(kind: str, m: int, N: int, d: int, components: int = 3) -> Iterator
 def measured(method: str, kind: str, m: int, N: int, d: int, threads: int) -> dict:
     """Seconds with the making of log P, MB at the peak beyond what was there before, and ranks."""
     torch.set_num_threads(threads)
-    before, started = results.peak_memory(torch.device("cpu")), time.perf_counter()
+    before, started = machine.peak_memory(torch.device("cpu")), time.perf_counter()
     if method == "course":
         found = rank.spectrum(log_prob(kind, m, N, d))
     else:
@@ -42,7 +42,7 @@ def measured(method: str, kind: str, m: int, N: int, d: int, threads: int) -> di
     return {
         "method": method,
         "seconds": time.perf_counter() - started,
-        "memory MB": results.peak_memory(torch.device("cpu")) - before,
+        "memory MB": machine.peak_memory(torch.device("cpu")) - before,
         "Press' rank": found.press_rank(),
         **{f"ε = {epsilon:g}": found.effective_rank(epsilon) for epsilon in (1e-3, 1e-4, 1e-5)},
     }

@@ -20,7 +20,7 @@ from torch import nn
 from tqdm import tqdm
 
 from benchmarks.reference_models import PlainLSTM
-from course_lab import results
+from course_lab import provenance, results
 from course_lab.experiment import Experiment
 from course_lab.locks import alone_in
 from course_lab.recipes import profile, recipes
@@ -76,7 +76,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     torch.manual_seed(experiment.seed)  # for the masks of all epochs
     epochs, last = [], folder / "last.safetensors"
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
-    starts = results.starts(last, results.origin(cpu))
+    starts = provenance.starts(last, provenance.origin(cpu))
     if last.exists():  # interrupted after the end of some epoch
         tensors, head = load_checkpoint(last)
         if where := difference(head.get("identity", {}), identity):
@@ -116,7 +116,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
     }
     wall = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
     tokens = sum(e["tokens"] for e in epochs)
-    source = results.provenance(starts, corpus, cpu, wall, tokens)
+    source = provenance.provenance(starts, corpus, cpu, wall, tokens)
     source["weights"] = results.weights(folder)
     results.write_result(folder, experiment, epochs, metrics, source)
 
@@ -142,7 +142,7 @@ def _steps(model, optimizer, text, o, seed, epoch) -> Iterator[tuple[float, int]
         yield loss.item(), len(target)
 
 
-class PlainTwin(PlainLSTM):
+class ReferenceLSTM(PlainLSTM):
     """`PlainLSTM` whose masks are made of the random numbers that the course's model draws."""
 
     def kept_rows(self, weight):
@@ -167,7 +167,7 @@ def check(found: dict[str, Experiment]) -> dict:
             "largest_difference": max(abs(a - b) for a, b in pairs),
         },
         "iterates": {name: going_on(name, experiment) for name, experiment in found.items()},
-        "provenance": results.origin(torch.device("cpu")),
+        "provenance": provenance.origin(torch.device("cpu")),
     }
 
 
@@ -222,12 +222,12 @@ def _trained(kind: str, experiment: Experiment) -> tuple:
     return corpus, model
 
 
-def as_plain(model: LanguageModel) -> PlainTwin:
+def as_plain(model: LanguageModel) -> ReferenceLSTM:
     """The plain twin of a tied AWD-LSTM with a softmax, with its weights."""
     encoder, (words, size) = model.encoder, model.words.weight.shape
     sizes = (size, *(matrix.shape[1] for matrix in encoder.recurrent))
     rates = encoder.input_dropout, encoder.hidden_dropout
-    plain = PlainTwin(words, sizes, 0, *rates, latent_dropout=0.0)
+    plain = ReferenceLSTM(words, sizes, 0, *rates, latent_dropout=0.0)
     copy_weights(model, plain)
     return plain
 

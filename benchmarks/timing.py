@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lab import results
+from course_lib import machine
 from course_lib.models import LanguageModel, VariationalLSTM, detach
 from course_lib.output_layers import FullWords, Softmax
 
@@ -21,11 +21,11 @@ VARIANTS = [(kind, precision) for precision in ("fp32", "bf16") for kind in ("pl
 class Plain(nn.Module):
     """What one would write first: nn.LSTM, nn.Linear with the embedding's weight, cross_entropy."""
 
-    def __init__(self, words: int):
+    def __init__(self, vocabulary: int):
         super().__init__()
-        self.embedding = nn.Embedding(words, UNITS)
+        self.embedding = nn.Embedding(vocabulary, UNITS)
         self.lstm = nn.LSTM(UNITS, UNITS, LAYERS, dropout=DROPOUT)
-        self.linear = nn.Linear(UNITS, words, bias=False)
+        self.linear = nn.Linear(UNITS, vocabulary, bias=False)
         self.linear.weight = self.embedding.weight
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
@@ -37,9 +37,9 @@ class Plain(nn.Module):
 class Course(nn.Module):
     """The same sizes from the course: variational LSTM and the chunk kernel."""
 
-    def __init__(self, words: int):
+    def __init__(self, vocabulary: int):
         super().__init__()
-        matrix = FullWords(words, UNITS)
+        matrix = FullWords(vocabulary, UNITS)
         encoder = VariationalLSTM(UNITS, UNITS, LAYERS, DROPOUT)
         self.model = LanguageModel(matrix, encoder, Softmax(matrix, bias=False))
 
@@ -48,12 +48,12 @@ class Course(nn.Module):
         return step.loss, step.state
 
 
-def stepper(kind: str, precision: str, words: int, device: str = "cpu") -> Callable[[], None]:
+def stepper(kind: str, precision: str, vocabulary: int, device: str = "cpu") -> Callable[[], None]:
     """A function that makes one training step on random text with Zipf's frequencies."""
     torch.manual_seed(1)
-    model = {"plain": Plain, "course": Course}[kind](words).to(device)
+    model = {"plain": Plain, "course": Course}[kind](vocabulary).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, fused=True)
-    frequencies = 1 / torch.arange(1, words + 1)
+    frequencies = 1 / torch.arange(1, vocabulary + 1)
     text = torch.multinomial(frequencies, (LENGTH + 1) * BATCH, replacement=True)
     text = text.view(LENGTH + 1, BATCH).to(device)
     state = None
@@ -105,24 +105,24 @@ def in_a_process(function: Callable, *arguments):
         return pool.submit(function, *arguments).result()
 
 
-def peak_memory(kind: str, precision: str, words: int, device: str, threads: int) -> float:
+def peak_memory(kind: str, precision: str, vocabulary: int, device: str, threads: int) -> float:
     """MB that a model and three training steps add to the peak of a fresh process."""
     torch.set_num_threads(threads)
     where = torch.device(device)
-    before = results.peak_memory(where)
-    step = stepper(kind, precision, words, device)
+    before = machine.peak_memory(where)
+    step = stepper(kind, precision, vocabulary, device)
     for _ in range(3):
         step()
-    return results.peak_memory(where) - before
+    return machine.peak_memory(where) - before
 
 
-def language_model(words: int, rounds: int = 9, device: str | None = None) -> list[dict]:
+def language_model(vocabulary: int, rounds: int = 9, device: str | None = None) -> list[dict]:
     """One row a variant: median tokens/s of alternating steps, peak memory, ratios to the first."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    seconds = alternating({v: stepper(*v, words, device) for v in VARIANTS}, rounds)
+    seconds = alternating({v: stepper(*v, vocabulary, device) for v in VARIANTS}, rounds)
     speed = {v: BATCH * LENGTH / s for v, s in seconds.items()}
     threads = torch.get_num_threads()
-    memory = {v: in_a_process(peak_memory, *v, words, device, threads) for v in VARIANTS}
+    memory = {v: in_a_process(peak_memory, *v, vocabulary, device, threads) for v in VARIANTS}
     base = VARIANTS[0]
     return [
         {

@@ -1,10 +1,12 @@
 """Experiments as data, recipes for published rows, runs and their results."""
 
+from course_lab.checkpoints import load_checkpoint, with_starts
 from course_lab.experiment import Experiment, Part, part
 from course_lab.keep import keep_result
+from course_lab.launch import launch
 from course_lab.recipes import PROFILES, profile, recipes
-from course_lab.results import kept_results, read_result, run_folder
-from course_lab.run import Result, launch, load_checkpoint, run, with_starts
+from course_lab.results import Result, kept_results, read_result, run_folder
+from course_lab.run import run
 
 __all__ = [
     "PROFILES",

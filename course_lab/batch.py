@@ -17,18 +17,17 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 
-from course_lab import results
+from course_lab import notebook_source, results
 from course_lab.experiment import Experiment
 from course_lab.keep import keep_result
 from course_lab.locks import RUN, TRAINING, held
 from course_lab.notebook_job import Job, execute
 from course_lab.plans import Plan, Planned, earlier
-from course_lab.process_slots import KILLED, in_slots
+from course_lab.process_slots import KILLED, run_in_workers
 from course_lib.data.download import file_digest
 from course_lib.errors import CourseError, unknown
 from course_lib.training.checkpoint import write_atomically
 from course_lib.training.loop import check_progress
-from tools import notebooks
 
 BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
 START_SECONDS = 10  # a run takes about this long to its first step; with less left none is started
@@ -226,7 +225,7 @@ def _after(found: State, trouble: tuple[str, str] | None) -> State:
 def notebook(experiment: Experiment) -> Path:
     """The source of the notebook that runs an experiment."""
     name = "21_train_translator" if experiment.translates else "20_train_language_model"
-    return notebooks.select([name])[0]
+    return notebook_source.select([name])[0]
 
 
 def _notebook(found: State, deadline: float | None) -> tuple[Path, dict]:
@@ -259,7 +258,7 @@ def _slots(jobs: dict[str, Job], workers: int, end: float | None) -> Iterator[tu
     gpus = visible_gpus()
     seen = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] if len(gpus) > 1 else [{}]
     # One that does not pause in time is stopped; its last checkpoint is a minute old at most.
-    for key, trouble in in_slots(execute, jobs, workers, limit, seen):
+    for key, trouble in run_in_workers(execute, jobs, workers, limit, seen):
         yield key, ("killed", KILLED) if trouble == KILLED else trouble
 
 

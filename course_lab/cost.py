@@ -13,14 +13,14 @@ from typing import NamedTuple
 import torch
 
 from course_lab.experiment import Experiment, Part
-from course_lab.results import processor
+from course_lab.provenance import processor
 from course_lib import data
 from course_lib.data import cache, folders
 from course_lib.data.docstrings import TOKENS, WORDS
 from course_lib.data.registry import DOWNLOADS
 from course_lib.data.translation import IWSLT14_PIECES
 from course_lib.errors import CourseError
-from course_lib.models import RHN, LSTMTranslator, Predictor, Transformer, TransformerXL
+from course_lib.models import RHN, LSTMTranslator, OutputModel, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -40,7 +40,7 @@ SENTENCE = {"multi30k": 15, "iwslt14": 26, "wmt14": 29, "cldr": 9}  # pieces of 
 class Size(NamedTuple):
     """Words N, and targets of each split."""
 
-    words: int
+    vocabulary: int
     train: int
     valid: int
     test: int
@@ -134,7 +134,7 @@ def _dynamic(adaptation: Part, size: Size) -> float:
 # Operations --------------------------------------------------------------------------------------
 
 
-def encoder_macs(model: Predictor, e: Experiment) -> float:
+def encoder_macs(model: OutputModel, e: Experiment) -> float:
     """Multiplications and additions of one pass of the encoder, for each target.
 
     A translator's source is taken to be as long as its target.
@@ -156,7 +156,7 @@ def encoder_macs(model: Predictor, e: Experiment) -> float:
     return macs
 
 
-def output_macs(model: Predictor, e: Experiment) -> float:
+def output_macs(model: OutputModel, e: Experiment) -> float:
     """Of the output layer and, where they are factors, of the word matrices, for each target."""
     layer, (words, d) = model.output_layer, model.output_layer.words.shape
     macs = words * d
@@ -183,7 +183,7 @@ def _adaptive_rows(edges: list[int]) -> float:
     return edges[1] + sum((high - low) * share(low, high) for low, high in clusters)
 
 
-def _recurrent(model: Predictor) -> int:
+def _recurrent(model: OutputModel) -> int:
     """Numbers in the matrices of the recurrence."""
     encoder = model.encoder
     matrices = encoder.recurrent if isinstance(encoder, LSTMStack | RHN) else []
@@ -192,7 +192,7 @@ def _recurrent(model: Predictor) -> int:
     return sum(matrix.numel() for matrix in matrices)
 
 
-def _penalties(model: Predictor) -> float:
+def _penalties(model: OutputModel) -> float:
     """Operations a step: UᵀU and VᵀV and their gradients."""
     if not any(isinstance(r, Orthogonality) for r in model.regularizers):
         return 0.0
@@ -203,7 +203,7 @@ def _penalties(model: Predictor) -> float:
 # Memory and time ---------------------------------------------------------------------------------
 
 
-def _memory(model: Predictor, e: Experiment, count: int) -> float:
+def _memory(model: OutputModel, e: Experiment, count: int) -> float:
     """Parameters, gradients, the optimiser's numbers, means, and what the backward pass needs."""
     o = e.optimisation
     copies = 2 + SLOTS[o.optimizer]
@@ -214,7 +214,7 @@ def _memory(model: Predictor, e: Experiment, count: int) -> float:
     return 4.0 * (count * copies + activations(model, o) * tokens / o.accumulate) + BLOCKS
 
 
-def activations(model: Predictor, o: Optimisation) -> float:
+def activations(model: OutputModel, o: Optimisation) -> float:
     """Numbers the encoder and the output layer keep for the backward pass, for each target.
 
     Counted as the inputs and outputs of every matrix product, and of attention its weights.
@@ -243,7 +243,7 @@ def rates() -> Rates:
             {p: measured(shape, t, device) for p, t in types.items()} for shape in (large, step)
         ]
 
-    return Rates(*cache.kept(folders.cache() / f"rates-{cache.checksum(key)[:12]}.json", measure))
+    return Rates(*cache.cached(folders.cache() / f"rates-{cache.checksum(key)[:12]}.json", measure))
 
 
 def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu") -> float:
@@ -261,14 +261,14 @@ def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu
     return 2.0 * m * k * n / best
 
 
-def _built(e: Experiment, words: int) -> Predictor:
+def _built(e: Experiment, vocabulary: int) -> OutputModel:
     """The model on the meta device; recipes that share one share it here."""
     shape = [e.encoder, e.words, e.output_words, e.size, e.tied, e.output_layer]
-    key = repr([*shape, e.regularizers, words])
+    key = repr([*shape, e.regularizers, vocabulary])
     if key not in _MODELS:
         with torch.device("meta"):
-            _MODELS[key] = e.build(words)
+            _MODELS[key] = e.build(vocabulary)
     return _MODELS[key]
 
 
-_MODELS: dict[str, Predictor] = {}
+_MODELS: dict[str, OutputModel] = {}

@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import torch
 
 from course_lib import data
-from course_lib.dropout import share
+from course_lib.dropout import check_probability
 from course_lib.errors import CourseError, unknown
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.translation import BeamSearch
@@ -17,10 +17,10 @@ from course_lib.models import (
     AWDLSTM,
     QRNN,
     RHN,
+    InputEmbedding,
     LanguageModel,
     LSTMTranslator,
-    Predictor,
-    Reading,
+    OutputModel,
     Transformer,
     TransformerXL,
     TranslationModel,
@@ -50,7 +50,7 @@ KINDS = {
         LSTMTranslator,
     ),
     "words": (FullWords, SpectralWords),
-    "reading": (Reading,),
+    "input_embedding": (InputEmbedding,),
     "output_layer": OUTPUT_LAYERS,
     "objective": (CrossEntropy, LabelSmoothing, ZLoss, AugmentedLoss),
     "regularizer": tuple(REGULARIZERS.values()),
@@ -76,7 +76,7 @@ class Part:
     def __post_init__(self):
         for option, value in self.options.items():
             if option.endswith(("dropout", "drop")):
-                share(f"{option} of {self.kind}", value)
+                check_probability(f"{option} of {self.kind}", value)
             real = isinstance(value, int | float)
             if option == "zoneout" and not (real and 0 <= value <= 1):
                 raise CourseError(f"zoneout of {self.kind} is a share, from 0 to 1, not {value}")
@@ -145,7 +145,7 @@ class Experiment:
     output_layer: Part = Part("Softmax")
     objectives: tuple[Part, ...] = (Part("CrossEntropy"),)
     regularizers: tuple[Part, ...] = ()
-    reading: Part = Part("Reading")  # row dropout and noise of the input
+    reading: Part = Part("InputEmbedding")  # row dropout and noise of the input
     output_dropout: float = 0.0  # of the encoder's output, one mask a sequence
     optimisation: Optimisation = field(default_factory=Optimisation)
     start_from: str | None = None  # the recipe whose weights this one begins with
@@ -163,7 +163,7 @@ class Experiment:
             _path(name, getattr(self, name))
         if self.start_weights not in STARTS:
             raise unknown("start_weights", self.start_weights, STARTS)
-        share("output_dropout", self.output_dropout)
+        check_probability("output_dropout", self.output_dropout)
         whole = [("size", 1, 2**31), ("seed", 0, 2**32)]
         if self.ranked_contexts is not None:
             whole.append(("ranked_contexts", 1, 2**63))
@@ -208,24 +208,24 @@ class Experiment:
                 raise unknown("option of small", name, known)
         return corpus.small(**small)
 
-    def build(self, words: int) -> Predictor:
-        """The untrained model for a vocabulary of `words`, drawn from the experiment's seed.
+    def build(self, vocabulary: int) -> OutputModel:
+        """The untrained model for that many words, drawn from the experiment's seed.
 
         CourseError where sizes do not fit.
         """
         torch.manual_seed(self.seed)
         try:
-            return self._built(words)
+            return self._built(vocabulary)
         except ValueError as error:
             raise CourseError(f"{self.name}: {error}") from None
 
-    def _built(self, words: int) -> Predictor:
+    def _built(self, vocabulary: int) -> OutputModel:
         encoder = self.encoder.build("encoder", self.size)
-        read = self.words.build("words", words, self.size)
+        read = self.words.build("words", vocabulary, self.size)
         write = read
         if not self.tied:
             kind = self.output_words or self.words
-            write = kind.build("words", words, encoder.output_size)
+            write = kind.build("words", vocabulary, encoder.output_size)
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
             if getattr(prior, "start", False) and isinstance(write, SpectralWords):
@@ -237,7 +237,7 @@ class Experiment:
             self.output_layer.build("output_layer", write, encoder.output_size),
             objective=sum_of([p.build("objective") for p in self.objectives]),
             regularizers=regularizers,
-            reading=self.reading.build("reading"),
+            input_embedding=self.input_embedding.build("input_embedding"),
             output_dropout=self.output_dropout,
         )
 
@@ -265,7 +265,7 @@ class Experiment:
         for name in ("name", "corpus", "encoder"):
             if name not in plain:
                 raise CourseError(f"an experiment needs the field {name}")
-        for name in ("corpus", "encoder", "words", "output_layer", "reading", *_OPTIONAL):
+        for name in ("corpus", "encoder", "words", "output_layer", "input_embedding", *_OPTIONAL):
             if plain.get(name) is not None:
                 plain[name] = _part(name, plain[name])
         for name in ("objectives", "regularizers"):

@@ -11,7 +11,7 @@ from course_lib.errors import Paused
 from course_lib.training.checkpoint import write_atomically
 
 
-class Noted:
+class FigureCache:
     """Figures of one model by name, each written down as soon as it is there. Without a path
     nothing is, and there is no pause.
 
@@ -65,8 +65,3 @@ class Noted:
         """Remove the notes, once all figures are there."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-
-
-def at_once(name: str, compute: Callable[[], Any]) -> Any:
-    """What `Noted` is without notes."""
-    return compute()

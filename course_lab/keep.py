@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks import reference_training
-from course_lab import plans, results
+from course_lab import overrides, plans, results
 from course_lab.experiment import Experiment
 from course_lab.recipes import profile, recipes
 from course_lib.data import folders
@@ -19,7 +19,9 @@ def keep_result(folder: Path) -> Path:
     content = results.read_result(folder)
     experiment = Experiment.from_dict(content["experiment"])
     _check_name(experiment)
-    target = results.kept() / results.run_folder(experiment).relative_to(folders.home() / "runs")
+    target = results.kept_folder() / results.run_folder(experiment).relative_to(
+        folders.home() / "runs"
+    )
     there = (target / "result.json").exists()
     if there and results.read_result(target)["sha256"] != content["sha256"]:
         raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
@@ -35,8 +37,8 @@ def _check_name(experiment: Experiment) -> None:
     pair = reference_training.experiments(e.optimisation.epochs, e.profile, e.seed).values()
     if e.identity() in [one.identity() for one in pair]:
         return
-    changes = dict(plans.differences(profile(recipes[e.name], e.profile, e.seed), e))
-    if parts := [path for path, value in changes.items() if plans.has_settings(value)]:
+    changes = dict(overrides.differences(profile(recipes[e.name], e.profile, e.seed), e))
+    if parts := [path for path, value in changes.items() if overrides.has_settings(value)]:
         raise CourseError(
             f"the result is called {e.name}, but has {' and '.join(parts)} of its own, as no plan "
             "can ask for; give the experiment a name of its own"

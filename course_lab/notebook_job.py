@@ -16,8 +16,8 @@ from pathlib import Path
 import nbformat
 from filelock import FileLock, Timeout
 
+from course_lab import notebook_source
 from course_lab.locks import RUN, TRAINING, held
-from tools import notebooks
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -93,7 +93,7 @@ def execute_notebook(job, executed: Path) -> None:
 
     os.environ |= dict.fromkeys(THREADS, str(job.threads)) | {"PYTHONHASHSEED": "0"}
     papermill.execute_notebook(
-        notebooks.read(job.source),
+        notebook_source.read(job.source),
         str(executed),
         parameters=job.parameters,
         kernel_name="python3",
@@ -124,7 +124,7 @@ def lesson_cell(executed: Path) -> int | None:
     """Number, from 1, of the failing cell, as the lesson counts (papermill adds cells)."""
     added = {"papermill-error-cell-tag", "injected-parameters"}
     cells = nbformat.read(executed, as_version=4).cells
-    cells = [cell for cell in cells if added.isdisjoint(notebooks.tags(cell))]
+    cells = [cell for cell in cells if added.isdisjoint(notebook_source.tags(cell))]
     for number, cell in enumerate(cells, 1):
         if any(output.output_type == "error" for output in cell.get("outputs", ())):
             return number

@@ -9,7 +9,7 @@ from typing import Any
 KILLED = "its worker was killed (out of memory?)"
 
 
-def in_slots(
+def run_in_workers(
     function: Callable[[Any], Any],
     jobs: dict[str, Any],
     workers: int,

@@ -8,24 +8,26 @@ import hashlib
 import io
 import json
 import math
-import os
-import platform
-import subprocess
-import sys
 import zipfile
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
+from torch import nn
 
 from course_lab.experiment import Experiment
-from course_lib.data import folders
+from course_lib.data import (
+    Corpus,
+    SentencePairs,
+    folders,
+)
 from course_lib.data.download import file_digest
 from course_lib.errors import CourseError
-from course_lib.training.checkpoint import difference, load_checkpoint, write_atomically, write_json
-
-PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
+from course_lib.training.checkpoint import (
+    difference,
+    write_atomically,
+    write_json,
+)
 
 
 def run_folder(experiment: Experiment) -> Path:
@@ -35,14 +37,14 @@ def run_folder(experiment: Experiment) -> Path:
     return folders.home() / "runs" / e.name / last
 
 
-def kept() -> Path:
+def kept_folder() -> Path:
     """Where results that lessons read are committed, one folder a run."""
     return folders.home() / "data" / "results"
 
 
 def kept_results() -> list[Path]:
     """The folders of all kept results, in the order of their names."""
-    return sorted(path.parent for path in kept().rglob("result.json"))
+    return sorted(path.parent for path in kept_folder().rglob("result.json"))
 
 
 def write_result(
@@ -72,14 +74,16 @@ def write_result(
 
 def write_table(name: str, content: dict) -> Path:
     """Keep a table of measurements beside the results, with its checksum; returns its file."""
-    path = kept() / f"{name}.json"
+    path = kept_folder() / f"{name}.json"
     write_json(path, content | {"sha256": _digest(content)})
     return path
 
 
 def read_table(name: str) -> dict:
     """What `write_table` kept; CourseError if it is missing or was changed by hand."""
-    return _checked(kept() / f"{name}.json", f"no table {name} is kept in {kept()}; measure it")
+    return _checked(
+        kept_folder() / f"{name}.json", f"no table {name} is kept in {kept_folder()}; measure it"
+    )
 
 
 def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:
@@ -112,25 +116,6 @@ def _array_digest(array: np.ndarray) -> str:
     """Of kind, shape and numbers, not of the file, which knows the time."""
     head = f"{array.dtype.str} {array.shape} ".encode()
     return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def made(contents: list[dict]) -> str:
-    """A sentence on where results come from: all their devices, threads, versions and commits."""
-    last = [content["provenance"] for content in contents]
-    sources = last + [start for source in last for start in source.get("earlier_starts", ())]
-
-    def each(*values) -> str:
-        *most, last = sorted(dict.fromkeys(map(str, values)))
-        return f"{', '.join(most)} and {last}" if most else last
-
-    threads = each(*(s["threads"] for s in sources))
-    commits = each(*(s["commit"][:7] for s in sources))
-    return (
-        f"{len(contents):,} kept results, made on {each(*(s['device'] for s in sources))}, "
-        f"{threads} thread{'s' * (threads != '1')}, with PyTorch "
-        f"{each(*(s['packages']['torch'] for s in sources))} at commit"
-        f"{'s' * (' ' in commits)} {commits}."
-    )
 
 
 def _figures(metrics, name: str = ""):
@@ -190,117 +175,19 @@ def check_weights(path: Path, result: dict) -> None:
         )
 
 
-def origin(device: torch.device) -> dict:
-    """What runs here and now: the commit of the code, packages, device."""
-    cuda = device.type == "cuda"
-    return {
-        "commit": commit(),
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
-        "device": torch.cuda.get_device_name(device) if cuda else processor(),
-        "threads": torch.get_num_threads(),
-    }
-
-
-def starts(last: Path, now: dict) -> list[dict]:
-    """The origins of a run's earlier starts, of its checkpoint, where they differ from this one's;
-    and this one's."""
-    before = load_checkpoint(last)[1].get("starts", []) if last.exists() else []
-    return [start for start in before if start != now] + [now]
-
-
-def provenance(starts: list[dict], corpus, device, wall_seconds: float, tokens: int) -> dict:
-    """Where a number comes from: the `origin` of its last start, with those of earlier ones that
-    differ as `earlier_starts`; corpus, time, memory, tokens seen."""
-    *before, last = starts
-    return (
-        last
-        | ({"earlier_starts": before} if before else {})
-        | {
-            "corpus_sha256": corpus.sha256,
-            "wall_seconds": round(wall_seconds, 1),
-            "peak_memory_mb": round(peak_memory(device)),
-            "tokens_seen": tokens,
-        }
-    )
-
-
-def peak_memory(device: torch.device) -> float:
-    """The most MB this process has held: of the GPU's memory on a GPU, else resident."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    try:  # getrusage would count what the parent held when it started this process
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
-    except (OSError, IndexError):
-        pass
-    try:
-        import resource
-    except ImportError:  # on Windows
-        import psutil
-
-        return psutil.Process().memory_info().peak_wset / 2**20
-    scale = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
-
-
-def reset_peak_memory(device: torch.device) -> float:
-    """Forget the peak; MB held now. Where the system cannot forget it, later peaks count from the
-    highest so far."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        return torch.cuda.memory_allocated(device) / 2**20
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
-    return peak_memory(device)
-
-
-def total_memory(device: torch.device) -> int:
-    """Bytes of memory of the GPU, or of this machine."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 8 << 30  # Windows does not say; what a small laptop has
-
-
 def _digest(content: dict) -> str:
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def commit() -> str:
-    """The commit of the code, marked when the library differs from it; without a repository of
-    its own, the release. One that the working folder happens to lie in says nothing of the code."""
+@dataclass
+class Result:
+    """What a run leaves: the model at its best epoch and every figure."""
 
-    def git(*arguments):
-        done = subprocess.run(
-            ["git", *arguments], cwd=folders.REPOSITORY, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    try:
-        if Path(git("rev-parse", "--show-toplevel")).resolve() == folders.REPOSITORY:
-            changed = git("status", "--porcelain", "--", "course_lib", "course_lab")
-            return git("rev-parse", "HEAD") + (" (library changed since)" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        pass
-    try:
-        return f"release {version('course-lib')}"
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def processor() -> str:
-    """This machine's processor and the vector instructions that PyTorch uses of it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
-    except (OSError, StopIteration):
-        model = platform.processor() or platform.machine()
-    return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
+    model: nn.Module
+    corpus: Corpus | SentencePairs
+    experiment: Experiment
+    folder: Path
+    epochs: list[dict]
+    metrics: dict
+    provenance: dict

@@ -6,7 +6,7 @@ from torch import Tensor
 from course_lib.errors import CourseError
 
 
-def share(name: str, dropout: float) -> float:
+def check_probability(name: str, dropout: float) -> float:
     """`dropout` itself; CourseError unless it is at least 0 and below 1, where nothing is left."""
     if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
         raise CourseError(f"{name} is a share, at least 0 and below 1; {dropout} is not")

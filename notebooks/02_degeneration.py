@@ -59,7 +59,7 @@ from IPython.display import Markdown, display
 
 import course_lab
 from course_lib import data, plots
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, subspaces
 from course_lib.progress import check
 
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
@@ -197,7 +197,7 @@ middle = np.setdiff1d(np.arange(len(corpus)), np.union1d(rare, frequent))
 some = [random.permutation(g)[:220] for g in (rare, middle, frequent)]
 group = np.repeat([0, 1, 2], [len(g) for g in some])
 some = np.concatenate(some)
-axes = geometry.project(after).axes
+axes = subspaces.project(after).axes
 frames = [W[some].numpy() @ axes for W in snapshots.values()]
 
 # %% tags=["gallery"]
@@ -217,7 +217,7 @@ plots.show(
 def checkpoint(step, plane):
     """All words after that step, on the final plane or on their own."""
     W = snapshots[step]
-    view = axes if plane == "of the end" else geometry.project(W).axes
+    view = axes if plane == "of the end" else subspaces.project(W).axes
     ratio, low, high = shape(W)
     text = f"Step {step}: σ₂/σ₁ {ratio:.2f}, mean cosine of rare words "
     text += f"{low:.2f}, of frequent words {high:.2f}."
@@ -430,8 +430,8 @@ print("unseen digits recognised, more than 9 of 10:", accuracy > 0.9)
 # of its softmax.
 
 # %%
-flat = states.numpy() @ geometry.project(states).axes
-arrows = weights.numpy() @ geometry.project(states).axes
+flat = states.numpy() @ subspaces.project(states).axes
+arrows = weights.numpy() @ subspaces.project(states).axes
 clouds = {
     "language model, before": before[common],
     "language model, after": after[common],
@@ -441,7 +441,7 @@ clouds = {
 # %%
 figure, grid = plots.panels(2, 2, height=3.5)
 for ax, (title, W) in zip(grid.flat, clouds.items(), strict=False):
-    plots.cloud(geometry.project(W).points, title=title, ax=ax)
+    plots.cloud(subspaces.project(W).points, title=title, ax=ax)
 plots.states_and_classes(flat, labels, arrows, "classifier", grid[1, 1])
 plots.show(
     figure,

@@ -61,7 +61,7 @@ from torch.nn import functional as F
 
 import course_lab
 from course_lib import data, plots, theory
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, neighbours
 from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
@@ -579,7 +579,7 @@ pd.DataFrame(rows).T
 chance = np.random.default_rng(SEED)
 some = np.r_[chance.choice(rare, 300, False), frequent[:300]]
 part = W[some]
-distance = geometry.nearest_neighbours(part)[0]
+distance = neighbours.nearest_neighbours(part)[0]
 ids = {"rare": range(0, 12), "frequent": range(300, 312)}
 margins = {
     name: [theory.margin_witness(part, i).margin for i in group]

@@ -63,11 +63,11 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import cost, plans, published, results
+from course_lab import cost, plans, provenance, published, results
 from course_lib import plots, theory
 from course_lib.evaluation import cache
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.metrics import geometry, statistics
+from course_lib.metrics import geometry, statistics, subspaces
 from course_lib.output_layers import AugmentedLoss, FullWords, Softmax
 from course_lib.progress import check
 
@@ -306,7 +306,7 @@ found, curves = {}, {}
 for name, H in contexts.items():
     found[name] = {tau: fitted(H, tau) for tau in taus}
     distances = [
-        geometry.subspace_distance(W - W.mean(0), E)
+        subspaces.subspace_distance(W - W.mean(0), E)
         for W in found[name].values()
     ]
     residual = theory.zero_loss_map(E, H, y).residual
@@ -384,7 +384,7 @@ def settings(experiment):
 
 
 # %%
-kept = [course_lab.read_result(results.kept() / p.key) for p in plan.runs]
+kept = [course_lab.read_result(results.kept_folder() / p.key) for p in plan.runs]
 rows = [
     {"recipe": p.recipe.split("/")[-1], "seed": p.seed}
     | settings(p.experiment())
@@ -393,7 +393,7 @@ rows = [
     for p, content in zip(plan.runs, kept, strict=True)
 ]
 runs = pd.DataFrame(rows)
-display(Markdown(results.made(kept)))
+display(Markdown(provenance.describe_origin(kept)))
 
 # %%
 pair = {}
@@ -415,7 +415,7 @@ def watched(experiment):
         if step % 10 == 0:
             E, W = model.words.matrix(), model.output_layer.words.matrix()
             steps.append(step)
-            distances.append(geometry.subspace_distance(W, E))
+            distances.append(subspaces.subspace_distance(W, E))
 
     with tempfile.TemporaryDirectory() as folder:
         options = dict(folder=folder, callback=watch, progress=False)
@@ -631,9 +631,9 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # %%
 full_size = plans.read_plan("inan2017-figure-1").runs
 kept_full = [
-    (p, course_lab.read_result(results.kept() / p.key))
+    (p, course_lab.read_result(results.kept_folder() / p.key))
     for p in full_size
-    if (results.kept() / p.key).exists()
+    if (results.kept_folder() / p.key).exists()
 ]
 
 # %%
@@ -644,7 +644,7 @@ rows = [
     for p, content in kept_full
 ]
 table = pd.DataFrame(rows).sort_values(["τ", "β"])
-display(Markdown(results.made([content for _, content in kept_full])))
+display(Markdown(provenance.describe_origin([content for _, content in kept_full])))
 shown = ["epochs", "seed", "distance", "training perplexity"]
 table.set_index(["β", "τ"])[shown].round(2)
 
@@ -858,7 +858,7 @@ valid = {
 # %%
 took = [c["provenance"]["wall_seconds"] / 3600 for c in full.values()]
 hours = f"{min(took):.1f} to {max(took):.1f} hours each."
-display(Markdown(f"{results.made(list(full.values()))} {hours}"))
+display(Markdown(f"{provenance.describe_origin(list(full.values()))} {hours}"))
 behind = valid["tied"] > valid["untied"]
 last = int(np.flatnonzero(behind)[-1]) + 1  # epoch at which tied is behind
 
@@ -1287,8 +1287,8 @@ pd.DataFrame(rows).T
 # </details>
 # <details><summary>Third hint</summary>
 #
-# `geometry.subspace_distance(W - W.mean(0), E - E.mean(0))`. Look also at
-# `geometry.principal_angles` before and after: how many angles are large?
+# `subspaces.subspace_distance(W - W.mean(0), E - E.mean(0))`. Look also at
+# `subspaces.principal_angles` before and after: how many angles are large?
 #
 # </details>
 
@@ -1302,8 +1302,8 @@ def apart_again(found):
     for β, (_, run) in pairs.items():
         both = run.model.words, run.model.output_layer.words
         E, W = (words.matrix().detach() for words in both)
-        plain = geometry.subspace_distance(W, E)
-        away = geometry.subspace_distance(W - W.mean(0), E - E.mean(0))
+        plain = subspaces.subspace_distance(W, E)
+        away = subspaces.subspace_distance(W - W.mean(0), E - E.mean(0))
         if not np.isclose(found[β], away, rtol=1e-3):
             if np.isclose(found[β], plain, rtol=1e-3):
                 return "these are the matrices as they are, not centred"

@@ -63,6 +63,9 @@ from IPython.display import Code, Markdown, display
 from matplotlib.patches import Circle
 from torch.nn import functional as F
 
+from course_lab import provenance
+from course_lib.metrics import neighbours, subspaces
+
 _ = torch.manual_seed(SEED)
 
 # %%
@@ -427,7 +430,7 @@ names = ["rare", "between", "500 most frequent"]
 # %%
 figure, axes = plots.panels(1, 2, height=4.4)
 for ax, name in zip(axes, W, strict=True):
-    flat = geometry.project(W[name]).points
+    flat = subspaces.project(W[name]).points
     plots.groups_of_points(flat, kind, names, f"{name} the penalty", ax)
     ax.legend_.remove()
 reach = max(abs(end) for ax in axes for end in ax.get_xlim())
@@ -484,7 +487,7 @@ shown = {
 def nearest(V):
     """Median over the words of the cosine with the nearest other one."""
     unit = F.normalize(V, dim=1)
-    return 1 - np.median(geometry.nearest_neighbours(unit)[0]) ** 2 / 2
+    return 1 - np.median(neighbours.nearest_neighbours(unit)[0]) ** 2 / 2
 
 
 # %%
@@ -870,7 +873,7 @@ display(
 
 # %%
 planned_runs = plans.read_plan("lessons-06").runs
-committed = [course_lab.read_result(results.kept() / p.key)
+committed = [course_lab.read_result(results.kept_folder() / p.key)
              for p in planned_runs]  # fmt: skip
 rows = []
 for planned, kept in zip(planned_runs, committed, strict=True):
@@ -883,7 +886,7 @@ for planned, kept in zip(planned_runs, committed, strict=True):
     row |= {"seconds": kept["provenance"]["wall_seconds"]}
     rows.append(row | figures | figures["geometry"])
 table = pd.DataFrame(rows)
-display(Markdown(results.made(committed)))
+display(Markdown(provenance.describe_origin(committed)))
 
 # %%
 usual = table[(table.rate == 1e-3) & (table.start == 0.01)]
@@ -1141,7 +1144,7 @@ display(
 # | $m$ | `m`, `unit.mean(0)` | mean direction, $\frac1N\sum_i\hat w_i$ |
 # | $R$ | `CosineRegularizer()(words)` | the penalty, $\lVert m\rVert^2 - \frac1N$ |
 # | $\gamma$ | `weight` | its weight in the loss |
-# | $\theta_i$ | `geometry.cone_angles(W, m)` | angle between $w_i$ and $m$ |
+# | $\theta_i$ | `cones.cone_angles(W, m)` | angle between $w_i$ and $m$ |
 # | $A$, $\lambda_k$ | `theory.merikoski` | $\hat W\hat W^\top$, all cosines; its eigenvalues, the largest first |
 # | $\sigma_k$ | `spectra` | singular values of $W$ |
 # | $\mu$ | `centring.centred(W)` is $W - \mathbf 1\mu^\top$ | mean row |

@@ -68,7 +68,7 @@ import course_lab
 from course_lab import plans, published, results
 from course_lib import data, plots, theory
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.metrics import geometry, statistics
+from course_lib.metrics import geometry, neighbours, statistics
 from course_lib.output_layers import AdversarialSoftmax, FullWords
 from course_lib.progress import check
 
@@ -542,7 +542,7 @@ print("α = 0.003: text and random noise within 0.05:", bool(apart < 0.05))
 # of the first picture:
 
 # %%
-distance = geometry.nearest_neighbours(plane)[0]
+distance = neighbours.nearest_neighbours(plane)[0]
 widest = [theory.margin_witness(plane, i).margin for i in range(7)]
 names = ["target", "rival", *"bcde", "inside"]
 rows = {"margin": widest, "distance to the nearest": distance}
@@ -570,7 +570,7 @@ for size in (2, 8, 32):
     rows[size] = W = torch.randn(60, size) / size**0.5  # length about 1
     witnesses[size] = [theory.margin_witness(W, i) for i in range(60)]
     found = np.array([w.margin for w in witnesses[size]])
-    clouds[size] = geometry.nearest_neighbours(W)[0], found
+    clouds[size] = neighbours.nearest_neighbours(W)[0], found
 
 # %%
 own = torch.stack([w.h for w in witnesses[8]])
@@ -731,10 +731,10 @@ figures.round(2)
 # they are, and divided by the root mean square of the norms.
 
 # %%
-far = {name: geometry.nearest_neighbours(w)[0] for name, w in W.items()}
+far = {name: neighbours.nearest_neighbours(w)[0] for name, w in W.items()}
 scale = {n: float(w.square().sum(1).mean().sqrt()) for n, w in W.items()}
-raw = {n: geometry.density(d) for n, d in far.items()}
-scaled = {n: geometry.density(d / scale[n]) for n, d in far.items()}
+raw = {n: neighbours.density(d) for n, d in far.items()}
+scaled = {n: neighbours.density(d / scale[n]) for n, d in far.items()}
 middle = {
     n: (np.median(d), np.median(d) / scale[n]) for n, d in far.items()
 }
@@ -826,7 +826,7 @@ pd.DataFrame(shapes, index=labels).round(3)
 # %%
 def called(e):
     """What a run is called in the figures below."""
-    noise, o = e.reading.options.get("noise"), e.output_layer.options
+    noise, o = e.input_embedding.options.get("noise"), e.output_layer.options
     if "Adversarial" in e.output_layer.kind:
         size = "constant ε" if "epsilon" in o else f"α = {o['alpha']:g}"
         how = "random" if o.get("random") else o.get("gradient", "none")
@@ -840,7 +840,7 @@ def called(e):
 # %%
 rows = []
 for planned in plans.read_plan("lessons-07").runs:
-    kept = course_lab.read_result(results.kept() / planned.key)
+    kept = course_lab.read_result(results.kept_folder() / planned.key)
     e, epochs = planned.experiment(), kept["epochs"]
     row = {"called": called(e), "seed": planned.seed}
     row["passes"] = e.optimisation.epochs

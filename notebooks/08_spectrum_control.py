@@ -63,10 +63,10 @@ from IPython.display import Code, Markdown, display
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import part, plans, published, results
+from course_lab import part, plans, provenance, published, results
 from course_lib import plots, regularizers, theory
 from course_lib.errors import CourseError
-from course_lib.metrics import decay, geometry, statistics
+from course_lib.metrics import decay, geometry, statistics, subspaces
 from course_lib.output_layers import SpectralWords
 from course_lib.progress import check
 
@@ -501,7 +501,7 @@ titles = {
 by_row = [(name, final[name]) for name in titles]
 figure, grid_of_axes = plots.panels(2, 2, height=3.5)
 for ax, (name, W) in zip(grid_of_axes.flat, by_row, strict=True):
-    points = geometry.project(W).points
+    points = subspaces.project(W).points
     plots.cloud(points, title=titles[name], ax=ax)
 ratios = {
     n: geometry.singular_values(W, normalised=True)[1]
@@ -674,7 +674,7 @@ def of(name, **own):
         plans.Planned(f"{MODEL}/{name}", "quick", seed, setting(**own)).key
         for seed in (1, 2, 3)
     ]
-    return [course_lab.read_result(results.kept() / key) for key in keys]
+    return [course_lab.read_result(results.kept_folder() / key) for key in keys]
 
 
 def ours(**own):
@@ -727,9 +727,9 @@ means(parts)
 
 # %%
 tokens = parts["plain"][0]["provenance"]["tokens_seen"]
-committed = [course_lab.read_result(results.kept() / p.key)
+committed = [course_lab.read_result(results.kept_folder() / p.key)
              for p in plan.runs]  # fmt: skip
-made = results.made(committed)
+made = provenance.describe_origin(committed)
 text = f"Plan `lessons-08`, {tokens:,} tokens a run: {made}"
 display(Markdown(text))
 

@@ -734,7 +734,7 @@ TIMES = ["device", "wall_seconds"]
 # %%
 def figures(planned):
     """A line of the table: settings and results of a run."""
-    kept = course_lab.read_result(results.kept() / planned.key)
+    kept = course_lab.read_result(results.kept_folder() / planned.key)
     e, m = planned.experiment(), kept["metrics"]
     layer, options = e.output_layer.kind, e.output_layer.options
     train = kept["epochs"][m["best_epoch"] - 1]["train_perplexity"]

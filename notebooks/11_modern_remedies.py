@@ -62,11 +62,11 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import plans, results
+from course_lab import overrides, plans, provenance, results
 
 # %%
 from course_lib import data, plots
-from course_lib.metrics import geometry, statistics
+from course_lib.metrics import geometry, statistics, subspaces
 from course_lib.output_layers import (
     AdversarialSoftmax,
     CrossEntropy,
@@ -152,7 +152,7 @@ recipe = course_lab.recipes["docstrings/transformer-128/tied"]
 experiment = course_lab.profile(recipe, PROFILE, seed=SEED)
 plan = plans.read_plan("lessons-11")
 if PROFILE == "quick":  # as the baseline of the comparison below
-    experiment = plans.override(experiment, plan.runs[0].change)
+    experiment = overrides.override(experiment, plan.runs[0].change)
 corpus = experiment.load_corpus()
 with tempfile.TemporaryDirectory() as folder:
     run = course_lab.run(experiment, folder=folder, progress=False)
@@ -351,7 +351,7 @@ def side(W):
     line = W[rare].mean(0) - W[frequent].mean(0)
     line = torch.nn.functional.normalize(line, dim=0)
     across = W - torch.outer(W @ line, line)
-    other = torch.as_tensor(geometry.project(across).axes[:, 0])
+    other = torch.as_tensor(subspaces.project(across).axes[:, 0])
     both = torch.stack([W @ line, W @ other.to(W)], 1)
     return both[np.r_[rare, frequent]]
 
@@ -753,7 +753,7 @@ def called(planned):
 # %%
 def row(planned):
     """What the tables need of one committed run."""
-    content = course_lab.read_result(results.kept() / planned.key)
+    content = course_lab.read_result(results.kept_folder() / planned.key)
     metrics = content["metrics"]
     cloud = metrics["geometry"]
     values = cloud["singular_values"]
@@ -776,7 +776,7 @@ varied = {
     for path, value in planned.change.items()
     if str((path, value)) not in shared
 }
-there = [p for p in plan.runs if (results.kept() / p.key).exists()]
+there = [p for p in plan.runs if (results.kept_folder() / p.key).exists()]
 measured = pd.DataFrame([row(planned) for planned in there])
 names_of = [called(planned) for planned in there]
 measured[["method", "setting"]] = pd.DataFrame(names_of)
@@ -784,14 +784,14 @@ seeds = measured.groupby(["method", "setting"])["test"].transform("count")
 measured = measured[seeds >= 3]  # settings whose results are all there
 
 # %%
-committed = [course_lab.read_result(results.kept() / p.key)
+committed = [course_lab.read_result(results.kept_folder() / p.key)
              for p in there]  # fmt: skip
 tokens = committed[0]["provenance"]["tokens_seen"]
 display(
     Markdown(
         f"{len(measured)} of the {len(plan.runs)} runs of "
         f"{plan.path.name}, {len(measured) // 3} settings, "
-        f"{tokens:,} tokens each: {results.made(committed)}"
+        f"{tokens:,} tokens each: {provenance.describe_origin(committed)}"
     )
 )
 

@@ -153,7 +153,7 @@ print("the training loss did not rise:", losses[-1:] <= losses[:1])
 # committed pairs:
 
 # %%
-kept = results.kept() / "ptb/awd-lstm/softmax"
+kept = results.kept_folder() / "ptb/awd-lstm/softmax"
 names = {"the course": "", "plainly": "-plainly"}
 found = sorted(kept.glob("standard-seed*-3-epochs"))
 seeds = [folder.name.split("-")[1] for folder in found]

@@ -56,7 +56,7 @@ import course_lab
 from course_lab import examine
 from course_lab.examine import figures
 from course_lib import plots
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, subspaces
 from course_lib.progress import check
 
 shapes = {"smoke": (600, 32), "quick": (2000, 64)}
@@ -120,7 +120,7 @@ def together(figure, xlabel, ylabel):
 # %%
 figure, axes = plots.panels(3, 2, height=3.1)
 for ax, (letter, one) in zip(axes.flat, patients.items()):
-    points = geometry.project(one.W).points[few]
+    points = subspaces.project(one.W).points[few]
     plots.groups_of_points(points, which, names, letter, ax)
 together(figure, "first singular direction", "second singular direction")
 plots.show(
@@ -343,7 +343,7 @@ print("after training:", patient.diagnosis.name)
 # opens anywhere:
 
 # %%
-report = patient.save(f"{folder.name}/report")
+report = examine.save_report(patient, f"{folder.name}/report")
 print(f"{report.stat().st_size / 1000:.0f} kB in one file")
 picture = figures.lengths(patient)
 plots.show(

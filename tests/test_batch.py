@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import batch, plans, results
+from course_lab import batch, notebook_source, plans, results
 from course_lab.batch import State, merge, run_plan, state
 from course_lab.cli import batch as command
 from course_lab.locks import RUN, TRAINING, held
@@ -34,7 +34,6 @@ from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.training.loop import PROGRESS
-from tools import notebooks
 
 BASE = "ptb/vd-lstm-200/tied"
 PARAMETERS = """# %% tags=["parameters"]
@@ -629,7 +628,7 @@ def test_every_kind_of_experiment_has_its_notebook():
     language = course_lab.recipes[BASE]
     assert batch.notebook(language).stem == "20_train_language_model"
     translation = language.change(encoder=course_lab.part("Transformer"))
-    if (notebooks.FOLDER / "21_train_translator.py").exists():
+    if (notebook_source.FOLDER / "21_train_translator.py").exists():
         assert batch.notebook(translation).stem == "21_train_translator"
     else:
         with pytest.raises(CourseError, match="unknown notebook '21_train_translator'"):

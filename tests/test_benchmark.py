@@ -29,6 +29,7 @@ from benchmarks.timing import (
 )
 from course_lab import part, results
 from course_lab.locks import TRAINING
+from course_lib import machine
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
@@ -46,7 +47,7 @@ def test_a_fresh_process_has_a_peak_of_its_own():
     """Not the 400 MB that this one has just held."""
     held = torch.ones(100 << 20)
     arguments = SMALL["awd-lstm/ptb"], "course", "fp32", "cpu", 1
-    assert 50 < in_a_process(models.peak_memory, *arguments) < results.peak_memory(held.device)
+    assert 50 < in_a_process(models.peak_memory, *arguments) < machine.peak_memory(held.device)
 
 
 def test_both_models_have_the_same_parameters():
@@ -107,9 +108,9 @@ def test_naive_and_fast_form_of_a_method_are_the_same_loss(name):
 
 
 def test_table_of_output_layers(monkeypatch):
-    monkeypatch.setattr(benchmark_layers, "in_a_process", here)
-    monkeypatch.setattr(benchmark_layers, "SHAPES", {400: 40})
-    monkeypatch.setattr(benchmark_layers, "SIZES", (400, 20, 400))
+    monkeypatch.setattr(output_layers, "in_a_process", here)
+    monkeypatch.setattr(output_layers, "SHAPES", {400: 40})
+    monkeypatch.setattr(output_layers, "SIZES", (400, 20, 400))
     rows = list(output_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
     assert [r["method"] for r in rows] == ["softmax", "mos", "gss"]
     assert all(r[key] > 0 for r in rows for key in ("ms", "naive ms", "of naive", "step"))
@@ -120,7 +121,7 @@ def test_table_of_output_layers(monkeypatch):
     assert isinstance(printed.exception, CourseError) and "did you mean softmax" in str(
         printed.exception
     )
-    monkeypatch.setattr(benchmark_layers, "output_layers", lambda *a: rows)
+    monkeypatch.setattr(output_layers, "output_layers", lambda *a: rows)
     command = ["output-layers", "mos", "--words", "400", "--precision", "fp32"]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0 and "mos" in printed.stdout and "of softmax" in printed.stdout
@@ -262,9 +263,9 @@ def test_floors_add_operations_and_bytes():
 
 
 def test_table_of_models(monkeypatch, tmp_path):
-    monkeypatch.setattr(benchmark_models, "MODELS", SMALL)
-    monkeypatch.setattr(benchmark_models, "in_a_process", here)
-    monkeypatch.setattr(benchmark_models, "_with_layer", lambda *a: lambda: sum(range(1000)))
+    monkeypatch.setattr(models, "MODELS", SMALL)
+    monkeypatch.setattr(models, "in_a_process", here)
+    monkeypatch.setattr(models, "_with_layer", lambda *a: lambda: sum(range(1000)))
     rows = list(models.models(list(SMALL), "bf16", 1, device="cpu"))
     assert [row["model"] for row in rows] == list(SMALL)
     for row in rows:
@@ -276,7 +277,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     layers = list(models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))
     assert layers[0]["of softmax"] == 1 and layers[1]["ms"] > 0
     rows[0] |= {"tokens/s": 1730.0, "MB": 1105.0}
-    monkeypatch.setattr(benchmark_models, "models", lambda *a: iter(rows))
+    monkeypatch.setattr(models, "models", lambda *a: iter(rows))
     command = ["models", "--precision", "fp32", "--threads", "1"]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0, printed.exception
@@ -302,7 +303,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
     second = f"\n| `{rows[1]['model']}` | {rows[1]['tokens/s']:,.0f} |"
     assert "\n| `plif` | " in page and second in page
-    path = results.kept() / f"{models.TABLE}.json"
+    path = results.kept_folder() / f"{models.TABLE}.json"
     path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
     with pytest.raises(CourseError, match="checksum; it was changed"):
         site.write_speed(tmp_path)
@@ -382,7 +383,9 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
         with pytest.raises(CourseError, match="does not hold the weights of the result beside it"):
             reference_training.check(found)
         trained.write_bytes(content)
-    monkeypatch.setattr(twin, "PlainTwin", None)  # trained already: read, not trained again
+    monkeypatch.setattr(
+        reference_training, "ReferenceLSTM", None
+    )  # trained already: read, not trained again
     again = CliRunner().invoke(app, ["training", "plain", "--profile", "smoke", "--epochs", "2"])
     assert again.stdout == done.stdout
     with pytest.raises(CourseError, match="course"):
@@ -440,7 +443,7 @@ def _check_the_twins(found):
 
 def test_the_kept_check_is_of_the_kept_pair():
     """The table that lesson 20 shows beside the two results, of which it must be."""
-    pair = {k: results.kept() / results.run_folder(e).relative_to(folders.home() / "runs")
+    pair = {k: results.kept_folder() / results.run_folder(e).relative_to(folders.home() / "runs")
             for k, e in reference_training.experiments().items()}  # fmt: skip
     table = results.read_table("ptb/awd-lstm/softmax/standard-seed1-3-epochs-check")
     assert table["results"] == {k: results.read_result(path)["sha256"] for k, path in pair.items()}
@@ -454,7 +457,7 @@ def test_the_plain_model_has_the_settings_of_the_recipe():
     experiment = reference_training.experiments()["plain"]
     encoder, penalties = experiment.encoder.options, experiment.regularizers
     assert encoder["weight_drop"] == 0.5 and experiment.output_dropout == 0.4
-    assert experiment.reading.options == {"row_dropout": 0.1}
+    assert experiment.input_embedding.options == {"row_dropout": 0.1}
     assert [p.options["weight"] for p in penalties] == [2.0, 1.0]
 
 

@@ -21,7 +21,7 @@ KILLER = PARAMETERS + "# %%\nimport os, signal\nos.kill(os.getppid(), signal.SIG
 @pytest.fixture
 def lessons(tmp_path, monkeypatch):
     """Three notebooks; the library does not count as changed while others edit it."""
-    monkeypatch.setattr(course, "library_hash", lambda: "library")
+    monkeypatch.setattr(run_lessons, "library_hash", lambda: "library")
     for name, text in {"01_good": GOOD, "02_bad": BAD, "03_dead": DEAD}.items():
         (tmp_path / f"{name}.py").write_text(text)
     return tmp_path
@@ -91,7 +91,7 @@ def test_short_profiles_train_anew_and_long_ones_keep_their_folder(tmp_path, mon
         ("new", "quick", "False"),
         ("new", "standard", "in runs/"),
     ]:
-        monkeypatch.setattr(course, "library_hash", lambda library=library: library)
+        monkeypatch.setattr(run_lessons, "library_hash", lambda library=library: library)
         target = tmp_path / profile
         (outcome,) = run_lessons.run_course([source], target, {"PROFILE": profile}, 1, False)
         assert outcome.status == "done"
@@ -192,7 +192,7 @@ def app(monkeypatch, tmp_path):
 )
 def test_course_command_exits_non_zero_after_a_failure(app, monkeypatch, statuses, code, sites):
     outcomes = [run_lessons.Outcome(f"0{i}_a", status, 1) for i, status in enumerate(statuses)]
-    monkeypatch.setattr(course, "run_course", lambda *arguments: outcomes)
+    monkeypatch.setattr(run_lessons, "run_course", lambda *arguments: outcomes)
     result = CliRunner().invoke(app, ["course", "--profile", "smoke"])
     assert result.exit_code == code, result.output
     assert len(app.built) == sites
@@ -203,7 +203,7 @@ def test_course_command_exits_non_zero_after_a_failure(app, monkeypatch, statuse
 def test_course_command_passes_typed_parameters(app, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        course,
+        run_lessons,
         "run_course",
         lambda s, t, p, w: seen.update(p) or [run_lessons.Outcome("a", "done", 0)],
     )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from course_lib import data
 from course_lib.data import bpe, folders
 from course_lib.data.buckets import IGNORE, cut
-from course_lib.data.cache import kept
+from course_lib.data.cache import cached
 from course_lib.data.pairs import encoded
 from course_lib.data.rows import Ids, Texts, columns
 from course_lib.errors import CourseError
@@ -171,9 +171,9 @@ def test_kept_content_is_made_again_if_it_is_damaged(tmp_path):
         made.append(1)
         return {"a": [1, 2.5, "ä"]}
 
-    assert kept(path, make) == kept(path, make) == {"a": [1, 2.5, "ä"]} and len(made) == 1
+    assert cached(path, make) == cached(path, make) == {"a": [1, 2.5, "ä"]} and len(made) == 1
     path.write_text(path.read_text().replace("2.5", "3.5"))
-    assert kept(path, make) == {"a": [1, 2.5, "ä"]} and len(made) == 2
+    assert cached(path, make) == {"a": [1, 2.5, "ä"]} and len(made) == 2
     assert [p.name for p in path.parent.iterdir()] == ["x.json"]
 
 

@@ -27,6 +27,7 @@ from course_lab.examine import (
     figures,
     frequency_groups,
     graded_series,
+    record,
     repairs,
 )
 from course_lab.examine import frequencies as counting
@@ -754,7 +755,7 @@ def ill(tmp_path, disease="cone", name="W.npy", words=300):
 def test_the_report_is_one_file_that_says_everything(tmp_path):
     path, counts = ill(tmp_path)
     found = examine.examine(path, counts=counts)
-    report = found.save(tmp_path / "out")
+    report = examine.save_report(found, tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
     page = Page(report.read_text("utf-8"))
     assert not page.open and len(page.images) == 7
@@ -832,12 +833,12 @@ def test_a_tokenizer_and_a_corpus_give_counts(text):
 def test_a_large_matrix_is_sampled_and_says_so(tmp_path, monkeypatch, unpictured):
     path, counts = ill(tmp_path, words=900)
     monkeypatch.setattr(examination, "NUMBERS", 500 * 32)
-    monkeypatch.setattr(examination, "PAIRED", 200)
+    monkeypatch.setattr(record, "PAIRED", 200)
     found = examine.examine(path, counts=counts)
     again = examine.examine(path, counts=counts)
     assert len(found.W) == len(found.counts) == 500 and found.metrics == again.metrics
     assert found.sampled[0].startswith("500 of 900 words") and "200 words" in found.sampled[1]
-    assert found.diagnosis.name == "cone" and len(examination.few(found.W)) == 200
+    assert found.diagnosis.name == "cone" and len(record.few(found.W)) == 200
     assert "Sampled: 500 of 900 words" in " ".join(Page(reports.page(found)).words)
 
 
@@ -850,7 +851,7 @@ def test_an_error_leaves_no_half_report(tmp_path, monkeypatch):
 
     monkeypatch.setattr(figures, "spectrum", fails)
     with pytest.raises(RuntimeError, match="no picture"):
-        found.save(tmp_path / "out")
+        examine.save_report(found, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -15,7 +15,17 @@ from typer.testing import CliRunner
 
 import course_lab
 from benchmarks import reference_training
-from course_lab import Experiment, Part, part, plans, profile, recipes, results
+from course_lab import (
+    Experiment,
+    Part,
+    overrides,
+    part,
+    plans,
+    profile,
+    provenance,
+    recipes,
+    results,
+)
 from course_lab import experiment as experiment_module
 from course_lab.locks import TRAINING
 from course_lab.recipes import add
@@ -38,7 +48,7 @@ def test_every_kind_of_part_builds_from_json():
         size=6,
         encoder={"units": 8},
         words=part("SpectralWords", init=0.5),
-        reading=part("Reading", row_dropout=0.1, noise=0.2),
+        input_embedding=part("InputEmbedding", row_dropout=0.1, noise=0.2),
         output_dropout=0.4,
         output_layer=part("AdversarialMixtureOfSoftmaxes", alpha=0.01, components=3, dropout=0.2),
         regularizers=(
@@ -51,7 +61,7 @@ def test_every_kind_of_part_builds_from_json():
     model = again.build(20)
     layer = model.output_layer
     assert (layer.components, layer.dropout, layer.alpha, layer.hidden_size) == (3, 0.2, 0.01, 8)
-    assert model.reading.row_dropout == 0.1 and model.output_dropout == 0.4
+    assert model.input_embedding.row_dropout == 0.1 and model.output_dropout == 0.4
     assert model.words.singular_values().tolist() == pytest.approx([4 / k for k in range(1, 7)])
     adaptive = part("AdaptiveSoftmax", cutoffs=[3, 7])
     model = experiment.change(encoder={"units": 6}, output_layer=adaptive, regularizers=()).build(9)
@@ -174,7 +184,7 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
         seen.append(experiment)
         raise CourseError("enough")
 
-    monkeypatch.setattr(experiments, "run", run)
+    monkeypatch.setattr(course_lab, "run", run)
     arguments = ["train", name, "--seed", "3", "--change", "encoder.dropout=0.4"]
     CliRunner().invoke(app, [*arguments, "--change", "optimisation.shard=true"])
     assert seen[0].encoder.options["dropout"] == 0.4 and seen[0].optimisation.shard
@@ -386,11 +396,11 @@ def test_classes_of_the_reader_need_no_annotations(monkeypatch):
     base = recipes["ptb/vd-lstm-200/tied"].change(size=8, encoder={"units": 8})
     for name in ("Plain", "Typed"):
         mine = base.change(output_layer=Part(name, {"share": 2, "kind": "b"}))
-        mine = plans.override(mine, {"output_layer.share": 3})
+        mine = overrides.override(mine, {"output_layer.share": 3})
         assert mine.build(9).output_layer.share == 3
     typed = base.change(output_layer=part("Typed", share=2))
     with pytest.raises(CourseError, match="share is 2; 'x' has another type; .* number or none"):
-        plans.override(typed, {"output_layer.share": "x"})
+        overrides.override(typed, {"output_layer.share": "x"})
 
 
 def test_committed_results_are_whole_and_say_where_they_come_from():
@@ -398,10 +408,10 @@ def test_committed_results_are_whole_and_say_where_they_come_from():
         content = course_lab.read_result(folder)
         experiment = Experiment.from_dict(content["experiment"])
         runs = folders.home() / "runs"
-        assert folder == results.kept() / results.run_folder(experiment).relative_to(runs)
+        assert folder == results.kept_folder() / results.run_folder(experiment).relative_to(runs)
         # lessons take a run's settings from today's recipe
         base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
-        changes = dict(plans.differences(base, experiment))
+        changes = dict(overrides.differences(base, experiment))
         if experiment.name == reference_training.RECIPE:  # its first epochs alone
             assert changes.keys() <= {"optimisation.epochs", "ranked_contexts"}
         else:
@@ -434,10 +444,10 @@ def test_where_results_come_from_is_said_of_all_of_them():
         return {"provenance": source | {"packages": {"torch": torch}}}
 
     one = kept("a CPU", 1, "2.13", "abcd")
-    assert results.made([one]) == (
+    assert provenance.describe_origin([one]) == (
         "1 kept results, made on a CPU, 1 thread, with PyTorch 2.13 at commit abcdabc."
     )
-    three = results.made([one, kept("a GPU", 2, "2.11", "efgh"), one])
+    three = provenance.describe_origin([one, kept("a GPU", 2, "2.11", "efgh"), one])
     assert three == (
         "3 kept results, made on a CPU and a GPU, 1 and 2 threads, with PyTorch 2.11 and 2.13 at "
         "commits abcdabc and efghefg."

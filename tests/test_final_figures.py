@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import course_lab
-from course_lab import part, results
-from course_lab.figure_cache import Noted
-from course_lab.run import _benchmarks, final_figures, word_similarity
+from course_lab import part, provenance, results
+from course_lab.figure_cache import FigureCache
+from course_lab.final_figures import fetched_benchmarks, final_figures, word_similarity
 from course_lib.data import folders, registry
 from course_lib.data.similarity import Benchmark
 from course_lib.errors import CourseError, Paused
@@ -104,7 +104,7 @@ def test_a_search_goes_on_where_it_was_interrupted(experiment, kind, tmp_path, m
 
         monkeypatch.setattr(dynamic, name, noticed)
     while True:
-        noted = Noted(tmp_path / "figures.json", of, deadline=time.time() - 1)
+        noted = FigureCache(tmp_path / "figures.json", of, deadline=time.time() - 1)
         try:
             found = final_figures(model, corpus, experiment, progress=False, noted=noted)
             break
@@ -118,14 +118,14 @@ def test_a_search_goes_on_where_it_was_interrupted(experiment, kind, tmp_path, m
     computed.clear()
     assert final_figures(model, corpus, experiment, progress=False, noted=noted) == whole
     assert not computed
-    assert Noted(noted.path, of).known == noted.known
+    assert FigureCache(noted.path, of).known == noted.known
     starts = [{"commit": "old"}, {"commit": "new"}]
-    assert Noted(noted.path, of, starts=starts[:1])("more", lambda: 1) == 1
-    assert Noted(noted.path, of, starts=starts[1:]).starts == starts
-    assert Noted(noted.path, {}, starts=starts[1:]).starts == starts[1:]
-    assert Noted(noted.path, {"weights": "b"}).known == {}
+    assert FigureCache(noted.path, of, starts=starts[:1])("more", lambda: 1) == 1
+    assert FigureCache(noted.path, of, starts=starts[1:]).starts == starts
+    assert FigureCache(noted.path, {}, starts=starts[1:]).starts == starts[1:]
+    assert FigureCache(noted.path, {"weights": "b"}).known == {}
     noted.forget()
-    assert Noted(noted.path, of).known == {} and not noted.path.exists()
+    assert FigureCache(noted.path, of).known == {} and not noted.path.exists()
 
 
 BAD = "", "[]", "{}", '{"of": {}}', '{"of": {}, "starts": [], "figures": 3}'
@@ -135,16 +135,16 @@ BAD = "", "[]", "{}", '{"of": {}}', '{"of": {}, "starts": [], "figures": 3}'
 def test_damaged_notes_cost_time_and_nothing_else(tmp_path, content):
     path = tmp_path / "figures.json"
     path.write_text(content)
-    noted = Noted(path, {})
+    noted = FigureCache(path, {})
     assert noted("a", lambda: math.inf) == math.inf
-    assert Noted(path, {})("a", lambda: 1.0) == math.inf
+    assert FigureCache(path, {})("a", lambda: 1.0) == math.inf
 
 
 def test_a_run_whose_time_ends_among_its_final_figures_goes_on_with_them(
     experiment, tmp_path, monkeypatch
 ):
     folder, commits = tmp_path / "run", iter(("trained", "one figure", "the others"))
-    monkeypatch.setattr(results, "commit", lambda: next(commits))
+    monkeypatch.setattr(provenance, "commit", lambda: next(commits))
     whole = course_lab.run(experiment, folder, progress=False)
     (folder / "result.json").unlink()
     with pytest.raises(Paused, match="with 1 final figures noted; run it again"):
@@ -287,14 +287,14 @@ def test_word_similarity_is_that_of_the_vectors_that_predict(experiment):
 def test_only_a_fetched_text_is_judged_by_fetched_benchmarks(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "corpora", lambda: tmp_path)
     ptb = experiment.change(corpus=part("ptb"))
-    assert _benchmarks(ptb) == {}  # not there, and nothing is downloaded for them
+    assert fetched_benchmarks(ptb) == {}  # not there, and nothing is downloaded for them
     folder = tmp_path / "word-similarity"
     folder.mkdir()
     for _, file, *_ in registry.BENCHMARKS:
         (folder / file).write_text("tiger cat 7.35\n")
-    assert _benchmarks(experiment) == {}  # the embedded text
+    assert fetched_benchmarks(experiment) == {}  # the embedded text
     with pytest.raises(CourseError, match="is not the published file"):
-        _benchmarks(ptb)  # before an hour of training is lost to a damaged file
+        fetched_benchmarks(ptb)  # before an hour of training is lost to a damaged file
 
 
 def test_a_run_keeps_its_word_similarity(experiment, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from course_lab.cli import model as commands
 from course_lib.data.corpus import from_texts
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
-from course_lib.evaluation.generation import continuations, encode, generate, kept, score
+from course_lib.evaluation.generation import continuations, encode, generate, score, top_k_top_p
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import FullWords, Softmax
@@ -158,13 +158,13 @@ log_probs = st.lists(st.floats(-3, 3), min_size=2, max_size=20).map(
 @given(log_probs, st.floats(0.2, 5), st.integers(1, 25), st.floats(0.05, 1))
 def test_kept_words_are_the_likeliest_renormalised(log_prob, temperature, top_k, top_p):
     plain = (log_prob / temperature).softmax(-1)
-    torch.testing.assert_close(kept(log_prob, temperature), plain)
-    by_count = kept(log_prob, temperature, top_k=top_k)
+    torch.testing.assert_close(top_k_top_p(log_prob, temperature), plain)
+    by_count = top_k_top_p(log_prob, temperature, top_k=top_k)
     assert (by_count > 0).sum() == min(top_k, len(plain))
-    by_mass = kept(log_prob, temperature, top_p=top_p)
+    by_mass = top_k_top_p(log_prob, temperature, top_p=top_p)
     mass = plain[by_mass > 0]
     assert mass.sum() >= top_p - 1e-5 and mass.sum() - mass.min() < top_p + 1e-5
-    for found in (by_count, by_mass, kept(log_prob, temperature, top_k, top_p)):
+    for found in (by_count, by_mass, top_k_top_p(log_prob, temperature, top_k, top_p)):
         assert found.sum().item() == pytest.approx(1, abs=1e-5)
         chosen, left = plain[found > 0], plain[found == 0]
         assert not len(left) or chosen.min() >= left.max()
@@ -181,7 +181,7 @@ def test_kept_words_are_the_likeliest_renormalised(log_prob, temperature, top_k,
 )
 def test_settings_out_of_range_are_refused(option, message):
     with pytest.raises(CourseError, match=message):
-        kept(torch.zeros(3).log_softmax(-1), **option)
+        top_k_top_p(torch.zeros(3).log_softmax(-1), **option)
     with pytest.raises(CourseError, match=message):
         generate(MODELS["lstm"], CORPUS, "the", length=1, **option)
 
@@ -206,7 +206,7 @@ def run(monkeypatch):
         assert str(path) == "run"
         return MODELS["lstm"], CORPUS, None
 
-    monkeypatch.setattr(experiments, "load_checkpoint", load_checkpoint)
+    monkeypatch.setattr(course_lab, "load_checkpoint", load_checkpoint)
     return lambda command, *arguments: invoke(command, "run", *arguments)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.errors import CourseError
-from course_lib.metrics import geometry
+from course_lib.metrics import cones, geometry, inputs, neighbours, subspaces
 
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.tuples(st.integers(3, 40), st.integers(2, 12))
@@ -62,7 +62,7 @@ def test_rotating_and_scaling_change_no_angle(seed, shape, scale):
     assert geometry.mean_cosine(turned) == pytest.approx(geometry.mean_cosine(W), abs=1e-9)
     s, t = (geometry.singular_values(M, normalised=True) for M in (W, turned))
     np.testing.assert_allclose(s, t, atol=1e-9)
-    d, e = (geometry.nearest_neighbours(M)[0] for M in (W, turned))
+    d, e = (neighbours.nearest_neighbours(M)[0] for M in (W, turned))
     np.testing.assert_allclose(scale * d, e, rtol=1e-8)
     np.testing.assert_allclose(
         geometry.pair_cosines(W, 50), geometry.pair_cosines(turned, 50), atol=1e-9
@@ -123,8 +123,8 @@ def test_nearest_neighbours_equal_the_full_table_in_any_block_size(seed, shape):
     W = torch.as_tensor(cloud(seed, shape))
     naive = torch.cdist(W, W).fill_diagonal_(torch.inf).min(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "BLOCK", 3 * len(W) + 1)  # three rows at a time
-        distance, index = geometry.nearest_neighbours(W)
+        patch.setattr(inputs, "BLOCK", 3 * len(W) + 1)  # three rows at a time
+        distance, index = neighbours.nearest_neighbours(W)
     np.testing.assert_allclose(distance, naive.values, rtol=1e-9)
     np.testing.assert_array_equal(index, naive.indices)
 
@@ -132,14 +132,14 @@ def test_nearest_neighbours_equal_the_full_table_in_any_block_size(seed, shape):
 def test_twins_are_at_distance_zero_exactly():
     W = 1e3 * cloud(0, (6, 4))
     W[5] = W[2]
-    distance, index = geometry.nearest_neighbours(W)
+    distance, index = neighbours.nearest_neighbours(W)
     assert distance[2] == distance[5] == 0 and (index[2], index[5]) == (5, 2)
-    distance, index = geometry.nearest_neighbours(np.ones((4, 2)))
+    distance, index = neighbours.nearest_neighbours(np.ones((4, 2)))
     assert distance.tolist() == [0] * 4 and index.tolist() == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("precision", ["highest", "medium"])
-@pytest.mark.parametrize("crowd", [0, geometry.CROWD, 10**9])
+@pytest.mark.parametrize("crowd", [0, neighbours.CROWD, 10**9])
 def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, precision):
     """A drift of 1e6 and two clumps whose inner distances are 1e-5 of their separation."""
     n = 120
@@ -147,13 +147,13 @@ def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, pr
     naive = np.linalg.norm(W[:, None] - W, axis=2) + np.diag(np.full(n, np.inf))
     before = torch.get_float32_matmul_precision()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "CROWD", crowd)
-        patch.setattr(geometry, "BLOCK", 24 * 7)  # in which a row's candidates do not fit
-        sieve = Mock(side_effect=geometry._Sieve)
-        patch.setattr(geometry, "_Sieve", sieve)
+        patch.setattr(neighbours, "CROWD", crowd)
+        patch.setattr(inputs, "BLOCK", 24 * 7)  # in which a row's candidates do not fit
+        sieve = Mock(side_effect=neighbours._Sieve)
+        patch.setattr(neighbours, "_Sieve", sieve)
         torch.set_float32_matmul_precision(precision)
         try:
-            distance, index = geometry.nearest_neighbours(W)
+            distance, index = neighbours.nearest_neighbours(W)
         finally:
             torch.set_float32_matmul_precision(before)
     np.testing.assert_array_equal(index, naive.argmin(1))
@@ -167,7 +167,7 @@ def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, pr
 def test_the_bounds_of_a_sieve_hold_every_distance(seed, d, scale):
     """What float32 products say of ‖x_i − x_j‖² is within c (‖x_i‖² + ‖x_j‖²)."""
     x = torch.as_tensor(cloud(seed, (12, d), 1) * scale ** cloud(seed + 1, (12, 1)).clip(-1, 1))
-    sieve = geometry._Sieve(x.float())
+    sieve = neighbours._Sieve(x.float())
     exact = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist") ** 2
     product = torch.addmm(sieve.floor, sieve.x, sieve.x.T, alpha=-2).double()
     own = sieve.squares[:, None]
@@ -183,7 +183,7 @@ def test_positive_share_counts_every_pair(seed, shape):
     n = len(W)
     naive = (C[~np.eye(n, dtype=bool)] > 0).mean()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "BLOCK", 2 * n)
+        patch.setattr(inputs, "BLOCK", 2 * n)
         assert geometry.positive_share(W) == pytest.approx(naive)
 
 
@@ -207,7 +207,7 @@ def test_by_frequency_splits_at_the_share_and_ranks_the_frequent():
 @given(seeds, shapes)
 def test_projection_is_the_best_plane_and_points_to_the_cloud(seed, shape):
     W = cloud(seed, shape, 0.3)
-    points, axes = geometry.project(W)
+    points, axes = subspaces.project(W)
     np.testing.assert_allclose(axes.T @ axes, np.eye(2), atol=1e-10)
     np.testing.assert_allclose(points, W @ axes, atol=1e-10)
     assert np.square(points).sum() == pytest.approx(
@@ -218,8 +218,8 @@ def test_projection_is_the_best_plane_and_points_to_the_cloud(seed, shape):
 
 def test_a_reference_keeps_successive_snapshots_from_flipping():
     W = cloud(0, (50, 6)) * np.array([3, 2, 1, 1, 1, 1])
-    axes = geometry.project(W).axes
-    later = geometry.project(W + 0.05 * cloud(1, W.shape), reference=-axes)
+    axes = subspaces.project(W).axes
+    later = subspaces.project(W + 0.05 * cloud(1, W.shape), reference=-axes)
     assert ((later.axes * -axes).sum(0) > 0.9).all()
 
 
@@ -236,7 +236,7 @@ def test_views_and_arrays_that_may_not_be_written_are_taken_and_left_as_they_are
     assert geometry.mean_cosine(W[::-1, ::-1]) == pytest.approx(geometry.mean_cosine(W))
     V = torch.from_numpy(before.copy())
     for M in (W, V):
-        geometry.nearest_neighbours(M), geometry.enclosing_cone(M), geometry.common_drift(M)
+        neighbours.nearest_neighbours(M), cones.enclosing_cone(M), geometry.common_drift(M)
         np.testing.assert_array_equal(M, before)
 
 
@@ -311,7 +311,7 @@ def test_the_floor_of_the_mean_cosine_has_the_moments_of_random_signs():
     C = W @ W.T
     variance = 2 * (np.square(C).sum() - n) / (n * (n - 1)) ** 2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "BLOCK", 7 * n)
+        patch.setattr(inputs, "BLOCK", 7 * n)
         floor = geometry.cosine_floor(W, draws=4000)
     assert len(floor.cosines) == 4000
     assert floor.cosines.mean() == pytest.approx(0, abs=4 * np.sqrt(variance / 4000))
@@ -402,7 +402,7 @@ def test_sampled_isotropy_averages_draws_without_replacement():
 def test_isotropy_does_not_depend_on_blocks():
     W = cloud(0, (50, 7), 0.3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "BLOCK", 100)
+        patch.setattr(inputs, "BLOCK", 100)
         small = geometry.isotropy(W)
     assert small == pytest.approx(geometry.isotropy(W))
 
@@ -411,7 +411,7 @@ def test_isotropy_does_not_depend_on_blocks():
 @given(seeds)
 def test_a_density_is_the_mean_of_bells_and_has_area_one(seed):
     values = cloud(seed, (40,)) * 3 + 7
-    x, y = geometry.density(values, points=300)
+    x, y = neighbours.density(values, points=300)
     width = values.std(ddof=1) * 40 ** (-1 / 5)  # Scott's rule
     bells = np.exp(-(((x[:, None] - values) / width) ** 2) / 2).mean(1) / width / np.sqrt(2 * np.pi)
     np.testing.assert_allclose(y, bells, atol=1e-9)
@@ -426,9 +426,9 @@ def test_margins_lie_between_their_bounds(seed, shape):
     contexts = np.r_[cloud(seed + 1, (200, shape[1])), W, W - W.mean(0)]
     logits = unit(contexts) @ W.T
     for given_, chosen in ((None, W - W.mean(0)), (W, W)):
-        bounds = geometry.margin_bounds(W, given_)
+        bounds = cones.margin_bounds(W, given_)
         assert (bounds.lower <= bounds.upper).all()
-        np.testing.assert_allclose(bounds.upper, geometry.nearest_neighbours(W)[0])
+        np.testing.assert_allclose(bounds.upper, neighbours.nearest_neighbours(W)[0])
         own = unit(chosen) @ W.T
         for i in range(n):
             others = np.arange(n) != i
@@ -443,15 +443,15 @@ def test_a_word_without_a_witness_has_the_default_context():
     W = np.random.default_rng(0).normal(size=(7, 3))
     contexts = W - W.mean(0)
     contexts[3] = np.nan
-    default, holed = geometry.margin_bounds(W), geometry.margin_bounds(W, contexts)
+    default, holed = cones.margin_bounds(W), cones.margin_bounds(W, contexts)
     np.testing.assert_allclose(holed.lower, default.lower)
     contexts[4, 0] = np.nan
     with pytest.raises(CourseError, match="row 4 of the matrix holds a number that is not finite"):
-        geometry.margin_bounds(W, contexts)
+        cones.margin_bounds(W, contexts)
 
 
 def test_the_margin_of_two_words_is_their_distance():
-    bounds = geometry.margin_bounds([[3.0, 4.0], [0.0, 0.0]])
+    bounds = cones.margin_bounds([[3.0, 4.0], [0.0, 0.0]])
     assert bounds.lower == pytest.approx([5, 5]) and bounds.upper == pytest.approx([5, 5])
     assert bounds.recognisable(5.1) == (0, 0) and bounds.recognisable(4.9) == (1, 1)
 
@@ -463,7 +463,7 @@ def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digi
     A = cloud(seed, shape).round(digits)
     A[:, 0] += kind
     A = scale * np.concatenate([A, *([], [-A + 2 * A[0]], [A[: shape[0] // 2]])[kind]])
-    weights = geometry.nearest_in_hull(A)
+    weights = cones.nearest_in_hull(A)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1)
     point = weights @ A
     assert (A @ point >= point @ point - 1e-9 * scale**2 * 100).all()
@@ -472,7 +472,7 @@ def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digi
 @pytest.mark.parametrize("wrong", [0.0, 1.0])
 def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wrong):
     A = cloud(0, (30, 5), 0.8)
-    expected = geometry.nearest_in_hull(A)
+    expected = cones.nearest_in_hull(A)
 
     def nnls(system, target):
         if not wrong:
@@ -480,7 +480,7 @@ def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wron
         return np.full(system.shape[1], wrong), 0.0
 
     monkeypatch.setattr(geometry, "nnls", nnls)
-    np.testing.assert_allclose(geometry.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
+    np.testing.assert_allclose(cones.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
 
 
 @few
@@ -496,7 +496,7 @@ def test_a_cone_of_known_aperture_is_found(seed, aperture, d, inside):
     W = np.r_[rim, np.cos(angle) * np.eye(d)[0] + np.sin(angle) * across]
     turn = rotation(seed, d)
     W = random.uniform(0.1, 9, size=(len(W), 1)) * W @ turn
-    cone = geometry.enclosing_cone(np.r_[W, np.zeros((1, d))])
+    cone = cones.enclosing_cone(np.r_[W, np.zeros((1, d))])
     assert cone.angle == pytest.approx(aperture, abs=1e-6)
     assert cone.bound == pytest.approx(aperture, abs=1e-6) and cone.bound <= cone.angle + 1e-12
     np.testing.assert_allclose(cone.axis, turn[0], atol=1e-5)
@@ -506,7 +506,7 @@ def test_a_cone_of_known_aperture_is_found(seed, aperture, d, inside):
 @given(seeds, shapes, st.floats(0, 4))
 def test_both_sides_of_the_cone_hold_by_themselves(seed, shape, shift):
     W = cloud(seed, shape, shift)
-    cone = geometry.enclosing_cone(W)
+    cone = cones.enclosing_cone(W)
     assert np.linalg.norm(cone.axis) == pytest.approx(1)
     assert np.arccos((unit(W) @ cone.axis).min().clip(-1)) == pytest.approx(cone.angle, abs=1e-6)
     assert cone.weights.sum() == pytest.approx(1) and (cone.weights >= 0).all()
@@ -521,15 +521,15 @@ def test_both_sides_of_the_cone_hold_by_themselves(seed, shape, shift):
 def test_a_cone_of_many_rows_is_that_of_all_of_them():
     """More rows than enter at a time: the nearest point of the whole hull is the axis."""
     W = cloud(0, (1500, 40), 0.8)
-    cone = geometry.enclosing_cone(W)
-    point = geometry.nearest_in_hull(unit(W)) @ unit(W)
+    cone = cones.enclosing_cone(W)
+    point = cones.nearest_in_hull(unit(W)) @ unit(W)
     assert np.cos(cone.bound) == pytest.approx(np.linalg.norm(point), abs=1e-8)
     assert cone.angle == pytest.approx(cone.bound, abs=1e-6) and cone.angle < np.pi / 2 - 0.01
     assert len(np.flatnonzero(cone.weights)) <= 40
 
 
 def test_no_half_space_holds_plus_and_minus_the_axes():
-    cone = geometry.enclosing_cone(np.r_[np.eye(3), -np.eye(3)])
+    cone = cones.enclosing_cone(np.r_[np.eye(3), -np.eye(3)])
     assert cone.bound == pytest.approx(np.pi / 2) and cone.angle == pytest.approx(np.pi)
 
 
@@ -538,10 +538,10 @@ def test_no_half_space_holds_plus_and_minus_the_axes():
 def test_cone_angles_are_those_to_the_axis(seed, shape):
     W, axis = cloud(seed, shape, 1), cloud(seed + 1, shape[1:])
     expected = np.arccos((unit(W) @ axis / np.linalg.norm(axis)).clip(-1, 1))
-    np.testing.assert_allclose(geometry.cone_angles(W, axis), expected, atol=1e-7)
+    np.testing.assert_allclose(cones.cone_angles(W, axis), expected, atol=1e-7)
     mean = unit(W).mean(0)
-    np.testing.assert_allclose(geometry.cone_angles(W), geometry.cone_angles(W, mean), atol=1e-12)
-    assert geometry.cone_angles(W).max() >= geometry.enclosing_cone(W).bound - 1e-9
+    np.testing.assert_allclose(cones.cone_angles(W), cones.cone_angles(W, mean), atol=1e-12)
+    assert cones.cone_angles(W).max() >= cones.enclosing_cone(W).bound - 1e-9
 
 
 @few
@@ -553,8 +553,8 @@ def test_principal_angles_are_found_however_small(angles, seed):
     A = e @ (rotation(seed + 1, k) * 3)
     B = (e * np.cos(angles) + f * np.sin(angles)) @ (rotation(seed + 2, k) * 5)
     expected = np.sort(angles)[::-1]
-    np.testing.assert_allclose(geometry.principal_angles(A, B), expected, atol=1e-7)
-    assert geometry.subspace_distance(A, B) == pytest.approx(
+    np.testing.assert_allclose(subspaces.principal_angles(A, B), expected, atol=1e-7)
+    assert subspaces.subspace_distance(A, B) == pytest.approx(
         np.sqrt(np.square(np.sin(angles)).mean()), abs=1e-9
     )
 
@@ -563,34 +563,34 @@ def test_leading_subspaces_ignore_what_follows_and_lie_within_their_matrix():
     left, right = rotation(0, 9), rotation(1, 4)
     A = left[:, :4] * [9, 8, 0.2, 0.1] @ right
     B = left[:, [1, 0, 5, 6]] * [7, 6, 0.2, 0.1] @ right.T
-    assert geometry.subspace_distance(A, B, k=2) == pytest.approx(0, abs=1e-9)
-    assert geometry.subspace_distance(A, B) == pytest.approx(np.sqrt(2 / 4))
-    assert geometry.principal_angles(A, B)[:2] == pytest.approx([np.pi / 2] * 2)
+    assert subspaces.subspace_distance(A, B, k=2) == pytest.approx(0, abs=1e-9)
+    assert subspaces.subspace_distance(A, B) == pytest.approx(np.sqrt(2 / 4))
+    assert subspaces.principal_angles(A, B)[:2] == pytest.approx([np.pi / 2] * 2)
     inside = A @ cloud(0, (4, 2))
-    assert geometry.subspace_distance(inside, A) == pytest.approx(0, abs=1e-9)
-    assert geometry.subspace_distance(A, inside) == pytest.approx(np.sqrt(2 / 4))
+    assert subspaces.subspace_distance(inside, A) == pytest.approx(0, abs=1e-9)
+    assert subspaces.subspace_distance(A, inside) == pytest.approx(np.sqrt(2 / 4))
 
 
 BAD_ARGUMENTS = [
     (lambda: geometry.stable_rank(np.eye(2)), r"singular values: .* got shape \(2, 2\)"),
     (lambda: geometry.participation_rank([1.0, -1.0]), "0 or more, and one above 0"),
     (lambda: geometry.stable_rank(np.zeros(3)), "0 or more, and one above 0"),
-    (lambda: geometry.as_numbers(["one"], "counts"), "counts: numbers are needed"),
-    (lambda: geometry.as_numbers([], "bias"), "bias: a list of finite numbers"),
+    (lambda: inputs.as_numbers(["one"], "counts"), "counts: numbers are needed"),
+    (lambda: inputs.as_numbers([], "bias"), "bias: a list of finite numbers"),
     (lambda: geometry.isoscore(np.ones((3, 1))), "at least two columns"),
     (lambda: geometry.norms_by_frequency(np.eye(3), [1, 2]), "3 counts, 0 or more"),
     (lambda: geometry.norms_by_frequency(np.eye(2), [1, -2]), "0 or more"),
     (lambda: geometry.sampled_isotropy(np.eye(3), draws=1), "2 draws or more, got 40000 and 1"),
-    (lambda: geometry.density(np.ones(5)), "not all the same"),
-    (lambda: geometry.density([1.0, np.nan]), "finite numbers"),
-    (lambda: geometry.margin_bounds(np.eye(3), np.eye(2)), "one context a row"),
-    (lambda: geometry.enclosing_cone(np.zeros((3, 2))), "every row is zero"),
-    (lambda: geometry.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
-    (lambda: geometry.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
-    (lambda: geometry.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),
-    (lambda: geometry.as_matrix([1.0]), "one vector a row"),
-    (lambda: geometry.as_matrix([[1.0], [1.0, 2.0]]), "a matrix of numbers is needed"),
-    (lambda: geometry.as_matrix([["one", "two"]]), "a matrix of numbers is needed"),
+    (lambda: neighbours.density(np.ones(5)), "not all the same"),
+    (lambda: neighbours.density([1.0, np.nan]), "finite numbers"),
+    (lambda: cones.margin_bounds(np.eye(3), np.eye(2)), "one context a row"),
+    (lambda: cones.enclosing_cone(np.zeros((3, 2))), "every row is zero"),
+    (lambda: cones.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
+    (lambda: subspaces.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
+    (lambda: subspaces.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),
+    (lambda: inputs.as_matrix([1.0]), "one vector a row"),
+    (lambda: inputs.as_matrix([[1.0], [1.0, 2.0]]), "a matrix of numbers is needed"),
+    (lambda: inputs.as_matrix([["one", "two"]]), "a matrix of numbers is needed"),
 ]
 
 

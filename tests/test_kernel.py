@@ -18,7 +18,7 @@ from course_lib.output_layers import (
     Softmax,
     ZLoss,
     chunked_loss,
-    kernel,
+    products,
 )
 from course_lib.output_layers.kernel import Group
 
@@ -246,8 +246,8 @@ def test_gradients_in_half_precision_are_the_exact_ones_rounded(dtype, k, way, m
     """Of inputs that half precision holds exactly, against float64: each to a share of the largest,
     and on the whole to much less, so that nothing is off by a factor. Blocks, products and sums are
     cut as for large sizes; words come more than once, one in eight targets does not count."""
-    monkeypatch.setattr(kernel, "PART", 500)
-    monkeypatch.setattr(kernel, "_rows", lambda block: 13)
+    monkeypatch.setattr(products, "PART", 500)
+    monkeypatch.setattr(products, "rows_at_once", lambda block: 13)
     g = torch.Generator().manual_seed(0)
     n, d, words = 91, 20, 60  # 79 targets count: 1/79 is not near a number of bfloat16
 

@@ -11,7 +11,7 @@ from course_lib.errors import CourseError
 from course_lib.evaluation.dynamic import dynamic_perplexity, losses
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
-from course_lib.models import LanguageModel, Reading, TransformerXL, VariationalLSTM
+from course_lib.models import InputEmbedding, LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
 
 
@@ -137,21 +137,21 @@ def test_regularizers_see_the_step_in_training_only():
 def test_reading_drops_whole_words_and_anneals_its_noise():
     torch.manual_seed(0)
     words, ids = FullWords(200, 6), torch.arange(200).repeat(2, 1)
-    reading = Reading(row_dropout=0.25)
+    reading = InputEmbedding(row_dropout=0.25)
     rows = reading(words, ids)
     dropped = (rows == 0).all(-1)
     assert torch.equal(dropped[0], dropped[1]) and 0.1 < dropped.float().mean() < 0.4
     torch.testing.assert_close(rows[~dropped], words(ids)[~dropped] / 0.75)
-    reading = Reading(noise=0.2)
+    reading = InputEmbedding(noise=0.2)
     for progress in (0.0, 0.5, 1.0):
         reading.anneal(progress)
         spread = (reading(words, ids) - words(ids)).std().item()
         assert spread == pytest.approx(0.2 * (1 - progress), rel=0.1)
-    steady = Reading(noise=0.2, fade=False)
+    steady = InputEmbedding(noise=0.2, fade=False)
     steady.anneal(1.0)
     assert (steady(words, ids) - words(ids)).std().item() == pytest.approx(0.2, rel=0.1)
     with pytest.raises(CourseError, match="noise must be a standard deviation of 0 or more, not -"):
-        Reading(noise=-0.1)
+        InputEmbedding(noise=-0.1)
     reading.anneal(0.0)
     assert torch.equal(reading.eval()(words, ids), words(ids))
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 import course_lab
 from course_lib.dropout import keep_mask
-from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm
+from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
 from course_lib.models.entry_dropout import entry_dropout
-from course_lib.models.lstm import fused_layer, lstm_step
+from course_lib.models.lstm_recurrence import fused_layer, lstm_step
 from course_lib.models.state import flatten, map_state, unflatten
 from course_lib.output_layers import (
     FullWords,
@@ -53,7 +53,7 @@ def test_equals_the_equations_gradients_included(steps, batch, size, units, laye
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_many_steps_of_many_units_equal_the_equations_too(monkeypatch, dropout):
     """From so many steps on the recurrent matrix is copied, here in two parts."""
-    assert lstm._MANY <= 33
+    assert lstm_recurrence._MANY <= 33
     equals_the_equations(monkeypatch, 33, 2, 3, 65, 1, 0, dropout)
 
 
@@ -298,12 +298,16 @@ def test_the_arranged_recurrent_matrix_gives_the_same_products(monkeypatch, unit
     by oneDNN, with u or 4u filled up to a multiple of 32, or, where that cannot, copied."""
     torch.manual_seed(0)
     model = VariationalLSTM(16, units, 2, dropout=0.0)
-    x = torch.randn(lstm._MANY + 3, 4, 16, requires_grad=True)
+    x = torch.randn(lstm_recurrence._MANY + 3, 4, 16, requires_grad=True)
     first = torch.randn(2, 2, 4, units).requires_grad_()
     found = []
-    for many, packs in ((lstm._MANY, lstm._packs()), (lstm._MANY, False), (10**9, False)):
-        monkeypatch.setattr(lstm, "_MANY", many)
-        monkeypatch.setattr(lstm, "_packs", lambda packs=packs: packs)
+    for many, packs in (
+        (lstm_recurrence._MANY, lstm_recurrence._packs()),
+        (lstm_recurrence._MANY, False),
+        (10**9, False),
+    ):
+        monkeypatch.setattr(lstm_recurrence, "_MANY", many)
+        monkeypatch.setattr(lstm_recurrence, "_packs", lambda packs=packs: packs)
         with torch.autocast("cpu", torch.bfloat16):
             out, state = model(x, tuple(layer.unbind() for layer in first))
         loss = out.float().square().sum() + state[0][0].sum()

@@ -7,8 +7,9 @@ import sys
 import nbformat
 import pytest
 
+from course_lab import notebook_source
 from course_lib.errors import CourseError
-from tools import notebooks
+from tools import lesson_linter, notebooks
 
 LESSON = f"""# %% [markdown]
 # # The cone
@@ -34,7 +35,7 @@ LESSON = f"""# %% [markdown]
 # | `full` | 90 | a GPU |
 #
 # On Google Colab, run this in a first cell and restart the session:
-# `{notebooks.colab_command()}`
+# `{lesson_linter.colab_command()}`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # smoke, quick, standard or full
@@ -111,7 +112,7 @@ def executed(source):
     """As if the outputs beside the source were those of its code."""
     target = source.with_suffix(".ipynb")
     notebook = nbformat.read(target, as_version=4)
-    notebook.metadata[notebooks.EXECUTED] = notebooks.digest(notebook)
+    notebook.metadata[notebooks.EXECUTED] = notebook_source.digest(notebook)
     nbformat.write(notebook, target)
     return source
 
@@ -130,7 +131,7 @@ def without(heading):
 
 
 def test_a_good_lesson_passes(tmp_path):
-    assert notebooks.lint(write(tmp_path)) == []
+    assert lesson_linter.lint(write(tmp_path)) == []
 
 
 EARLY = "# %%\nprint(1)\n\n"
@@ -174,7 +175,7 @@ BROKEN = {
             "## SWAP", "## Symbols").replace("## Predict?!", "## Predict"),
         "in the order",
     ),
-    **{h: (without(h), f"no heading `## {h}`") for h in notebooks.LESSON},
+    **{h: (without(h), f"no heading `## {h}`") for h in lesson_linter.LESSON},
 }  # fmt: skip
 
 
@@ -182,16 +183,16 @@ BROKEN = {
 def test_every_broken_item_of_the_contract_is_found(tmp_path, item):
     text, message = BROKEN[item]
     assert text != LESSON
-    found = notebooks.lint(write(tmp_path, text))
+    found = lesson_linter.lint(write(tmp_path, text))
     assert any(message in problem for problem in found), found
     assert all(problem.startswith("02_cone.py: ") for problem in found)
 
 
 def test_full_scale_notebooks_have_lighter_rules(tmp_path):
     text = without("Exercises").replace("## What you will learn", "## Other")
-    assert notebooks.lint(write(tmp_path, text, "20_train")) == []
+    assert lesson_linter.lint(write(tmp_path, text, "20_train")) == []
     text = without("References")
-    assert "no heading `## References`" in notebooks.lint(write(tmp_path, text, "20_train"))[0]
+    assert "no heading `## References`" in lesson_linter.lint(write(tmp_path, text, "20_train"))[0]
 
 
 FIGURE = {"data": {"image/png": "iVBORw0KGgo="}}
@@ -204,7 +205,7 @@ LINTED = {
     "the output shows an object's address in memory": {
         5: ("display_data", {"data": {"text/plain": "<Legend at 0x7f771bb99ed0>"}})
     },
-    "02_cone.ipynb is over 1 MiB": {5: ("stream", {"text": "x" * notebooks.SIZE})},
+    "02_cone.ipynb is over 1 MiB": {5: ("stream", {"text": "x" * lesson_linter.SIZE})},
 }
 
 
@@ -212,7 +213,7 @@ LINTED = {
 def test_outputs_are_linted(tmp_path, message):
     source = write(tmp_path)
     fill(source.with_suffix(".ipynb"), LINTED[message])
-    (problem,) = notebooks.lint(source)
+    (problem,) = lesson_linter.lint(source)
     assert message in problem
 
 
@@ -220,15 +221,15 @@ def test_alternative_text_in_the_output_is_seen(tmp_path):
     source = write(tmp_path)
     described = FIGURE | {"metadata": {"image/png": {"alt": "a cone"}}}
     fill(source.with_suffix(".ipynb"), {5: ("display_data", described)})
-    assert notebooks.lint(source) == []
+    assert lesson_linter.lint(source) == []
 
 
 def test_a_checked_cell_needs_an_output_and_a_lesson_its_notebook(tmp_path):
     source = write(tmp_path)
     source.with_suffix(".ipynb").unlink()
-    assert "02_cone.ipynb is missing" in notebooks.lint(source)[0]
+    assert "02_cone.ipynb is missing" in lesson_linter.lint(source)[0]
     notebooks.pair(source)
-    assert "cell 7: a checked cell has no output" in notebooks.lint(executed(source))[0]
+    assert "cell 7: a checked cell has no output" in lesson_linter.lint(executed(source))[0]
 
 
 @pytest.mark.parametrize(
@@ -245,19 +246,19 @@ def test_outputs_of_other_code_are_found(tmp_path, old, new, stale):
     assert old in LESSON
     source.write_text(LESSON.replace(old, new), "utf-8")
     notebooks.pair(source)
-    found = [p for p in notebooks.lint(source) if "those of other code" in p]
+    found = [p for p in lesson_linter.lint(source) if "those of other code" in p]
     assert bool(found) == stale
     # An execution of the older code does not make them the outputs of the newer one.
     older = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     nbformat.write(older, tmp_path / "executed.ipynb")
     source.write_text(LESSON.replace(old, new) + "\n# %%\nlater = 1\n", "utf-8")
     notebooks.pair(source, tmp_path / "executed.ipynb")
-    assert any("those of other code" in p for p in notebooks.lint(source))
+    assert any("those of other code" in p for p in lesson_linter.lint(source))
 
 
 def test_minutes_are_read_from_the_table(tmp_path):
     stated = {"smoke": 0.1, "quick": 2.5, "standard": 30.0, "full": 90.0}
-    assert notebooks.minutes(write(tmp_path)) == stated
+    assert notebook_source.minutes(write(tmp_path)) == stated
 
 
 def test_drift_is_found(tmp_path):
@@ -313,7 +314,7 @@ def test_outputs_of_an_execution_come_over_clean(tmp_path):
     executed = write_executed(tmp_path, source.with_suffix(".ipynb").read_bytes())
     notebooks.pair(source, executed)
     cells = nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells
-    assert len(cells) == len(notebooks.read(source).cells)
+    assert len(cells) == len(notebook_source.read(source).cells)
     assert [len(cell.get("outputs", ())) for cell in cells] == [i == 6 for i in range(len(cells))]
 
 
@@ -333,7 +334,7 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
     (target / "99_gone.ipynb").write_text("{}")
     write(lessons)
     write(lessons, LESSON.replace("SEED = 1", 'FOLDER = ""'), "20_train")
-    lesson, train = notebooks.smoke_copies(target, notebooks.sources(lessons))
+    lesson, train = notebooks.smoke_copies(target, notebook_source.sources(lessons))
     cells = nbformat.read(lesson, as_version=4).cells
     assert cells[4].source == '# Parameters\nPROFILE = "smoke"\n'
     cells = nbformat.read(train, as_version=4).cells
@@ -341,7 +342,7 @@ def test_smoke_copies_inject_the_profile_and_keep_outputs(tmp_path):
     assert sorted(target.iterdir()) == [lesson, train]
     (lessons / "20_train.ipynb").unlink()
     with pytest.raises(CourseError, match="20_train.ipynb is missing; run"):
-        notebooks.smoke_copies(target, notebooks.sources(lessons))
+        notebooks.smoke_copies(target, notebook_source.sources(lessons))
 
 
 QUESTION = """# %% [markdown]
@@ -366,7 +367,7 @@ def test_smoke_copies_have_their_exercises_solved(tmp_path):
     (tmp_path / "solutions" / "02_cone.py").write_text(answers)
     text = LESSON.replace("# %% [markdown]\n# ## What we saw\n", QUESTION)
     source = write(tmp_path / "lessons", text)
-    assert notebooks.exercises.lint(source, notebooks.read(source).cells) == []
+    assert notebooks.exercises.lint(source, notebook_source.read(source).cells) == []
     (copy,) = notebooks.smoke_copies(tmp_path / "smoke", [source])
     sources = [cell.source for cell in nbformat.read(copy, as_version=4).cells]
     answer = sources.index("angle = 1")
@@ -379,25 +380,25 @@ def test_smoke_copies_have_their_exercises_solved(tmp_path):
 def test_names_select_notebooks(tmp_path):
     write(tmp_path)
     write(tmp_path, name="20_train")
-    assert [p.stem for p in notebooks.select([], tmp_path)] == ["02_cone", "20_train"]
-    assert [p.stem for p in notebooks.select(["20_train"], tmp_path)] == ["20_train"]
+    assert [p.stem for p in notebook_source.select([], tmp_path)] == ["02_cone", "20_train"]
+    assert [p.stem for p in notebook_source.select(["20_train"], tmp_path)] == ["20_train"]
     with pytest.raises(CourseError, match="did you mean 02_cone"):
-        notebooks.select(["02_con"], tmp_path)
+        notebook_source.select(["02_con"], tmp_path)
 
 
-@pytest.mark.parametrize("source", notebooks.sources(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", notebook_source.sources(), ids=lambda path: path.stem)
 def test_committed_lesson_keeps_the_contract(source):
     assert notebooks.check(source) == []
-    assert notebooks.lint(source) == []
+    assert lesson_linter.lint(source) == []
 
 
 def test_every_committed_notebook_has_a_source():
-    found = {path.stem for path in notebooks.FOLDER.glob("*.ipynb")}
-    assert found == {path.stem for path in notebooks.sources()}
+    found = {path.stem for path in notebook_source.FOLDER.glob("*.ipynb")}
+    assert found == {path.stem for path in notebook_source.sources()}
 
 
 def test_code_is_clean():
     folders = ["course_lib", "tests", "notebooks", "solutions", "docs"]
     command = [sys.executable, "-m", "ruff", "check", *folders]
-    done = subprocess.run(command, cwd=notebooks.ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=notebook_source.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

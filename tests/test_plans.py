@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 
 import course_lab
 from course_lab import Experiment, part, plans, recipes, results
-from course_lab.plans import (
-    Planned,
-    at,
-    differences,
-    earlier,
-    label,
-    override,
-    read_plan,
-    settings,
-)
+from course_lab.overrides import at, differences, override, settings
+from course_lab.plans import Planned, earlier, label, read_plan
 from course_lib.errors import CourseError
 
 BASE, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
@@ -302,7 +294,7 @@ def test_none_may_be_a_word():
         for name in plans.plans()
         if name.startswith("lessons-")
         for planned in read_plan(name).runs
-        if not (results.kept() / planned.key / "result.json").exists()
+        if not (results.kept_folder() / planned.key / "result.json").exists()
     ]
     assert missing == []
 

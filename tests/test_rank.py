@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from benchmarks import rank
+from benchmarks import rank as rank_benchmark
 from benchmarks.cli import app
 from course_lib.errors import CourseError
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -304,7 +304,7 @@ def test_the_benchmark_runs_each_method_in_its_own_process():
 def test_the_benchmark_command_prints_a_row_a_method(monkeypatch):
     row = {"method": "course", "seconds": 1.25, "memory MB": 1234.5, "Press' rank": 6}
     asked = []
-    monkeypatch.setattr(benchmark_rank, "report", lambda *a: asked.append(a) or [row, row])
+    monkeypatch.setattr(rank_benchmark, "report", lambda *a: asked.append(a) or [row, row])
     sizes = ["--contexts", "100", "--words", "50", "--size", "4"]
     done = CliRunner().invoke(app, ["rank", "mixture", *sizes])
     assert asked == [("mixture", 100, 50, 4)]

@@ -271,7 +271,7 @@ def test_finetuning_starts_from_the_best_weights_and_goes_on_from_round_to_round
         assert finetuned.start_weights == "best"
         assert (o.average_from, o.average_after, o.patience, o.learning_rate) == (1, None, 5, 25)
         assert finetuned.output_layer.options["alpha"] == 0.028
-        assert finetuned.reading.options["noise"] == 0
+        assert finetuned.input_embedding.options["noise"] == 0
     latent = [recipes[r].output_layer.options["dropout"] for r in rounds]
     assert latent == [0.29, 0.29, 0.29, 0.5]
     adapted = recipes["wikitext-2/awd-lstm/cosine/continuous-cache"]
@@ -373,7 +373,7 @@ def shape(experiment):
         for k in ("optimizer", "precision", "average_from", "average_after", "average_last")
         + ("partial_shuffle", "random_length", "epochs", "groups", "clip", "sum_over_steps")
     ]  # fmt: skip
-    parts = (e.encoder, e.words, e.output_layer, e.reading, e.adaptation)
+    parts = (e.encoder, e.words, e.output_layer, e.input_embedding, e.adaptation)
     parts = [*map(kind, (*parts, *e.objectives, *e.regularizers)), e.tied]
     return repr((parts, run))
 
@@ -506,7 +506,7 @@ def stated():
     for name, recipe in recipes.items():
         parts = {role: getattr(recipe, role) for role in ("encoder", "words", "output_layer")}
         parts["output_words"] = recipe.output_words
-        parts |= {"reading": recipe.reading, "adaptation": recipe.adaptation}
+        parts |= {"input_embedding": recipe.input_embedding, "adaptation": recipe.adaptation}
         for role in ("objectives", "regularizers"):
             parts |= {f"{role}.{i}": p for i, p in enumerate(getattr(recipe, role))}
         for role, p in parts.items():

@@ -6,7 +6,7 @@ A recipe states differences from its base; here is what must come out of them.
 import pytest
 
 from course_lab import recipes
-from course_lab.plans import at
+from course_lab.overrides import at
 from course_lib.data.translation import IWSLT14_PIECES
 from course_lib.training import EpochDecay, InverseSquareRoot
 
@@ -19,7 +19,7 @@ VD_LSTM = {
     "optimisation.length": 35,
     "optimisation.batch": 20,
     "optimisation.weight_decay": 0.0,
-    "reading.row_dropout": None,
+    "input_embedding.row_dropout": None,
 }
 SMALL = {"size": 200, "words.init": 0.1, "encoder.units": 200, "encoder.init": 0.1}
 SMALL |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 5)}
@@ -32,7 +32,7 @@ AWD = {
     "encoder.kind": "AWDLSTM",
     "encoder.weight_drop": 0.5,
     "output_dropout": 0.4,
-    "reading.row_dropout": 0.1,
+    "input_embedding.row_dropout": 0.1,
     "regularizers.0.weight": 2.0,
     "regularizers.1.weight": 1.0,
     "optimisation.optimizer": "sgd",
@@ -116,7 +116,7 @@ SETTINGS = {
     "ptb/vd-rhn/baseline": {  # and Zilly et al.'s code
         "encoder.units": 830,
         "encoder.depth": 10,
-        "reading.row_dropout": 0.25,
+        "input_embedding.row_dropout": 0.25,
         "tied": False,
         "optimisation.learning_rate": 0.2,
         "optimisation.schedule": EpochDecay(1 / 1.02, 21),
@@ -152,10 +152,10 @@ SETTINGS = {
     # wang2019: its own input dropout, trigger, α and noise; released fine-tuning
     "ptb/awd-lstm/adversarial": AWD
     | ET
-    | {"encoder.input_dropout": 0.3, "output_layer.alpha": 0.005, "reading.noise": 0.2},
+    | {"encoder.input_dropout": 0.3, "output_layer.alpha": 0.005, "input_embedding.noise": 0.2},
     "wikitext-2/awd-lstm/adversarial": AWD | ET | {"encoder.input_dropout": 0.5},
     "ptb/awd-lstm/adversarial/finetuned": FINETUNED
-    | {"output_layer.alpha": 0.005, "reading.noise": 0.0},
+    | {"output_layer.alpha": 0.005, "input_embedding.noise": 0.0},
     "ptb/awd-lstm/mos+adversarial": AWD
     | ET
     | MOS_PTB
@@ -163,7 +163,7 @@ SETTINGS = {
     "ptb/awd-lstm/mos+adversarial/finetuned/round-3": {
         "output_layer.dropout": 0.29,
         "output_layer.alpha": 0.028,
-        "reading.noise": 0.0,
+        "input_embedding.noise": 0.0,
     },
     "ptb/awd-lstm/mos+adversarial/finetuned": {"output_layer.dropout": 0.5},
     "ptb/awd-lstm/mos+partial-shuffle": MOS_PTB | {"optimisation.partial_shuffle": True},
@@ -221,8 +221,8 @@ SETTINGS = {
         "encoder.input_dropout": 0.4,
         "encoder.hidden_dropout": 0.225,
         "output_dropout": 0.4,
-        "reading.row_dropout": 0.1,
-        "reading.noise": 0.1,
+        "input_embedding.row_dropout": 0.1,
+        "input_embedding.noise": 0.1,
         "optimisation.weight_decay": 1.2e-6,
         "optimisation.batch": 12,
     },
@@ -232,8 +232,8 @@ SETTINGS = {
         "encoder.input_dropout": 0.28,
         "encoder.hidden_dropout": 0.225,
         "output_dropout": 0.26,
-        "reading.row_dropout": 0.125,
-        "reading.noise": 0.15,
+        "input_embedding.row_dropout": 0.125,
+        "input_embedding.noise": 0.15,
         "optimisation.weight_decay": 1.5e-6,
         "optimisation.batch": 12,
     },

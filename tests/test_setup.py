@@ -11,7 +11,7 @@ import venv
 import pytest
 import yaml
 
-from tools import bootstrap, notebooks
+from tools import bootstrap, lesson_linter
 from tools.bootstrap import ROOT, SetupError
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -58,7 +58,7 @@ def test_the_environment_has_the_pinned_versions():
 def test_conda_installs_the_same_list():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
     python, pip, packages = environment["dependencies"]
-    assert pip == "pip" and environment["name"] == notebooks.repository().rsplit("/", 1)[1]
+    assert pip == "pip" and environment["name"] == lesson_linter.repository().rsplit("/", 1)[1]
     low, high = bootstrap.OLDEST, bootstrap.NEWEST
     assert low <= tuple(map(int, python.removeprefix("python=").split("."))) <= high
     assert packages["pip"] == ["--constraint constraints.txt", "--editable .[course,test]"]
@@ -277,14 +277,14 @@ def test_make_is_a_thin_shell(target):
 
 def test_readme_and_citation_name_the_one_repository():
     readme = (ROOT / "README.md").read_text("utf-8")
-    name = notebooks.repository().removeprefix("https://github.com/")
+    name = lesson_linter.repository().removeprefix("https://github.com/")
     for kind in (r"mybinder\.org/v2/gh", r"colab\.research\.google\.com/github"):
         found = re.findall(kind + r"/([\w-]+/[\w-]+)", readme)
         assert found and set(found) == {name}
     for slug in re.findall(r"github\.com/([\w-]+/output-[\w-]+)", readme):
         assert slug == name
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    assert citation["repository-code"] == notebooks.repository()
+    assert citation["repository-code"] == lesson_linter.repository()
     assert citation["version"] == PROJECT["version"]
     from course_lib import __version__
 
@@ -297,7 +297,7 @@ def test_readme_links_lead_somewhere():
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
             assert (ROOT / target).exists(), f"{page}: {target}"
         for source, alt in re.findall(r'<img src="([^"]+)"[^>]* alt="([^"]*)"', text):
-            assert (ROOT / source).is_file() and len(alt) > notebooks.ALT
+            assert (ROOT / source).is_file() and len(alt) > lesson_linter.ALT
         for name in re.findall(r"colab\.research\S+?/blob/main/([^)\s]+)", text):
             assert (ROOT / name).is_file(), f"{page}: {name}"
 
@@ -310,9 +310,9 @@ def test_readme_starts_with_the_two_commands():
 
 def test_contributing_lists_what_the_linter_wants():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    for heading in notebooks.LESSON:
+    for heading in lesson_linter.LESSON:
         assert f"`## {heading}`" in text
-    for number in (notebooks.LINES, notebooks.WIDTH, notebooks.ALT):
+    for number in (lesson_linter.LINES, lesson_linter.WIDTH, lesson_linter.ALT):
         assert re.search(rf"\b{number}\b", text)
 
 

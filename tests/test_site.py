@@ -190,7 +190,7 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
             assert part.count(f"| `{row.get('model', row.get('method'))}` |") == times
         for table in re.findall(r"(?:^\|.*\n)+", part, re.M):
             assert len({line.count("|") for line in table.splitlines()}) == 1
-    monkeypatch.setattr(results, "kept", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path / "nothing")
     site.write_speed(tmp_path)
     assert "No measurement is kept yet" in (tmp_path / "speed.md").read_text("utf-8")
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import psutil
 import pytest
 
-from course_lab.process_slots import KILLED, in_slots
+from course_lab.process_slots import KILLED, run_in_workers
 
 
 def job(what):
@@ -24,10 +24,10 @@ def job(what):
 def test_a_killed_job_and_a_late_one_leave_the_others_alone():
     started, jobs = time.time(), {"a": "kill", "b": "sleep", "c": "", "d": ""}
     seconds = {"sleep": 2.0}  # the others have as long as they take
-    found = dict(in_slots(job, jobs, 1, seconds.get, [{"SLOT": "7"}]))
+    found = dict(run_in_workers(job, jobs, 1, seconds.get, [{"SLOT": "7"}]))
     assert found["a"] == KILLED and found["b"] is None and time.time() - started < 30
     assert found["c"] == found["d"] and found["c"][0] == "7"  # one process, used again
-    assert dict(in_slots(job, {"late": ""}, 1, lambda _: 0)) == {"late": None}
+    assert dict(run_in_workers(job, {"late": ""}, 1, lambda _: 0)) == {"late": None}
 
 
 def test_a_process_that_dies_between_two_jobs_is_replaced():
@@ -38,7 +38,7 @@ def test_a_process_that_dies_between_two_jobs_is_replaced():
                     process.kill()
             time.sleep(1)
 
-    found = dict(in_slots(job, {"a": "", "b": "after"}, 1, limit))
+    found = dict(run_in_workers(job, {"a": "", "b": "after"}, 1, limit))
     assert found["a"] != found["b"] and KILLED not in found.values()
 
 
@@ -52,9 +52,9 @@ def test_a_job_that_ends_as_its_time_does_counts(monkeypatch):
         return value
 
     monkeypatch.setattr(Future, "result", late)
-    assert dict(in_slots(job, {"a": ""}, 1, lambda _: 30.0, [{"SLOT": "7"}]))["a"][0] == "7"
+    assert dict(run_in_workers(job, {"a": ""}, 1, lambda _: 30.0, [{"SLOT": "7"}]))["a"][0] == "7"
 
 
 def test_an_error_of_the_jobs_own_is_not_taken_for_the_end_of_its_time():
     with pytest.raises(TimeoutError, match="does not answer"):
-        dict(in_slots(job, {"a": "timeout"}, 1, lambda _: 30.0))
+        dict(run_in_workers(job, {"a": "timeout"}, 1, lambda _: 30.0))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import course_lab
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, subspaces
 from course_lib.metrics.summary import summary
 
 
@@ -53,5 +53,5 @@ def test_a_run_leaves_the_geometry_of_the_matrix_that_predicts(tmp_path):
     )
     reads = run.model.words.matrix().detach()
     assert metrics["input_geometry"] == summary(reads, run.corpus.counts)
-    distance = geometry.subspace_distance(predicts, reads)
+    distance = subspaces.subspace_distance(predicts, reads)
     assert metrics["subspace_distance"] == pytest.approx(distance)

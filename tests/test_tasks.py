@@ -18,7 +18,13 @@ from course_lib.evaluation.perplexity import perplexity
 from course_lib.evaluation.translation import BeamSearch, translate
 from course_lib.output_layers import IGNORE
 from course_lib.training import Optimisation
-from course_lib.training.batches import Columns, MicroBatch, Pairs, Task, Update
+from course_lib.training.batches import (
+    LanguageModelBatches,
+    MicroBatch,
+    Task,
+    TranslationBatches,
+    Update,
+)
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 
 SMALL = {"train": 300, "valid": 40, "test": 20, "words": 300}
@@ -51,13 +57,13 @@ def epoch(task: Task) -> list[Update]:
 def test_columns_hold_every_target_once(workers, parts):
     corpus = data.load("docstrings").small(words=100)
     o = Optimisation(batch=12, length=9, accumulate=parts, partial_shuffle=True)
-    tasks = [Columns(corpus, o, index, workers) for index in range(workers)]
+    tasks = [LanguageModelBatches(corpus, o, index, workers) for index in range(workers)]
     seen, rows = [], []
     for update in zip(*map(epoch, tasks), strict=True):
         rows.append(update[0].rows)
-        assert sum(p.weight for u in update for p in u.parts) / workers == pytest.approx(1)
-        assert sum(p.target.numel() for u in update for p in u.parts) == update[0].tokens
-        seen += [p.target.flatten() for u in update for p in u.parts]
+        assert sum(p.weight for u in update for p in u.micro_batches) / workers == pytest.approx(1)
+        assert sum(p.target.numel() for u in update for p in u.micro_batches) == update[0].tokens
+        seen += [p.target.flatten() for u in update for p in u.micro_batches]
     assert sum(rows) == tasks[0].rows == len(corpus.train) // 12 - 1
     whole = torch.cat(seen).bincount(minlength=100)
     plain = data.columns(corpus.train, 12)
@@ -79,7 +85,7 @@ def test_epochs_are_judged_as_the_final_figures_are():
         optimisation=o,
     )
     model, options = experiment.build(len(corpus)), {"batch": 2, "length": 6}
-    found = Columns(corpus, o).validate(model)
+    found = LanguageModelBatches(corpus, o).validate(model)
     assert found == perplexity(model, corpus.valid, corpus.eos, **options, memory=9, clamp=4)
     for other in ({}, {"memory": 9}, {"memory": 3, "clamp": 4}):
         assert found != perplexity(model, corpus.valid, corpus.eos, **options, **other)
@@ -89,13 +95,13 @@ def test_epochs_are_judged_as_the_final_figures_are():
 def test_pairs_weigh_every_target_alike(phrases, experiment, workers, parts):
     """The parts' losses of all processes, weighted, give the mean over all targets."""
     o = Optimisation(max_tokens=300, accumulate=parts)
-    tasks = [Pairs(phrases, o, index, workers) for index in range(workers)]
+    tasks = [TranslationBatches(phrases, o, index, workers) for index in range(workers)]
     model = experiment.build(len(phrases)).double().eval()
     sentences = 0
     for update in zip(*map(epoch, tasks), strict=True):
         total, nll, mine = 0, 0.0, 0.0
         for u in update:
-            for one in u.parts:
+            for one in u.micro_batches:
                 assert isinstance(one, MicroBatch) and one.inputs[0].numel() <= 300 // (
                     workers * parts
                 )
@@ -115,8 +121,8 @@ def test_a_sentence_too_long_for_evaluation_is_found_before_the_training(phrases
     shorter = max(int(s.lengths.max()) + 1 for s in (phrases.train.source, phrases.train.target))
     long = replace(phrases, test=phrases.train, train=phrases.test)
     with pytest.raises(CourseError, match=f"{shorter - 1:,}"):
-        Pairs(long, Optimisation(max_tokens=shorter - 1))
-    assert longest < shorter and Pairs(long, Optimisation(max_tokens=shorter)).rows
+        TranslationBatches(long, Optimisation(max_tokens=shorter - 1))
+    assert longest < shorter and TranslationBatches(long, Optimisation(max_tokens=shorter)).rows
 
 
 @pytest.mark.parametrize(
@@ -128,7 +134,7 @@ def test_pairs_refuse_settings_of_running_text(phrases, setting):
     """The first would divide the learning rate by the length, the others be without effect."""
     [name] = setting
     with pytest.raises(CourseError, match=f"{name} is of running text; cldr .* has sentence"):
-        Pairs(phrases, Optimisation(max_tokens=600, **setting))
+        TranslationBatches(phrases, Optimisation(max_tokens=600, **setting))
 
 
 def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
@@ -214,17 +220,17 @@ def test_compounds_are_split_at_their_hyphens():
     assert data.split_compounds("a-b-c") == "a ##AT##-##AT## b-c"  # as the script does
 
 
-class Both(Pairs):
+class Both(TranslationBatches):
     """The batches of two processes in one, as parts of each update."""
 
     def __init__(self, corpus, optimisation, index, workers):
         each = replace(optimisation, accumulate=1)
-        self.two = [Pairs(corpus, each, index, 2) for index in (0, 1)]
+        self.two = [TranslationBatches(corpus, each, index, 2) for index in (0, 1)]
         super().__init__(corpus, each, 0, 2)
 
     def updates(self, generator):
         for updates in zip(*(t.updates(generator.clone_state()) for t in self.two), strict=True):
-            parts = [p._replace(weight=p.weight / 2) for u in updates for p in u.parts]
+            parts = [p._replace(weight=p.weight / 2) for u in updates for p in u.micro_batches]
             yield updates[0]._replace(parts=parts)
 
 
@@ -233,7 +239,7 @@ def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypat
     batch of whichever process, and so the loss curve is that of one process to rounding."""
     experiment = experiment.change(optimisation={"optimizer": "sgd", "learning_rate": 0.2})
     two = course_lab.launch(experiment, 2, folder=tmp_path / "two", device="cpu")
-    monkeypatch.setattr(sys.modules["course_lab.run"], "Pairs", Both)
+    monkeypatch.setattr(sys.modules["course_lab.run"], "TranslationBatches", Both)
     both = experiment.change(optimisation={"accumulate": 2})  # of the states that are carried
     one = course_lab.run(both, tmp_path / "one", progress=False, device="cpu")
     assert two.provenance["processes"] == 2

@@ -23,9 +23,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import course_lab
-from course_lab import part, recipes, results
+from course_lab import part, provenance, recipes
 from course_lab.run import accelerator_on
-from course_lib import data
+from course_lib import data, machine
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
@@ -38,7 +38,7 @@ from course_lib.training import (
     Optimisation,
 )
 from course_lib.training.averaging import stalled
-from course_lib.training.batches import Columns
+from course_lib.training.batches import LanguageModelBatches
 from course_lib.training.checkpoint import (
     difference,
     load_checkpoint,
@@ -166,7 +166,7 @@ def test_one_sgd_step_is_the_formula(experiment, tmp_path):
     assert norm > 0.3
     epochs = fit(
         model,
-        Columns(corpus, o),
+        LanguageModelBatches(corpus, o),
         o,
         Accelerator(cpu=True),
         folder=tmp_path,
@@ -197,7 +197,7 @@ def test_training_learns_and_leaves_a_result(experiment, tmp_path):
         assert source[key]
     times = [e["seconds"] + e["validation_seconds"] for e in result.epochs]
     assert source["wall_seconds"] == pytest.approx(sum(times), abs=0.1) and source["processes"] == 1
-    columns = Columns(result.corpus, result.experiment.optimisation).columns
+    columns = LanguageModelBatches(result.corpus, result.experiment.optimisation).columns
     assert source["tokens_seen"] == 10 * columns[1:].numel() and "earlier_starts" not in source
     assert course_lab.Experiment.from_dict(content["experiment"]) == result.experiment
     # a finished run is not repeated
@@ -267,7 +267,7 @@ def test_an_awd_lstm_resumes_its_averaged_sgd_bit_by_bit(experiment, tmp_path):
     place in the epoch; weight drop and all other dropouts on."""
     experiment = experiment.change(
         encoder=part("AWDLSTM", units=[14, 14, 12]),
-        reading=part("Reading", row_dropout=0.1),
+        input_embedding=part("InputEmbedding", row_dropout=0.1),
         output_dropout=0.4,
         regularizers=(part("ActivationRegularizer"), part("TemporalActivationRegularizer")),
         optimisation={
@@ -311,7 +311,7 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
 
     model = experiment.build(len(corpus))
     epochs = fit(
-        model, Columns(corpus, experiment.optimisation), experiment.optimisation,
+        model, LanguageModelBatches(corpus, experiment.optimisation), experiment.optimisation,
         Accelerator(cpu=True), folder=tmp_path, identity={}, callback=callback, progress=False,
     )  # fmt: skip
     averaged = [e["averaged"] for e in epochs]
@@ -357,7 +357,7 @@ def trained(experiment, folder, **options):
     corpus, o = experiment.load_corpus(), experiment.optimisation
     model = experiment.build(len(corpus))
     epochs = fit(
-        model, Columns(corpus, o), o, Accelerator(cpu=True), folder=folder, identity={},
+        model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), folder=folder, identity={},
         progress=False, **options,
     )  # fmt: skip
     return model, epochs
@@ -375,7 +375,7 @@ def test_the_training_perplexity_is_of_the_cross_entropy_alone(experiment, tmp_p
         },
     )  # fmt: skip
     model, epochs = trained(experiment, tmp_path)
-    columns = Columns(experiment.load_corpus(), experiment.optimisation).columns
+    columns = LanguageModelBatches(experiment.load_corpus(), experiment.optimisation).columns
     assert (len(columns) - 1) % 7, "the last segment is a short one"
     log_prob = model.eval().output_layer.log_prob(model(columns[:-1], None).hidden)
     nll = -log_prob.gather(-1, columns[1:, :, None]).mean().item()
@@ -564,7 +564,7 @@ def test_modules_are_called_around_each_step_and_after_a_restart(experiment, tmp
         accelerator = Accelerator(cpu=True)
         torch.manual_seed(1)
         try:
-            task = Columns(corpus, o)
+            task = LanguageModelBatches(corpus, o)
             fit(model, task, o, accelerator, folder=folder, callback=callback, **arguments)
         except Interrupted:
             pass
@@ -607,16 +607,16 @@ def test_a_result_names_every_commit_and_machine_that_it_was_trained_on(
 
     options = {"progress": False, "checkpoint_seconds": 0}
     for commit, threads, epoch in (("a", 2, 1), ("b", 1, 1.2), ("a", 2, 1.4)):
-        monkeypatch.setattr(results, "commit", lambda commit=commit: commit)
+        monkeypatch.setattr(provenance, "commit", lambda commit=commit: commit)
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         with pytest.raises(Interrupted):
             course_lab.run(experiment, tmp_path, callback=stop_in(epoch), **options)
-    monkeypatch.setattr(results, "commit", lambda: "c")
+    monkeypatch.setattr(provenance, "commit", lambda: "c")
     source = course_lab.run(experiment, tmp_path, **options).provenance
     assert (source["commit"], source["threads"]) == ("c", 2)
     # each once, by when it was last used
     assert [(s["commit"], s["threads"]) for s in source["earlier_starts"]] == [("b", 1), ("a", 2)]
-    assert results.made([{"provenance": source}]).endswith("at commits a, b and c.")
+    assert provenance.describe_origin([{"provenance": source}]).endswith("at commits a, b and c.")
 
 
 def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
@@ -636,15 +636,15 @@ def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
     git("add", ".")
     git("commit", "-q", "-m", "first")
     monkeypatch.setattr(folders, "REPOSITORY", tmp_path.resolve())
-    assert results.commit() == git("rev-parse", "HEAD")
+    assert provenance.commit() == git("rev-parse", "HEAD")
     (tmp_path / "notes.txt").write_text("2")
-    assert results.commit() == git("rev-parse", "HEAD"), "no part of the library"
+    assert provenance.commit() == git("rev-parse", "HEAD"), "no part of the library"
     (tmp_path / "course_lib" / "x.py").write_text("2")
-    assert results.commit() == git("rev-parse", "HEAD") + " (library changed since)"
+    assert provenance.commit() == git("rev-parse", "HEAD") + " (library changed since)"
     inside = tmp_path / "course_lib" / "site-packages"
     inside.mkdir()
     monkeypatch.setattr(folders, "REPOSITORY", inside.resolve())
-    assert results.commit().startswith("release ")
+    assert provenance.commit().startswith("release ")
 
 
 def test_a_result_of_an_edited_text_or_of_other_weights_is_refused(experiment, text, tmp_path):
@@ -982,7 +982,7 @@ def test_a_trained_model_is_kept_until_an_epoch_is_better(experiment, tmp_path):
         def go_on(callback=None, name=name, o=o):
             first.model.load_state_dict(weights, strict=False)  # a tied matrix is there once
             return fit(
-                first.model, Columns(corpus, o), o, Accelerator(cpu=True), identity={},
+                first.model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), identity={},
                 folder=tmp_path / name, progress=False, checkpoint_seconds=0, trained=True,
                 callback=callback,
             )  # fmt: skip
@@ -1014,7 +1014,7 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
 
     with pytest.raises(CourseError, match="a weight is no longer finite after step 31 .epoch 1."):
         fit(
-            model, Columns(corpus, o), o, Accelerator(cpu=True), folder=tmp_path, identity={},
+            model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), folder=tmp_path, identity={},
             progress=False, checkpoint_seconds=0, callback=callback,
         )  # fmt: skip
     tensors, head = load_checkpoint(tmp_path / "last.safetensors")
@@ -1023,7 +1023,7 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
 
 
 def test_a_validation_that_is_not_finite_says_where_it_was_still_well(experiment, tmp_path):
-    class Broken(Columns):
+    class Broken(LanguageModelBatches):
         def validate(self, model):
             return math.nan
 
@@ -1148,7 +1148,7 @@ def test_a_checkpoint_that_was_read_can_be_replaced_anywhere(tmp_path):
 @pytest.mark.parametrize("unix", [True, False])
 def test_memory_is_known_on_every_system(monkeypatch, unix):
     cpu = torch.device("cpu")
-    linux = results.peak_memory(cpu)
+    linux = machine.peak_memory(cpu)
 
     def nowhere(*_):
         raise OSError
@@ -1159,7 +1159,7 @@ def test_memory_is_known_on_every_system(monkeypatch, unix):
         monkeypatch.setitem(sys.modules, "resource", None)
         held = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=linux * 2**20))
         monkeypatch.setattr(psutil, "Process", lambda: held)
-    assert 0.5 * linux < results.reset_peak_memory(cpu) < 3 * linux
+    assert 0.5 * linux < machine.reset_peak_memory(cpu) < 3 * linux
 
 
 def test_settings_of_the_evaluation_fail_before_the_training(experiment, tmp_path):

@@ -22,7 +22,13 @@ from course_lib.evaluation.translation import (
     translate,
     translation_perplexity,
 )
-from course_lib.models import LanguageModel, Predictor, Reading, Transformer, TranslationModel
+from course_lib.models import (
+    InputEmbedding,
+    LanguageModel,
+    OutputModel,
+    Transformer,
+    TranslationModel,
+)
 from course_lib.output_layers import (
     IGNORE,
     AdaptiveSoftmax,
@@ -132,7 +138,7 @@ def test_three_way_tying_is_one_parameter_with_the_gradients_of_its_three_uses()
 
 def test_both_models_share_what_follows_their_encoders():
     """Objective, soft targets of the input embedding, penalties and dropout, in training only."""
-    assert issubclass(TranslationModel, Predictor) and issubclass(LanguageModel, Predictor)
+    assert issubclass(TranslationModel, OutputModel) and issubclass(LanguageModel, OutputModel)
     seen = []
 
     def penalty(words, activations):
@@ -159,9 +165,9 @@ def test_both_models_share_what_follows_their_encoders():
 
 
 def test_both_sides_are_read_with_the_regularisation_of_the_input():
-    model = tiny(words=40, reading=Reading(row_dropout=0.5))
+    model = tiny(words=40, input_embedding=InputEmbedding(row_dropout=0.5))
     read = []
-    model.reading.register_forward_hook(lambda module, given, rows: read.append(rows))
+    model.input_embedding.register_forward_hook(lambda module, given, rows: read.append(rows))
     source, tokens, _ = batch(sentences([30], 40), sentences([30], 40, seed=1))
     model(source, tokens)
     assert [len(rows) for rows in read] == [31, 31]

@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
+from course_lab import notebook_source
 from course_lib.errors import CourseError, unknown
+from tools import lesson_linter
 
 Profile = Annotated[str, typer.Option(help="smoke, quick, standard or full.")]
 Workers = Annotated[int, typer.Option(help="Notebooks executed at the same time.")]
@@ -20,14 +22,14 @@ Names = Annotated[list[str] | None, typer.Argument(help="Notebooks; all when non
 
 def build_folder(*parts: str) -> Path:
     """A folder under `build/`, where everything made by the course goes."""
-    from tools.notebooks import ROOT
+    from course_lab.notebook_source import ROOT
 
     return ROOT.joinpath("build", *parts)
 
 
 def check_profile(profile: str) -> str:
     """The profile, or CourseError with near matches."""
-    from tools.notebooks import PROFILES
+    from course_lab.notebook_source import PROFILES
 
     if profile not in PROFILES:
         raise unknown("profile", profile, PROFILES)
@@ -60,7 +62,6 @@ def course(
     site: Annotated[bool, typer.Option(help="Build the website from the result.")] = True,
 ):
     """Execute the notebooks, several at a time, only what changed or failed; build the website."""
-    from tools import notebooks
     from tools.run_lessons import run_course, table
 
     parameters = {"PROFILE": check_profile(profile)}
@@ -72,7 +73,7 @@ def course(
             raise CourseError(f"the profile is given by --profile {text}")
         parameters[name] = value(text)
     begin, executed = time.perf_counter(), build_folder("course", profile)
-    outcomes = run_course(notebooks.select(names or []), executed, parameters, workers)
+    outcomes = run_course(notebook_source.select(names or []), executed, parameters, workers)
     print(f"\n{table(outcomes)}\n")
     print(f"notebooks: {(time.perf_counter() - begin) / 60:.1f} minutes, in {executed}")
     failed = [outcome.name for outcome in outcomes if outcome.status == "failed"]
@@ -113,7 +114,7 @@ def smoke_copies(names: list[str]) -> list[str]:
     from tools import notebooks
 
     copies = build_folder("smoke", *names)  # named ones apart: several can run at a time
-    notebooks.smoke_copies(copies, notebooks.select(names))
+    notebooks.smoke_copies(copies, notebook_source.select(names))
     return [str(copies), "--nbval-lax", "--nbval-cell-timeout", "300"]
 
 
@@ -130,19 +131,19 @@ def pytest(arguments: list[str], workers: int) -> int:
 def progress():
     """Print the exercises of every lesson, which are right, and since when."""
     from course_lib.progress import count, progress_file, recorded, standing
-    from tools import exercises, notebooks
+    from tools import exercises
     from tools.site import heading
 
     right, every = recorded(), []
-    for source in notebooks.sources():
-        cells = notebooks.read(source).cells
+    for source in notebook_source.sources():
+        cells = notebook_source.read(source).cells
         if found := exercises.find(source.stem, cells):
             print(f"{heading(cells, source.stem)[0]} ({count(found, right)} right)")
             for one in found:
                 print(f"  {one.name:<6}{one.title:<54}  {standing(one, right)}")
         every += found
     if not every:
-        raise CourseError(f"there are no lessons in {notebooks.FOLDER}; take the repository")
+        raise CourseError(f"there are no lessons in {notebook_source.FOLDER}; take the repository")
     print(f"{count(every, right)} exercises are right; the record is {progress_file()}")
 
 
@@ -161,7 +162,7 @@ def pair(names: Names = None):
     """Bring each .ipynb up to date with its .py; outputs of unchanged cells stay."""
     from tools import notebooks
 
-    for source in notebooks.select(names or []):
+    for source in notebook_source.select(names or []):
         print(f"{source.stem}: {'updated' if notebooks.pair(source) else 'up to date'}")
 
 
@@ -170,7 +171,7 @@ def outputs(names: Names = None, profile: Profile = "quick"):
     """Take over the outputs of the executed notebooks, to be committed with the lessons."""
     from tools import notebooks
 
-    for source in notebooks.select(names or []):
+    for source in notebook_source.select(names or []):
         executed = build_folder("course", check_profile(profile)) / f"{source.stem}.ipynb"
         if not executed.is_file():
             raise CourseError(f"{source.stem} was not executed; run `python -m tools course`")
@@ -195,15 +196,16 @@ def check(names: Names = None):
     """Compare the sources, cell kinds and tags of every pair."""
     from tools import notebooks
 
-    report([p for source in notebooks.select(names or []) for p in notebooks.check(source)])
+    report([p for source in notebook_source.select(names or []) for p in notebooks.check(source)])
 
 
 @group.command()
 def lint(names: Names = None):
     """Check the lessons against the contract of CONTRIBUTING.md."""
-    from tools import notebooks
 
-    report([p for source in notebooks.select(names or []) for p in notebooks.lint(source)])
+    report(
+        [p for source in notebook_source.select(names or []) for p in lesson_linter.lint(source)]
+    )
 
 
 def application() -> typer.Typer:

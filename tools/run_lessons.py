@@ -16,11 +16,10 @@ from pathlib import Path
 
 import nbformat
 
+from course_lab import notebook_source
 from course_lab.notebook_job import execute_notebook, first_line, lesson_cell
-from course_lab.process_slots import KILLED, in_slots
+from course_lab.process_slots import KILLED, run_in_workers
 from course_lib.errors import CourseError, unknown
-from tools import notebooks
-
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def complete(source: Path, parameters: dict, target: Path) -> dict:
     """
     from papermill import inspect_notebook
 
-    known = inspect_notebook(notebooks.read(source))
+    known = inspect_notebook(notebook_source.read(source))
     for name in parameters:
         if name not in known:
             raise unknown(f"parameter of {source.stem}", name, known)
@@ -66,9 +65,9 @@ def complete(source: Path, parameters: dict, target: Path) -> dict:
 def library_hash(*paths: Path) -> str:
     """SHA-256 over the names and contents of files and folders; by default of all that lessons
     read: the library, plans, kept results, published figures."""
-    data = notebooks.ROOT / "data"
+    data = notebook_source.ROOT / "data"
     digest = hashlib.sha256()
-    code = notebooks.ROOT / "course_lib", notebooks.ROOT / "course_lab"
+    code = notebook_source.ROOT / "course_lib", notebook_source.ROOT / "course_lab"
     for top in paths or (*code, data / "plans", data / "results", data / "published.csv"):
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             if path.is_file() and "__pycache__" not in path.parts:
@@ -126,7 +125,7 @@ def settle(trial: Path, final: Path) -> None:
     notebook.metadata.pop("papermill", None)
     for number, cell in enumerate(notebook.cells):
         cell.metadata.pop("papermill", None)
-        if "injected-parameters" in notebooks.tags(cell):
+        if "injected-parameters" in notebook_source.tags(cell):
             cell["id"] = f"injected-parameters-{number}"
     nbformat.write(notebook, trial)
     os.replace(trial, final)
@@ -161,7 +160,7 @@ def run_course(
     waiting = [job for job in jobs if job.source.stem not in outcomes]
     waiting.sort(key=lambda job: -stated_minutes(job))  # the longest first
     with tqdm(total=len(waiting), unit="notebook", disable=not progress) as bar:
-        for name, outcome in in_slots(execute, {j.source.stem: j for j in waiting}, workers):
+        for name, outcome in run_in_workers(execute, {j.source.stem: j for j in waiting}, workers):
             if outcome == KILLED:
                 outcome = Outcome(name, "failed", 0, None, f"{KILLED}; try fewer workers")
             outcomes[name] = outcome
@@ -173,7 +172,7 @@ def run_course(
 def stated_minutes(job: Job) -> float:
     """The minutes that the lesson states for its profile; 0 where it states none."""
     try:
-        stated = notebooks.minutes(job.source)
+        stated = notebook_source.minutes(job.source)
     except CourseError:
         return 0.0
     return stated.get(job.parameters.get("PROFILE", "quick"), 0.0)

@@ -350,7 +350,7 @@ def write_speed(folder: Path) -> None:
     from benchmarks.models import TABLE, ratios
     from course_lab import results
 
-    if not (results.kept() / f"{TABLE}.json").exists():
+    if not (results.kept_folder() / f"{TABLE}.json").exists():
         (folder / "speed.md").write_text("No measurement is kept yet.\n", "utf-8")
         return
     kept = results.read_table(TABLE)

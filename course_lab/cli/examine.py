@@ -47,7 +47,7 @@ def examine(
     # others are named alike, as the runs of one seed of all recipes
     name = (name.removesuffix(".safetensors") or "checkpoint") + "-"
     name += hashlib.sha256(str(path).encode()).hexdigest()[:6]
-    report = found.save(out or folders.home() / "build" / "examine" / name)
+    report = package.save_report(found, out or folders.home() / "build" / "examine" / name)
     source = found.source
     print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")
     print(f"\n{found.diagnosis.sentence}\n")

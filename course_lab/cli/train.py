@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from course_lab import overrides
+
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe's name, or a file experiment.json.")],
@@ -58,7 +60,7 @@ def train(
             if value is not None:
                 raise CourseError(f"{option} goes with a recipe's name; change {recipe} itself")
     else:
-        changes, seed = plans.settings(change or []), 1 if seed is None else seed
+        changes, seed = overrides.settings(change or []), 1 if seed is None else seed
         experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds, "deadline": deadline}
     runs = course_lab.with_starts(experiment, folder) if starts else [experiment]

@@ -2,7 +2,7 @@
 
 examination = examine("my-model", against="other-model", corpus="wikitext-2")
 print(examination.diagnosis.sentence)
-examination.save("report")  # report.html and report.json
+save_report(examination, "report")  # report.html and report.json
 """
 
 from course_lab.examine.diagnosis import (
@@ -13,9 +13,12 @@ from course_lab.examine.diagnosis import (
     frequency_groups,
     random_spectrum,
 )
-from course_lab.examine.examination import Examination, examine
+from course_lab.examine.examination import examine
 from course_lab.examine.graded import Graded, diseased, graded_series
 from course_lab.examine.matrices import Source, read
+from course_lab.examine.record import Examination
+from course_lab.examine.report import save_report
 
 __all__ = ["Diagnosis", "Examination", "Finding", "Graded", "Groups", "Source", "diagnose"]
 __all__ += ["diseased", "examine", "frequency_groups", "graded_series", "random_spectrum", "read"]
+__all__ += ["save_report"]

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from course_lib.errors import CourseError
-from course_lib.metrics import geometry
+from course_lib.metrics import cones, geometry, inputs
 
 # A finding is named when it takes a tenth of the energy. Chance does not reach that: over random
 # matrices from 300 × 16 to 50,000 × 768 no severity comes to half of it (tests/test_examine.py).
@@ -136,7 +136,7 @@ def diagnose(W, groups: Groups | None = None) -> Diagnosis:
     other findings are those of the remaining coordinates, times the share of energy that is
     theirs. CourseError for a matrix that is not finite, has no row but zeros, or is too small.
     """
-    rows = geometry.as_matrix(W)
+    rows = inputs.as_matrix(W)
     if len(rows) < 16 or rows.shape[1] < 4:
         raise CourseError(f"{(*rows.shape,)} is too small to judge: 16 words of size 4 at least")
     if not rows.any():
@@ -196,7 +196,7 @@ def _common(rows: Tensor, unit: Tensor, groups: Groups | None, proportional: flo
         share, cosine = (N * drift.share - 1) / (N - 1), drift.cosine
     share, cosine = max(0.0, share), max(0.0, cosine)  # what stands opposite shares nothing
     mean = unit.mean(0)
-    angles = geometry.cone_angles(unit) if mean.any() else [np.pi / 2]
+    angles = cones.cone_angles(unit) if mean.any() else [np.pi / 2]
     aperture = float(np.degrees(np.quantile(angles, 0.95)))
     who, pairs = "all words", "two words"
     if groups:

@@ -1,20 +1,14 @@
 """An examination: matrix, counts, diagnosis, metrics, repairs; one object that can be written."""
 
-import json
-import platform
-from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from course_lab import load_checkpoint
 from course_lab.examine import frequencies as counting
 from course_lab.examine.diagnosis import (
-    NAMED,
-    Diagnosis,
     Groups,
     diagnose,
     frequency_groups,
@@ -22,77 +16,13 @@ from course_lab.examine.diagnosis import (
 )
 from course_lab.examine.frequencies import Frequencies
 from course_lab.examine.matrices import Source, read
+from course_lab.examine.record import PAIRED, SEED, Examination, few, nearest_distances
 from course_lab.examine.repairs import REPAIRS, perplexities, read_in_part
 from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry, rank
-from course_lib.training.checkpoint import write_atomically
 
 NUMBERS = 1 << 26  # of a matrix examined at once, 512 MiB in float64; of larger ones a sample
-PAIRED = 4000  # words among which all pairs are visited
-SEED = 0
-PACKAGES = ("course-lib", "torch", "numpy", "scipy", "safetensors")
-
-
-@dataclass(frozen=True, eq=False)
-class Examination:
-    """What was found. `W`, `counts` and `groups` are those of the words that were examined, all or
-    a sample; `unknown` says why there are no counts, `not_run` why there is no perplexity."""
-
-    source: Source
-    W: Tensor = field(repr=False)
-    diagnosis: Diagnosis
-    metrics: dict[str, float]
-    spectrum: np.ndarray = field(repr=False)
-    random: np.ndarray = field(repr=False)  # singular values of a Gaussian matrix of that shape
-    repairs: dict[str, dict]
-    counts: np.ndarray | None = None
-    words: list[str] | None = field(default=None, repr=False)
-    groups: Groups | None = field(default=None, repr=False)
-    counted: str | None = None
-    unknown: str | None = None
-    not_run: str | None = None
-    sampled: tuple[str, ...] = ()
-    against: "Examination | None" = None
-
-    def to_dict(self) -> dict:
-        """Every number and its origin, ready for JSON."""
-        findings = [
-            {"name": f.name, "severity": f.severity, "grade": f.grade, "seen": f.seen,
-             "reason": f.reason, "remedy": f.remedy, "numbers": f.numbers}
-            for f in self.diagnosis.findings
-        ]  # fmt: skip
-        return {
-            "verdict": self.diagnosis.name,
-            "sentence": self.diagnosis.sentence,
-            "severity": self.diagnosis.severity,
-            "named_from": NAMED,
-            "findings": findings,
-            "metrics": self.metrics,
-            "repairs": self.repairs,
-            "singular_values": self.spectrum.tolist(),
-            "counts": self.counted,
-            "groups": self.groups.rule if self.groups else None,
-            "missing": [why for why in (self.unknown, self.not_run) if why],
-            "sampled": list(self.sampled),
-            "source": self.source.to_dict(),
-            "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
-            "against": self.against.to_dict() if self.against else None,
-        }
-
-    def save(self, folder: Path) -> Path:
-        """Write report.json and report.html, each all at once; the path of the second.
-
-        Both are made before either is written, so that an error leaves nothing behind.
-        """
-        from course_lab.examine.report import page
-
-        text = json.dumps(_plain(self.to_dict()), indent=1, ensure_ascii=False, allow_nan=False)
-        html = page(self)
-        folder = Path(folder)
-        write_atomically(folder / "report.json", (text + "\n").encode())
-        write_atomically(folder / "report.html", html.encode())
-        return folder / "report.html"
 
 
 def examine(
@@ -249,22 +179,11 @@ def measured(W, groups: Groups | None, spectrum: np.ndarray) -> dict[str, float]
         "isotropy I₁": isotropy.I1,
         "isotropy I₂": isotropy.I2,
         "largest part of one dimension in the mean cosine": float(cosines.max()),
-        "distance to the nearest word": float(np.median(neighbours(some)) / scale) if scale else 0,
+        "distance to the nearest word": float(np.median(nearest_distances(some)) / scale)
+        if scale
+        else 0,
         "root mean square norm": scale,
     }
-
-
-def few(W: Tensor) -> Tensor:
-    """At most PAIRED rows, drawn with a fixed seed: what all pairs are visited of."""
-    if len(W) <= PAIRED:
-        return W
-    rows = np.random.default_rng(SEED).choice(len(W), PAIRED, replace=False)
-    return W[torch.from_numpy(np.sort(rows))]
-
-
-def neighbours(W: Tensor) -> np.ndarray:
-    """Distance of every row to its nearest other row."""
-    return geometry.nearest_neighbours(W)[0]
 
 
 def _with_perplexity(repairs: dict, source: Source, model, text) -> dict:
@@ -275,14 +194,3 @@ def _with_perplexity(repairs: dict, source: Source, model, text) -> dict:
         name: content | {"perplexity_before": found[""], "perplexity": found[name]}
         for name, content in repairs.items()
     }
-
-
-def _plain(value):
-    """NumPy's numbers as Python's; what is not a number, as None."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value

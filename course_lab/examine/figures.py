@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from course_lab.examine.examination import Examination, few, neighbours
+from course_lab.examine.record import Examination, few, nearest_distances
 from course_lib import plots
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, neighbours, subspaces
 
 POINTS = 4000  # drawn in one cloud
 
@@ -71,7 +71,7 @@ def cloud(one: Examination) -> Picture:
     rows = np.arange(len(W))
     if len(W) > POINTS:
         rows = np.sort(random.choice(len(W), POINTS, replace=False))
-    points, share, names = geometry.project(W).points, None, {}
+    points, share, names = subspaces.project(W).points, None, {}
     if one.counts is not None and one.counts.any():
         share = one.counts[rows] / one.counts.sum()
         if not share.any():
@@ -127,10 +127,10 @@ def neighbour_distances(one: Examination) -> Picture:
     curves, medians = {}, {}
     for name, rows in clouds.items():
         scale = np.sqrt((rows**2).sum(1).mean()) or 1.0
-        distance = neighbours(rows) / scale
+        distance = nearest_distances(rows) / scale
         medians[name] = np.median(distance)
         if np.ptp(distance) > 0:
-            places, heights = geometry.density(distance)
+            places, heights = neighbours.density(distance)
             curves[name] = places[places >= 0], heights[places >= 0]  # a kernel reaches below
     figure = plots.lines(curves, "distance to the nearest word / root mean square length",
                          "density")  # fmt: skip

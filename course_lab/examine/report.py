@@ -2,18 +2,35 @@
 
 import base64
 import html
+import json
 from importlib import resources
+from pathlib import Path
 
 from course_lab.examine.diagnosis import MARKED, NAMED, Diagnosis, Finding
-from course_lab.examine.examination import Examination
 from course_lab.examine.figures import pictures
+from course_lab.examine.record import Examination, plain
 from course_lib import plots
+from course_lib.training.checkpoint import write_atomically
 
 CENTRING = (
     "Centring an output matrix takes the same number from every logit of a position and changes no "
     "probability of a softmax over all words at once; a perplexity that differs after it tells of "
     "what follows the logits."
 )
+
+
+def save_report(examination: Examination, folder: Path) -> Path:
+    """Write report.json and report.html into `folder` and return the path of the second.
+
+    Both texts are made before either is written, so that an error leaves nothing behind.
+    """
+    figures = plain(examination.to_dict())
+    text = json.dumps(figures, indent=1, ensure_ascii=False, allow_nan=False)
+    document = page(examination)
+    folder = Path(folder)
+    write_atomically(folder / "report.json", (text + "\n").encode())
+    write_atomically(folder / "report.html", document.encode())
+    return folder / "report.html"
 
 
 def page(one: Examination) -> str:

@@ -15,7 +15,7 @@ AWD_LSTM_PTB = Experiment(
     corpus=part("ptb"),
     size=400,
     words=part("FullWords", init=0.1),
-    reading=part("Reading", row_dropout=0.1),
+    input_embedding=part("InputEmbedding", row_dropout=0.1),
     encoder=part(
         "AWDLSTM",
         units=[1150, 1150, 400],

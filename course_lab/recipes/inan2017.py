@@ -133,7 +133,7 @@ _rhn = add(
     corpus=part("ptb"),
     size=830,
     words=part("FullWords", init=0.04),
-    reading=part("Reading", row_dropout=0.25),
+    input_embedding=part("InputEmbedding", row_dropout=0.25),
     encoder=part("RHN", units=830, depth=10),
     output_layer=part("Softmax", bias=True),
     tied=False,

@@ -79,12 +79,12 @@ add(
     _narrow,
     name="ptb/awd-lstm/mos/equal-capacity",
     source="parthiban2021, Table 5: MoS, d = d' = 280",
-    reading={"row_dropout": 0.1, "noise": 0.10, "fade": False},
+    input_embedding={"row_dropout": 0.1, "noise": 0.10, "fade": False},
 )
 _softmax = _narrow.change(
     output_layer=part("Softmax", bias=True),
     output_dropout=0.26,
-    reading={"row_dropout": 0.125, "noise": 0.15, "fade": False},
+    input_embedding={"row_dropout": 0.125, "noise": 0.15, "fade": False},
     encoder={"input_dropout": 0.28},
     optimisation={"weight_decay": 1.5e-6},
 )

@@ -70,17 +70,21 @@ def stages(
 # with more dropout. (The finetuning program beside them has no option for α, so that the published
 # rows may have kept 0.005, `--change output_layer.alpha=0.005`.) For a single softmax there is no
 # command: once, α as in training.
-_ONCE = ({"reading": {"noise": 0.0}},)
-_ROUND = {"output_layer": {"alpha": 0.028}, "reading": {"noise": 0.0}}
+_ONCE = ({"input_embedding": {"noise": 0.0}},)
+_ROUND = {"output_layer": {"alpha": 0.028}, "input_embedding": {"noise": 0.0}}
 _LAST_ROUND = _ROUND | {"output_layer": {"alpha": 0.028, "dropout": 0.5}}
 _FOUR_ROUNDS = (_ROUND, _ROUND, _ROUND, _LAST_ROUND)
 
 # "All other parameters untouched", says the text. The code drops 0.3 and 0.5 of the input instead
 # of 0.4 and 0.65 without a mixture, and averages from epoch 201 on instead of after a stall; its
 # limit of 4000 epochs is there to be cut short by hand.
-_awd = {"output_layer": ADVERSARIAL, "reading": {"noise": NOISE}}
+_awd = {"output_layer": ADVERSARIAL, "input_embedding": {"noise": NOISE}}
 _awd |= {"optimisation": ET_ASGD | {"epochs": 1000}}
-_mos = {"output_layer": ADVERSARIAL_MOS, "reading": {"noise": NOISE}, "optimisation": ET_ASGD}
+_mos = {
+    "output_layer": ADVERSARIAL_MOS,
+    "input_embedding": {"noise": NOISE},
+    "optimisation": ET_ASGD,
+}
 
 # Table 1: Penn Treebank; "without dynamic evaluation" is after finetuning. MoS: Yang et al. 2018,
 # partial shuffle: Press 2019, both quoted.
@@ -147,7 +151,7 @@ _adversarial_qrnn = add(
     name="wikitext-103/qrnn/adversarial",
     source="wang2019, Table 3: 4 layer QRNN + Ours",
     output_layer=ADVERSARIAL,
-    reading={"noise": NOISE},
+    input_embedding={"noise": NOISE},
 )
 _source = "wang2019, Table 3: 4 layer QRNN + Ours + dynamic evaluation"
 adapted(_adversarial_qrnn, "dynamic-evaluation", _source, DYNAMIC, start=_adversarial_qrnn)

@@ -17,7 +17,7 @@ import tokenizers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from course_lib.data import folders
-from course_lib.data.cache import kept
+from course_lib.data.cache import cached
 from course_lib.data.corpus import EOS, UNK, digest
 from course_lib.errors import CourseError
 
@@ -87,7 +87,9 @@ def learned(texts: Iterable[str], pieces: int, key: str, characters: int) -> Tok
     key = digest(f"{key} {pieces} {tokenizers.__version__} {Path(__file__).read_text('utf-8')}")
     path = folders.cache() / f"bpe-{key[:16]}.json"
     text = (
-        learn(texts, pieces) if characters < KEPT_FROM else kept(path, lambda: learn(texts, pieces))
+        learn(texts, pieces)
+        if characters < KEPT_FROM
+        else cached(path, lambda: learn(texts, pieces))
     )
     bpe = Tokenizer.from_str(text)
     bpe.encode_special_tokens = True  # a text that contains "<pad>" means the five characters

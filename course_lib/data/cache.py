@@ -12,7 +12,7 @@ from filelock import FileLock
 from course_lib.data.corpus import digest
 
 
-def kept(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | None = None) -> Any:
+def cached(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | None = None) -> Any:
     """What `make()` gave (JSON) when `path` was written; made if it is not there or damaged.
 
     What is not `right` is made anew every time, and not kept. Processes that start together make it

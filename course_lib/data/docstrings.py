@@ -19,7 +19,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from course_lib.data import folders, prose
-from course_lib.data.cache import kept
+from course_lib.data.cache import cached
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts
 from course_lib.errors import CourseError
 
@@ -58,7 +58,7 @@ def load_docstrings(words: int | None = WORDS) -> Corpus:
     `CourseError` if a package is missing, or if pinned packages give another text.
     """
     versions = installed()
-    texts = cached(versions)
+    texts = cached_texts(versions)
     sha256 = digests(texts)
     other = [
         f"{name} {v} for {pinned()[name]}" for name, v in versions.items() if v != pinned()[name]
@@ -101,7 +101,7 @@ def installed() -> dict[str, str]:
         ) from None
 
 
-def cached(versions: Mapping[str, str]) -> dict[str, str]:
+def cached_texts(versions: Mapping[str, str]) -> dict[str, str]:
     """The text of each split, extracted once for these versions and this file's rules.
 
     Of pinned packages only the text that is theirs is kept: an edited one, when it is mended, is
@@ -119,7 +119,7 @@ def cached(versions: Mapping[str, str]) -> dict[str, str]:
                 old.unlink()
         return extract({package: root_of(package) for package in PACKAGES})
 
-    return kept(path, make, lambda texts: versions != pinned() or digests(texts) == SHA256)
+    return cached(path, make, lambda texts: versions != pinned() or digests(texts) == SHA256)
 
 
 def digests(texts: Mapping[str, str]) -> dict[str, str]:

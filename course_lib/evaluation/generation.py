@@ -80,7 +80,7 @@ def generate(
     top_p: float | None = None,
     seed: int = 0,
 ) -> str:
-    """`length` words after `prompt`, drawn one by one from `kept(…)`; `<eos>` ends a line.
+    """`length` words after `prompt`, drawn one by one from `top_k_top_p(…)`; `<eos>` ends a line.
 
     The draws come from a generator of its own: the same seed gives the same text and nothing else
     of the program's randomness moves. `top_k=1` takes the likeliest word each time.
@@ -90,14 +90,14 @@ def generate(
     with reading(model):
         log_prob, state = _after(model, corpus, prompt)
         for _ in range(length):
-            probability = kept(log_prob, temperature, top_k, top_p)
+            probability = top_k_top_p(log_prob, temperature, top_k, top_p)
             drawn.append(torch.multinomial(probability, 1, generator=generator).item())
             [(table, state)] = _tables(model, torch.tensor(drawn[-1:]), state)
             log_prob = table[-1].cpu()
     return corpus.decode(drawn)
 
 
-def kept(
+def top_k_top_p(
     log_prob: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Tensor:
     """The distribution to draw from: log_prob (N,) -> probabilities (N,), summing to 1.

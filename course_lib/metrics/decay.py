@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from course_lib.errors import CourseError
-from course_lib.metrics.geometry import as_numbers
+from course_lib.metrics.inputs import as_numbers
 
 GAMMAS = np.geomspace(0.02, 20, 121)  # where the exponential's γ is sought; refined between two
 

@@ -12,15 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg import subspace_angles
-from scipy.optimize import lsq_linear, nnls
-from scipy.stats import gaussian_kde, spearmanr
+from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from course_lib.errors import CourseError
-
-BLOCK = 1 << 24  # numbers held at once where all pairs of rows are visited: 128 MiB in float64
+from course_lib.metrics.inputs import (
+    BLOCK,
+    as_matrix,
+    as_numbers,
+    as_spectrum,
+    count_rows_in_pairs,
+    row_blocks,
+    unit_rows,
+)
+from course_lib.metrics.subspaces import oriented
 
 
 def singular_values(W, normalised: bool = False) -> np.ndarray:
@@ -36,13 +42,13 @@ def stable_rank(values) -> float:
 
     The ε-effective rank of the same values is in `metrics.rank`.
     """
-    squares = _spectrum(values) ** 2
+    squares = as_spectrum(values) ** 2
     return float(squares.sum() / squares.max())
 
 
 def participation_rank(values) -> float:
     """(Σ σ²)² / Σ σ⁴: k for k equal singular values and none besides."""
-    squares = _spectrum(values) ** 2
+    squares = as_spectrum(values) ** 2
     return float(squares.sum() ** 2 / (squares**2).sum())
 
 
@@ -71,8 +77,8 @@ def mean_cosine(W, other=None) -> float:
     Naive: `C = Ŵ @ Ŵ.T; (C.sum() - C.trace()) / (n * (n - 1))`.
     """
     if other is not None:
-        return float(_unit(W).mean(0) @ _unit(other).mean(0))
-    return float(_contributions(_unit(W)).sum())
+        return float(unit_rows(W).mean(0) @ unit_rows(other).mean(0))
+    return float(_contributions(unit_rows(W)).sum())
 
 
 class CosineFloor(NamedTuple):
@@ -91,8 +97,8 @@ def cosine_floor(W, draws: int = 199, seed: int = 0) -> CosineFloor:
     columns would keep the columns' means, that is the drift itself, and is no floor.)
     p = (1 + number of draws ≥ W's) / (1 + draws), one-sided.
     """
-    rows = _unit(W)
-    n = _pairs(rows)
+    rows = unit_rows(W)
+    n = count_rows_in_pairs(rows)
     random, sums = np.random.default_rng(seed), []
     for count in _counts(draws, max(1, BLOCK // n)):
         signs = random.integers(0, 2, size=(count, n), dtype=np.int8) * 2 - 1
@@ -108,7 +114,7 @@ def cosine_by_dimension(W) -> np.ndarray:
     ((Σ_i ŵ_ik)² − Σ_i ŵ_ik²) / (n (n−1)) for k = 1 … d: a few rogue dimensions may make up most of
     it (Timkey & van Schijndel 2021, where the pairs are sampled; here all are taken).
     """
-    return _contributions(_unit(W)).cpu().numpy()
+    return _contributions(unit_rows(W)).cpu().numpy()
 
 
 class Drift(NamedTuple):
@@ -134,7 +140,7 @@ def common_drift(W) -> Drift:
     matrix = as_matrix(W)
     mean, energy = matrix.mean(0), matrix.norm() ** 2 / len(matrix)
     share = float(mean.square().sum() / energy) if energy > 0 else 0.0
-    rows = _unit(matrix)
+    rows = unit_rows(matrix)
     cosine = float(_contributions(rows).sum())
     along = float(_contributions(rows @ normalize(mean, dim=0)[:, None]))
     del rows
@@ -186,8 +192,8 @@ def norms_by_frequency(W, counts, bins: int = 10) -> FrequencyNorms:
 
 def pair_cosines(W, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
     """Cosines of `pairs` random pairs of different rows: for a histogram."""
-    rows, random = _unit(W), np.random.default_rng(seed)
-    n = _pairs(rows)
+    rows, random = unit_rows(W), np.random.default_rng(seed)
+    n = count_rows_in_pairs(rows)
     first = random.integers(n, size=pairs)
     second = (first + random.integers(1, n, size=pairs)) % n
     return (rows[first] * rows[second]).sum(1).cpu().numpy()
@@ -195,9 +201,9 @@ def pair_cosines(W, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
 
 def positive_share(W) -> float:
     """Share of the pairs of different rows whose cosine is above 0: all of them, block by block."""
-    rows = _unit(W)
-    n = _pairs(rows)
-    positive = sum(int((block @ rows.T > 0).sum()) for block in _blocks(rows))
+    rows = unit_rows(W)
+    n = count_rows_in_pairs(rows)
+    positive = sum(int((block @ rows.T > 0).sum()) for block in row_blocks(rows))
     return (positive - int((rows.square().sum(1) > 0).sum())) / (n * (n - 1))
 
 
@@ -216,7 +222,7 @@ def isotropy(W, both_signs: bool = True) -> Isotropy:
     logarithms, so that no norm of W overflows; the standard deviation is the population's.
     """
     matrix = as_matrix(W)
-    axes = _oriented(matrix, torch.linalg.eigh(matrix.T @ matrix).eigenvectors)
+    axes = oriented(matrix, torch.linalg.eigh(matrix.T @ matrix).eigenvectors)
     log_z = []
     for some in axes.split(max(1, BLOCK // len(matrix)), dim=1):
         along = matrix @ some
@@ -251,338 +257,12 @@ def sampled_isotropy(
     return SampledIsotropy(Isotropy(*values.mean(0)), Isotropy(*values.std(0, ddof=1)))
 
 
-def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
-    """Distance of every row to its nearest other row, and that row's number: exact, n² d work.
-
-    Products in float32, of the centred rows x (distances do not see the drift), find who may be
-    nearest: they miss ‖x_i − x_j‖² by at most c (‖x_i‖² + ‖x_j‖²), c = (d + 16) 2⁻²⁴, so a row
-    whose lower bound is above the least upper bound is out. Rows left with many candidates are
-    sifted once more by products in float64; the candidates' distances are then computed from the
-    differences, without cancellation, and the lowest number wins a tie. So the winner is that of
-    float64 at the price of float32: 2 n² d = 5.4e13 operations for 260,000 × 400, a quarter of an
-    hour at the 60 GFLOP/s of one core.
-    Naive: `D = torch.cdist(W, W).fill_diagonal_(inf); D.min(1)`.
-    """
-    rows = as_matrix(W)
-    n = _pairs(rows)
-    centred = rows - rows.mean(0)
-    scale = centred.norm(p=torch.inf)
-    centred /= scale.where(scale > 0, 1.0)
-    # Where float32 products are rounded to fewer bits (TF32, bfloat16) the bound would not hold.
-    fast = torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
-    sieves = [_Sieve(centred.to(fast)), _Sieve(centred)]
-    distance, index = rows.new_empty(n), torch.empty(n, dtype=torch.long, device=rows.device)
-    for ids in torch.arange(n, device=rows.device).split(max(1, BLOCK // n)):
-        i, j = sieves[0].candidates(ids)
-        crowded = torch.bincount(i, minlength=len(ids)) > CROWD
-        if crowded.any():
-            again, others = sieves[1].candidates(ids[crowded])
-            settled = ~crowded[i]
-            i = torch.cat([i[settled], crowded.nonzero()[:, 0][again]])
-            j = torch.cat([j[settled], others])
-        some = max(1, BLOCK // (4 * rows.shape[1]))
-        pairs = zip(i.split(some), j.split(some), strict=True)
-        apart = torch.cat([(rows[ids[a]] - rows[b]).norm(dim=1) for a, b in pairs])
-        least = apart.new_full((len(ids),), torch.inf).scatter_reduce(0, i, apart, "amin")
-        tied = apart == least[i]
-        distance[ids] = least
-        index[ids] = torch.full_like(ids, n).scatter_reduce(0, i[tied], j[tied], "amin")
-    return distance.cpu().numpy(), index.cpu().numpy()
-
-
-CROWD = 32  # candidates of a row from which a product in float64 is cheaper than all differences
-
-
-class _Sieve:
-    """Bounds on the distances between rows x (n, d) from one product in x's precision."""
-
-    def __init__(self, x: Tensor):
-        eps = torch.finfo(x.dtype)
-        self.x, self.c = x, (x.shape[1] + 16) * eps.eps / 2
-        self.squares = torch.linalg.vector_norm(x, dim=1, dtype=torch.float64) ** 2
-        self.floor = ((1 - self.c) * self.squares).to(x.dtype)
-        self.underflow = 8 * x.shape[1] * eps.tiny
-
-    def candidates(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Pairs (position in ids, other row), by position, that may be nearest neighbours."""
-        lower = torch.addmm(self.floor, self.x[ids], self.x.T, alpha=-2)  # + ‖x_i‖² (1 − c)
-        lower[torch.arange(len(ids), device=ids.device), ids] = torch.inf
-        least, first = lower.min(1)
-        slack = 2 * self.c * (self.squares[ids] + self.squares[first]) + self.underflow
-        reach = least + slack.to(least)
-        return (lower <= reach[:, None]).nonzero(as_tuple=True)
-
-
-def density(values, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian kernel density of numbers (n,), such as nearest-neighbour distances (wang2019,
-    figure 1a), at `points` places from three bandwidths below the least to three above the most."""
-    values = as_numbers(values, "density")
-    if not np.ptp(values):
-        raise CourseError("a density needs numbers that are not all the same")
-    kernel = gaussian_kde(values)
-    reach = 3 * kernel.factor * values.std(ddof=1)
-    places = np.linspace(values.min() - reach, values.max() + reach, points)
-    return places, kernel(places)
-
-
-class Margins(NamedTuple):
-    """lower (n,) ≤ margin of each word ≤ upper (n,)."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-
-    def recognisable(self, epsilon: float) -> tuple[float, float]:
-        """The share of ε-recognisable words is between these two."""
-        return float((self.lower > epsilon).mean()), float((self.upper > epsilon).mean())
-
-
-def margin_bounds(W, contexts=None) -> Margins:
-    """The margin max_h min_{j≠i} (w_i − w_j)ᵀh/‖h‖ of every word, 0 if negative, from two sides.
-
-    Word i is ε-recognisable if its margin is above ε (wang2019, definition 3.2). A margin is at
-    most the distance to the nearest row (theorem 3.3), and at least what one context attains: that
-    of `contexts` (n, d), such as witnesses of `metrics.unargmaxable`, by default w_i − mean, so
-    also where a context is NaN, as that of a word without a witness.
-    4 n² d work. The margin itself is a quadratic programme for each word.
-    """
-    rows = as_matrix(W)
-    upper = nearest_neighbours(rows)[0]
-    default = rows - rows.mean(0)
-    given = default if contexts is None else torch.as_tensor(contexts).detach().to(rows)
-    if given.shape != rows.shape:
-        raise CourseError(f"one context a row: {(*rows.shape,)}, got {(*given.shape,)}")
-    contexts = as_matrix(torch.where(given.isnan().all(1, keepdim=True), default, given))
-    lower = []
-    for ids in torch.arange(len(rows), device=rows.device).split(max(1, BLOCK // len(rows))):
-        h = normalize(contexts[ids], dim=1)
-        logits = h @ rows.T
-        own = (h * rows[ids]).sum(1)
-        logits[torch.arange(len(ids), device=rows.device), ids] = -torch.inf
-        lower.append((own - logits.amax(1)).clamp_min(0))
-    return Margins(torch.cat(lower).cpu().numpy().clip(max=upper), upper)
-
-
-def nearest_in_hull(rows) -> np.ndarray:
-    """Convex weights λ (m,) of the point p = Σ λ_i a_i nearest 0 in the convex hull of rows (m, D).
-
-    Non-negative least squares: μ ≥ 0 that minimises ‖Σ μ_i a_i‖² + (Σ μ_i − 1)² is λ up to its sum.
-    Exact to rounding, 0.2 s for 460 rows of size 400. The solution is optimal if no a_iᵀp is below
-    ‖p‖². That is checked: SciPy's solver (1.15 to 1.17) at times stops elsewhere where rows are
-    dependent, and a slower one takes over.
-    """
-    A = as_matrix(rows).cpu().numpy()
-    # No point of the hull is nearer 0 than the nearest row: at that scale the answer is not small.
-    scale = max(np.linalg.norm(A, axis=1).min(), 1e-9 * np.abs(A).max(), 1e-300)
-    system = np.vstack([A.T / scale, np.ones(len(A))])
-    target = np.append(np.zeros(A.shape[1]), 1.0)
-    try:
-        weights, _ = nnls(system, target)
-    except RuntimeError:  # too many exchanges
-        weights = np.zeros(len(A))
-    descent = system.T @ (target - system @ weights)
-    if max(descent.max(), abs(descent @ weights)) > 1e-9:
-        solver = {"method": "bvls", "tol": 1e-14, "max_iter": 3 * len(A)}
-        weights = lsq_linear(system, target, bounds=(0, np.inf), **solver).x
-    return weights / weights.sum()
-
-
-class Cone(NamedTuple):
-    """All rows are within `angle` of `axis`; no circular cone narrower than `bound` holds them."""
-
-    angle: float
-    bound: float
-    axis: np.ndarray  # (d,), of norm 1
-    weights: np.ndarray  # (n,), convex: cos(bound) = ‖Σ weights_i ŵ_i‖
-
-
-def enclosing_cone(W, tolerance: float = 1e-9) -> Cone:
-    """The narrowest circular cone with apex 0 that holds every row: its half-angle in radians.
-
-    cos θ = max_{‖a‖=1} min_i ŵ_iᵀa. Below a right angle this is a convex problem, whose dual is the
-    point of the rows' convex hull nearest 0: for any convex weights min_i ŵ_iᵀa ≤ ‖Σ λ_i ŵ_i‖, and
-    the nearest point is the axis. Both sides are evaluated, and then angle = bound up to
-    `tolerance` in the cosine. If the hull holds 0 there is no such cone: bound is a right angle (up
-    to `tolerance`), and angle, about the mean direction, only an upper bound on the narrowest.
-    Solved by `nearest_in_hull` of few rows, to which those outside the cone are added.
-    Rows of zeros have no direction and are left out; CourseError if there is no other.
-    """
-    unit = _unit(W)
-    ids = unit.any(1).nonzero()[:, 0]
-    if not len(ids):
-        raise CourseError("every row is zero: no direction, no cone")
-    rows = unit[ids]
-    mean = rows.mean(0)
-    if not mean.any():
-        mean = rows[0]
-    axis = mean_axis = mean / mean.norm()
-    active = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-    cosines = rows @ axis
-    while not active[cosines.argmin()]:  # else nothing is left to add
-        outside = cosines.masked_fill(active, torch.inf).topk(min(64, len(rows)), largest=False)
-        active[outside.indices] = True
-        some = rows[active].cpu().numpy()
-        weights = rows.new_zeros(len(rows))
-        weights[active] = torch.as_tensor(nearest_in_hull(some), device=rows.device)
-        point = weights @ rows
-        highest = float(point.norm())
-        if highest <= tolerance:  # 0 is in the hull
-            axis = mean_axis
-            break
-        axis = point / highest
-        cosines = rows @ axis
-        if float(cosines.min()) >= highest - tolerance:
-            break
-    angle = _angles(rows, axis).max()
-    spread = np.zeros(len(unit))
-    spread[ids.cpu().numpy()] = weights.cpu().numpy()
-    return Cone(float(angle), float(np.arccos(min(highest, 1.0))), axis.cpu().numpy(), spread)
-
-
-def cone_angles(W, axis=None) -> np.ndarray:
-    """Angle of every row to `axis` (d,), by default the mean of the unit rows: radians, 0 to π.
-
-    `np.quantile(…, 0.95)` is the half-angle of the cone about that axis that holds 95 % of the
-    words: an upper bound on the narrowest, as another axis, and other words, may do better. A row
-    of zeros is at a right angle.
-    """
-    rows = _unit(W)
-    axis = rows.mean(0) if axis is None else torch.tensor(as_numbers(axis, "axis")).to(rows)
-    if not axis.any():
-        raise CourseError("the rows' directions cancel: give the axis")
-    return _angles(rows, axis / axis.norm()).cpu().numpy()
-
-
-def principal_angles(A, B, k: int | None = None) -> np.ndarray:
-    """Angles between the column spaces of A (N, d₁) and B (N, d₂), largest first, in radians.
-
-    With `k`, between the spans of their k leading left singular vectors. For the spaces of contexts
-    pass the transposed matrices.
-    """
-    return subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
-
-
-def subspace_distance(A, B, k: int | None = None) -> float:
-    """‖Q₁ − Q₂Q₂ᵀQ₁‖_F / √C, with orthonormal bases Q₁ (N, C) and Q₂ of the column spaces of A and
-    B, or of their k leading left singular vectors: the root mean square of the sines of the
-    principal angles, 0 if A's space lies in B's, 1 if it is orthogonal to it (inan2017)."""
-    first, second = _bases(A, B, k)
-    return float((first - second @ (second.T @ first)).norm() / first.shape[1] ** 0.5)
-
-
-class Projection(NamedTuple):
-    """points (n, k) = W @ axes; axes (d, k) orthonormal, the first k right singular vectors."""
-
-    points: np.ndarray
-    axes: np.ndarray
-
-
-def project(W, k: int = 2, reference=None) -> Projection:
-    """The rank-k picture of the cloud by singular value decomposition, not centred (gao2019).
-
-    An axis has no sign of its own. It points where Σ w_iᵀa ≥ 0; given `reference` axes (d, k) of
-    an earlier snapshot, it points along the reference, so that successive pictures do not flip.
-    """
-    matrix = as_matrix(W)
-    triangle = torch.linalg.qr(matrix, mode="r").R  # of the same axes, without the n left vectors
-    axes = torch.linalg.svd(triangle, full_matrices=False).Vh[:k].T
-    if reference is None:
-        axes = _oriented(matrix, axes)
-    else:
-        reference = torch.as_tensor(reference).to(axes)
-        axes = axes * torch.where((axes * reference).sum(0) < 0, -1.0, 1.0)
-    return Projection((matrix @ axes).cpu().numpy(), axes.cpu().numpy())
-
-
-def as_matrix(W) -> Tensor:
-    """W (n, d) as a finite tensor in float64 on its device; CourseError that says why it is not."""
-    if not isinstance(W, Tensor):
-        try:
-            W = torch.from_numpy(np.require(W, np.float64, "CW"))
-        except (TypeError, ValueError) as error:
-            raise CourseError(f"a matrix of numbers is needed: {error}") from error
-    matrix = W.detach().double()
-    if matrix.ndim != 2 or not matrix.numel():
-        raise CourseError(f"a matrix with one vector a row is needed, got shape {(*matrix.shape,)}")
-    if not torch.stack(matrix.aminmax()).isfinite().all():  # isfinite alone holds a copy or two
-        row = int((~matrix.isfinite()).any(1).nonzero()[0])
-        raise CourseError(f"row {row} of the matrix holds a number that is not finite")
-    return matrix
-
-
-def as_numbers(values, name: str) -> np.ndarray:
-    """A list or vector of finite numbers (n,) as an array in float64; CourseError naming it."""
-    if isinstance(values, Tensor):
-        values = values.detach().double().cpu()
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise CourseError(f"{name}: numbers are needed: {error}") from error
-    if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
-        raise CourseError(f"{name}: a list of finite numbers is needed, got shape {numbers.shape}")
-    return numbers
-
-
-def _spectrum(values) -> np.ndarray:
-    """Singular values divided by the largest, so that no square overflows."""
-    values = as_numbers(values, "singular values")
-    if not (values >= 0).all() or not values.any():
-        raise CourseError("singular values are 0 or more, and one above 0 is needed")
-    return values / values.max()
-
-
-def _unit(W) -> Tensor:
-    """Rows divided by their largest entry, then by their norm: no square overflows or vanishes."""
-    matrix = as_matrix(W)
-    largest = torch.maximum(matrix.amax(1, keepdim=True), -matrix.amin(1, keepdim=True))
-    matrix = matrix / largest.where(largest > 0, 1.0)
-    norm = matrix.norm(dim=1, keepdim=True)
-    return matrix.div_(norm.where(norm > 0, 1.0))
-
-
-def _bases(A, B, k: int | None) -> tuple[Tensor, Tensor]:
-    """Orthonormal bases (N, k) of the two leading column spaces, by default the whole spaces."""
-    A = as_matrix(A)
-    B = as_matrix(B).to(A.device)
-    if len(A) != len(B):
-        raise CourseError(f"column spaces need the same rows, got {len(A)} and {len(B)}")
-    bases = []
-    for matrix in (A, B):
-        U, values, _ = torch.linalg.svd(matrix, full_matrices=False)
-        rank = int((values > max(matrix.shape) * torch.finfo(values.dtype).eps * values[0]).sum())
-        if not 1 <= (k or rank) <= rank:
-            raise CourseError(f"a matrix of rank {rank} has no {k or 'leading'} leading vectors")
-        bases.append(U[:, : k or rank])
-    return bases[0], bases[1]
-
-
-def _angles(rows: Tensor, axis: Tensor) -> Tensor:
-    """Angles of unit rows to a unit axis; near 0 and π only the sine tells them apart."""
-    along = rows @ axis
-    across = (rows - along[:, None] * axis).norm(dim=1)
-    return torch.atan2(across, along)
-
-
 def _contributions(rows: Tensor) -> Tensor:
     """Each column's part of the mean of ŵ_iᵀŵ_j over i ≠ j: (n, k) → (k,)."""
-    n = _pairs(rows)
+    n = count_rows_in_pairs(rows)
     return (rows.sum(0).square() - rows.norm(dim=0).square()) / (n * (n - 1))
-
-
-def _pairs(rows: Tensor) -> int:
-    if len(rows) < 2:
-        raise CourseError(f"pairs of different rows need at least two rows, got {len(rows)}")
-    return len(rows)
 
 
 def _counts(total: int, most: int) -> list[int]:
     """`total` in parts of at most `most`."""
     return [min(most, total - start) for start in range(0, total, most)]
-
-
-def _blocks(rows: Tensor):
-    return rows.split(max(1, BLOCK // len(rows)))
-
-
-def _oriented(matrix: Tensor, axes: Tensor) -> Tensor:
-    """Each axis (a column) with the sign that makes the rows' coordinates sum to at least 0."""
-    return axes * torch.where((matrix @ axes).sum(0) < 0, -1.0, 1.0)

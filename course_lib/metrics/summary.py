@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, inputs
 
 SAMPLED = 40_000  # words of each of 10 draws, where there are more (wang2020, Table 3)
 DIGITS = 6  # significant ones that are kept of a singular value
@@ -18,7 +18,7 @@ def summary(W, counts) -> dict:
     "sampled_I2", means of 10 draws of so many. "drift": the common vector's share of the energy.
     "mean_norm": of the rows.
     """
-    rows = geometry.as_matrix(W)
+    rows = inputs.as_matrix(W)
     groups = geometry.by_frequency(counts)
     some = np.random.default_rng(0).permutation(len(rows))[:4_000]
     isotropy, drift = geometry.isotropy(rows), geometry.common_drift(rows)

@@ -24,7 +24,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from course_lib.errors import CourseError
-from course_lib.metrics.geometry import as_matrix, as_numbers, nearest_in_hull
+from course_lib.metrics.cones import nearest_in_hull
+from course_lib.metrics.inputs import as_matrix, as_numbers
 
 BLOCK = 1 << 24  # logits held at once: 128 MiB
 PATIENCE = 20  # steps of all words together without a word solved

@@ -1,8 +1,8 @@
 """Context encoders, and the language and translation models that put words around them."""
 
 from course_lib.models.awd_lstm import AWDLSTM
-from course_lib.models.input_embedding import Reading
-from course_lib.models.language_model import LanguageModel, Predictor, Step
+from course_lib.models.input_embedding import InputEmbedding
+from course_lib.models.language_model import LanguageModel, OutputModel, Step
 from course_lib.models.lstm import VariationalLSTM
 from course_lib.models.lstm_translator import LSTMTranslator
 from course_lib.models.qrnn import QRNN
@@ -18,8 +18,8 @@ __all__ = [
     "RHN",
     "LSTMTranslator",
     "LanguageModel",
-    "Predictor",
-    "Reading",
+    "OutputModel",
+    "InputEmbedding",
     "Step",
     "Transformer",
     "TransformerXL",

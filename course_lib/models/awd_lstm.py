@@ -12,7 +12,7 @@ class AWDLSTM(LSTMStack):
     time steps (DropConnect): a function of the parameter, which itself is untouched and serves
     evaluation whole. One mask a sequence drops entries of the word vectors and of what a layer
     hands to the next. Dropout of the last layer's output, of rows of the word matrix, and the
-    penalties on activations are the language model's: `output_dropout`, `Reading`, `regularizers`.
+    penalties on activations are the language model's: `output_dropout`, `InputEmbedding`, `regularizers`.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class AWDLSTM(LSTMStack):
         self.weight_drop, self.input_dropout = weight_drop, input_dropout
         self.hidden_dropout = hidden_dropout
 
-    def read(self, layer, x):
+    def layer_input(self, layer, x):
         """Locked dropout of the word vectors, or between layers."""
         return locked_dropout(x, self.hidden_dropout if layer else self.input_dropout)
 

@@ -9,7 +9,7 @@ from course_lib.dropout import keep_mask
 from course_lib.errors import CourseError
 
 
-class Reading(nn.Module):
+class InputEmbedding(nn.Module):
     """Rows of a word matrix with the regularisation of the input (no parameters).
 
     row_dropout: share of the vocabulary's words whose row is zero throughout a call (Gal and

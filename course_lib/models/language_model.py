@@ -1,6 +1,6 @@
 """A language model: a word matrix to read with, an encoder, an output layer to predict with.
 
-What it shares with a translation model, everything from the contexts to the loss, is `Predictor`.
+What it shares with a translation model, everything from the contexts to the loss, is `OutputModel`.
 """
 
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
-from course_lib.models.input_embedding import Reading
+from course_lib.models.input_embedding import InputEmbedding
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.regularizers import Activations
 
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     state: Any  # hand it to the next call
 
 
-class Predictor(nn.Module):
+class OutputModel(nn.Module):
     """Words to read, an encoder, an output layer and what is minimised; a model adds `forward`.
 
     The loss is computed inside `forward`, so that a data-parallel wrapper sees one call. Tying
@@ -36,7 +36,7 @@ class Predictor(nn.Module):
         output_layer: nn.Module,
         objective: Objective | None = None,
         regularizers: tuple = (),
-        reading: Reading | None = None,
+        input_embedding: InputEmbedding | None = None,
         output_dropout: float = 0.0,
     ):
         """regularizers: called with the output layer's words and the step's `Activations`;
@@ -44,7 +44,10 @@ class Predictor(nn.Module):
         super().__init__()
         self.words, self.encoder, self.output_layer = words, encoder, output_layer
         self.objective, self.regularizers = objective or CrossEntropy(), tuple(regularizers)
-        self.reading, self.output_dropout = reading or Reading(), output_dropout
+        self.input_embedding, self.output_dropout = (
+            input_embedding or InputEmbedding(),
+            output_dropout,
+        )
         if encoder.output_size != output_layer.hidden_size:
             raise ValueError(
                 f"the encoder makes contexts of {encoder.output_size} numbers, the output layer "
@@ -78,7 +81,7 @@ class Predictor(nn.Module):
         return Step(loss, nll, hidden, state)
 
 
-class LanguageModel(Predictor):
+class LanguageModel(OutputModel):
     """Tokens in, contexts and, with a target, the loss out."""
 
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:

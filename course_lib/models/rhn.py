@@ -15,7 +15,7 @@ class RHN(nn.Module):
 
     VD-RHN: one mask a sequence for the word vectors, one for the state wherever R reads it, one
     for what leaves. Published: depth 10, 830 units, the transform gates' biases begin at −2, these
-    shares dropped, and 0.25 of the words' rows (`Reading`).
+    shares dropped, and 0.25 of the words' rows (`InputEmbedding`).
     """
 
     def __init__(

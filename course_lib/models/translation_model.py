@@ -4,12 +4,12 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.models.language_model import Predictor, Step
+from course_lib.models.language_model import OutputModel, Step
 
 PAD = 0  # the id that fills up short sentences
 
 
-class TranslationModel(Predictor):
+class TranslationModel(OutputModel):
     """Source and target so far in, contexts and, with a target, the loss out.
 
     `words` read both languages; giving `output_layer` the same ones ties three ways, as all papers

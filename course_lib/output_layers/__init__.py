@@ -7,7 +7,7 @@ from course_lib.output_layers.adversarial import (
     AdversarialSoftmax,
 )
 from course_lib.output_layers.gating import GatedSoftmax, GradientGating
-from course_lib.output_layers.kernel import IGNORE, block_memory, chunked_loss
+from course_lib.output_layers.kernel import IGNORE, chunked_loss
 from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.output_layers.mixtures import MixtureOfContexts, MixtureOfSoftmaxes
 from course_lib.output_layers.monotone import (
@@ -23,6 +23,7 @@ from course_lib.output_layers.objectives import (
     Objective,
     ZLoss,
 )
+from course_lib.output_layers.scratch import block_memory
 from course_lib.output_layers.words import FullWords, SpectralWords
 
 OUTPUT_LAYERS = (

@@ -7,8 +7,6 @@ cache holds its logits, turns them into their gradient, and adds the block's sha
 of the contexts and of the matrix before the next block overwrites it.
 """
 
-import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,12 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, log_normaliser
+from course_lib.output_layers.products import add_product, add_rest, rows_at_once, with_bias
+from course_lib.output_layers.scratch import _memory, block_memory
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
 # Logits per block: 16 MB in float32, which a last-level cache can hold; more where launching
 # a kernel costs more than a trip to memory.
 BLOCK = {"cpu": 1 << 22, "cuda": 1 << 27}
-PART = 1 << 20  # numbers of a product in half precision that are added to float32 ones at once
 
 
 @dataclass
@@ -98,7 +97,7 @@ def chunked_loss(
         groups = [Group((0, len(matrix)), objective, nll)]
     elif gate is not None:
         raise ValueError("a gate looks at all words and cannot act on groups of them")
-    walk = _Walk(groups, transform, gate, reduction, block)
+    walk = _BlockedLoss(groups, transform, gate, reduction, block)
     walk.dtype = _product_type(x)
     walk.differentiate = torch.is_grad_enabled() and reduction != "none"
     return _ChunkedLoss.apply(
@@ -163,75 +162,8 @@ def _accumulate(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-class _Memory(threading.local):
-    """One block's memory for each thread, by name and type."""
-
-    def __init__(self):
-        self.kept, self.walking = {}, False
-
-
-_memory = _Memory()
-
-
-def block_memory(name: str, shape: tuple[int, ...], dtype: torch.dtype, device) -> Tensor:
-    """Uninitialised memory; during a walk over blocks the same at every call.
-
-    Fresh memory comes page by page from the operating system: filling a new block takes several
-    times as long as filling an old one. A GPU's allocator keeps its memory anyway. A transform
-    may ask for memory here too: outside the kernel, where nothing says that one result is used
-    up before the next is made, it receives fresh memory.
-    """
-    if device.type != "cpu" or not _memory.walking:
-        return torch.empty(shape, dtype=dtype, device=device)
-    kept, size = _memory.kept, math.prod(shape)
-    if (name, dtype) not in kept or kept[name, dtype].numel() < size:
-        kept[name, dtype] = torch.empty(size, dtype=dtype)
-    return kept[name, dtype][:size].view(shape)
-
-
-def _rows(block: Tensor) -> int:
-    """How many rows of a block (m, N) one product with the matrix takes: all of them, but in half
-    precision on a CPU, where tall products are slow, a few hundred."""
-    return len(block) if block.is_cuda or block.element_size() > 2 else 400
-
-
-def _with_bias(matrix: Tensor, bias: Tensor) -> Tensor:
-    """(N, d), (N,) → (N, e): the bias as what an input of 1 is multiplied by. Another column is for
-    the rest of its gradient's weights; rows end at a multiple of 32, as AMX multiplies them."""
-    size = matrix.shape[1]
-    wider = matrix.new_zeros(len(matrix), -(-(size + 2) // 32) * 32)
-    wider[:, :size], wider[:, size] = matrix, bias
-    return wider
-
-
-def _add_product(matrix: Tensor | None, bias: Tensor | None, a: Tensor, b: Tensor, size: int):
-    """matrix (N, d) += the first d = `size` columns of a (N, m) @ b (m, e), a product of a narrower
-    type; bias (N,) += the next two. On a CPU a few rows at a time, while the cache has them."""
-    rows = len(a) if a.is_cuda else max(1, PART // b.shape[1])
-    for start in range(0, len(a), rows):
-        product = a[start : start + rows] @ b
-        if matrix is not None:
-            matrix[start : start + rows].add_(product[:, :size])
-        if bias is not None:
-            bias[start : start + rows].add_(product[:, size]).add_(product[:, size + 1])
-
-
-def _add_rest(total: Tensor, inputs: Tensor, target: Tensor, at_target, everywhere) -> None:
-    """total (N, e) += inputs_i (e,) times at_target_i in the target's row and everywhere_i in all.
-
-    inputs (m, e), at_target and everywhere (m, 1), K rows each for every target (b,).
-    """
-    rows = (inputs * at_target).view(len(target), -1, inputs.shape[1]).sum(1).to(total.dtype)
-    if total.is_cuda:  # in one order
-        total.index_put_((target,), rows, accumulate=True)
-    else:
-        total.index_add_(0, target, rows)
-    if everywhere is not None:
-        total.add_((inputs * everywhere).sum(0))
-
-
 @dataclass
-class _Walk:
+class _BlockedLoss:
     """One pass over the positions, with what does not change from block to block."""
 
     groups: list[Group]
@@ -259,14 +191,16 @@ class _Walk:
         self.narrow = nothing and self.dtype != _accumulate(x)
         matrix = matrix.detach().to(self.dtype)
         if self.narrow and bias is not None:
-            matrix = _with_bias(matrix, bias.detach())
+            matrix = with_bias(matrix, bias.detach())
         losses = x.new_zeros(2, len(x), dtype=_accumulate(x))
         outer, _memory.walking = _memory.walking, True
         try:
             with torch.autocast(target.device.type, enabled=False), torch.no_grad():
                 for group in self.groups:
                     for here in self._blocks(group, x):
-                        self._one_block(group, here, tensors, matrix, target, weight, grads, losses)
+                        self._forward_block(
+                            group, here, tensors, matrix, target, weight, grads, losses
+                        )
         finally:
             _memory.walking = outer
         return losses.unbind()
@@ -287,7 +221,7 @@ class _Walk:
             here = slice(start, min(start + step, n))
             yield here if group.positions is None else group.positions[here]
 
-    def _one_block(self, group, here, tensors, matrix, target, weight, grads, losses):
+    def _forward_block(self, group, here, tensors, matrix, target, weight, grads, losses):
         x, _, bias, log_weights, offset, soft_x, soft_matrix, *parameters = tensors
         columns, real = slice(*group.columns), _accumulate(x)
         rows = matrix[columns]
@@ -409,7 +343,7 @@ class _Walk:
         # stays in [-1, 1], where half precision has most of its numbers.
         small = gradient if gradient.dtype == product_rows.dtype else narrow.copy_(gradient)
         if g_x is not None:
-            to_x = torch.cat([part @ product_rows for part in small.split(_rows(small))])
+            to_x = torch.cat([part @ product_rows for part in small.split(rows_at_once(small))])
             to_x = to_x[:, : self.size].to(w.dtype) * w
             if plain:
                 to_x.addcmul_(product_rows[y_k, : self.size].to(w.dtype), at_target)
@@ -428,13 +362,13 @@ class _Walk:
         elif to_matrix is not None or (to_bias is not None and self.narrow):
             if small_x.shape[1] > self.size:  # what rounding took from the bias' weights
                 small_x[:, self.size + 1] = w[:, 0] - small_x[:, self.size]
-            _add_product(to_matrix, to_bias if self.narrow else None, small.T, small_x, self.size)
+            add_product(to_matrix, to_bias if self.narrow else None, small.T, small_x, self.size)
         if plain:
             x = product_x[:, : self.size].to(w.dtype)
             column = None if to_bias is None else to_bias[:, None]
             for total, inputs in ((to_matrix, x), (column, torch.ones_like(w))):
                 if total is not None:
-                    _add_rest(total, inputs, view.target, at_target, everywhere)
+                    add_rest(total, inputs, view.target, at_target, everywhere)
         if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
             g = others["soft_logits"] * weight[:, None]
             if g_soft_x is not None:

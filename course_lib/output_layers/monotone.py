@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.output_layers.kernel import block_memory
 from course_lib.output_layers.layer import OutputLayer
+from course_lib.output_layers.scratch import block_memory
 
 
 def _like(name, x, dtype=None):

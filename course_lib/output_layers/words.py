@@ -19,7 +19,7 @@ class FullWords(nn.Module):
 
     def __init__(
         self,
-        words: int,
+        vocabulary: int,
         size: int,
         init: float = 0.1,
         normal: bool = False,
@@ -35,7 +35,7 @@ class FullWords(nn.Module):
         if constraint not in (None, *CONSTRAINTS):
             raise unknown("constraint of a word matrix", constraint, CONSTRAINTS)
         self.constraint = constraint
-        weight = torch.empty(words, size)
+        weight = torch.empty(vocabulary, size)
         self.weight = nn.Parameter(
             weight.normal_(0, init) if normal else weight.uniform_(-init, init)
         )
@@ -82,22 +82,22 @@ class SpectralWords(nn.Module):
 
     def __init__(
         self,
-        words: int,
+        vocabulary: int,
         size: int,
         init: float = 0.1,
         normal: bool = False,
         normalise: bool = False,
     ):
-        """Begins at the singular value decomposition of a `FullWords(words, size, init, normal)`.
+        """Begins at the singular value decomposition of a `FullWords(vocabulary, size, init, normal)`.
 
         normalise: use σ / max σ, spectral normalisation (wang2020, Table 6). Raises ValueError for
         fewer words than dimensions, which have no d orthonormal columns.
         """
         super().__init__()
-        if words < size:
-            raise ValueError(f"spectral words need N ≥ d, not {words} words of size {size}")
+        if vocabulary < size:
+            raise ValueError(f"spectral words need N ≥ d, not {vocabulary} words of size {size}")
         self.normalise = normalise
-        plain = FullWords(words, size, init, normal).weight.detach()
+        plain = FullWords(vocabulary, size, init, normal).weight.detach()
         if plain.is_meta:  # no numbers to decompose, only shapes to count
             U, sigma, Vh = plain, plain[0], plain[:size]
         else:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.metrics.geometry import nearest_in_hull
+from course_lib.metrics.cones import nearest_in_hull
 from course_lib.theory.double import double
 
 

@@ -29,7 +29,7 @@ class MicroBatch(NamedTuple):
 class Update(NamedTuple):
     """What one step of the optimiser sees in this process."""
 
-    parts: list[MicroBatch]
+    micro_batches: list[MicroBatch]
     rows: int  # how far it brings the epoch
     steps: int  # time steps unrolled
     tokens: int  # targets of all processes
@@ -47,7 +47,7 @@ class Task(Protocol):
         """The perplexity of the validation split, for monitoring."""
 
 
-class Columns:
+class LanguageModelBatches:
     """Language modelling: contiguous columns, the state carried from one segment to the next.
 
     With `accumulate` above 1 the columns of a batch are read in so many parts, one after the
@@ -90,7 +90,7 @@ class Columns:
         )  # fmt: skip
 
 
-class Pairs:
+class TranslationBatches:
     """Translation: batches of sentence pairs of similar length, at most `max_tokens` on either
     side over all processes and parts. Every target counts the same, in however long a batch.
 

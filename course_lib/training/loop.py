@@ -222,8 +222,8 @@ class _Run:
             group["lr"] = group["initial_lr"] * factor
         self.rate = o.learning_rate * factor
         device, bf16 = accelerator.device, PRECISIONS[o.precision] == "bf16"
-        total, carried, last = 0.0, [], len(update.parts) - 1
-        for i, (part, state) in enumerate(zip(update.parts, self.carried, strict=False)):
+        total, carried, last = 0.0, [], len(update.micro_batches) - 1
+        for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
             inputs, target = (x.to(device) for x in part.inputs), part.target.to(device)
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
             with apart:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from torch.optim import SGD, AdamW, Muon, Optimizer
 
-from course_lib.dropout import share
+from course_lib.dropout import check_probability
 from course_lib.errors import CourseError, unknown
 from course_lib.training.optimizers import CoupledAdam, Together
 
@@ -65,7 +65,7 @@ class Cosine:
 
     def __post_init__(self):
         _whole("warmup", self.warmup, least=0)
-        share("floor", self.floor)
+        check_probability("floor", self.floor)
 
     def __call__(self, progress, epoch, step):
         decay = self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
@@ -82,9 +82,9 @@ class OneCycle:
     hold: float = 0.0
 
     def __post_init__(self):
-        share("rise", self.rise)
-        share("hold", self.hold)
-        share("rise + hold", self.rise + self.hold)
+        check_probability("rise", self.rise)
+        check_probability("hold", self.hold)
+        check_probability("rise + hold", self.rise + self.hold)
         _positive("start", self.start)
 
     def __call__(self, progress, epoch, step):
@@ -201,7 +201,7 @@ class Optimisation:
         if "betas" in settings and not pair:
             raise CourseError(f"betas must be two numbers, not {betas!r}")
         for beta in betas:
-            share("each of betas", beta)
+            check_probability("each of betas", beta)
         return settings
 
     def build(self, parameters: Iterable[tuple[str, Tensor]]) -> Optimizer:

@@ -1,0 +1,65 @@
+"""What the measures take: a matrix of word vectors, numbers, blocks of rows."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_lib.errors import CourseError
+
+BLOCK = 1 << 24  # numbers held at once where all pairs of rows are visited: 128 MiB in float64
+
+
+def as_matrix(W) -> Tensor:
+    """W (n, d) as a finite tensor in float64 on its device; CourseError that says why it is not."""
+    if not isinstance(W, Tensor):
+        try:
+            W = torch.from_numpy(np.require(W, np.float64, "CW"))
+        except (TypeError, ValueError) as error:
+            raise CourseError(f"a matrix of numbers is needed: {error}") from error
+    matrix = W.detach().double()
+    if matrix.ndim != 2 or not matrix.numel():
+        raise CourseError(f"a matrix with one vector a row is needed, got shape {(*matrix.shape,)}")
+    if not torch.stack(matrix.aminmax()).isfinite().all():  # isfinite alone holds a copy or two
+        row = int((~matrix.isfinite()).any(1).nonzero()[0])
+        raise CourseError(f"row {row} of the matrix holds a number that is not finite")
+    return matrix
+
+
+def as_numbers(values, name: str) -> np.ndarray:
+    """A list or vector of finite numbers (n,) as an array in float64; CourseError naming it."""
+    if isinstance(values, Tensor):
+        values = values.detach().double().cpu()
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise CourseError(f"{name}: numbers are needed: {error}") from error
+    if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
+        raise CourseError(f"{name}: a list of finite numbers is needed, got shape {numbers.shape}")
+    return numbers
+
+
+def as_spectrum(values) -> np.ndarray:
+    """Singular values divided by the largest, so that no square overflows."""
+    values = as_numbers(values, "singular values")
+    if not (values >= 0).all() or not values.any():
+        raise CourseError("singular values are 0 or more, and one above 0 is needed")
+    return values / values.max()
+
+
+def unit_rows(W) -> Tensor:
+    """Rows divided by their largest entry, then by their norm: no square overflows or vanishes."""
+    matrix = as_matrix(W)
+    largest = torch.maximum(matrix.amax(1, keepdim=True), -matrix.amin(1, keepdim=True))
+    matrix = matrix / largest.where(largest > 0, 1.0)
+    norm = matrix.norm(dim=1, keepdim=True)
+    return matrix.div_(norm.where(norm > 0, 1.0))
+
+
+def row_blocks(rows: Tensor):
+    return rows.split(max(1, BLOCK // len(rows)))
+
+
+def count_rows_in_pairs(rows: Tensor) -> int:
+    if len(rows) < 2:
+        raise CourseError(f"pairs of different rows need at least two rows, got {len(rows)}")
+    return len(rows)

@@ -1,0 +1,75 @@
+"""Column spaces: principal angles, distances, projections."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import subspace_angles
+from torch import Tensor
+
+from course_lib.errors import CourseError
+from course_lib.metrics.inputs import (
+    as_matrix,
+)
+
+
+def principal_angles(A, B, k: int | None = None) -> np.ndarray:
+    """Angles between the column spaces of A (N, d₁) and B (N, d₂), largest first, in radians.
+
+    With `k`, between the spans of their k leading left singular vectors. For the spaces of contexts
+    pass the transposed matrices.
+    """
+    return subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
+
+
+def subspace_distance(A, B, k: int | None = None) -> float:
+    """‖Q₁ − Q₂Q₂ᵀQ₁‖_F / √C, with orthonormal bases Q₁ (N, C) and Q₂ of the column spaces of A and
+    B, or of their k leading left singular vectors: the root mean square of the sines of the
+    principal angles, 0 if A's space lies in B's, 1 if it is orthogonal to it (inan2017)."""
+    first, second = _bases(A, B, k)
+    return float((first - second @ (second.T @ first)).norm() / first.shape[1] ** 0.5)
+
+
+class Projection(NamedTuple):
+    """points (n, k) = W @ axes; axes (d, k) orthonormal, the first k right singular vectors."""
+
+    points: np.ndarray
+    axes: np.ndarray
+
+
+def project(W, k: int = 2, reference=None) -> Projection:
+    """The rank-k picture of the cloud by singular value decomposition, not centred (gao2019).
+
+    An axis has no sign of its own. It points where Σ w_iᵀa ≥ 0; given `reference` axes (d, k) of
+    an earlier snapshot, it points along the reference, so that successive pictures do not flip.
+    """
+    matrix = as_matrix(W)
+    triangle = torch.linalg.qr(matrix, mode="r").R  # of the same axes, without the n left vectors
+    axes = torch.linalg.svd(triangle, full_matrices=False).Vh[:k].T
+    if reference is None:
+        axes = oriented(matrix, axes)
+    else:
+        reference = torch.as_tensor(reference).to(axes)
+        axes = axes * torch.where((axes * reference).sum(0) < 0, -1.0, 1.0)
+    return Projection((matrix @ axes).cpu().numpy(), axes.cpu().numpy())
+
+
+def _bases(A, B, k: int | None) -> tuple[Tensor, Tensor]:
+    """Orthonormal bases (N, k) of the two leading column spaces, by default the whole spaces."""
+    A = as_matrix(A)
+    B = as_matrix(B).to(A.device)
+    if len(A) != len(B):
+        raise CourseError(f"column spaces need the same rows, got {len(A)} and {len(B)}")
+    bases = []
+    for matrix in (A, B):
+        U, values, _ = torch.linalg.svd(matrix, full_matrices=False)
+        rank = int((values > max(matrix.shape) * torch.finfo(values.dtype).eps * values[0]).sum())
+        if not 1 <= (k or rank) <= rank:
+            raise CourseError(f"a matrix of rank {rank} has no {k or 'leading'} leading vectors")
+        bases.append(U[:, : k or rank])
+    return bases[0], bases[1]
+
+
+def oriented(matrix: Tensor, axes: Tensor) -> Tensor:
+    """Each axis (a column) with the sign that makes the rows' coordinates sum to at least 0."""
+    return axes * torch.where((matrix @ axes).sum(0) < 0, -1.0, 1.0)

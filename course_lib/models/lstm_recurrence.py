@@ -1,0 +1,224 @@
+"""One layer of an LSTM over all time steps, forward and backward, and its fused form on a GPU."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """gates (B, 4u) before their nonlinearities, in the order o i f g; cell (B, u).
+
+    c' = σ(f) c + σ(i) tanh(g),  h = σ(o) tanh(c').  Returns h, c'. The definition that the fused
+    recurrence below is tested against.
+    """
+    o, i, f, g = gates.chunk(4, dim=-1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+class LSTMRecurrence(torch.autograd.Function):
+    """All T steps of one layer, with a backward written out.
+
+    Autograd would record about fifteen small operations a step; at batch 20 their bookkeeping
+    costs more than their arithmetic. Here only the product with the hidden state is sequential:
+    the inputs' products and the gradients of all weights are one product over all steps each, and
+    the factors that do not depend on the recurrence are computed for all steps at once. The gates'
+    order o i f g puts the three sigmoids side by side, and the three gates that act through the
+    cell.
+    """
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, recurrent, mask, hidden, cell, dtype):
+        """x (T, B, size); weight (4u, size); bias (4u,); recurrent (4u, u); mask (B, u) or None;
+        hidden, cell (B, u).
+
+        Returns masked outputs (T, B, u), last unmasked hidden state and last cell state.
+        `dtype` is the type of the matrix products; the states stay in the type of `cell`.
+        """
+        (steps, batch, _), units = x.shape, cell.shape[-1]
+        x = x.to(dtype)
+        same = dtype == cell.dtype
+        if same:
+            rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
+        else:  # widened, then added to: a sum of two types takes thrice as long
+            rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T).to(cell.dtype)
+            rows.add_(bias.to(cell.dtype))
+        gates = rows.view(steps, batch, 4 * units)
+        matrix, times, width = _arranged(recurrent.to(dtype).T, steps, batch)
+        cells = cell.new_empty(steps + 1, batch, units)
+        cells[0] = cell
+        tanhs = cell.new_empty(steps, batch, units)
+        wider, outputs = _padded(cell.new_empty, (steps + 1, batch, units), width, dtype)
+        outputs[0] = hidden if mask is None else hidden * mask
+        before, after = wider[:-1].unbind(), outputs[1:].unbind()
+        c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
+        sigmoids, tangents = gates[..., : 3 * units].unbind(), gates[..., 3 * units :].unbind()
+        o, i, f = (gates[..., k * units : (k + 1) * units].unbind() for k in range(3))
+        # Written into, then copied: an output of another type would cost a fresh tensor a step.
+        last, kept = torch.empty_like(cell), torch.empty_like(cell)
+        for t, (gate, tanh) in enumerate(zip(gates.unbind(), tanhs.unbind(), strict=True)):
+            if same:
+                gate.addmm_(before[t], matrix)
+            else:
+                gate.add_(times(before[t]))
+            sigmoids[t].sigmoid_()
+            tangents[t].tanh_()
+            torch.mul(f[t], c_before[t], out=c_after[t])
+            c_after[t].addcmul_(i[t], tangents[t])
+            torch.tanh(c_after[t], out=tanh)
+            torch.mul(o[t], tanh, out=last)
+            masked = last if mask is None else torch.mul(last, mask, out=kept)
+            after[t].copy_(masked)
+        ctx.save_for_backward(x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask)
+        ctx.dtype = dtype
+        return outputs[1:], last, cells[steps]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_outputs, grad_last, grad_cell):
+        x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
+        steps, batch, units = tanhs.shape
+        by_gate = gates.view(steps, batch, 4, units)
+        o, i, f, g = by_gate.unbind(2)
+        # Slopes of h towards o and towards c, and of c towards i, f, g, before the nonlinearities
+        # and for all steps at once; the mask rides along where the gradient enters through h.
+        slopes = torch.empty_like(by_gate)
+        to_o, to_i, to_f, to_g = slopes.unbind(2)
+        sigmoid, tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+        sigmoid(tanhs, o, grad_input=to_o)  # tanh(c) · o (1 − o)
+        sigmoid(g, i, grad_input=to_i)
+        sigmoid(cells[:-1], f, grad_input=to_f)
+        tanh(i, g, grad_input=to_g)  # i (1 − g²)
+        to_cell = tanh(o, tanhs)
+        matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch)
+        wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
+        wider = flat = wide
+        if wide.dtype != ctx.dtype:
+            wider, flat = _padded(wide.new_empty, wide.shape, width, ctx.dtype)
+        d_outputs = grad_outputs.to(gates.dtype, copy=True)
+        if mask is not None:
+            d_outputs *= mask
+        d_outputs[-1] += grad_last
+        d_cell = grad_cell[:, None].clone()
+        through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
+        cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
+        wides, flats, widers = wide.unbind(), flat.unbind(), wider.unbind()
+        same = flat is wide and mask is None
+        for t in range(steps - 1, -1, -1):
+            d = d_hidden[t]
+            if t < steps - 1 and same:
+                d.addmm_(flats[t + 1], matrix)
+            elif t < steps - 1:
+                from_next = times(widers[t + 1])
+                d.add_(from_next) if mask is None else d.addcmul_(from_next, mask)
+            d_cell[:, 0].addcmul_(d, cell_slopes[t])
+            through_h[t].mul_(d)
+            through_c[t].mul_(d_cell)
+            if flat is not wide:
+                flats[t].copy_(wides[t])
+            d_cell[:, 0].mul_(forget[t])
+        d_first = None
+        if ctx.needs_input_grad[5]:  # not of a state that was detached
+            d_first = times(widers[0]).to(gates.dtype)
+            d_first = d_first if mask is None else d_first * mask
+        rows = flat.flatten(0, 1)
+        # oneDNN arranges a transposed matrix of a half type by itself, but takes as long as for the
+        # product, and anew for each.
+        columns = rows.T if rows.is_cuda or rows.element_size() > 2 else _in_rows(rows.T)
+        d_recurrent = columns @ outputs[:-1].flatten(0, 1)
+        d_weight = columns @ x.flatten(0, 1)
+        d_x = (rows @ weight.to(ctx.dtype)).view_as(x) if ctx.needs_input_grad[0] else None
+        return (
+            d_x,
+            d_weight.to(weight.dtype),
+            wide.flatten(0, 1).sum(0, dtype=bias.dtype),
+            d_recurrent.to(recurrent.dtype),
+            None,
+            d_first,
+            d_cell[:, 0],
+            None,
+        )
+
+
+_MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its products, pays
+
+
+@functools.cache
+def _packs() -> bool:
+    """Whether this build has the operations used below and this processor the instructions."""
+    onednn = torch.ops.mkldnn
+    needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
+    return all(hasattr(onednn, name) for name in needed) and onednn._is_mkldnn_bf16_supported()
+
+
+def _arranged(
+    matrix: Tensor, steps: int, batch: int
+) -> tuple[Tensor, Callable[[Tensor], Tensor], int]:
+    """matrix (k, n), to multiply x (batch, k) at each of so many steps → it, and x → x @ matrix,
+    which takes x with zeros behind its k columns, of a width that comes third.
+
+    For bfloat16 oneDNN arranges a matrix anew at every product, which at batch 20 takes as long as
+    the product: it keeps one arranged for linear layers, in operations that `torch.compile` uses.
+    AMX multiplies 32 columns at once; a rest of them costs up to half of the time again.
+    """
+    if steps < _MANY:
+        return matrix, matrix.__rmatmul__, len(matrix)
+    if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and _packs():
+        onednn, width = torch.ops.mkldnn, -(-len(matrix) // 32) * 32
+        rows = matrix.new_zeros(matrix.shape[1], width)
+        _copied(matrix.T, rows[:, : len(matrix)])
+        packed = onednn._reorder_linear_weight(rows, batch)
+        return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], ""), width
+    matrix = _aligned(matrix)
+    return matrix, matrix.__rmatmul__, len(matrix)
+
+
+def _padded(new: Callable[..., Tensor], shape, width: int, dtype) -> tuple[Tensor, Tensor]:
+    """An uninitialised tensor whose last dimension is that wide, zero behind the shape's, and the
+    part of it that has the shape."""
+    *others, columns = shape
+    wider = new(*others, width, dtype=dtype)
+    wider[..., columns:] = 0
+    return wider, wider[..., :columns]
+
+
+def _aligned(matrix: Tensor) -> Tensor:
+    """A copy in row-major order whose rows begin at multiples of 64 bytes."""
+    rows, columns = matrix.shape
+    unit = 64 // matrix.element_size()
+    return _copied(matrix, matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns])
+
+
+def _in_rows(matrix: Tensor) -> Tensor:
+    """The matrix in row-major order."""
+    return matrix if matrix.is_contiguous() else _copied(matrix, matrix.new_empty(matrix.shape))
+
+
+def _copied(matrix: Tensor, to: Tensor) -> Tensor:
+    """A few columns at a time: where they are rows in memory, all at once takes thrice as long."""
+    width = matrix.shape[1] if matrix.is_contiguous() else 256
+    for column, part in zip(to.split(width, 1), matrix.split(width, 1), strict=True):
+        column.copy_(part)
+    return to
+
+
+def fused_layer(x, weight, recurrent, biases, h, c) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer by PyTorch's own LSTM, cuDNN on a GPU: the fastest there where nothing is masked.
+
+    Its gates come in the order i f g o. h and c return in float32 whatever the products' type.
+    """
+
+    def reorder(gates):
+        o, i, f, g = gates.chunk(4)
+        return torch.cat([i, f, g, o])
+
+    weights = [reorder(w) for w in (weight, recurrent, *biases)]
+    if torch.is_autocast_enabled(x.device.type):
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weights = x.to(dtype), [w.to(dtype) for w in weights]
+    start = (h[None].to(x.dtype), c[None].to(x.dtype))
+    with torch.autocast(x.device.type, enabled=False):
+        y, new_h, new_c = torch.lstm(x, start, weights, True, 1, 0.0, True, False, False)
+    return y, new_h[0].to(h.dtype), new_c[0].to(c.dtype)
