@@ -145,7 +145,7 @@ class Experiment:
     output_layer: Part = Part("Softmax")
     objectives: tuple[Part, ...] = (Part("CrossEntropy"),)
     regularizers: tuple[Part, ...] = ()
-    reading: Part = Part("InputEmbedding")  # row dropout and noise of the input
+    input_embedding: Part = Part("InputEmbedding")  # row dropout and noise of the input
     output_dropout: float = 0.0  # of the encoder's output, one mask a sequence
     optimisation: Optimisation = field(default_factory=Optimisation)
     start_from: str | None = None  # the recipe whose weights this one begins with
@@ -260,7 +260,7 @@ class Experiment:
         """The inverse of `to_dict`; CourseError for a field that does not exist or is missing."""
         if not isinstance(plain, dict):
             raise CourseError(f"an experiment is an object with named fields, not {plain!r:.60}")
-        plain = dict(plain)
+        plain = _renamed(plain)
         _known("field of an experiment", plain, cls)
         for name in ("name", "corpus", "encoder"):
             if name not in plain:
@@ -302,6 +302,14 @@ class Experiment:
                     _known(f"field of the {name}", value, type(current))
                     changes[name] = replace(current, **value)
         return replace(self, **changes)
+
+
+def _renamed(plain: dict) -> dict:
+    """Return a copy with today's names; kept results have those of the day that they were made."""
+    plain = dict(plain)
+    if "reading" in plain:
+        plain["input_embedding"] = plain.pop("reading") | {"kind": "InputEmbedding"}
+    return plain
 
 
 def _path(what: str, text: str) -> None:

@@ -129,9 +129,9 @@ def test_table_of_output_layers(monkeypatch):
 
 CASES = models.MODELS
 SMALL = {
-    "awd-lstm/ptb": replace(CASES["awd-lstm/ptb"], words=30, sizes=(6, 9, 6), batch=4, length=7),
+    "awd-lstm/ptb": replace(CASES["awd-lstm/ptb"], vocabulary=30, sizes=(6, 9, 6), batch=4, length=7),
     "mos/ptb": replace(
-        CASES["mos/ptb"], words=30, sizes=(6, 9, 8), batch=4, length=7, components=3, parts=2
+        CASES["mos/ptb"], vocabulary=30, sizes=(6, 9, 8), batch=4, length=7, components=3, parts=2
     ),
     "transformer-xl/ptb": replace(
         CASES["transformer-xl/ptb"],
@@ -141,7 +141,7 @@ SMALL = {
 }  # fmt: skip
 SMALL["dynamic/ptb"] = replace(CASES["dynamic/ptb"], model=SMALL["mos/ptb"], segments=2)
 SMALL["cache/ptb"] = replace(
-    CASES["cache/ptb"], words=30, size=6, window=5, tokens={"course": 40, "plain": 10}
+    CASES["cache/ptb"], vocabulary=30, size=6, window=5, tokens={"course": 40, "plain": 10}
 )
 
 

@@ -1,0 +1,121 @@
+"""The range of every constant, declared where the constant is.
+
+    class GeneralizedSigSoftmax(Softmax):
+        @checked
+        def __init__(self, words, c: Finite = 0.0, k: Positive = 1.0): ...
+
+A type such as `Positive` is `Annotated[float, Gt(0)]`: a type checker sees a number, `checked`
+and `check_fields` compare each value with the bounds, and so does pydantic in the laboratory.
+"""
+
+import functools
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from numbers import Integral, Real
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from course_lib.errors import CourseError
+
+Finite = Annotated[float, Gt(-math.inf), Lt(math.inf)]
+Positive = Annotated[float, Gt(0), Lt(math.inf)]
+NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
+Dropout = Annotated[float, Ge(0), Lt(1)]  # a share of which something is left
+Share = Annotated[float, Ge(0), Le(1)]
+Count = Annotated[int, Ge(1)]
+Whole = Annotated[int, Ge(0)]
+
+_BOUNDS = {
+    Ge: ("at least {:g}", lambda value, bound: value >= bound.ge),
+    Gt: ("above {:g}", lambda value, bound: value > bound.gt),
+    Le: ("at most {:g}", lambda value, bound: value <= bound.le),
+    Lt: ("below {:g}", lambda value, bound: value < bound.lt),
+}
+
+
+def check(name: str, value: Any, hint: Any) -> None:
+    """Raise CourseError unless `value` lies in the range that the annotation `hint` declares.
+
+    A union is satisfied by any of its members, a list or tuple by ranges of its entries. An
+    annotation without a range says nothing about the value.
+    """
+    if not _fits(value, hint):
+        raise CourseError(f"{name} must be {described(hint)}, not {value!r:.60}")
+
+
+def described(hint: Any) -> str:
+    """Return an annotation in words: `a number above 0`, `a whole number of at least 1 or none`."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(described, get_args(hint)))
+    if get_origin(hint) is not Annotated:
+        names = {type(None): "none", bool: "true or false", int: "a whole number"}
+        names |= {float: "a finite number", str: "a word", dict: "a table"}
+        inside = get_args(hint)
+        if get_origin(hint) in (list, tuple, Sequence) and inside:
+            return f"a list, each entry {described(inside[0])}"
+        return names.get(hint, getattr(hint, "__name__", str(hint)))
+    kind, *bounds = get_args(hint)
+    noun = "a whole number of" if kind is int else "a number"
+    limits = [_BOUNDS[type(b)][0].format(_limit(b)) for b in bounds if math.isfinite(_limit(b))]
+    return f"{noun} {' and '.join(limits)}" if limits else "a finite number"
+
+
+def checked(function):
+    """Decorate a function or constructor so that each call checks its arguments' ranges."""
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> dict[str, Any]:
+        return get_type_hints(function, include_extras=True)
+
+    @functools.wraps(function)
+    def inside(*arguments, **options):
+        given = signature.bind(*arguments, **options).arguments
+        owner = type(arguments[0]).__name__ if "self" in signature.parameters else ""
+        for name, value in given.items():
+            if name in hints():
+                check(f"{name} of {owner}" if owner else name, value, hints()[name])
+        return function(*arguments, **options)
+
+    return inside
+
+
+def check_fields(instance) -> None:
+    """Check the range of every field of a dataclass; for its `__post_init__`."""
+    hints = get_type_hints(type(instance), include_extras=True)
+    for field in fields(instance):
+        name = f"{field.name} of {type(instance).__name__}"
+        check(name, getattr(instance, field.name), hints[field.name])
+
+
+def _limit(bound) -> float:
+    return getattr(bound, type(bound).__name__.lower())
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if hint is type(None):
+        return value is None
+    if origin in (list, tuple, Sequence):
+        if not isinstance(value, list | tuple):
+            return False
+        return all(_fits(one, get_args(hint)[0]) for one in value)
+    if origin is not Annotated:
+        return hint not in (int, float) or _is_number(value, hint)
+    kind, *bounds = get_args(hint)
+    return _is_number(value, kind) and all(_BOUNDS[type(b)][1](value, b) for b in bounds)
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    """A truth value is no number, and NaN is none that a constant may have."""
+    if isinstance(value, bool):
+        return False
+    if kind is int:
+        return isinstance(value, Integral)
+    return isinstance(value, Real) and not math.isnan(value)

@@ -1,0 +1,58 @@
+"""The storeys: which package may import which, and no circle of files anywhere."""
+
+import ast
+from pathlib import Path
+
+import networkx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT = {
+    "course_lib": {"course_lib"},
+    "course_lab": {"course_lib", "course_lab"},
+    "benchmarks": {"course_lib", "course_lab", "benchmarks"},
+    "tools": {"course_lib", "course_lab", "benchmarks", "tools"},
+}
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in MAY_IMPORT
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def imported(path: Path, everywhere: bool = True) -> set[str]:
+    """Return the project's modules that a file imports; without `everywhere`, as it is loaded."""
+    tree = ast.parse(path.read_text("utf-8"))
+    nodes = list(ast.walk(tree)) if everywhere else tree.body
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.add(inner if inner in FILES else node.module)
+    return {name for name in names if name.partition(".")[0] in {*MAY_IMPORT, "tests", "notebooks"}}
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_imports_only_what_lies_below_it(package):
+    for name, path in FILES.items():
+        if name.partition(".")[0] == package:
+            above = {m for m in imported(path) if m.partition(".")[0] not in MAY_IMPORT[package]}
+            assert not above, f"{path} imports {above}"
+
+
+def test_no_files_import_each_other_in_a_circle():
+    arrows = networkx.DiGraph()
+    for name, path in FILES.items():
+        # a package's __init__ gathers the names of its files, which is no arrow back to them
+        arrows.add_edges_from((name, module) for module in imported(path) if module != name)
+    circles = [sorted(c) for c in networkx.strongly_connected_components(arrows) if len(c) > 1]
+    assert not circles, circles
+
+
+def test_the_test_sees_an_arrow_that_points_up(tmp_path):
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f():\n    from course_lab import results\n")
+    assert imported(bad) == {"course_lab.results"}
+    assert imported(bad, everywhere=False) == set()

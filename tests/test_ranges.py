@@ -1,0 +1,82 @@
+"""Ranges hold where they are declared, for numbers of every kind."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from annotated_types import Ge
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib.errors import CourseError
+from course_lib.ranges import Count, Dropout, Finite, Positive, Share, check, check_fields, checked
+
+GOOD = [(Positive, 2), (Positive, np.float32(0.5)), (Finite, -3.0), (Share, 1), (Dropout, 0)]
+GOOD += [
+    (Count, 1),
+    (Count, np.int64(4)),
+    (Count | None, None),
+    (Positive | Sequence[Positive], [1, 2]),
+]
+BAD = [(Positive, 0), (Positive, math.inf), (Positive, math.nan), (Positive, True), (Positive, "1")]
+BAD += [(Finite, -math.inf), (Share, 1.5), (Dropout, 1.0), (Count, 0), (Count, 1.0), (Count, True)]
+BAD += [(Count | None, 0), (Positive | Sequence[Positive], [1, 0])]
+
+
+@pytest.mark.parametrize(("hint", "value"), GOOD)
+def test_a_value_inside_passes(hint, value):
+    check("x", value, hint)
+
+
+@pytest.mark.parametrize(("hint", "value"), BAD)
+def test_a_value_outside_is_refused_by_name(hint, value):
+    with pytest.raises(CourseError, match="^x must be "):
+        check("x", value, hint)
+
+
+@given(st.floats(allow_nan=True))
+def test_a_share_is_what_lies_between_0_and_1(value):
+    if 0 <= value <= 1:
+        check("x", value, Share)
+    else:
+        with pytest.raises(CourseError):
+            check("x", value, Share)
+
+
+def test_the_message_says_range_owner_and_value():
+    class Layer:
+        @checked
+        def __init__(self, words, k: Positive = 1.0, *, n: Count | None = None):
+            self.k = k
+
+    assert Layer("anything", 2.0).k == 2.0
+    with pytest.raises(CourseError, match="^k of Layer must be a number above 0, not -1$"):
+        Layer("anything", k=-1)
+    with pytest.raises(
+        CourseError, match="n of Layer must be a whole number of at least 1 or none"
+    ):
+        Layer("anything", n=0)
+
+
+def test_fields_of_a_dataclass_are_checked():
+    @dataclass(frozen=True)
+    class Loss:
+        weight: Finite = 1.0
+        name: str = ""
+
+        def __post_init__(self):
+            check_fields(self)
+
+    assert Loss(-2.0).weight == -2.0
+    with pytest.raises(CourseError, match="weight of Loss must be a finite number, not nan"):
+        Loss(math.nan)
+
+
+def test_bounds_that_nobody_named_hold_too():
+    from typing import Annotated
+
+    check("x", 3.5, Annotated[float, Ge(3)])
+    with pytest.raises(CourseError, match="a number at least 3"):
+        check("x", 2.5, Annotated[float, Ge(3)])
