@@ -40,7 +40,7 @@ SENTENCE = {"multi30k": 15, "iwslt14": 26, "wmt14": 29, "cldr": 9}  # pieces of 
 class Size(NamedTuple):
     """Words N, and targets of each split."""
 
-    vocabulary: int
+    words: int
     train: int
     valid: int
     test: int

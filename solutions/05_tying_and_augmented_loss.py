@@ -5,7 +5,7 @@ centred = {}
 for β, (_, run) in pairs.items():
     E = run.model.words.matrix().detach()
     W = run.model.output_layer.words.matrix().detach()
-    centred[β] = geometry.subspace_distance(W - W.mean(0), E - E.mean(0))
+    centred[β] = subspaces.subspace_distance(W - W.mean(0), E - E.mean(0))
 
 # %% 05.1 wrong: as they are
 centred = {β: path[1][-1] for β, (path, _) in pairs.items()}
@@ -15,7 +15,7 @@ centred = {}
 for β, (_, run) in pairs.items():
     E = run.model.words.matrix().detach()
     W = run.model.output_layer.words.matrix().detach()
-    centred[β] = geometry.subspace_distance(W - W.mean(0), E)
+    centred[β] = subspaces.subspace_distance(W - W.mean(0), E)
 
 # %% 05.1 wrong: the mean column subtracted
 centred = {}
@@ -23,7 +23,7 @@ for β, (_, run) in pairs.items():
     E = run.model.words.matrix().detach()
     W = run.model.output_layer.words.matrix().detach()
     E, W = (M - M.mean(1, keepdim=True) for M in (E, W))
-    centred[β] = geometry.subspace_distance(W, E)
+    centred[β] = subspaces.subspace_distance(W, E)
 
 
 # %% 05.2

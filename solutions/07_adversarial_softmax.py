@@ -29,7 +29,7 @@ by_hand = (float(torch.atan2(h[1], h[0]).rad2deg()), *before)
 h = theory.margin_witness(plane, 0).h
 moved = plane.copy()
 moved[1] = [1.6, 1.3]
-far = geometry.nearest_neighbours(moved)[0]
+far = neighbours.nearest_neighbours(moved)[0]
 by_hand = (float(torch.atan2(h[1], h[0]).rad2deg()), far[0], far[1])
 
 # %% 07.1 wrong: the margins exchanged

@@ -135,7 +135,7 @@ SMALL = {
     ),
     "transformer-xl/ptb": replace(
         CASES["transformer-xl/ptb"],
-        words=30, size=8, layers=2, heads=2, head_size=5, feedforward=11, batch=3, length=7,
+        vocabulary=30, size=8, layers=2, heads=2, head_size=5, feedforward=11, batch=3, length=7,
         memory=7,
     ),
 }  # fmt: skip

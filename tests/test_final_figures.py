@@ -257,7 +257,7 @@ def test_an_experiment_says_of_how_many_contexts_the_ranks_are_taken(experiment,
     values = np.linalg.svd(np.concatenate(blocks).astype(np.float64), compute_uv=False)
     assert found["press_rank"] == press_rank(values, (70, len(corpus)))
     np.testing.assert_allclose(arrays["log_prob_singular_values"], values, rtol=1e-4, atol=1e-3)
-    monkeypatch.setattr(sys.modules["course_lab.run"], "RANKED", len(corpus) - 1)
+    monkeypatch.setattr(sys.modules["course_lab.final_figures"], "RANKED", len(corpus) - 1)
     assert "log_prob" not in final_figures(model, corpus, experiment, progress=False)
     assert final_figures(model, corpus, few, progress=False)["log_prob"] == found
 
@@ -301,7 +301,7 @@ def test_a_run_keeps_its_word_similarity(experiment, tmp_path, monkeypatch):
     words = [word for word in experiment.load_corpus().words if word.isalpha()][:8]
     pairs = Benchmark(list(zip(words[:4], words[4:], strict=True)), np.arange(4.0))
     running = sys.modules["course_lab.run"]  # `course_lab.run` is the function
-    monkeypatch.setattr(running, "_benchmarks", lambda experiment: {"own": pairs})
+    monkeypatch.setattr(running, "fetched_benchmarks", lambda experiment: {"own": pairs})
     done = course_lab.run(experiment, folder=tmp_path, progress=False, device="cpu")
     kept = course_lab.read_result(tmp_path)["metrics"]["word_similarity"]
     W = done.model.output_layer.words.matrix()

@@ -619,7 +619,10 @@ PAIRWISE = (
 )
 
 
-@pytest.mark.parametrize("function", [getattr(geometry, name) for name in PAIRWISE])
+@pytest.mark.parametrize(
+    "function",
+    [getattr(neighbours if name == "nearest_neighbours" else geometry, name) for name in PAIRWISE],
+)
 def test_one_row_has_no_pair(function):
     with pytest.raises(CourseError, match="at least two rows, got 1"):
         function(np.ones((1, 3)))

@@ -71,7 +71,7 @@ def equals_the_equations(monkeypatch, steps, batch, size, units, layers, seed, d
     queue = iter(drawn)
     if dropout:
         monkeypatch.setattr(lstm, "keep_mask", lambda like, share: next(queue))
-        model.read = lambda layer, x: x if layer else x * next(queue)
+        model.layer_input = lambda layer, x: x if layer else x * next(queue)
     leaves = [x, *(t for pair in state for t in pair), *model.parameters()]
 
     def gradients(output, new):
@@ -217,7 +217,7 @@ def test_locked_dropout_of_awd_lstm_is_one_mask_a_sequence():
     torch.manual_seed(0)
     model = AWDLSTM(64, (32, 8), weight_drop=0.0, input_dropout=0.5, hidden_dropout=0.25)
     for layer, share in ((0, 0.5), (1, 0.25)):
-        dropped = model.read(layer, torch.ones(6, 5, 64)) == 0
+        dropped = model.layer_input(layer, torch.ones(6, 5, 64)) == 0
         assert torch.equal(dropped[0], dropped[-1]) and not torch.equal(
             dropped[:, 0], dropped[:, 1]
         )

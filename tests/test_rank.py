@@ -288,16 +288,18 @@ def test_press_rank_is_fragile_where_the_effective_rank_is_not():
     assert noisy_press_rank(n, 0.0) == 10
 
 
-@pytest.mark.parametrize("kind", rank.KINDS)
+@pytest.mark.parametrize("kind", rank_benchmark.KINDS)
 def test_the_benchmark_compares_like_with_like(kind):
-    rows = [rank.measured(method, kind, 300, 120, 10, 1) for method in rank.METHODS]
+    rows = [
+        rank_benchmark.measured(method, kind, 300, 120, 10, 1) for method in rank_benchmark.METHODS
+    ]
     ranks = [{k: v for k, v in row.items() if k[0] in "Pε"} for row in rows]
     assert ranks[0] == ranks[1] == ranks[2]
     assert ranks[0]["Press' rank"] == (12 if kind == "softmax" else 120)
 
 
 def test_the_benchmark_runs_each_method_in_its_own_process():
-    (row,) = rank.report("softmax", 100, 50, 4, ("course",))
+    (row,) = rank_benchmark.report("softmax", 100, 50, 4, ("course",))
     assert row["Press' rank"] == 6 and row["memory MB"] > 0 and row["seconds"] > 0
 
 

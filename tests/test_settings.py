@@ -254,11 +254,11 @@ def test_iwslt14_has_the_pieces_of_its_papers():
 @pytest.mark.parametrize("name", ["plif", "plif-frozen"])
 def test_the_pieces_of_plif_lie_between_minus_20_and_20(name):
     """Of the frozen one not stated in the recipe: the defaults of the layer."""
-    layer = recipes[f"ptb/awd-lstm/{name}/et-asgd"].build(words=50).output_layer
+    layer = recipes[f"ptb/awd-lstm/{name}/et-asgd"].build(50).output_layer
     assert (layer.low, layer.high, len(layer.free_slopes)) == (-20.0, 20.0, 100_000)
 
 
 def test_the_highway_networks_drop_what_the_released_code_drops():
     """Not stated in the recipe: the defaults of the encoder."""
-    encoder = recipes["ptb/vd-rhn/baseline"].build(words=50).encoder
+    encoder = recipes["ptb/vd-rhn/baseline"].build(50).encoder
     assert (encoder.input_dropout, encoder.dropout, encoder.output_dropout) == (0.75, 0.25, 0.75)

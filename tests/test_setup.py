@@ -82,7 +82,7 @@ def test_the_embedded_corpus_is_made_from_the_pinned_versions():
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder with the files that decide the installation, and a record of what would be run."""
-    (tmp_path / "course_lib").mkdir()
+    (tmp_path / "tools").mkdir()
     for name in ("pyproject.toml", "constraints.txt", "tools/bootstrap.py"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     commands = []
@@ -226,7 +226,7 @@ def test_clean_removes_what_was_built_and_keeps_corpora_and_runs(tmp_path):
 def test_bootstrap_needs_nothing_but_the_standard_library():
     """With site-packages switched off, the entry point still answers."""
     command = [sys.executable, "-S", "-I", "-c"]
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from course_lib import bootstrap; " + (
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tools import bootstrap; " + (
         "print(bootstrap.inside_environment.__name__, bootstrap.main(['clean', '--x']))"
     )
     done = subprocess.run([*command, code], capture_output=True, text=True)
@@ -272,7 +272,7 @@ def test_make_passes_its_options_on():
 
 @pytest.mark.parametrize("target", ["setup", "course", "test", "lab", "site", "clean"])
 def test_make_is_a_thin_shell(target):
-    assert make(target) == ["python3", "-m", "course_lab", target]
+    assert make(target) == ["python3", "-m", "tools", target]
 
 
 def test_readme_and_citation_name_the_one_repository():

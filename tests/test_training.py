@@ -357,8 +357,8 @@ def trained(experiment, folder, **options):
     corpus, o = experiment.load_corpus(), experiment.optimisation
     model = experiment.build(len(corpus))
     epochs = fit(
-        model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), folder=folder, identity={},
-        progress=False, **options,
+        model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), folder=folder,
+        identity={}, progress=False, **options,
     )  # fmt: skip
     return model, epochs
 
@@ -795,7 +795,7 @@ def test_as_many_gpus_are_taken_as_share_a_batch(experiment, tmp_path, monkeypat
         taken.append(int(command[command.index("--nproc-per-node") + 1]))
         raise Torchrun
 
-    module = sys.modules["course_lab.run"]
+    module = sys.modules["course_lab.launch"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.setattr(subprocess, "run", started)
     monkeypatch.setattr(module, "run", lambda *_, **__: taken.append(1))
@@ -1014,8 +1014,8 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
 
     with pytest.raises(CourseError, match="a weight is no longer finite after step 31 .epoch 1."):
         fit(
-            model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), folder=tmp_path, identity={},
-            progress=False, checkpoint_seconds=0, callback=callback,
+            model, LanguageModelBatches(corpus, o), o, Accelerator(cpu=True), folder=tmp_path,
+            identity={}, progress=False, checkpoint_seconds=0, callback=callback,
         )  # fmt: skip
     tensors, head = load_checkpoint(tmp_path / "last.safetensors")
     assert head["step"] == 30 == seen[-1]
@@ -1031,8 +1031,8 @@ def test_a_validation_that_is_not_finite_says_where_it_was_still_well(experiment
     model = experiment.build(len(corpus))
     with pytest.raises(CourseError, match=r"is nan after step \d+ .epoch 1.; the last good"):
         fit(
-            model, Broken(corpus, o), o, Accelerator(cpu=True), folder=tmp_path, identity={},
-            progress=False, checkpoint_seconds=0,
+            model, Broken(corpus, o), o, Accelerator(cpu=True), folder=tmp_path,
+            identity={}, progress=False, checkpoint_seconds=0,
         )  # fmt: skip
 
 

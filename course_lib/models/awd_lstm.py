@@ -12,7 +12,8 @@ class AWDLSTM(LSTMStack):
     time steps (DropConnect): a function of the parameter, which itself is untouched and serves
     evaluation whole. One mask a sequence drops entries of the word vectors and of what a layer
     hands to the next. Dropout of the last layer's output, of rows of the word matrix, and the
-    penalties on activations are the language model's: `output_dropout`, `InputEmbedding`, `regularizers`.
+    penalties on activations are the language model's: `output_dropout`, `InputEmbedding`,
+    `regularizers`.
     """
 
     def __init__(

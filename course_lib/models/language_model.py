@@ -44,10 +44,8 @@ class OutputModel(nn.Module):
         super().__init__()
         self.words, self.encoder, self.output_layer = words, encoder, output_layer
         self.objective, self.regularizers = objective or CrossEntropy(), tuple(regularizers)
-        self.input_embedding, self.output_dropout = (
-            input_embedding or InputEmbedding(),
-            output_dropout,
-        )
+        self.input_embedding = input_embedding or InputEmbedding()
+        self.output_dropout = output_dropout
         if encoder.output_size != output_layer.hidden_size:
             raise ValueError(
                 f"the encoder makes contexts of {encoder.output_size} numbers, the output layer "
@@ -86,5 +84,5 @@ class LanguageModel(OutputModel):
 
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
         """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
-        raw, state = self.encoder(self.reading(self.words, tokens), state)
+        raw, state = self.encoder(self.input_embedding(self.words, tokens), state)
         return self.predict(raw, state, target)

@@ -27,7 +27,7 @@ class TranslationModel(OutputModel):
         same source, which is not encoded again. Then, or at once, tokens may have a multiple of B
         columns: several hypotheses for each source, one after the other.
         """
-        x = self.reading(self.words, source) if state is None else None
-        y = self.reading(self.words, tokens)
+        x = self.input_embedding(self.words, source) if state is None else None
+        y = self.input_embedding(self.words, tokens)
         raw, state = self.encoder(x, y, source == PAD, state)
         return self.predict(raw, None if self.training else state, target)

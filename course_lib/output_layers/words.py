@@ -88,7 +88,7 @@ class SpectralWords(nn.Module):
         normal: bool = False,
         normalise: bool = False,
     ):
-        """Begins at the singular value decomposition of a `FullWords(vocabulary, size, init, normal)`.
+        """Begin at the decomposition of `FullWords(vocabulary, size, init, normal)`.
 
         normalise: use σ / max σ, spectral normalisation (wang2020, Table 6). Raises ValueError for
         fewer words than dimensions, which have no d orthonormal columns.
