@@ -614,15 +614,18 @@ def test_what_is_no_finite_matrix_is_named(bad, message):
 
 
 PAIRWISE = (
-    *("mean_cosine", "nearest_neighbours", "positive_share", "pair_cosines", "cosine_floor"),
-    *("cosine_by_dimension", "common_drift", "margin_bounds"),
+    geometry.mean_cosine,
+    geometry.positive_share,
+    geometry.pair_cosines,
+    geometry.cosine_floor,
+    geometry.cosine_by_dimension,
+    geometry.common_drift,
+    neighbours.nearest_neighbours,
+    cones.margin_bounds,
 )
 
 
-@pytest.mark.parametrize(
-    "function",
-    [getattr(neighbours if name == "nearest_neighbours" else geometry, name) for name in PAIRWISE],
-)
+@pytest.mark.parametrize("function", PAIRWISE)
 def test_one_row_has_no_pair(function):
     with pytest.raises(CourseError, match="at least two rows, got 1"):
         function(np.ones((1, 3)))
