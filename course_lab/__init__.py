@@ -4,8 +4,9 @@ from course_lab.checkpoints import load_checkpoint, with_starts
 from course_lab.experiment import Experiment, Part, part
 from course_lab.keep import keep_result
 from course_lab.launch import launch
+from course_lab.provenance import describe_origin
 from course_lab.recipes import PROFILES, profile, recipes
-from course_lab.results import Result, kept_results, read_result, run_folder
+from course_lab.results import Result, kept_results, read_kept, read_result, run_folder
 from course_lab.run import run
 
 __all__ = [
@@ -13,12 +14,14 @@ __all__ = [
     "Experiment",
     "Part",
     "Result",
+    "describe_origin",
     "keep_result",
     "kept_results",
     "launch",
     "load_checkpoint",
     "part",
     "profile",
+    "read_kept",
     "read_result",
     "recipes",
     "run",
