@@ -479,7 +479,7 @@ def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wron
             raise RuntimeError("too many iterations")
         return np.full(system.shape[1], wrong), 0.0
 
-    monkeypatch.setattr(geometry, "nnls", nnls)
+    monkeypatch.setattr(cones, "nnls", nnls)
     np.testing.assert_allclose(cones.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
 
 
