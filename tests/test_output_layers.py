@@ -718,7 +718,7 @@ def test_a_new_output_layer_takes_a_few_lines():
     class Capped(Adversarial, MixtureOfSoftmaxes):
         cap = 3.0
 
-        def transform(self, logits):
+        def transform(self, logits, scratch=None):
             return self.cap * torch.tanh(logits / self.cap)
 
     torch.manual_seed(0)
