@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -357,7 +357,9 @@ def kinds_of(hint: Any) -> set[type]:
 
 
 def _alternatives(hint: Any) -> tuple:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    # of a range (`course_lib.ranges`), which the part itself checks, only the type
+    return tuple(get_args(m)[0] if get_origin(m) is Annotated else m for m in members)
 
 
 def spelled(hint: Any) -> str:

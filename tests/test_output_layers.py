@@ -482,20 +482,31 @@ def test_three_gradients_of_the_perturbation(gradient, epsilon):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_the_released_code_s_gradient_is_that_of_a_constant_delta():
-    """ "hidden" equals differentiating (w + δ)ᵀh with δ = −ε h/‖h‖ held constant."""
-    layer = build(AdversarialSoftmax, alpha=0.2, gradient="hidden")
+@pytest.mark.parametrize("kind", [AdversarialSoftmax, AdversarialMixtureOfSoftmaxes])
+@pytest.mark.parametrize("epsilon", [None, 0.4])
+def test_the_default_gradient_is_that_of_algorithm_1(kind, epsilon):
+    """wang2019 fixes δ = −ε h/‖h‖ and ascends the log-likelihood of w_y + δ: here word for word."""
+    layer = kind(FullWords(N, D, init=1.0), alpha=0.2, epsilon=epsilon).double()
     hidden = torch.randn(6, D, dtype=torch.float64, requires_grad=True)
-    target = torch.randint(N, (6,))
+    target = torch.tensor([3, 3, 0, 5, 3, 1])  # a word that is the target several times
     W = layer.words.weight
-    epsilon = 0.2 * W[target].norm(dim=-1, keepdim=True)
-    delta = (-epsilon * F.normalize(hidden, dim=-1)).detach()
-    logits = hidden @ W.T + layer.bias
-    logits = logits + (delta * hidden).sum(-1, keepdim=True) * F.one_hot(target, N)
+    contexts, log_weights = layer.contexts(hidden)
+    radius = 0.2 * W[target].norm(dim=-1) if epsilon is None else hidden.new_full((6,), epsilon)
+    delta = (-radius[:, None, None] * F.normalize(contexts, dim=-1)).detach()  # fixed
+    perturbed = W[target][:, None] + delta
+    logits = contexts @ W.T
+    at_target = F.one_hot(target, N).bool()[:, None]
+    worst = (perturbed * contexts).sum(-1, keepdim=True)
+    log_p = torch.where(at_target, worst, logits) + layer.bias
+    log_p = log_p.log_softmax(-1)
+    if log_weights is not None:
+        log_p = log_p + log_weights[..., None]
+    expected = F.nll_loss(log_p.logsumexp(-2), target)
     leaves = [hidden, *layer.parameters()]
-    found = gradients(layer(hidden, target)[0], leaves)
-    for ours, theirs in zip(found, gradients(F.cross_entropy(logits, target), leaves), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+    loss, _ = layer(hidden, target)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    for ours, theirs in zip(gradients(loss, leaves), gradients(expected, leaves), strict=True):
+        assert (ours - theirs).abs().max() <= 1e-12
 
 
 def test_the_gate_spares_targets_that_point_away():
@@ -718,7 +729,7 @@ def test_a_new_output_layer_takes_a_few_lines():
     class Capped(Adversarial, MixtureOfSoftmaxes):
         cap = 3.0
 
-        def transform(self, logits):
+        def transform(self, logits, scratch=None):
             return self.cap * torch.tanh(logits / self.cap)
 
     torch.manual_seed(0)

@@ -96,6 +96,7 @@ class AdaptiveSoftmax(OutputLayer):
             gate=self.gate if self.training else None,
             groups=groups,
             reduction=reduction,
+            scratch=self.scratch,
         )
         if reduction == "none":
             return (loss - entry).view(shape), (nll - entry.detach()).view(shape)

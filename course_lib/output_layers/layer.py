@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from course_lib.output_layers.kernel import check_targets, chunked_loss
 from course_lib.output_layers.objectives import Objective
+from course_lib.output_layers.scratch import FRESH, BlockScratch
 
 
 class OutputLayer(nn.Module):
@@ -40,6 +41,7 @@ class OutputLayer(nn.Module):
                 f"the encoder makes contexts of {hidden_size} numbers, the words {words.shape[1]}"
             )
         self.bias = nn.Parameter(torch.zeros(words.shape[0])) if bias else None
+        self.scratch = BlockScratch()
 
     def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """hidden (…, d) → contexts (…, K, d), log-weights (…, K) or None."""
@@ -84,6 +86,7 @@ class OutputLayer(nn.Module):
             soft=soft,
             gate=self.gate if self.training else None,
             reduction=reduction,
+            scratch=self.scratch,
         )
         return (loss.view(shape), nll.view(shape)) if reduction == "none" else (loss, nll)
 
@@ -102,7 +105,7 @@ class OutputLayer(nn.Module):
             at = target[:, None, None].expand(*offset.shape, 1)
             logits = logits.scatter_add(-1, at, offset.unsqueeze(-1).to(logits))
         if self.transform is not None:
-            logits = self.transform(logits, *self.transform_parameters())
+            logits = self.transform(logits, *self.transform_parameters(), scratch=FRESH)
         return logits, log_weights
 
     def log_prob(self, hidden: Tensor) -> Tensor:
