@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -35,8 +35,10 @@ from course_lib.output_layers import (
     SpectralWords,
     ZLoss,
 )
+from course_lib.protocols import Spectral, SpectrumPrior, Translator
 from course_lib.regularizers import REGULARIZERS
-from course_lib.training.optimisation import SCHEDULES, Optimisation
+from course_lib.training.optimisation import Optimisation
+from course_lib.training.schedules import SCHEDULES
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
@@ -178,7 +180,7 @@ class Experiment:
     def translates(self) -> bool:
         """Whether it needs sentence pairs, where a language model needs running text."""
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
-        return getattr(kinds.get(self.encoder.kind), "translates", False)
+        return issubclass(kinds.get(self.encoder.kind, object), Translator)
 
     def load_corpus(self) -> data.Corpus | data.SentencePairs:
         """The corpus; options `half` and `small` take a part of it.
@@ -228,7 +230,8 @@ class Experiment:
             write = kind.build("words", vocabulary, encoder.output_size)
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
-            if getattr(prior, "start", False) and isinstance(write, SpectralWords):
+            wanted = isinstance(prior, SpectrumPrior) and prior.start
+            if wanted and isinstance(write, Spectral):
                 write.start_at(prior.values(write.shape[1]))
         model = TranslationModel if self.translates else LanguageModel
         return model(
@@ -357,7 +360,8 @@ def kinds_of(hint: Any) -> set[type]:
 
 
 def _alternatives(hint: Any) -> tuple:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    hints = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(get_args(h)[0] if get_origin(h) is Annotated else h for h in hints)
 
 
 def spelled(hint: Any) -> str:

@@ -96,17 +96,20 @@ def test_schedules_follow_their_formulas():
         (OneCycle, {"rise": 1.0}),
         (OneCycle, {"hold": 0.5, "rise": 0.5}),
     ):
-        with pytest.raises(CourseError, match=f"{next(iter(broken[1]))} (must be|is a share)"):
+        with pytest.raises(CourseError, match=f"{next(iter(broken[1]))} .*must be"):
             broken[0](**broken[1])
-    with pytest.raises(CourseError, match="start must be a number above 0"):
+    with pytest.raises(CourseError, match="start of OneCycle must be a number above 0"):
         OneCycle(start=0)
     root = InverseSquareRoot(100)
     assert root(0, 1, 50) == 0.5 and root(0, 1, 100) == 1 and root(0, 1, 400) == 0.5
     for schedule, settings, what in [
-        (EpochDecay, {"rate": -0.9}, "rate must be a number above 0"),
-        (EpochDecay, {"start": 0}, "start must be a whole number of 1"),
-        (Cosine, {"floor": 5}, "floor is a share"),
-        (Cosine, {"warmup": -1}, "warmup must be a whole number of 0"),
+        (EpochDecay, {"rate": -0.9}, "rate of EpochDecay must be a number above 0"),
+        (EpochDecay, {"rate": math.inf}, "rate of EpochDecay must be a number above 0"),
+        (EpochDecay, {"start": 0}, "start of EpochDecay must be a whole number of at least 1"),
+        (EpochDecay, {"last": math.nan}, "last of EpochDecay must be a whole number"),
+        (Cosine, {"floor": 5}, "floor of Cosine must be a number at least 0 and at most 1"),
+        (Cosine, {"floor": math.nan}, "floor of Cosine must be"),
+        (Cosine, {"warmup": -1}, "warmup of Cosine must be a whole number of at least 0"),
     ]:
         with pytest.raises(CourseError, match=what):
             schedule(**settings)
@@ -142,11 +145,35 @@ def test_bad_settings_are_refused():
         ("average_from", 0, 1), ("batch", 0, 1), ("batch", 2.5, 1), ("epochs", 1.5, 0),
         ("evaluation_memory", -3, 0), ("evaluation_clamp", 0, 1),
     ]:  # fmt: skip
-        with pytest.raises(CourseError, match=f"{name} must be a whole number of {least} or more"):
+        wanted = f"{name} of Optimisation must be a whole number of at least {least}"
+        with pytest.raises(CourseError, match=wanted):
             Optimisation(**{name: value})
-    for name, value in [("clip", -1.0), ("clip", 0), ("learning_rate", math.nan)]:
-        with pytest.raises(CourseError, match=f"{name} must be a number above 0, not {value}"):
+    for name, value in [
+        ("clip", -1.0), ("clip", 0), ("clip", math.inf), ("learning_rate", math.nan),
+        ("learning_rate", math.inf), ("eps", 0.0), ("eps", math.nan),
+    ]:  # fmt: skip
+        wanted = f"{name} of Optimisation must be a number above 0.*, not {value}"
+        with pytest.raises(CourseError, match=wanted):
             Optimisation(**{name: value})
+    for value in (-1e-6, math.nan, math.inf):
+        with pytest.raises(CourseError, match="weight_decay of Optimisation must be"):
+            Optimisation(weight_decay=value)
+    with pytest.raises(CourseError, match="schedule must be one such as"):
+        Optimisation(schedule="cosine")
+    with pytest.raises(CourseError, match="the group 'words.' must be a table"):
+        Optimisation(groups={"words.": 0.1})
+    for setting, value in [("learning_rate", math.inf), ("momentum", -0.5), ("ns_steps", 2.5)]:
+        group = {"words.": {"optimizer": "muon", setting: value}}
+        with pytest.raises(CourseError, match=f"{setting} of the group 'words.' must be"):
+            Optimisation(groups=group)
+
+
+def test_the_decay_of_zaremba_begins_after_the_epoch_that_he_states():
+    """His code multiplies by rate^max(e − max_epoch, 0), e from 1: `start` is max_epoch + 1."""
+    for max_epoch in (1, 5, 10):
+        ours = EpochDecay(0.9, max_epoch + 1)
+        for e in range(1, 15):
+            assert ours(0, e, 1) == pytest.approx(0.9 ** max(e - max_epoch, 0))
 
 
 def test_one_sgd_step_is_the_formula(experiment, tmp_path):
