@@ -118,8 +118,9 @@ class Optimisation:
             check(f"{name} of the group {prefix!r}", value, ranges.get(name, object))
         shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
         settings = _tupled(shared | group)
-        if len(settings.get("betas", (0, 0))) != 2:
-            raise CourseError(f"betas must be two numbers, not {settings['betas']!r:.60}")
+        for betas in (self.betas, settings.get("betas", self.betas)):
+            if len(betas) != 2:
+                raise CourseError(f"betas must be two numbers, not {betas!r:.60}")
         return settings
 
     def build(self, parameters: Iterable[tuple[str, Tensor]]) -> Optimizer:
