@@ -35,8 +35,10 @@ from course_lib.output_layers import (
     SpectralWords,
     ZLoss,
 )
+from course_lib.protocols import Spectral, SpectrumPrior, Translator
 from course_lib.regularizers import REGULARIZERS
-from course_lib.training.optimisation import SCHEDULES, Optimisation
+from course_lib.training.optimisation import Optimisation
+from course_lib.training.schedules import SCHEDULES
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
@@ -178,7 +180,7 @@ class Experiment:
     def translates(self) -> bool:
         """Whether it needs sentence pairs, where a language model needs running text."""
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
-        return getattr(kinds.get(self.encoder.kind), "translates", False)
+        return issubclass(kinds.get(self.encoder.kind, object), Translator)
 
     def load_corpus(self) -> data.Corpus | data.SentencePairs:
         """The corpus; options `half` and `small` take a part of it.
@@ -228,7 +230,8 @@ class Experiment:
             write = kind.build("words", vocabulary, encoder.output_size)
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
-            if getattr(prior, "start", False) and isinstance(write, SpectralWords):
+            wanted = isinstance(prior, SpectrumPrior) and prior.start
+            if wanted and isinstance(write, Spectral):
                 write.start_at(prior.values(write.shape[1]))
         model = TranslationModel if self.translates else LanguageModel
         return model(
@@ -357,9 +360,8 @@ def kinds_of(hint: Any) -> set[type]:
 
 
 def _alternatives(hint: Any) -> tuple:
-    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    # of a range (`course_lib.ranges`), which the part itself checks, only the type
-    return tuple(get_args(m)[0] if get_origin(m) is Annotated else m for m in members)
+    hints = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(get_args(h)[0] if get_origin(h) is Annotated else h for h in hints)
 
 
 def spelled(hint: Any) -> str:

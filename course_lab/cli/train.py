@@ -47,12 +47,12 @@ def train(
 
     import course_lab
     from course_lab import plans
-    from course_lib.errors import CourseError, Paused
+    from course_lib.errors import DAMAGED, CourseError, Paused
 
     if recipe.endswith(".json"):
         try:
             plain = json.loads(Path(recipe).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:  # not there, not JSON, not UTF-8
+        except DAMAGED as error:  # not there, not JSON, not UTF-8
             raise CourseError(f"{recipe} is not a readable experiment: {error}") from None
         experiment = course_lab.Experiment.from_dict(plain)
         given = {"--change": change or None, "--profile": profile, "--seed": seed}
