@@ -21,20 +21,23 @@ import course_lab
 from course_lab import examine, part
 from course_lab.cli import application
 from course_lab.examine import (
+    course_runs,
     diagnose,
     diseased,
     examination,
     figures,
     frequency_groups,
     graded_series,
-    record,
+    measures,
     repairs,
+    tensor_files,
 )
 from course_lab.examine import frequencies as counting
 from course_lab.examine import report as reports
-from course_lab.examine.diagnosis import NAMED, _outstanding
+from course_lab.examine.findings import NAMED
 from course_lab.examine.graded import DISEASES, zipf_counts
 from course_lab.examine.repairs import REPAIRS, perplexities
+from course_lab.examine.rogue_dimensions import outstanding
 from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
@@ -237,8 +240,8 @@ def test_rogue_dimensions_of_a_large_model():
     moment[:180] = 50.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(_outstanding(moment.diag(), 204)) > 0
-        assert len(_outstanding(torch.eye(4096, dtype=torch.float64), 204)) == 0
+        assert len(outstanding(moment.diag(), 204)) > 0
+        assert len(outstanding(torch.eye(4096, dtype=torch.float64), 204)) == 0
 
 
 @pytest.mark.parametrize("rows", ["zero", "equal", "one"])
@@ -278,9 +281,10 @@ def test_rare_and_frequent_words():
     small = frequency_groups(zipf_counts(300).flip(0))  # the last rows are the frequent ones
     assert small.frequent.tolist() == list(range(299, 269, -1))
     np.testing.assert_array_equal(small.rare, np.arange(150))
-    some = frequency_groups(counts[::10], tokens=counts.sum())  # of a sample: by the whole corpus
-    rare = np.flatnonzero(counts[::10] < 1e-4 * counts.sum())
-    np.testing.assert_array_equal(some.rare, rare[rare >= 200])  # the others are the frequent ones
+    some = groups.sampled(np.arange(0, 20_000, 10))  # of a sample: by the whole corpus
+    np.testing.assert_array_equal(some.frequent, np.arange(50))
+    np.testing.assert_array_equal(some.rare, np.flatnonzero(counts[::10] < 1e-4 * counts.sum()))
+    np.testing.assert_array_equal(some.order, np.arange(2000))
     for equal in (torch.ones(100), torch.zeros(100)):
         with pytest.raises(CourseError, match="too equal"):
             frequency_groups(equal)
@@ -402,8 +406,10 @@ def test_a_sharded_checkpoint(tmp_path, monkeypatch):
     shards = {tensor: file for file, tensors in files.items() for tensor in tensors}
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": shards}))
-    read, tensor = [], examine.matrices._tensor
-    monkeypatch.setattr(examine.matrices, "_tensor", lambda n, t: read.append(n) or tensor(n, t))
+    read = []
+    tensor = tensor_files.TensorFiles.tensor
+    noted = lambda self, name: read.append(name) or tensor(self, name)  # noqa: E731
+    monkeypatch.setattr(tensor_files.TensorFiles, "tensor", noted)
     for path in (tmp_path, index):
         source = examine.read(path)
         assert torch.equal(source.W, W) and source.tied is False
@@ -638,7 +644,7 @@ def runs(tmp_path_factory):
 def test_a_model_trained_here(runs):
     """Counts and perplexity come with it; centring changes no probability, the other repair does;
     what was read is what the model predicts with."""
-    found = examine.examine(runs / "trained")
+    found = examine.examine(runs / "trained", corpus=runs)
     model, corpus, _ = course_lab.load_checkpoint(runs / "trained")
     assert torch.equal(found.source.W, model.output_layer.words.matrix()) and found.source.tied
     assert found.counts.tolist() == corpus.counts.tolist() and found.not_run is None
@@ -659,9 +665,11 @@ def test_a_model_trained_here(runs):
 
 def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
     """It is not the run's own figure, and must not be taken for it."""
-    assert not any("perplexity" in what for what in examine.examine(runs / "trained").sampled)
+    assert not any(
+        "perplexity" in what for what in examine.examine(runs / "trained", corpus=runs).sampled
+    )
     monkeypatch.setattr(repairs, "TOKENS", 150)
-    found = examine.examine(runs / "trained")
+    found = examine.examine(runs / "trained", corpus=runs)
     model, corpus, e = course_lab.load_checkpoint(runs / "trained")
     said = f"perplexity: the first 150 of {len(corpus.valid):,} tokens of the validation split"
     assert found.sampled == (said,)
@@ -673,7 +681,7 @@ def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
 
 def test_an_untrained_model_is_healthy(runs):
     for path in (runs / "untrained", runs / "untrained" / "best.safetensors"):
-        found = examine.examine(path)
+        found = examine.examine(path, corpus=runs)
         assert found.diagnosis.name == "healthy" and not found.diagnosis.named
     assert "nearly round" in found.diagnosis.sentence
 
@@ -692,10 +700,10 @@ def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs)
 
 
 def test_a_run_without_its_corpus_is_examined_all_the_same(runs, monkeypatch):
-    def gone(path):
+    def gone(source, corpus):
         raise CourseError("the corpus is gone")
 
-    monkeypatch.setattr(examination, "load_checkpoint", gone)
+    monkeypatch.setattr(course_runs, "load_text", gone)
     found = examine.examine(runs / "trained")
     assert found.groups is None and "no counts" in found.unknown
     assert found.not_run == "the model cannot be run: the corpus is gone"
@@ -711,7 +719,7 @@ def test_a_translator(text):
         corpus=part(str(text), direction="de-en"), optimisation={"epochs": 0}, size=16
     )
     course_lab.run(small, folder=text / "run", progress=False, device="cpu")
-    found = examine.examine(text / "run")
+    found = examine.examine(text / "run", corpus=text)
     assert found.source.tied and found.counts.sum() > 0
     before = found.repairs["centring"]["perplexity_before"]
     assert found.repairs["centring"]["perplexity"] == pytest.approx(before, rel=1e-4)
@@ -812,7 +820,7 @@ def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     larger, _ = ill(tmp_path, "healthy", "larger.npy", words=400)
     np.savetxt(counts, diseased("cone", 0.8, 300, 32).counts.numpy(), "%d")
     assert examine.examine(path, against=larger, counts=counts).against.groups is None
-    both = examine.examine(runs / "trained", against=runs / "untrained")
+    both = examine.examine(runs / "trained", against=runs / "untrained", corpus=str(runs))
     assert both.against.diagnosis.name == "healthy" and both.against.groups is not None
     save_file({"wte.weight": W, "extra.weight": OTHER}, tmp_path / "model.safetensors")
     mixed = examine.examine(tmp_path / "model.safetensors", matrix="extra", against=path)
@@ -833,12 +841,12 @@ def test_a_tokenizer_and_a_corpus_give_counts(text):
 def test_a_large_matrix_is_sampled_and_says_so(tmp_path, monkeypatch, unpictured):
     path, counts = ill(tmp_path, words=900)
     monkeypatch.setattr(examination, "NUMBERS", 500 * 32)
-    monkeypatch.setattr(record, "PAIRED", 200)
+    monkeypatch.setattr(measures, "PAIRED", 200)
     found = examine.examine(path, counts=counts)
     again = examine.examine(path, counts=counts)
     assert len(found.W) == len(found.counts) == 500 and found.metrics == again.metrics
     assert found.sampled[0].startswith("500 of 900 words") and "200 words" in found.sampled[1]
-    assert found.diagnosis.name == "cone" and len(record.few(found.W)) == 200
+    assert found.diagnosis.name == "cone" and len(measures.few(found.W)) == 200
     assert "Sampled: 500 of 900 words" in " ".join(Page(reports.page(found)).words)
 
 
