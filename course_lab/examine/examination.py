@@ -240,7 +240,7 @@ def _centred_spectrum(W: Tensor) -> np.ndarray:
 
 
 def _sampled(W: Tensor, frequencies: Frequencies | None, groups: Groups | None) -> _Examined:
-    """Return all words of a matrix; of a large one the frequent words and a sample of the others."""
+    """Return all words of a matrix; of a large one all frequent words and some of the others."""
     counts = frequencies.counts if frequencies else None
     words = frequencies.words if frequencies else None
     sampled = []

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_lab.examine.measures import few, nearest_distances
 from course_lab.examine.record import Examination
@@ -23,15 +24,18 @@ class Picture(NamedTuple):
 
 
 def pictures(examination: Examination) -> list[Picture]:
-    """Every picture that the numbers at hand allow."""
-    made = [
-        spectrum(examination),
-        cosines(examination),
-        cloud(examination),
-        lengths(examination),
-        neighbour_distances(examination),
-    ]
-    return [*made, mean_share(examination), dimensions(examination)]
+    """Return every picture that the numbers at hand allow."""
+    drawings = (spectrum, cosines, cloud, lengths, neighbour_distances, mean_share, dimensions)
+    return [draw(examination) for draw in drawings]
+
+
+def _by_group(examination: Examination) -> dict[str, Tensor]:
+    """Return the rows of all words and, where they are known, of the rare and frequent ones."""
+    rows = {"all words": examination.W}
+    if examination.groups:
+        rows["rare"] = examination.W[examination.groups.rare]
+        rows["frequent"] = examination.W[examination.groups.frequent]
+    return rows
 
 
 def spectrum(examination: Examination) -> Picture:
@@ -59,13 +63,7 @@ def spectrum(examination: Examination) -> Picture:
 
 def cosines(examination: Examination) -> Picture:
     """Histogram of the cosines of random pairs: all words, and rare and frequent ones."""
-    groups = {"all words": examination.W}
-    if examination.groups:
-        groups |= {
-            "rare": examination.W[examination.groups.rare],
-            "frequent": examination.W[examination.groups.frequent],
-        }
-    values = {name: geometry.pair_cosines(rows) for name, rows in groups.items()}
+    values = {name: geometry.pair_cosines(rows) for name, rows in _by_group(examination).items()}
     means = ", ".join(f"{name} {v.mean():z.2f}" for name, v in values.items())
     return Picture(
         "Cosines of pairs of words", plots.cosine_histogram(values),
@@ -77,11 +75,14 @@ def cosines(examination: Examination) -> Picture:
 
 def cloud(examination: Examination) -> Picture:
     """The words on the plane of the two largest singular values."""
-    random, W = np.random.default_rng(0), examination.W
+    random = np.random.default_rng(0)
+    W = examination.W
     rows = np.arange(len(W))
     if len(W) > POINTS:
         rows = np.sort(random.choice(len(W), POINTS, replace=False))
-    points, share, names = subspaces.project(W).points, None, {}
+    points = subspaces.project(W).points
+    share = None
+    names = {}
     if examination.counts is not None and examination.counts.any():
         share = examination.counts[rows] / examination.counts.sum()
         if not share.any():
@@ -127,14 +128,15 @@ def lengths(examination: Examination) -> Picture:
 
 
 def neighbour_distances(examination: Examination) -> Picture:
-    """Density of the distance to the nearest word, in units of the root mean square length, with
-    that of as many Gaussian vectors of the same size."""
-    some = few(examination.W)
-    random = np.random.default_rng(0).standard_normal(some.shape)
-    clouds = {"this matrix": some.double().numpy(), "random matrix": random}
+    """Density of the distance to the nearest word, beside that of as many Gaussian vectors of the
+    same size; in units of the root mean square length."""
+    words = few(examination.W).double().numpy()
+    random = np.random.default_rng(0).standard_normal(words.shape)
+    clouds = {"this matrix": words, "random matrix": random}
     if examination.against:
         clouds["compared with"] = few(examination.against.W).double().numpy()
-    curves, medians = {}, {}
+    curves = {}
+    medians = {}
     for name, rows in clouds.items():
         scale = np.sqrt((rows**2).sum(1).mean()) or 1.0
         distance = nearest_distances(rows) / scale
@@ -155,12 +157,7 @@ def neighbour_distances(examination: Examination) -> Picture:
 
 def mean_share(examination: Examination) -> Picture:
     """Share of the energy that is the mean vector: of all words, the rare and the frequent."""
-    groups = {"all words": examination.W}
-    if examination.groups:
-        groups |= {
-            "rare": examination.W[examination.groups.rare],
-            "frequent": examination.W[examination.groups.frequent],
-        }
+    groups = _by_group(examination)
     shares = {name: geometry.common_drift(rows).share for name, rows in groups.items()}
     figure, ax = plots.panels(height=0.9 + 0.7 * len(shares))
     bars = ax.barh(list(shares), list(shares.values()), color=plots.COLOURS[0], hatch="//",

@@ -13,7 +13,7 @@ FREQUENT = 500  # words, but at most a tenth of the vocabulary
 
 
 class Groups(NamedTuple):
-    """Ids of the rare and of the frequent words, all ids in falling frequency, the rule in words."""
+    """Ids of rare and of frequent words, all ids in falling frequency, and the rule in words."""
 
     rare: np.ndarray
     frequent: np.ndarray

@@ -45,7 +45,7 @@ def read(path: Path, name: str | None = None, words: int | None = None) -> Sourc
 
     path: a run of this course, a safetensors file, an index of shards, a Hugging Face folder, an
         .npy or .npz file.
-    name: the tensor, where it cannot be found or is not the one wanted; the end of its name will do.
+    name: the tensor, where it cannot be found or is not the one wanted; the end of its name does.
     words: N, where it is known, such as the number of counts; it decides which way round the matrix
         lies.
     Raises CourseError for what is missing, damaged, a pickle, not finite, or without a matrix that
@@ -88,9 +88,7 @@ def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int |
     N = raw.shape[across]
     notes += [*said, *_turned(rule, raw.shape)] if across else said
     if vocabulary is not None and N != vocabulary:
-        notes.append(
-            f"config.json says {vocabulary:,} words; the matrix that is examined has {N:,}"
-        )
+        notes.append(f"config.json says {vocabulary:,} words; this matrix has {N:,}")
     return Source(
         (raw.T if across else raw).contiguous(),
         path,
@@ -211,7 +209,7 @@ def _named(name: str, tensors: TensorFiles) -> str:
 def _tied(
     chosen: str, matrix: Tensor, candidates: _Candidates, config: dict, tensors: TensorFiles
 ) -> tuple[bool | None, list[str]]:
-    """Return whether one matrix reads and predicts, None if unknown, and what the reader must know."""
+    """Return whether one matrix reads and predicts, None if unknown, and notes on the choice."""
     # what the config says
     text = config.get("text_config")
     nested = text.get("tie_word_embeddings", True) if isinstance(text, dict) else True

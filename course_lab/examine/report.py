@@ -3,6 +3,8 @@
 import base64
 import html
 import json
+import os
+import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from course_lab.examine.record import Examination, plain
 from course_lib import plots
 from course_lib.training.checkpoint import write_atomically
 
+REPAIRED = ("mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",
+            "isotropy I₁", "stable rank", "distance to the nearest word")  # fmt: skip
 CENTRING = (
     "Centring an output matrix takes the same number from every logit of a position and changes no "
     "probability of a softmax over all words at once; a perplexity that differs after it tells of "
@@ -23,31 +27,38 @@ CENTRING = (
 def save_report(examination: Examination, folder: Path) -> Path:
     """Write report.json and report.html into `folder` and return the path of the second.
 
-    Both texts are made before either is written, so that an error leaves nothing behind.
+    Both get their names when both are complete, so that an error leaves no half report behind.
     """
-    figures = plain(examination.to_dict())
-    text = json.dumps(figures, indent=1, ensure_ascii=False, allow_nan=False)
-    document = page(examination)
+    # both texts
+    numbers = plain(examination.to_dict())
+    text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
+    contents = {"report.json": text + "\n", "report.html": page(examination)}
+    # both files, which get their names when both are complete
     folder = Path(folder)
-    write_atomically(folder / "report.json", (text + "\n").encode())
-    write_atomically(folder / "report.html", document.encode())
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as unfinished:
+        for name, content in contents.items():
+            write_atomically(Path(unfinished) / name, content.encode())
+        for name in contents:
+            os.replace(Path(unfinished) / name, folder / name)
     return folder / "report.html"
 
 
 def page(examination: Examination) -> str:
-    """The whole page: verdict, findings, numbers, pictures, repairs, comparison, provenance."""
+    """Return the whole page: verdict, findings, numbers, pictures, repairs and provenance."""
     parts = [
         _head(examination),
         _findings(examination.diagnosis),
         _numbers(examination),
         _pictures(examination),
         _repairs(examination),
+        _origin(examination),
     ]
     text = resources.files("course_lab.examine").joinpath("report.html").read_text("utf-8")
     slots = {
         "TITLE": html.escape(f"Examination of {examination.source.path.name}"),
         "NAMED": f"{100 * NAMED:g}",
-        "BODY": "\n".join([*parts, _origin(examination)]),
+        "BODY": "\n".join(parts),
     }
     for slot, value in slots.items():
         text = text.replace(f"@{slot}@", value)
@@ -55,7 +66,7 @@ def page(examination: Examination) -> str:
 
 
 def number(value) -> str:
-    """A number as the tables have it: three significant digits, thousands grouped."""
+    """Return a number as the tables have it: three significant digits, thousands grouped."""
     if value is None:
         return "–"
     if isinstance(value, int) or abs(value) >= 1000:
@@ -64,7 +75,8 @@ def number(value) -> str:
 
 
 def _head(examination: Examination) -> str:
-    source, diagnosis = examination.source, examination.diagnosis
+    source = examination.source
+    diagnosis = examination.diagnosis
     about = f"{source.name}: {len(source.W):,} words × {source.W.shape[1]} dimensions"
     tied = {True: ", tied", False: ", untied", None: ""}[source.tied]
     healthy = "" if diagnosis.named else " healthy"
@@ -75,18 +87,16 @@ def _head(examination: Examination) -> str:
         f"together {diagnosis.severity:.0%} of the cloud's energy is not where a healthy matrix "
         "would have it.</p>"
         + "".join(
-            f'<p class="quiet">{html.escape(_said(why))}</p>' for why in _missing(examination)
+            f'<p class="quiet">{html.escape(_said(note))}</p>' for note in _notes(examination)
         )
     )
 
 
-def _missing(examination: Examination) -> list[str]:
-    found = [why for why in (examination.unknown, examination.not_run) if why]
-    return [
-        *found,
-        *(f"sampled: {what}" for what in examination.sampled),
-        *examination.source.notes,
-    ]
+def _notes(examination: Examination) -> list[str]:
+    """Return what is missing, what was sampled, and how the matrix was chosen."""
+    missing = [why for why in (examination.unknown, examination.not_run) if why]
+    sampled = [f"sampled: {what}" for what in examination.sampled]
+    return [*missing, *sampled, *examination.source.notes]
 
 
 def _said(text: str) -> str:
@@ -132,9 +142,8 @@ def _numbers(examination: Examination) -> str:
         for finding in examination.diagnosis.findings
     ]
     rows += [*severities, ("verdict", examination.diagnosis.sentence, other.diagnosis.sentence)]
-    rows += [
-        ("words × dimensions", *(f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other)))
-    ]
+    shapes = (f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other))
+    rows.append(("words × dimensions", *shapes))
     names = ("measure", examination.source.path.name, other.source.path.name)
     said = f"<p>Compared with <code>{html.escape(str(other.source.path))}</code>.</p>"
     return "<h2>Numbers, side by side</h2>" + said + table(names, rows)
@@ -158,26 +167,22 @@ def _pictures(examination: Examination) -> str:
 
 
 def _repairs(examination: Examination) -> str:
-    kept = ["mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",
-            "isotropy I₁", "stable rank", "distance to the nearest word"]  # fmt: skip
+    repairs = examination.repairs.values()
     names = ("measure", "as it is", *examination.repairs)
-    rows = [
-        (name, number(examination.metrics[name]),
-         *(number(repair["metrics"][name]) for repair in examination.repairs.values()))
-        for name in kept if name in examination.metrics
-    ]  # fmt: skip
-    rows.append(
-        (
-            "verdict",
-            examination.diagnosis.sentence,
-            *(r["verdict"] for r in examination.repairs.values()),
-        )
-    )
+    # numbers and verdict before and after
+    rows = []
+    for name in REPAIRED:
+        if name in examination.metrics:
+            after = (number(repair["metrics"][name]) for repair in repairs)
+            rows.append((name, number(examination.metrics[name]), *after))
+    verdicts = (repair["verdict"] for repair in repairs)
+    rows.append(("verdict", examination.diagnosis.sentence, *verdicts))
     said = "<p>After training, without any data: subtract the mean row (centring), or also take "
     said += "away the first d/100 principal directions (all-but-the-top).</p>"
-    perplexity = [repair.get("perplexity") for repair in examination.repairs.values()]
+    # perplexity, where the model could be run
+    perplexity = [repair.get("perplexity") for repair in repairs]
     if all(perplexity):
-        before = next(iter(examination.repairs.values()))["perplexity_before"]
+        before = next(iter(repairs))["perplexity_before"]
         values = (f"{value:,.2f}" for value in (before, *perplexity))
         rows.append(("perplexity (validation)", *values))
         said += f"<p>{CENTRING}</p>"
@@ -191,7 +196,8 @@ def _repairs(examination: Examination) -> str:
 
 def _origin(examination: Examination) -> str:
     content = examination.to_dict()
-    source, versions = content["source"], content["versions"]
+    source = content["source"]
+    versions = content["versions"]
     rows = {
         "file": source["path"],
         "matrix": f"{source['matrix']}, {source['dtype']}"
@@ -206,7 +212,7 @@ def _origin(examination: Examination) -> str:
 
 
 def table(names, rows) -> str:
-    """An HTML table: the first column names, the others numbers or sentences."""
+    """Return an HTML table: the first column has names, the others numbers or sentences."""
     head = "".join(
         f'<th scope="col"{" class=number" * (i > 0)}>{html.escape(name)}</th>'
         for i, name in enumerate(names)

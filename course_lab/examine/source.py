@@ -12,8 +12,8 @@ from course_lab.experiment import Experiment
 class Source:
     """A word matrix W (N, d) in float32 or float64 with its origin.
 
-    name: the tensor's. kind: of the checkpoint, in words. dtype: as it is stored. sha256: by name of
-    the files. tied: whether one matrix reads and predicts, None where the file does not say.
+    name: the tensor's. kind: of the checkpoint, in words. dtype: as it is stored. sha256: by file
+    name. tied: whether one matrix reads and predicts, None where the file does not say.
     transposed: whether the file holds (d, N). notes: what the reader must know about the choice.
     experiment: of a run of this course.
     """
