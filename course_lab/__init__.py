@@ -1,9 +1,10 @@
 """Experiments as data, recipes for published rows, runs and their results."""
 
 from course_lab.checkpoints import load_checkpoint, with_starts
-from course_lab.experiment import Experiment, Part, part
+from course_lab.experiment import Experiment
 from course_lab.keep import keep_result
 from course_lab.launch import launch
+from course_lab.parts import Part, part
 from course_lab.recipes import PROFILES, profile, recipes
 from course_lab.results import Result, kept_results, read_result, run_folder
 from course_lab.run import run

@@ -22,7 +22,8 @@ from course_lab.experiment import Experiment
 from course_lab.keep import keep_result
 from course_lab.locks import RUN, TRAINING, held
 from course_lab.notebook_job import Job, execute
-from course_lab.plans import Plan, Planned, earlier
+from course_lab.planned import Planned, earlier
+from course_lab.plans import Plan
 from course_lab.process_slots import KILLED, run_in_workers
 from course_lib.data.download import file_digest
 from course_lib.errors import CourseError, unknown

@@ -6,7 +6,7 @@ from torch import nn
 
 from course_lab import results
 from course_lab.experiment import Experiment
-from course_lab.plans import command, earlier
+from course_lab.planned import command, earlier
 from course_lib.data import (
     Corpus,
 )

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks import reference_training
-from course_lab import overrides, plans, results
+from course_lab import overrides, planned, results
 from course_lab.experiment import Experiment
 from course_lab.recipes import profile, recipes
 from course_lib.data import folders
@@ -11,10 +10,10 @@ from course_lib.errors import CourseError
 
 
 def keep_result(folder: Path) -> Path:
-    """Copy the checked result of a finished run to where it is committed; returns that folder.
+    """Copy the checked result of a finished run to where it is committed; return that folder.
 
-    CourseError if its name hides how it differs from its recipe, as lessons and tables go by names,
-    or if another result of that run is kept there.
+    Raise CourseError where the result's name hides how the run differs from its recipe, as lessons
+    and tables go by names, and where another result of that run is there already.
     """
     content = results.read_result(folder)
     experiment = Experiment.from_dict(content["experiment"])
@@ -29,13 +28,9 @@ def keep_result(folder: Path) -> Path:
     return target
 
 
-def _check_name(experiment: Experiment) -> None:
-    """CourseError for a run of a recipe with settings that its variant does not tell."""
-    e = experiment
-    if e.name not in recipes:  # of your own: its name is all there is to go by
-        return
-    pair = reference_training.experiments(e.optimisation.epochs, e.profile, e.seed).values()
-    if e.identity() in [one.identity() for one in pair]:
+def _check_name(e: Experiment) -> None:
+    """Raise CourseError for a run of a recipe with settings that its variant does not tell."""
+    if e.name not in recipes:  # of the reader's own: its name is all there is to go by
         return
     changes = dict(overrides.differences(profile(recipes[e.name], e.profile, e.seed), e))
     if parts := [path for path, value in changes.items() if overrides.has_settings(value)]:
@@ -43,9 +38,9 @@ def _check_name(experiment: Experiment) -> None:
             f"the result is called {e.name}, but has {' and '.join(parts)} of its own, as no plan "
             "can ask for; give the experiment a name of its own"
         )
-    if plans.label(changes) != e.variant:
+    if planned.label(changes) != e.variant:
         settings = ", ".join(changes) or "nothing"
         raise CourseError(
             f"the result is called {e.name}{', ' * bool(e.variant)}{e.variant}, but differs from "
-            f"that recipe in {settings}; train it as `{plans.command(e)}`"
+            f"that recipe in {settings}; train it as `{planned.command(e)}`"
         )

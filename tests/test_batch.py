@@ -29,7 +29,7 @@ from course_lab.batch import State, merge, run_plan, state
 from course_lab.cli import batch as command
 from course_lab.locks import RUN, TRAINING, held
 from course_lab.notebook_job import Job, execute
-from course_lab.plans import Planned
+from course_lab.planned import Planned
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint

@@ -46,7 +46,7 @@ def train(
     import json
 
     import course_lab
-    from course_lab import plans
+    from course_lab.planned import Planned
     from course_lib.errors import CourseError, Paused
 
     if recipe.endswith(".json"):
@@ -61,7 +61,7 @@ def train(
                 raise CourseError(f"{option} goes with a recipe's name; change {recipe} itself")
     else:
         changes, seed = overrides.settings(change or []), 1 if seed is None else seed
-        experiment = plans.Planned(recipe, profile or "standard", seed, changes).experiment()
+        experiment = Planned(recipe, profile or "standard", seed, changes).experiment()
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds, "deadline": deadline}
     runs = course_lab.with_starts(experiment, folder) if starts else [experiment]
     paused = None
