@@ -14,7 +14,8 @@ from safetensors import SafetensorError, safe_open
 from course_lab import results
 from course_lab.experiment import Experiment
 from course_lab.locks import RUN, TRAINING, held
-from course_lab.plans import Plan, Planned, earlier
+from course_lab.planned import Planned, earlier
+from course_lab.plans import Plan
 from course_lib.errors import CourseError
 from course_lib.training.loop import check_progress
 

@@ -1411,8 +1411,8 @@ check("09.2", rank_at, ranks_agree)
 # </details>
 # <details><summary>A last hint: how to train it</summary>
 #
-# Enter it among the layers, `from course_lab import experiment` and
-# `experiment.KINDS["output_layer"] += (Sharing,)`; then run
+# Enter it among the layers, `from course_lab import parts` and
+# `parts.KINDS["output_layer"] += (Sharing,)`; then run
 # `settings("mos").change(output_layer=course_lab.part("Sharing", components=4, bias=False))` as above.
 #
 # </details>

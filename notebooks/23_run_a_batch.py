@@ -52,6 +52,7 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 from course_lab import batch, batch_states, plans
+from course_lab.planned import Planned
 from course_lib import plots
 from course_lib.errors import CourseError
 from course_lib.metrics import statistics
@@ -92,7 +93,7 @@ print(f"{plan.title}: {len(plan.runs)} runs, the first {plan.runs[0].key}")
 # %%
 try:
     typo = {"encoder.dropuot": 0}
-    plans.Planned("ptb/vd-lstm-200/tied", "smoke", seed=1, change=typo)
+    Planned("ptb/vd-lstm-200/tied", "smoke", seed=1, change=typo)
 except CourseError as error:
     print(error)
 

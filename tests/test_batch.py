@@ -32,7 +32,7 @@ from course_lab.cli import batch as command
 from course_lab.locks import RUN, TRAINING, held
 from course_lab.merge import keep, merge
 from course_lab.notebook_job import Job, execute
-from course_lab.plans import Planned
+from course_lab.planned import Planned
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import PROGRESS, load_checkpoint, save_checkpoint
