@@ -237,7 +237,7 @@ def _panel_data(panel: Panel, styles: dict) -> dict:
 
     curves = []
     for name, (x, y) in panel.curves.items():
-        heights = np.log10(y) if panel.log else y
+        heights = np.log10(np.asarray(y)) if panel.log else y
         curves.append(
             {
                 "style": styles[name],
