@@ -139,7 +139,10 @@ def test_unknown_names_list_the_near_matches():
             {"name": "x", "corpus": "ptb", "encoder": {}},
             "corpus must be a table .*kind.*, not 'ptb'",
         ),
-        (experiment.to_dict() | {"words": {"kind": "FullWords", "options": 3}}, "words.options must be a table"),
+        (
+            experiment.to_dict() | {"words": {"kind": "FullWords", "options": 3}},
+            "words.options must be a table",
+        ),
         (experiment.to_dict() | {"optimisation": 3}, "optimisation must be a table .*, not 3"),
         (
             experiment.to_dict() | {"objectives": None},

@@ -7,7 +7,6 @@ from typing import Annotated, NamedTuple
 import typer
 
 
-
 def register(app: typer.Typer) -> None:
     """Mount the commands."""
     app.command()(train)

@@ -153,9 +153,9 @@ class PiecewiseLinearSoftmax(OutputLayer):
 
         f(x) = (x − x_i) s_i + Δ Σ_{j<i} s_j,   s = softplus(v),   x_i = low + i Δ
 
-    with i the piece of x and Δ the width of all pieces; beyond the interval the outermost pieces go on. v ~ N(log(e − 1), 1), so
-    that slopes begin around 1. The paper trains v with a learning rate of its own, 0.02: give
-    `output_layer.free_slopes` a group in the optimisation.
+    with i the piece of x and Δ the pieces' width. Beyond the interval the outermost pieces go on.
+    v ~ N(log(e − 1), 1), so that slopes begin around 1. The paper trains v with a learning rate of
+    its own, 0.02: give `output_layer.free_slopes` a group in the optimisation.
     Naive: `((x - x_i[i]) * s[i] + Δ * (s.cumsum(0) - s)[i]).log_softmax(-1)`.
     Source: Ganea et al. 2019; parthiban2021, LMS-PLIF and its frozen form.
     """
