@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -122,10 +122,16 @@ def options_of(make: type) -> dict[str, inspect.Parameter]:
 
 
 def _signature(make) -> inspect.Signature:
+    """Return a signature whose annotations are types, without the ranges that they declare."""
+    signature = inspect.signature(make)
     try:
-        return inspect.signature(make, eval_str=True)
+        hints = get_type_hints(make)
     except NameError:  # an annotation of something that is there for type checkers alone
-        return inspect.signature(make)
+        return signature
+    plain = [
+        p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()
+    ]
+    return signature.replace(parameters=plain)
 
 
 def part(kind: str, **options) -> Part:
@@ -360,8 +366,7 @@ def kinds_of(hint: Any) -> set[type]:
 
 
 def _alternatives(hint: Any) -> tuple:
-    hints = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return tuple(get_args(h)[0] if get_origin(h) is Annotated else h for h in hints)
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def spelled(hint: Any) -> str:
