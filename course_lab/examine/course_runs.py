@@ -24,6 +24,7 @@ from course_lab.examine.tensor_files import (
 )
 from course_lab.experiment import Experiment, Part
 from course_lib.data import Corpus, SentencePairs
+from course_lib.data.vocabulary import PieceVocabulary, WordVocabulary, vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
@@ -104,6 +105,18 @@ def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePai
             + ("leave --corpus out" if corpus else "the text of this corpus has changed")
         )
     return text
+
+
+def stored_vocabulary(source: Source) -> WordVocabulary | PieceVocabulary | None:
+    """Return the words of a run and their counts, as its checkpoint holds them.
+
+    None for anything but a run of this course, and for one of an older version.
+    """
+    if source.experiment is None:
+        return None
+    checkpoint = _checkpoint(source)
+    stored = json.loads(open_tensors(checkpoint).metadata["progress"]).get("vocabulary")
+    return None if stored is None else vocabulary_from_dict(stored, str(checkpoint))
 
 
 def read_weights(source: Source) -> dict[str, Tensor]:

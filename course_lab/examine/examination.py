@@ -49,8 +49,9 @@ def examine(
         too, if that has one of this name.
     counts: a file of counts in place of a text.
 
-    Nothing else is read or fetched. So a run has counts and perplexity if it was trained on an
-    embedded corpus, which needs neither a file nor the network, or if its text is the `corpus`.
+    Nothing else is read or fetched. A run of this course brings its counts, unless an older version
+    trained it. It has perplexity if it was trained on an embedded corpus, which needs neither a
+    file nor the network, or if its text is the `corpus`.
     Raises CourseError for anything unreadable, without a word matrix, or with weights that are not
     finite.
     """
@@ -161,11 +162,12 @@ def _frequencies(
     """Return (counts, None), or (None, why there are none)."""
     N = len(source.W)
     tokenizer = source.folder / "tokenizer.json"
+    vocabulary = text if text is not None else course_runs.stored_vocabulary(source)
     if counts is not None:
-        words = counting.pieces(tokenizer, N) if text is None else list(text.words)
+        words = counting.pieces(tokenizer, N) if vocabulary is None else list(vocabulary.words)
         return counting.from_file(counts, N, words), None
-    if text is not None:
-        return counting.of_corpus(text), None
+    if vocabulary is not None:
+        return counting.of_corpus(vocabulary), None
     if corpus is not None:
         return counting.from_text(data.load(corpus), tokenizer, N), None
     return None, (
