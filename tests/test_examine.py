@@ -865,7 +865,7 @@ def test_a_checkpoint_does_not_decide_what_is_read_or_fetched(
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nothing"))
     for kind in (str(tmp_path / "secret"), "ptb", "wikitext-2", "multi30k", str(runs)):
         file = says(runs / "trained", tmp_path / "hostile.safetensors", kind=kind)
-        for found in (examine.examine(file), examine.examine(runs / "trained", against=file)):
+        for found in (examine.examine(file), examine.examine(file, against=file)):
             assert found.groups is None and "no counts" in found.unknown
             assert "read only if you name it with --corpus" in found.not_run
         assert loaded == [] and not (tmp_path / "nothing").exists()
