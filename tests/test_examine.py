@@ -829,14 +829,17 @@ def test_a_run_without_its_corpus_is_examined_all_the_same(tmp_path, runs, monke
     def gone(source, corpus):
         raise CourseError("the corpus is gone")
 
+    whole = examine.examine(runs / "trained", corpus=runs)
     monkeypatch.setattr(course_runs, "load_text", gone)
-    assert examine.examine(runs / "trained").groups is not None  # the vocabulary is not
-    file = says(runs / "trained", tmp_path / "old.safetensors", False, kind="gone")
-    found = examine.examine(file)
-    assert found.groups is None and "no counts" in found.unknown
+    found = examine.examine(runs / "trained")  # by the vocabulary in its checkpoint
+    assert found.diagnosis == whole.diagnosis and found.metrics == whole.metrics
+    assert found.counted == whole.counted and found.words == whole.words
     assert found.not_run == "the model cannot be run: the corpus is gone"
     assert "perplexity" not in found.repairs["centring"]
-    assert all(finding.name != "frequency_split" for finding in found.diagnosis.findings)
+    old = examine.examine(says(runs / "trained", tmp_path / "old.safetensors", False, kind="gone"))
+    assert old.groups is None and "no counts" in old.unknown
+    assert old.not_run == "the model cannot be run: the corpus is gone"
+    assert all(finding.name != "frequency_split" for finding in old.diagnosis.findings)
 
 
 def says(run, file, vocabulary=True, **corpus):
