@@ -55,11 +55,11 @@ def read(path: Path, name: str | None = None, words: int | None = None) -> Sourc
     if not path.exists():
         raise CourseError(f"{path} does not exist; give a run, a checkpoint or a model folder")
     tensors = open_tensors(path)
-    identity = course_runs.identity(tensors)
+    header = course_runs.read_header(tensors)
     if tensors.file.suffix in ARRAYS:
         source = _read_array(path, tensors, name, words)
-    elif identity and name is None:
-        source = course_runs.read_words(path, tensors, identity)
+    elif header and name is None:
+        source = course_runs.read_words(path, tensors, header)
     else:
         source = _read_model(path, tensors, name, words)
     check_finite(path, source.name, source.W)
@@ -234,7 +234,8 @@ def _tied(
     if says is False:
         return False, ["untied, and the file holds no output matrix: the input embedding is "
                        "examined"]  # fmt: skip
-    architecture = str((config.get("architectures") or [""])[0])
+    names = config.get("architectures")
+    architecture = str(names[0]) if isinstance(names, list) and names else ""
     if config and re.search(r"(?<!LMHead)(?<!Heads)Model$", architecture):
         return None, [f"{architecture} has no output layer: the input embedding is examined"]
     if says is None:
