@@ -16,7 +16,7 @@ from torch import Tensor
 
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import evaluating
+from course_lib.evaluation.perplexity import check_weights, evaluating
 from course_lib.models import LanguageModel
 
 CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
@@ -146,7 +146,9 @@ def reading(model: LanguageModel) -> Iterator[None]:
     """`evaluating` without gradients; a Transformer remembers at least `CONTEXT` tokens.
 
     Word by word, a Transformer without memory would see one word at a time.
+    Raises CourseError for weights that are not finite.
     """
+    check_weights(model)
     short = getattr(model.encoder, "memory", CONTEXT) < CONTEXT
     with torch.no_grad(), evaluating(model, CONTEXT if short else None):
         yield
