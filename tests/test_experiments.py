@@ -327,7 +327,7 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     assert course_lab.read_result(folder)["metrics"] == result.metrics
     run = CliRunner().invoke
     assert "ptb/vd-lstm-200/tied" in run(application(), ["results", "ptb/*"]).stdout
-    with pytest.raises(CourseError, match="no kept result is of a recipe like 'wikitext"):
+    with pytest.raises(CourseError, match="unknown recipe of a kept result 'wikitext"):
         run(application(), ["results", "wikitext-2"], catch_exceptions=False)
     assert course_lab.keep_result(tmp_path / "run") == folder  # the same once more
     other = {**result.metrics, "test_perplexity": 1.0}

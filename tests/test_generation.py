@@ -202,9 +202,9 @@ def test_words_outside_the_vocabulary():
 def run(monkeypatch):
     """Run a command of the group on the LSTM, as from a checkpoint named `run`."""
 
-    def load_checkpoint(path):
-        assert str(path) == "run"
-        return MODELS["lstm"], CORPUS, None
+    def load_checkpoint(path, corpus):
+        assert str(path) == "run" and corpus is None
+        return MODELS["lstm"], CORPUS, SimpleNamespace(translates=False)
 
     monkeypatch.setattr(course_lab, "load_checkpoint", load_checkpoint)
     return lambda command, *arguments: invoke(command, "run", *arguments)

@@ -14,28 +14,14 @@ SPLITS = ("train", "valid", "test")
 EOS, UNK = "<eos>", "<unk>"
 
 
-@dataclass
-class Corpus:
-    """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
+class WordEncoding:
+    """The words of a vocabulary and their ids; `words[i]` is the word with id i.
 
-    Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
-    test, or by falling frequency where that is asked for. `sha256` holds, by split, the digest of
-    the text that was read.
+    A text has one, and so has a trained model without its text.
     """
 
     name: str
     words: list[str]
-    train: torch.Tensor = field(repr=False)
-    valid: torch.Tensor = field(repr=False)
-    test: torch.Tensor = field(repr=False)
-    sha256: dict[str, str] = field(default_factory=dict, repr=False)
-    licence: str = "unknown"
-    source: str = "unknown"
-
-    def __post_init__(self):
-        for split in SPLITS:
-            if not len(getattr(self, split)):
-                raise CourseError(f"corpus {self.name}: the {split} split is empty")
 
     def __len__(self) -> int:
         """N, the size of the vocabulary."""
@@ -45,11 +31,6 @@ class Corpus:
     def index(self) -> dict[str, int]:
         """word -> id"""
         return {word: i for i, word in enumerate(self.words)}
-
-    @cached_property
-    def counts(self) -> torch.Tensor:
-        """How often each word occurs in train, (N,) int64."""
-        return torch.bincount(self.train, minlength=len(self.words))
 
     @property
     def eos(self) -> int:
@@ -90,6 +71,35 @@ class Corpus:
             else:
                 rows[-1].append(self.words[i])
         return "\n".join(" ".join(row) for row in rows)
+
+
+@dataclass
+class Corpus(WordEncoding):
+    """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
+
+    Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
+    test, or by falling frequency where that is asked for. `sha256` holds, by split, the digest of
+    the text that was read.
+    """
+
+    name: str
+    words: list[str]
+    train: torch.Tensor = field(repr=False)
+    valid: torch.Tensor = field(repr=False)
+    test: torch.Tensor = field(repr=False)
+    sha256: dict[str, str] = field(default_factory=dict, repr=False)
+    licence: str = "unknown"
+    source: str = "unknown"
+
+    def __post_init__(self):
+        for split in SPLITS:
+            if not len(getattr(self, split)):
+                raise CourseError(f"corpus {self.name}: the {split} split is empty")
+
+    @cached_property
+    def counts(self) -> torch.Tensor:
+        """How often each word occurs in train, (N,) int64."""
+        return torch.bincount(self.train, minlength=len(self.words))
 
     def describe(self) -> dict:
         """Figures and origin, ready for JSON."""

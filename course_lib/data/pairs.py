@@ -42,8 +42,44 @@ class Split:
         return len(self.source)
 
 
+class PieceEncoding:
+    """The pieces of a byte-pair encoding and their ids; the first four are special.
+
+    Sentence pairs have one, and so has a trained translator without its sentences.
+    """
+
+    pad: ClassVar[int] = 0
+    bos: ClassVar[int] = 1
+    eos: ClassVar[int] = 2
+    unk: ClassVar[int] = 3
+
+    name: str
+    words: list[str]
+    encoding: Tokenizer
+    lowercase: bool
+
+    def __len__(self) -> int:
+        """N, the number of pieces."""
+        return len(self.words)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """piece -> id"""
+        return {word: i for i, word in enumerate(self.words)}
+
+    def encode(self, text: str) -> torch.Tensor:
+        """Ids of a sentence without special pieces, (n,) int64; unseen characters are `<unk>`."""
+        (ids,) = encode_all(self.encoding, [text], self.lowercase)
+        return torch.tensor(ids, dtype=torch.int64)
+
+    def decode(self, ids: torch.Tensor | list[int]) -> str:
+        """The sentence of `ids`: pieces joined, special ones left out, single blanks."""
+        ids = torch.as_tensor(ids).flatten().tolist()
+        return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
+
+
 @dataclass
-class SentencePairs:
+class SentencePairs(PieceEncoding):
     """Sentence pairs; `words[i]` is the piece with id i, the first four of them special.
 
     `direction` is "de-en" for German into English. `sha256` holds the digest of the text of each
@@ -51,11 +87,6 @@ class SentencePairs:
     texts of the splits, the references of BLEU, are as they were read: compare them lower-cased.
     `left_out` counts the pairs of train that were cleaned away while reading.
     """
-
-    pad: ClassVar[int] = 0
-    bos: ClassVar[int] = 1
-    eos: ClassVar[int] = 2
-    unk: ClassVar[int] = 3
 
     name: str
     words: list[str] = field(repr=False)
@@ -75,15 +106,6 @@ class SentencePairs:
             if not len(getattr(self, split)):
                 raise CourseError(f"corpus {self.name}: the {split} split is empty")
 
-    def __len__(self) -> int:
-        """N, the number of pieces."""
-        return len(self.words)
-
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """piece -> id"""
-        return {word: i for i, word in enumerate(self.words)}
-
     @cached_property
     def counts(self) -> torch.Tensor:
         """How often each piece occurs in train, both languages, (N,) int64.
@@ -94,16 +116,6 @@ class SentencePairs:
         counts = sum(np.bincount(side.values, minlength=len(self)) for side in sides)
         counts[self.eos] += 2 * len(self.train)
         return torch.from_numpy(counts)
-
-    def encode(self, text: str) -> torch.Tensor:
-        """Ids of a sentence without special pieces, (n,) int64; unseen characters are `<unk>`."""
-        (ids,) = encode_all(self.encoding, [text], self.lowercase)
-        return torch.tensor(ids, dtype=torch.int64)
-
-    def decode(self, ids: torch.Tensor | list[int]) -> str:
-        """The sentence of `ids`: pieces joined, special ones left out, single blanks."""
-        ids = torch.as_tensor(ids).flatten().tolist()
-        return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
 
     def describe(self) -> dict:
         """Figures and origin, ready for JSON. Tokens count pieces and one `<eos>` a sentence."""

@@ -27,8 +27,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:  # a full disk, say, which the part would keep full
+    except BaseException as error:  # a full disk, say, which the part would keep full
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a failed write does not say of which file
         raise
 
 

@@ -39,6 +39,7 @@ def fit(
     *,
     folder: Path,
     identity: dict,
+    vocabulary: dict | None = None,
     starts: list[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
@@ -52,7 +53,8 @@ def fit(
     `folder` receives last.safetensors (everything a resumed run needs; on one CPU it then ends
     bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
     perplexity, or the last one where `optimisation.keep` says so). `identity` is stored in both; a
-    checkpoint of another identity is refused. `starts`, where and by what code the run was begun
+    checkpoint of another identity is refused. `vocabulary`, plain data by which the model can be
+    asked without its text, is stored in both. `starts`, where and by what code the run was begun
     and gone on with, are stored in last. A model that comes `trained` is validated first and is
     kept, as epoch 0, until an epoch is better.
     `callback(step, model)` sees step 0 before training and every step after it.
@@ -65,6 +67,7 @@ def fit(
     (a word matrix that is centred again); both without gradients.
     """
     run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
+    run.vocabulary = vocabulary
     run.starts, run.callback, run.checkpoint_seconds = list(starts), callback, checkpoint_seconds
     run.deadline = math.inf if deadline is None else deadline
     run.resume()
@@ -143,6 +146,7 @@ class _Run:
         self.nll, self.tokens = 0.0, 0  # sums of this epoch, over all processes
         self.seconds, self.epochs, self.best = 0.0, [], math.inf
         self.average = None  # the mean of the weights, once it has begun
+        self.vocabulary = None  # stored in the checkpoints
         self.draw_anew()
 
     def draw_anew(self) -> None:
@@ -320,7 +324,7 @@ class _Run:
         weights = parameters_of(self.bare) | average
         weights = self.gathered({f"model.{k}": v for k, v in weights.items()})
         if self.accelerator.is_main_process:
-            head = {"identity": self.identity, "epoch": epoch}
+            head = {"identity": self.identity, "vocabulary": self.vocabulary, "epoch": epoch}
             save_checkpoint(self.folder / "best.safetensors", weights, head)
 
     # Checkpoints ----------------------------------------------------------------------------
@@ -340,7 +344,8 @@ class _Run:
             return
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        head = {"identity": self.identity} | {name: getattr(self, name) for name in PROGRESS}
+        head = {"identity": self.identity, "vocabulary": self.vocabulary}
+        head |= {name: getattr(self, name) for name in PROGRESS}
         head["starts"] = self.starts
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
