@@ -5,8 +5,9 @@ from pathlib import Path
 from torch import nn
 
 from course_lab import results
-from course_lab.experiment import Experiment, Part
-from course_lab.plans import command, earlier
+from course_lab.experiment import Experiment
+from course_lab.parts import Part
+from course_lab.planned import command, earlier
 from course_lib import data
 from course_lib.data import folders
 from course_lib.data.download import absent, file_digest

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from course_lab import overrides, plans, results
+from course_lab import overrides, planned, results
 from course_lab.experiment import Experiment
 from course_lab.recipes import profile, recipes
 from course_lib.data import folders
@@ -44,10 +44,10 @@ def _check_name(experiment: Experiment) -> None:
             f"the result is called {e.name}, but has {' and '.join(replaced)} of its own, as no "
             "plan can ask for; give the experiment a name of its own"
         )
-    if plans.label(changes) != e.variant:
+    if planned.label(changes) != e.variant:
         called = f"{e.name}, {e.variant}" if e.variant else e.name
         settings = ", ".join(changes) or "nothing"
         raise CourseError(
             f"the result is called {called}, but differs from that recipe in {settings}; train it "
-            f"as `{plans.command(e)}`"
+            f"as `{planned.command(e)}`"
         )

@@ -55,6 +55,14 @@ def kept_folder() -> Path:
     return folders.home() / "data" / "results"
 
 
+def read_kept(key: str) -> dict:
+    """Return the content of the kept result of a run, whose key is its folder below `runs`.
+
+    CourseError if no such result is kept, or if it was changed by hand.
+    """
+    return read_result(kept_folder() / key)
+
+
 def kept_results() -> list[Path]:
     """Return the folders of all kept results, in the order of their names."""
     return sorted(path.parent for path in kept_folder().rglob("result.json"))

@@ -29,7 +29,7 @@ def lessons(tmp_path, monkeypatch):
 
 def run(folder, **options):
     return run_lessons.run_course(
-        run_lessons.notebooks.sources(folder),
+        run_lessons.notebook_source.sources(folder),
         folder / "out",
         {"PROFILE": "smoke", **options},
         progress=False,
@@ -180,8 +180,7 @@ def app(monkeypatch, tmp_path):
     built = []
     monkeypatch.setattr(command, "build_folder", lambda *parts: tmp_path.joinpath(*parts))
     monkeypatch.setattr("tools.site.build", lambda executed, site: built.append(site) or site)
-    app = command.typer.Typer()
-    command.register(app)
+    app = command.application()
     app.built = built
     return app
 
@@ -246,7 +245,7 @@ def test_test_command_runs_smoke_copies_under_nbval(app, calls, tmp_path):
     assert result.exit_code == 5
     assert "tests" in words and words[-2:] == ["-k", "one"]
     assert target == tmp_path / "smoke" and str(target) in notebooks and "--nbval-lax" in notebooks
-    assert sources == run_lessons.notebooks.sources()
+    assert sources == run_lessons.notebook_source.sources()
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
     assert rest["env"]["COURSE_EXERCISES"] == "strict"
 
@@ -280,7 +279,7 @@ def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
     sources = [tmp_path / "02_cone.py", tmp_path / "20_train.py"]
     sources[0].write_text(ASKED)
     sources[1].write_text(GOOD)
-    monkeypatch.setattr(run_lessons.notebooks, "sources", lambda: sources)
+    monkeypatch.setattr(run_lessons.notebook_source, "sources", lambda: sources)
 
     def printed():
         lines = CliRunner().invoke(app, ["progress"]).output.splitlines()
@@ -297,6 +296,6 @@ def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
 
 
 def test_progress_without_lessons_says_so(app, monkeypatch):
-    monkeypatch.setattr(run_lessons.notebooks, "sources", lambda: [])
+    monkeypatch.setattr(run_lessons.notebook_source, "sources", lambda: [])
     result = CliRunner().invoke(app, ["progress"])
     assert isinstance(result.exception, CourseError) and "no lessons" in str(result.exception)

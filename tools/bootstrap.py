@@ -30,18 +30,42 @@ class SetupError(Exception):
 
 
 def inside_environment():
-    """True in the project's `.venv`, or wherever else someone installed the project (conda)."""
-    if Path(sys.prefix).resolve() == (ROOT / ".venv").resolve():
-        return True
+    """Return whether this Python has the course's packages and runs this checkout's code.
+
+    That is so in the project's own `.venv`, and in another environment into which someone
+    installed this checkout (conda). An environment of another checkout is named and not taken:
+    notebooks' kernels would run the other checkout's code.
+    """
     if sys.version_info[:2] < OLDEST:
         return False
+    checkout = installed_checkout()
+    if checkout is None:  # an environment that is only half made has no code of another checkout
+        return Path(sys.prefix).resolve() == (ROOT / ".venv").resolve()
+    if checkout != ROOT:
+        print(
+            f"setup: the environment {sys.prefix} belongs to {checkout}; "
+            f"{ROOT} takes its own, {ROOT / '.venv'}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return checkout == ROOT
+
+
+def installed_checkout():
+    """Return the folder from which this Python imports `course_lib`, or None without the course.
+
+    A process of its own is asked, with no working directory on its path, as kernels are started.
+    """
     from importlib import metadata
 
     try:
         metadata.version("course-lib")
     except metadata.PackageNotFoundError:
-        return False
-    return True
+        return None
+    code = "from importlib.util import find_spec as f; s = f('course_lib'); print(s and s.origin)"
+    asked = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True)
+    origin = asked.stdout.strip()
+    return None if origin in ("", "None") else Path(origin).resolve().parent.parent
 
 
 def check_python(version=sys.version_info, executable=sys.executable):
@@ -214,6 +238,9 @@ def main(arguments):
     environment = dict(os.environ, PYTHONUTF8="1")
     # Images for containers often set this; every start would then compile all of torch anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Before whatever another checkout has put there; kernels inherit it.
+    paths = [str(ROOT), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     try:
         return subprocess.call([str(python), "-m", "tools"] + arguments, env=environment)
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ import nbformat
 
 from course_lab import notebook_source
 from course_lab.notebook_job import execute_notebook, first_line, lesson_cell
-from course_lab.process_slots import KILLED, run_in_workers
+from course_lab.workers import KILLED, run_in_workers
 from course_lib.errors import CourseError, unknown
 
 
@@ -106,7 +106,7 @@ def execute(job: Job) -> Outcome:
             old.unlink(missing_ok=True)
         shutil.rmtree(job.target / "runs" / name, ignore_errors=True)
         trial.parent.mkdir(parents=True, exist_ok=True)
-        execute_notebook(job, trial)
+        execute_notebook(job.source, job.parameters, trial, job.threads)
         settle(trial, final)
         minutes = (time.perf_counter() - begin) / 60
         marker.write_text(json.dumps({"hash": job.hash, "minutes": minutes}), "utf-8")

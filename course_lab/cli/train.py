@@ -6,8 +6,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from course_lab import overrides
-
 
 def register(app: typer.Typer) -> None:
     """Mount the commands."""
@@ -118,11 +116,12 @@ def _experiment_of_recipe(
     recipe: str, profile: str | None, seed: int | None, change: list[str] | None
 ):
     """Return a recipe's experiment with the settings that differ."""
-    from course_lab import plans
+    from course_lab import overrides
+    from course_lab.planned import Planned
 
     changes = overrides.settings(change or [])
     seed = 1 if seed is None else seed
-    return plans.Planned(recipe, profile or "standard", seed, changes).experiment()
+    return Planned(recipe, profile or "standard", seed, changes).experiment()
 
 
 def _in_step() -> bool:

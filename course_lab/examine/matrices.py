@@ -234,7 +234,8 @@ def _tied(
     if says is False:
         return False, ["untied, and the file holds no output matrix: the input embedding is "
                        "examined"]  # fmt: skip
-    architecture = str((config.get("architectures") or [""])[0])
+    names = config.get("architectures")
+    architecture = str(names[0]) if isinstance(names, list) and names else ""
     if config and re.search(r"(?<!LMHead)(?<!Heads)Model$", architecture):
         return None, [f"{architecture} has no output layer: the input embedding is examined"]
     if says is None:

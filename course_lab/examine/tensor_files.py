@@ -123,7 +123,9 @@ def read_json(file: Path) -> dict:
 
 def check_finite(path: Path, name: str, tensor: Tensor) -> None:
     """Raise CourseError, which names the row, for a tensor that holds NaN or an infinite number."""
-    if not tensor.numel() or torch.stack(tensor.aminmax()).isfinite().all():  # without a copy
+    if not tensor.is_floating_point() or not tensor.numel():
+        return
+    if torch.stack(tensor.aminmax()).isfinite().all():  # isfinite of the tensor would be a copy
         return
     row = int((~tensor.isfinite()).nonzero()[0, 0]) if tensor.ndim else 0
     raise CourseError(f"{path}: row {row} of {name} holds a number that is not finite")

@@ -4,7 +4,8 @@ Settings are those of the released codes' own instructions. Nothing is entered h
 what its tables quote.
 """
 
-from course_lab.experiment import Experiment, part
+from course_lab.experiment import Experiment
+from course_lab.parts import part
 from course_lab.recipes.registry import continued
 from course_lib.training import InverseSquareRoot, Optimisation
 

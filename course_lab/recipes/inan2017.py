@@ -1,6 +1,7 @@
 """inan2017, "Tying Word Vectors and Word Classifiers": every trained row of Tables 1 to 3."""
 
-from course_lab.experiment import Experiment, part
+from course_lab.experiment import Experiment
+from course_lab.parts import part
 from course_lab.recipes.registry import add, recipes
 from course_lib.training import Cosine, EpochDecay, Optimisation
 

@@ -5,7 +5,8 @@ stall on (`nt-asgd`). Tables S… are of its supplement, F… its figures. The p
 converged": the epochs are those of AWD-LSTM and of the mixture.
 """
 
-from course_lab.experiment import Experiment, part
+from course_lab.experiment import Experiment
+from course_lab.parts import part
 from course_lab.recipes.baselines import AWD_LSTM_PTB, AWD_LSTM_WT2, ET_ASGD, MOS_PTB, MOS_WT2
 from course_lab.recipes.registry import add
 

@@ -6,7 +6,8 @@ not fade: here 0.2 is a standard deviation and fades. The gradient is the text's
 code's, change `output_layer={"gradient": "hidden", "gated": True}`.
 """
 
-from course_lab.experiment import Experiment, part
+from course_lab.experiment import Experiment
+from course_lab.parts import part
 from course_lab.recipes import gao2019  # noqa: F401  (its softmax comes first)
 from course_lab.recipes.baselines import (
     AWD_LSTM_PTB,

@@ -3,6 +3,7 @@
 from course_lib.dropout import locked_dropout
 from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.lstm import LSTMStack
+from course_lib.ranges import Count, Dropout
 
 
 class AWDLSTM(LSTMStack):
@@ -19,10 +20,10 @@ class AWDLSTM(LSTMStack):
     def __init__(
         self,
         input_size: int,
-        units: tuple[int, ...] = (1150, 1150, 400),
-        weight_drop: float = 0.5,
-        input_dropout: float = 0.4,
-        hidden_dropout: float = 0.25,
+        units: tuple[Count, ...] = (1150, 1150, 400),
+        weight_drop: Dropout = 0.5,
+        input_dropout: Dropout = 0.4,
+        hidden_dropout: Dropout = 0.25,
         init: float | None = None,
     ):
         """`units`: of each layer; the mixture models have (960, 960, 620) and (1150, 1150, 650)."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.dropout import keep_mask
 from course_lib.errors import CourseError
+from course_lib.ranges import Dropout, NonNegative
 
 
 class InputEmbedding(nn.Module):
@@ -20,7 +21,7 @@ class InputEmbedding(nn.Module):
     matrix as the output layer sees it, nor evaluation. CourseError for settings out of range.
     """
 
-    def __init__(self, row_dropout: float = 0.0, noise: float = 0.0, fade: bool = True):
+    def __init__(self, row_dropout: Dropout = 0.0, noise: NonNegative = 0.0, fade: bool = True):
         super().__init__()
         if not 0 <= noise < math.inf:
             raise CourseError(f"noise must be a standard deviation of 0 or more, not {noise}")

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from course_lib.dropout import keep_mask, locked_dropout
 from course_lib.models.lstm_recurrence import LSTMRecurrence, fused_layer
+from course_lib.ranges import Count, Dropout
 
 
 class LSTMStack(nn.Module):
@@ -81,10 +82,10 @@ class VariationalLSTM(LSTMStack):
     def __init__(
         self,
         input_size: int,
-        units: int,
-        layers: int = 2,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
+        units: Count,
+        layers: Count = 2,
+        dropout: Dropout = 0.0,
+        input_dropout: Dropout = 0.0,
         init: float = 0.1,
     ):
         """`dropout`: share of units dropped; `init`: half-width of the uniform distribution."""

@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from course_lib.errors import CourseError
 from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.models.transformer import Attention, seen
+from course_lib.ranges import Count, Dropout
 
 
 class LSTMTranslator(EncoderDecoder):
@@ -33,9 +34,9 @@ class LSTMTranslator(EncoderDecoder):
     def __init__(
         self,
         input_size: int,
-        units: int | None = None,
-        layers: int = 2,
-        dropout: float = 0.2,
+        units: Count | None = None,
+        layers: Count = 2,
+        dropout: Dropout = 0.2,
         init: float = 0.1,
     ):
         super().__init__()

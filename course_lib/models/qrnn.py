@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
 from course_lib.models.state import state_type
+from course_lib.ranges import Count, Dropout, Share
 
 
 def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tensor:
@@ -80,11 +81,11 @@ class QRNN(nn.Module):
     def __init__(
         self,
         input_size: int,
-        units: tuple[int, ...] = (1550, 1550, 1550, 400),
-        weight_drop: float = 0.1,
-        input_dropout: float = 0.4,
-        hidden_dropout: float = 0.25,
-        zoneout: float = 0.0,
+        units: tuple[Count, ...] = (1550, 1550, 1550, 400),
+        weight_drop: Dropout = 0.1,
+        input_dropout: Dropout = 0.4,
+        hidden_dropout: Dropout = 0.25,
+        zoneout: Share = 0.0,
     ):
         super().__init__()
         self.weight_drop, self.zoneout = weight_drop, zoneout

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from course_lib.dropout import keep_mask, locked_dropout
 from course_lib.models.state import state_type
+from course_lib.ranges import Count, Dropout
 
 
 class RHN(nn.Module):
@@ -21,11 +22,11 @@ class RHN(nn.Module):
     def __init__(
         self,
         input_size: int,
-        units: int = 830,
-        depth: int = 10,
-        input_dropout: float = 0.75,
-        dropout: float = 0.25,
-        output_dropout: float = 0.75,
+        units: Count = 830,
+        depth: Count = 10,
+        input_dropout: Dropout = 0.75,
+        dropout: Dropout = 0.25,
+        output_dropout: Dropout = 0.75,
         init: float = 0.04,
         transform_bias: float = -2.0,
     ):

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from course_lib.errors import CourseError
 from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.models.transformer_xl import sinusoids
+from course_lib.ranges import Count, Dropout
 
 
 class Attention(nn.Module):
@@ -142,11 +143,11 @@ class Transformer(EncoderDecoder):
     def __init__(
         self,
         input_size: int,
-        layers: int = 6,
-        heads: int = 8,
-        feedforward: int = 2048,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
+        layers: Count = 6,
+        heads: Count = 8,
+        feedforward: Count = 2048,
+        dropout: Dropout = 0.1,
+        attention_dropout: Dropout = 0.0,
         pre_norm: bool = False,
         input_scale: bool = True,
     ):

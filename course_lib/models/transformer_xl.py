@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.errors import CourseError
 from course_lib.models.entry_dropout import EntryDropout, entry_dropout
+from course_lib.ranges import Count, Dropout, Whole
 
 
 def sinusoids(distances: Tensor, size: int) -> Tensor:
@@ -113,14 +114,14 @@ class TransformerXL(nn.Module):
     def __init__(
         self,
         input_size: int,
-        layers: int = 4,
-        heads: int = 10,
-        head_size: int = 41,
-        feedforward: int = 2100,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        memory: int = 150,
-        clamp: int | None = None,
+        layers: Count = 4,
+        heads: Count = 10,
+        head_size: Count = 41,
+        feedforward: Count = 2100,
+        dropout: Dropout = 0.1,
+        attention_dropout: Dropout = 0.0,
+        memory: Whole = 150,
+        clamp: Count | None = None,
         input_scale: bool = True,
         init: float = 0.02,
         pre_norm: bool = False,
