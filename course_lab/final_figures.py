@@ -24,7 +24,7 @@ from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.metrics.rank import spectrum
-from course_lib.metrics.similarity import similarities
+from course_lib.metrics.similarity import as_written, lower_cased, similarities
 from course_lib.metrics.subspaces import subspace_distance
 from course_lib.metrics.summary import summary
 from course_lib.output_layers.centring import centred
@@ -172,22 +172,26 @@ def fetched_benchmarks(experiment: Experiment) -> dict:
 
 
 def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
-    """Return each benchmark's Spearman correlation with the matrix that predicts.
+    """Return the word-similarity scores of the output matrix, a dictionary for each benchmark.
 
-    `rho` is that of the matrix as it is. `rho_centred` is that of the matrix without its mean row:
+    "rho" is Spearman's ρ of the matrix as it is, "rho_centred" of the matrix without its mean row:
     in a cone, cosines tell of the common direction, and so of how rare two words are. Both are None
-    with fewer than 3 pairs. `found` counts the pairs that the vocabulary knows.
+    with fewer than 3 pairs. "found" and "missing" count the pairs that the vocabulary knows and
+    does not know where capitals do not matter; "…_as_written" are the four numbers with the look-up
+    of parthiban2021's code.
     """
     W = model.output_layer.words.matrix().detach()
-    matrices = {"rho": W, "rho_centred": centred(W)}
-    tables = {
-        name: similarities(M, corpus.words, benchmarks, resamples=0) for name, M in matrices.items()
-    }
-    return {
-        name: {
-            key: None if math.isnan(table.rho[name]) else float(table.rho[name])
-            for key, table in tables.items()
+    look_ups = {"": lower_cased(corpus.words), "_as_written": as_written(corpus.words)}
+    scores = {name: {} for name in benchmarks}
+    for suffix, look_up in look_ups.items():
+        tables = {
+            "rho": similarities(W, look_up, benchmarks, resamples=0),
+            "rho_centred": similarities(centred(W), look_up, benchmarks, resamples=0),
         }
-        | {"found": int(tables["rho"].found[name])}
-        for name in benchmarks
-    }
+        for name, of_one in scores.items():
+            for key, table in tables.items():
+                rho = float(table.rho[name])
+                of_one[key + suffix] = None if math.isnan(rho) else rho
+            for key in ("found", "missing"):
+                of_one[key + suffix] = int(tables["rho"].loc[name, key])
+    return scores

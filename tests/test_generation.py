@@ -191,6 +191,22 @@ def test_settings_out_of_range_are_refused(option, message):
         generate(MODELS["lstm"], CORPUS, "the", length=1, **option)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_not_finite_are_named(value):
+    model = build()
+    name, parameter = list(model.named_parameters())[-1]
+    with torch.no_grad():
+        parameter.view(-1)[0] = value
+    asked = (
+        lambda: score(model, CORPUS, "the dog"),
+        lambda: continuations(model, CORPUS, "the"),
+        lambda: generate(model, CORPUS, "the", length=1),
+    )
+    for ask in asked:
+        with pytest.raises(CourseError, match=f"{name} holds a number that is not finite; take an"):
+            ask()
+
+
 def test_words_outside_the_vocabulary():
     assert encode(CORPUS, "the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
     closed = corpus_of(LINES.replace("<unk>", "barked"))

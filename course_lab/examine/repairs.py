@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib import data
-from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.perplexity import check_weights, perplexity
 from course_lib.evaluation.translation import translation_perplexity
 from course_lib.output_layers import FullWords
 from course_lib.output_layers.centring import all_but_the_top, centred
@@ -28,7 +28,9 @@ def perplexities(model, corpus, experiment, matrices: dict[str, Tensor]) -> dict
 
     Only the output matrix is replaced: a tied model goes on reading with its own, since it has
     learned to read that one. The model is left as it was.
+    Raises CourseError for weights that are not finite.
     """
+    check_weights(model)
     own = model.output_layer.words
     values = {}
     for name, W in matrices.items():
