@@ -139,7 +139,10 @@ def test_unknown_names_list_the_near_matches():
             {"name": "x", "corpus": "ptb", "encoder": {}},
             "corpus must be a table .*kind.*, not 'ptb'",
         ),
-        (experiment.to_dict() | {"words": {"kind": "FullWords", "options": 3}}, "words.options must be a table"),
+        (
+            experiment.to_dict() | {"words": {"kind": "FullWords", "options": 3}},
+            "words.options must be a table",
+        ),
         (experiment.to_dict() | {"optimisation": 3}, "optimisation must be a table .*, not 3"),
         (
             experiment.to_dict() | {"objectives": None},
@@ -425,6 +428,10 @@ def test_committed_results_are_whole_and_say_where_they_come_from():
         # lessons take a run's settings from today's recipe
         base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
         changes = dict(overrides.differences(base, experiment))
+        if (
+            "/vd-lstm-200/" in experiment.name and not experiment.start_from
+        ):  # of before their decay began an epoch later
+            changes.pop("optimisation.schedule.start", None)
         if experiment.variant in ("3-epochs", "3-epochs-plainly"):  # of before plans named them
             assert changes.keys() <= {"optimisation.epochs", "ranked_contexts"}
         else:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from course_lib.errors import CourseError, unknown
+from course_lib.ranges import Count
 
 SPLITS = ("train", "valid", "test")
 EOS, UNK = "<eos>", "<unk>"
@@ -122,10 +123,10 @@ class Corpus:
 
     def small(
         self,
-        train: int = 20_000,
-        valid: int = 2_000,
-        test: int = 2_000,
-        words: int = 500,
+        train: Count = 20_000,
+        valid: Count = 2_000,
+        test: Count = 2_000,
+        words: Count = 500,
         by_frequency: bool | None = None,
     ) -> "Corpus":
         """The first tokens of each split and the most frequent words of that, others `<unk>`.

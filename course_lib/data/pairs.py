@@ -14,6 +14,7 @@ from course_lib.data.bpe import SPECIAL, encode_all, learned, normalise
 from course_lib.data.corpus import SPLITS, digest
 from course_lib.data.rows import Ids, Texts
 from course_lib.errors import CourseError
+from course_lib.ranges import Count
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class SentencePairs:
         }
 
     def small(
-        self, train: int = 2_000, valid: int = 200, test: int = 200, words: int = 1_000
+        self, train: Count = 2_000, valid: Count = 200, test: Count = 200, words: Count = 1_000
     ) -> "SentencePairs":
         """The first pairs of each split, and an encoding of at most `words` pieces learned anew."""
         texts = {}
