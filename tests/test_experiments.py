@@ -502,6 +502,10 @@ def test_committed_results_are_whole_and_say_where_they_come_from():
         # lessons take a run's settings from today's recipe
         base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
         changes = dict(overrides.differences(base, experiment))
+        if (
+            "/vd-lstm-200/" in experiment.name and not experiment.start_from
+        ):  # of before their decay began an epoch later
+            changes.pop("optimisation.schedule.start", None)
         if experiment.variant in ("3-epochs", "3-epochs-plainly"):  # of before plans named them
             assert changes.keys() <= {"optimisation.epochs", "ranked_contexts"}
         else:
