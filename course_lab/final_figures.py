@@ -126,7 +126,7 @@ def _translation_figures(model, corpus, experiment, progress, noted) -> dict:
         words = [[tokenise(text) for text in side] for side in texts]
         tokenised = bleu(*words, tokenize="none", lowercase=corpus.lowercase)
         figures |= {f"{name}_bleu": score.score, f"{name}_tokenised_bleu": tokenised.score}
-        if experiment.corpus.kind == "wmt14":
+        if corpus.compound_split:
             split_up = [[split_compounds(text) for text in side] for side in words]
             compounds = bleu(*split_up, tokenize="none", lowercase=corpus.lowercase)
             figures[f"{name}_compound_split_bleu"] = compounds.score

@@ -139,9 +139,9 @@ def _run(
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """CourseError for clusters of words by frequency where the words have another order."""
-    clusters = experiment.output_layer.kind == "AdaptiveSoftmax" and not experiment.translates
     whole = "half" not in experiment.corpus.options  # whose order a half keeps
-    if clusters and whole and not (corpus.counts.diff() <= 0).all():
+    ordered = "by_frequency" not in experiment.requires or (corpus.counts.diff() <= 0).all()
+    if whole and not ordered:
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
             f"but the words of {corpus.name} are in another order; load them with the option "
