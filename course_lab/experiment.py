@@ -85,6 +85,13 @@ class Experiment:
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
         return issubclass(kinds.get(self.encoder.kind, object), Translator)
 
+    @property
+    def requires(self) -> frozenset[str]:
+        """What the output layer requires of the order of the corpus' words."""
+        if self.translates:  # whose pieces come in the order in which the encoding learned them
+            return frozenset()
+        return self.output_layer.class_in("output_layer").requires
+
     def load_corpus(self) -> data.Corpus | data.SentencePairs:
         """Return the corpus; its options `half` and `small` take a part of it.
 

@@ -20,7 +20,7 @@ def keep_mask(like: Tensor, dropout: float) -> Tensor:
 
 
 def locked_dropout(x: Tensor, dropout: float) -> Tensor:
-    """x (T, …) times one mask for all time steps; x itself where nothing is to be dropped.
+    """X (T, …) times one mask for all time steps; x itself where nothing is to be dropped.
 
     The mask is in float32 even where x is of a half type, in which 1/(1 − dropout) is up to 0.2 %
     off, the same way everywhere, and the mean of what is read no longer x.

@@ -254,6 +254,26 @@ def test_settings_that_cannot_be_meant_are_refused(path, value, message):
         override(rich(), {path: value})
 
 
+@pytest.mark.parametrize(
+    ("recipe", "path", "value"),
+    [
+        ("ptb/awd-lstm/gss/et-asgd", "output_layer.k", -1),
+        ("ptb/awd-lstm/mos", "output_layer.components", 0),
+        ("ptb/awd-lstm/adversarial", "output_layer.alpha", -5.0),
+        ("ptb/awd-lstm/adversarial", "input_embedding.noise", -1.0),
+        ("docstrings/transformer-128/capped", "output_layer.cap", -30),
+        ("docstrings/transformer-128/smoothed", "objectives.0.epsilon", 5),
+        ("docstrings/transformer-128/smoothed", "objectives.0.epsilon", -1),
+        ("docstrings/transformer-128/augmented", "objectives.1.temperature", -20),
+        ("wikitext-2/awd-lstm/cosine", "regularizers.2.weight", float("nan")),
+    ],
+)
+def test_constants_out_of_their_range_are_refused_before_a_run(recipe, path, value):
+    """Each range is declared where the constant is; all of these once gave regular results."""
+    with pytest.raises(CourseError, match=f"{path} must be .*, not {value}"):
+        Planned(recipe, change={path: value})
+
+
 def test_changes_hold_together_in_any_order():
     """One rule of averaging for another; "none" where TOML has no null."""
     base = recipes["ptb/awd-lstm/softmax"]

@@ -5,9 +5,10 @@ A recipe states differences from its base; here is what must come out of them.
 
 import pytest
 
-from course_lab import recipes
+from course_lab import Part, recipes
 from course_lab.overrides import at
 from course_lib.data.translation import IWSLT14_PIECES
+from course_lib.output_layers import FullWords
 from course_lib.training import EpochDecay, InverseSquareRoot
 
 VD_LSTM = {
@@ -256,6 +257,15 @@ def test_a_recipe_has_the_settings_of_its_paper(name):
     found = {path: at(recipes[name], path.removesuffix(".kind")) for path in SETTINGS[name]}
     found = {p: v.kind if p.endswith(".kind") else v for p, v in found.items()}
     assert found == SETTINGS[name]
+
+
+def test_adversarial_recipes_follow_algorithm_1():
+    """wang2019: the offset is fixed, and what the layer computes with it is differentiated."""
+    parts = [r.output_layer for r in recipes.values() if "Adversarial" in r.output_layer.kind]
+    assert len(parts) > 25 and not any("gradient" in part.options for part in parts)
+    for kind in {part.kind for part in parts}:
+        layer = Part(kind, {"alpha": 0.1}).build("output_layer", FullWords(5, 4), 4)
+        assert layer.gradient == "hidden" and not layer.gated
 
 
 def test_iwslt14_has_the_pieces_of_its_papers():

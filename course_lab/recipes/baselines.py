@@ -5,7 +5,7 @@ what its tables quote.
 """
 
 from course_lab.experiment import Experiment
-from course_lab.parts import part
+from course_lab.parts import Part, part
 from course_lab.recipes.registry import continued
 from course_lib.training import InverseSquareRoot, Optimisation
 
@@ -93,10 +93,24 @@ def finetuned(base: Experiment, source: str, name: str = "finetuned", **changes)
     return continued(base, name, source=source, optimisation=restart, **changes)
 
 
-def adapted(base: Experiment, name: str, source: str, adaptation, start: Experiment) -> Experiment:
+def adapted(
+    base: Experiment,
+    name: str,
+    source: str,
+    adaptation: Part,
+    start: Experiment,
+    small: dict | None = None,
+) -> Experiment:
     """Enter `<base>/<name>`: the best weights of `start`, adapted to the text that they read.
 
     Nothing is trained.
+
+    base: the recipe whose model it is
+    name: what follows the name of `base`
+    source: table and row of the paper
+    adaptation: the method
+    start: the recipe whose best weights are taken
+    small: settings of the method in the profiles `smoke` and `quick`
     """
     nothing = {"epochs": 0, "average_after": None, "average_from": None, "patience": None}
     return continued(
@@ -104,6 +118,7 @@ def adapted(base: Experiment, name: str, source: str, adaptation, start: Experim
         name,
         source=source,
         start_from=start.name,
+        small=small and {"adaptation": small},
         adaptation=adaptation,
         ranked_contexts=None,  # of the plain evaluation
         optimisation=nothing,

@@ -75,7 +75,7 @@ def even(batches: list[tuple[int, int]], world: int) -> list[tuple[int, int]]:
 
 
 def collate(split: Split, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """source (S, B), tokens (T, B) and target (T, B), int64, of the pairs at positions `rows`.
+    """Source (S, B), tokens (T, B) and target (T, B), int64, of the pairs at positions `rows`.
 
     source is [x … eos] and tokens [bos y …], padded with `pad`; target is [y … eos], padded with
     IGNORE.

@@ -124,7 +124,7 @@ def load_cldr(
 
 
 def generate() -> dict[str, dict[str, Texts]]:
-    """split -> language -> sentences; the split of a pair is decided by its German sentence."""
+    """Split -> language -> sentences; the split of a pair is decided by its German sentence."""
     rows: dict[str, list[tuple[str, str]]] = {split: [] for split in SPLITS}
     seen: set[str] = set()
     for pair in sentences():

@@ -78,7 +78,8 @@ class SentencePairs(ThreeSplits, PieceEncoding):
     `direction` is "de-en" for German into English. `sha256` holds the digest of the text of each
     split and language ("train.de"). With `lowercase` the pieces are of lower-cased text, while the
     texts of the splits, the references of BLEU, are as they were read: compare them lower-cased.
-    `left_out` counts the pairs of train that were cleaned away while reading.
+    `left_out` counts the pairs of train that were cleaned away while reading. `compound_split` says
+    that published BLEU is of words with compounds split at their hyphens, too.
     """
 
     name: str
@@ -90,6 +91,7 @@ class SentencePairs(ThreeSplits, PieceEncoding):
     direction: str = "de-en"
     lowercase: bool = False
     left_out: int = 0
+    compound_split: bool = False
     sha256: dict[str, str] = field(default_factory=dict, repr=False)
     licence: str = "unknown"
     source: str = "unknown"
@@ -139,6 +141,7 @@ class SentencePairs(ThreeSplits, PieceEncoding):
             pairs = getattr(self, split)
             texts[split] = (pairs.source_text[:n], pairs.target_text[:n])
         small = encoded(f"{self.name} (small)", texts, self.direction, words, self.lowercase)
+        small.compound_split = self.compound_split
         small.licence, small.source = self.licence, f"the beginning of each split of {self.name}"
         return small
 

@@ -93,7 +93,7 @@ def better(values) -> Fit:
 
 
 def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
-    """k = 1, 2, … and log σ_k, without what rounding left of zeros."""
+    """K = 1, 2, … and log σ_k, without what rounding left of zeros."""
     values = as_numbers(values, "singular values")
     if (np.diff(values) > 0).any() or values[-1] < 0:
         raise CourseError("singular values, 0 or more, are needed in decreasing order")

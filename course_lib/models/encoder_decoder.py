@@ -17,7 +17,7 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """x (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, output_size), state.
+        """X (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, output_size), state.
 
         With a state the source has been read, and x may be None.
         """

@@ -121,7 +121,7 @@ class QRNN(nn.Module):
         )
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x (T, B, input_size), state → hidden (T, B, u), state: (x_T, (c_T of each layer, …))."""
+        """X (T, B, input_size), state → hidden (T, B, u), state: (x_T, (c_T of each layer, …))."""
         # The state at the start: the last word vector before, and each layer's c.
         if state is None:
             units = (layer.out_features // 3 for layer in self.layers)

@@ -55,7 +55,7 @@ class RHN(nn.Module):
             self.bias[:, units:] = transform_bias
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """x (T, B, input_size), state (B, u) or None → hidden (T, B, u), state after the last."""
+        """X (T, B, input_size), state (B, u) or None → hidden (T, B, u), state after the last."""
         # What does not depend on the state: W x of all steps, one mask for the state.
         if self.training:
             x = locked_dropout(x, self.input_dropout)

@@ -20,7 +20,7 @@ class TranslationModel(OutputModel):
     def forward(
         self, source: Tensor, tokens: Tensor, target: Tensor | None = None, state: Any = None
     ) -> Step:
-        """source (S, B), [x … eos] padded with 0; tokens (T, B), [bos y …]; target (T, B), [y …
+        """Source (S, B), [x … eos] padded with 0; tokens (T, B), [bos y …]; target (T, B), [y …
         eos] with IGNORE where padded. In evaluation mode the loss is the cross-entropy.
 
         The step's state, None in training, lets a later call go on with the next tokens of the

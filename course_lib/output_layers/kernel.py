@@ -484,13 +484,13 @@ class _BlockedLoss:
         return _LogitGradient(dense, weight)
 
     def _add_to_log_weights(self, block: _BlockInputs, slopes: dict) -> None:
-        """d log_weights += weight · s_w."""
+        """D log_weights += weight · s_w."""
         if self.grads.log_weights is not None and block.group.weighted:
             weight = self.weight[block.positions][:, None]
             self.grads.log_weights[block.positions] += slopes["log_weights"] * weight
 
     def _add_to_offset(self, block: _BlockInputs, gradient: _LogitGradient) -> None:
-        """d offset += g_y."""
+        """D offset += g_y."""
         if self.grads.offset is None or not block.group.holds_target:
             return
         b, components, _ = block.shape
@@ -504,7 +504,7 @@ class _BlockedLoss:
     def _add_to_contexts(
         self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor
     ) -> None:
-        """dx += g M; `dense`: the gradient's dense part in the product's type."""
+        """Dx += g M; `dense`: the gradient's dense part in the product's type."""
         if self.grads.x is None:
             return
         b, components, _ = block.shape
@@ -520,7 +520,7 @@ class _BlockedLoss:
         self.grads.x[block.positions] += to_x.view(b, components, self.size)
 
     def _add_to_words(self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor) -> None:
-        """dM += gate(g)ᵀ x, dbias += Σ g; `dense` as in `_add_to_contexts`."""
+        """DM += gate(g)ᵀ x, dbias += Σ g; `dense` as in `_add_to_contexts`."""
         weight = gradient.weight
         to_matrix, to_bias = (
             None if total is None else total[block.columns]
@@ -551,7 +551,7 @@ class _BlockedLoss:
             add_outside_softmax(to_bias[:, None], torch.ones_like(weight), *terms)
 
     def _add_to_soft_targets(self, block: _BlockInputs, slopes: dict) -> None:
-        """d soft_x += g S, dS += gᵀ soft_x, with S the soft targets' matrix."""
+        """D soft_x += g S, dS += gᵀ soft_x, with S the soft targets' matrix."""
         if "soft_logits" not in slopes:
             return
         g = slopes["soft_logits"] * self.weight[block.positions][:, None]
