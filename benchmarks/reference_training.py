@@ -12,7 +12,6 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,7 +22,7 @@ from benchmarks.reference_models import PlainLSTM
 from course_lab import provenance, results
 from course_lab.experiment import Experiment
 from course_lab.locks import alone_in
-from course_lab.recipes import profile, recipes
+from course_lab.planned import Planned
 from course_lab.run import run
 from course_lib.dropout import keep_mask
 from course_lib.errors import CourseError
@@ -41,13 +40,16 @@ RECIPE = "ptb/awd-lstm/softmax"
 
 
 def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[str, Experiment]:
-    """The first epochs of the recipe, by the course and plainly; kind: the profile."""
-    base = profile(recipes[RECIPE], kind, seed)
-    base = replace(base, optimisation=replace(base.optimisation, epochs=epochs))
-    return {
-        name: replace(base, variant=f"{epochs}-epochs{suffix}")
-        for name, suffix in (("course", ""), ("plain", "-plainly"))
-    }
+    """Return the first epochs of the recipe, by the course and plainly.
+
+    The plain training has a name of its own, since no recipe is trained by another loop.
+
+    epochs: how many
+    kind: the profile
+    seed: of both
+    """
+    course = Planned(RECIPE, kind, seed, {"optimisation.epochs": epochs}).experiment()
+    return {"course": course, "plain": course.change(name=f"{RECIPE}/plainly")}
 
 
 def train(kind: str, experiment: Experiment, progress: bool = True) -> Path:

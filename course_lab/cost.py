@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import torch
 
-from course_lab.experiment import Experiment, Part
+from course_lab.experiment import Experiment
+from course_lab.parts import Part
 from course_lab.provenance import processor
 from course_lib import data
 from course_lib.data import cache, folders

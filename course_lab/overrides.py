@@ -1,85 +1,96 @@
 """Settings of an experiment by dotted names, and how two experiments differ."""
 
-import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
-from types import NoneType
-from typing import Any, get_type_hints
+from typing import Any
 
-from course_lab.experiment import KINDS, Experiment, Part, fits, kinds_of, options_of, spelled
-from course_lib import data
+from course_lab.experiment import ROLES, Experiment, corpus_hints
+from course_lab.parts import Part
+from course_lab.validation import accepts, hints_of, validated
 from course_lib.errors import CourseError, unknown
-
-GIVEN = {"encoder": 1, "words": 2, "output_layer": 2}  # what a part is built with, not its options
-
-
-ROLES = {"objectives": "objective", "regularizers": "regularizer", "output_words": "words"}
-
 
 ELSEWHERE = ("name", "source", "profile", "seed", "variant")  # not for a plan to change
 
 
 def override(experiment: Experiment, changes: dict) -> Experiment:
-    """The experiment with other settings, named by dotted paths.
+    """Return the experiment with other settings, named by dotted paths.
 
     override(e, {"optimisation.epochs": 10, "encoder.dropout": 0.4, "regularizers.0.weight": 2.0})
 
-    They hold together, in whichever order they come: one rule of averaging for another, say. None
-    takes away a setting that may be none, and so does "none" where a file has no other way to say
-    it. CourseError with near matches for an unknown setting, and for a value of another type.
+    The changes hold together, in whichever order they come: one rule of averaging may replace
+    another, say. None takes away a setting that may be none, and so does "none", for TOML has no
+    null.
+
+    Raise CourseError for an unknown setting, with near matches, and for a value that the setting
+    cannot have.
     """
     return _replaced(experiment, {tuple(p.split(".")): v for p, v in changes.items()}, (), "")
 
 
 def settings(texts: list[str]) -> dict:
-    """Of `path=value` each, as a command line gives them: numbers, true, lists and such as JSON has
-    them, anything else a word. CourseError for a text without `=`."""
-    found = {}
+    """Return the settings of a command line, each `path=value`.
+
+    A value is what JSON reads (numbers, true, lists), and anything else is a word. Raise
+    CourseError for a text without `=`.
+    """
+    changes = {}
     for text in texts:
         path, equals, value = text.partition("=")
         if not equals:
             example = "encoder.dropout=0.4"
             raise CourseError(f"a setting is given as path=value, such as {example}, not {text!r}")
         try:
-            found[path] = json.loads(value)
+            changes[path] = json.loads(value)
         except json.JSONDecodeError:
-            found[path] = value
-    return found
+            changes[path] = value
+    return changes
 
 
-def at(experiment: Experiment, path: str):
-    """The value of a dotted setting; None where the experiment does not state it."""
+def at(experiment: Experiment, path: str) -> Any:
+    """Return the value of a dotted setting; None where the experiment does not state it."""
     node = experiment
     for name in path.split("."):
         node = _members(node).get(name)
     return node
 
 
-def differences(old, new, path: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value in `new`) of every setting in which two experiments, or parts, differ.
+def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every setting in which two experiments, or parts, differ.
 
-    A list of numbers is one setting; 1 is not True; stating an option's default is a difference.
+    Each is a pair of its dotted path and its value in `new`. A list of numbers is one setting; 1 is
+    not True; stating an option's default is a difference.
+
+    old, new: the two experiments or parts
+    path: what every dotted path begins with
     """
     before = _members(old)
     for name, value in _members(new).items():
         if not path and name in ELSEWHERE:
             continue
-        current, whole = before.get(name), f"{path}{name}"
+        current = before.get(name)
         if _alike(current, value):
-            yield from differences(current, value, f"{whole}.")
+            yield from differences(current, value, f"{path}{name}.")
         elif type(plain(current)) is not type(plain(value)) or plain(current) != plain(value):
-            yield whole, value
+            yield f"{path}{name}", value
 
 
-def has_settings(value) -> bool:
-    """Whether it is a part, the optimisation or a tuple of parts, which no value of a plan is."""
+def has_settings(value: Any) -> bool:
+    """Return whether a value is a part, the optimisation or a tuple of parts.
+
+    No value of a plan is.
+    """
     several = isinstance(value, tuple) and any(isinstance(v, Part) for v in value)
     return is_dataclass(value) or several
 
 
-def _alike(old, new) -> bool:
-    """Whether two values hold settings of the same names, to be looked at one by one."""
+def plain(value: Any) -> Any:
+    """Return a tuple as the list that JSON makes of it."""
+    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Return whether two values hold settings of the same names, to be compared one by one."""
     if isinstance(old, Part) and isinstance(new, Part):
         return old.kind == new.kind
     if type(old) is not type(new):
@@ -91,13 +102,8 @@ def _alike(old, new) -> bool:
     return is_dataclass(old)
 
 
-def plain(value):
-    """A tuple as the list that JSON makes of it."""
-    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
-
-
-def _members(node) -> dict:
-    """What a node holds, by name."""
+def _members(node: Any) -> dict[str, Any]:
+    """Return what a node holds, by name."""
     if isinstance(node, Part):
         return node.options
     if isinstance(node, tuple | list):
@@ -107,68 +113,55 @@ def _members(node) -> dict:
     return node if isinstance(node, dict) else {}
 
 
-def _known(node, role: str) -> list[str]:
-    """The names that may follow: all options of a part, stated or not."""
-    stated = list(_members(node))
-    if isinstance(node, Experiment):
-        return [name for name in stated if name not in ELSEWHERE]
-    if not isinstance(node, Part):
-        return stated
-    if role == "corpus":  # a name or a path, with options of its loader and of `load_corpus`
-        of_loader = _of_loader(node)
-        of_text = [] if "direction" in of_loader else ["half"]
-        return [*(name for name in of_loader if name != "download"), *of_text, "small"]
-    return stated + list(_takes(node, role))
+def _hints(node: Any, field: str) -> dict[str, Any]:
+    """Return the annotations of all settings of a node, by name.
+
+    An option of a part is one whether the part states it or not.
+
+    field: the field of the experiment that the node stands in
+    """
+    if isinstance(node, Part):
+        return corpus_hints(node) if field == "corpus" else node.hints(ROLES[field])
+    if is_dataclass(node):
+        hidden = ELSEWHERE if isinstance(node, Experiment) else ()
+        return {name: hint for name, hint in hints_of(type(node)).items() if name not in hidden}
+    # Of the entries of a table nothing is declared: each stays of the type that it has.
+    numbers = {int: int, float: float, bool: bool, str: str}
+    return {name: numbers.get(type(value), Any) for name, value in _members(node).items()}
 
 
-def _takes(node: Part, role: str) -> dict[str, inspect.Parameter]:
-    """The options of a part, stated or not; none of a kind that does not exist."""
-    role = ROLES.get(role, role)
-    make = {kind.__name__: kind for kind in KINDS.get(role, ())}.get(node.kind)
-    takes = list(options_of(make).items()) if make else []
-    return dict(takes[GIVEN.get(role, 0) :])
+def _replaced(node: Any, changes: dict[tuple[str, ...], Any], above: tuple[str, ...], field: str):
+    """Return a copy of a node with the settings at the paths in it.
 
-
-def _of_loader(corpus: Part) -> dict[str, Any]:
-    """The options of a corpus' loader with their defaults."""
-    parameters = inspect.signature(data.loader_of(corpus.kind, list(corpus.options))).parameters
-    return {n: None if p.default is p.empty else p.default for n, p in parameters.items()}
-
-
-def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...], role: str):
-    """A copy of `node` with the settings at the paths in it; `above`, the path to it, and `role`
-    are for its messages."""
+    node: an experiment, or what lies in one
+    changes: values by their paths below the node
+    above: the path to the node
+    field: the field of the experiment that the node stands in
+    """
+    # Changes with the same first name belong to one member of the node.
     inside: dict[str, dict] = {}
     for (name, *rest), value in changes.items():
         inside.setdefault(name, {})[tuple(rest)] = value
-    new, known = {}, _known(node, role)
+    hints = _hints(node, field)
+    new = {}
     for name, values in inside.items():
-        current, path = _members(node).get(name), (*above, name)
-        whole = ".".join(path)
-        if name not in known:
+        path = (*above, name)
+        if name not in hints:
             asked = ".".join([*path, *next(iter(values))])
-            raise unknown("setting", asked, [".".join([*above, k]) for k in known])
+            raise unknown("setting", asked, [".".join([*above, known]) for known in hints])
+        current = _members(node).get(name)
         if () not in values:
-            if not _members(current) and not isinstance(current, Part):
-                asked = ".".join([*path, *next(iter(values))])
-                stated = "is not set in the recipe" if current is None else f"is {current!r}"
-                raise CourseError(f"unknown setting {asked!r}: {name} {stated}, with nothing in it")
-            inner = role if name.isdigit() else name  # an entry of `regularizers` is one of them
-            new[name] = _replaced(current, values, path, inner)
-        elif len(values) > 1:
-            raise CourseError(f"{whole} is given both as a whole and in part")
-        elif has_settings(current) or (above == () and isinstance(current, tuple)):
-            names = [f'"{whole}.{k}"' for k in _known(current, name)[:3]]
-            raise CourseError(
-                f"{name} is made of several settings; name one, in quotes: "
-                + (" or ".join(names) or "it has none")
-            )
+            new[name] = _replaced_inside(current, values, path, field or name)
         else:
-            if role == "corpus" and name not in _members(node):  # nor is another type its default's
-                current = _of_loader(node).get(name)
-            new[name] = _fitted(values[()], current, _hint(node, role, name), whole)
+            _check_single(current, values, path, field or name)
+            fitted = _fitted(values[()], hints[name], ".".join(path))
+            # Of an option that the recipe leaves at its default, 2 stays 2: kept results are named
+            # after it. Everywhere else one experiment has one name, and 2 becomes 2.0.
+            unstated = isinstance(node, Part) and current is None and fitted == values[()]
+            new[name] = values[()] if unstated else fitted
+    # The copy: options are lists as JSON has them, so that one experiment has one form.
     if isinstance(node, Part):
-        return Part(node.kind, node.options | new)
+        return Part(node.kind, node.options | {name: plain(value) for name, value in new.items()})
     if is_dataclass(node):
         return replace(node, **new)
     if isinstance(node, dict):
@@ -176,35 +169,30 @@ def _replaced(node, changes: dict[tuple[str, ...], Any], above: tuple[str, ...],
     return type(node)(new.get(str(i), v) for i, v in enumerate(node))
 
 
-def _hint(node, role: str, name: str):
-    """The annotation of a setting; None where there is none, as for those of a corpus."""
-    if is_dataclass(node) and not isinstance(node, Part):
-        return get_type_hints(type(node))[name]
-    takes = _takes(node, role) if isinstance(node, Part) else {}
-    hint = takes[name].annotation if name in takes else inspect.Parameter.empty
-    return None if hint is inspect.Parameter.empty else hint
+def _replaced_inside(current: Any, values: dict, path: tuple[str, ...], field: str):
+    """Return a copy of a node's member with other settings; CourseError where it holds none."""
+    if not _members(current) and not isinstance(current, Part):
+        asked = ".".join([*path, *next(iter(values))])
+        stated = "is not set in the recipe" if current is None else f"is {current!r}"
+        raise CourseError(f"unknown setting {asked!r}: {path[-1]} {stated}, with nothing in it")
+    return _replaced(current, values, path, field)
 
 
-def _fitted(value, current, hint, whole: str):
-    """`value` in the type of what it replaces; CourseError where it has another.
-
-    hint: the setting's annotation; without one the type of the current value counts."""
-    given = value
-    if hint is None:  # as of the value which it replaces
-        if value == "none" and isinstance(current, int | float | list | tuple | dict):
-            return None
-        good = current is None or all(
-            isinstance(value, t) == isinstance(current, t) for t in (str, bool, dict)
+def _check_single(current: Any, values: dict, path: tuple[str, ...], field: str) -> None:
+    """Raise CourseError where a path names several settings at once."""
+    whole = ".".join(path)
+    if len(values) > 1:
+        raise CourseError(f"{whole} is given both as a whole and in part")
+    if has_settings(current) or (len(path) == 1 and isinstance(current, tuple)):
+        names = [f'"{whole}.{name}"' for name in list(_hints(current, field))[:3]]
+        raise CourseError(
+            f"{path[-1]} is made of several settings; name one, in quotes: "
+            + (" or ".join(names) or "it has none")
         )
-    else:
-        kinds = kinds_of(hint)
-        if value == "none" and NoneType in kinds and str not in kinds:
-            value = None
-        good = fits(value, hint)
-    if not good:
-        takes = f"; it must be {spelled(hint)}" if hint is not None else ""
-        raise CourseError(f"{whole} is {current!r}; {given!r} has another type{takes}")
-    # As the recipe has it, so that one experiment has one name: 2 as 2.0, a list as a tuple.
-    if type(value) is int and (type(current) is float or hint == (float | None)):
-        return float(value)
-    return tuple(value) if type(value) is list and type(current) is tuple else value
+
+
+def _fitted(value: Any, hint: Any, whole: str) -> Any:
+    """Return a value in the type of its setting, "none" as None where a setting may be none."""
+    if value == "none" and accepts(hint, None) and not accepts(hint, "none"):
+        value = None
+    return validated(whole, value, hint)

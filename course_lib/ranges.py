@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -51,6 +51,8 @@ def described(hint: Any) -> str:
     """Return an annotation in words: `a number above 0`, `a whole number of at least 1 or none`."""
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(described, get_args(hint)))
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
     if get_origin(hint) is not Annotated:
         names = {type(None): "none", bool: "true or false", int: "a whole number"}
         names |= {float: "a finite number", str: "a word", dict: "a table"}
@@ -70,7 +72,7 @@ def checked(function):
 
     @functools.cache
     def hints() -> dict[str, Any]:
-        return get_type_hints(function, include_extras=True)
+        return {name: _evaluated(hint, function) for name, hint in function.__annotations__.items()}
 
     @functools.wraps(function)
     def inside(*arguments, **options):
@@ -92,6 +94,16 @@ def check_fields(instance) -> None:
         check(name, getattr(instance, field.name), hints[field.name])
 
 
+def _evaluated(hint: Any, function) -> Any:
+    """An annotation as an object; one that only type checkers know says nothing of a value."""
+    if not isinstance(hint, str):
+        return hint
+    try:
+        return eval(hint, function.__globals__)
+    except NameError:
+        return Any
+
+
 def _limit(bound) -> float:
     return getattr(bound, type(bound).__name__.lower())
 
@@ -102,6 +114,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, one) for one in get_args(hint))
     if hint is type(None):
         return value is None
+    if origin is Literal:
+        return value in get_args(hint)
     if origin in (list, tuple, Sequence):
         if not isinstance(value, list | tuple):
             return False

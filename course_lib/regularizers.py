@@ -1,8 +1,8 @@
 """Regularizers: what is added to the training loss to shape the word matrix or the activations.
 
 Each is a frozen dataclass with its weights as fields, called as `regularizer(words, activations)`
-with a word matrix (`FullWords`, `SpectralWords`) and, where they matter, the step's activations;
-it returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
+with the word matrix that predicts (`FullWords`, `SpectralWords`) and with what the step produced.
+It returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
 Everything is computed in the parameters' precision, at least float32, also under autocast.
 """
 
@@ -16,29 +16,41 @@ from torch.autograd.function import once_differentiable
 
 from course_lib.errors import CourseError
 from course_lib.protocols import Spectral
+from course_lib.ranges import Count, NonNegative, Positive, check_fields
 
 
 class Activations(NamedTuple):
-    """What one step of an encoder produced, both (T, B, d)."""
+    """What one step of a model produced, both (T, B, d), and the layer that read it."""
 
     hidden: Tensor  # what the output layer read: after dropout
     raw: Tensor  # the encoder's last output before that dropout
+    output_layer: nn.Module | None = None  # for penalties on its bias or its mixture's weights
+
+
+class _Regularizer:
+    """CourseError for a field out of its declared range."""
+
+    def __post_init__(self):
+        check_fields(self)
 
 
 @dataclass(frozen=True)
-class CosineRegularizer:
-    """Mean cosine over all pairs of different words, times (N−1)/N (gao2019, equation 6).
+class CosineRegularizer(_Regularizer):
+    """weight · R, with R the mean cosine over all pairs of different words, times (N−1)/N.
 
-    R = (1/N²) Σ_i Σ_{j≠i} ŵ_iᵀŵ_j = (‖Σ ŵ_i‖² − N) / N², in [−1/N, 1 − 1/N] and Θ(Nd)
-    (proposition 1): the N × N cosines are never formed. A row of zeros has cosine 0 with every
-    row, and no gradient. `SpectralWords` need two products of N d² more, and no W.
+        R = (1/N²) Σ_i Σ_{j≠i} ŵ_iᵀŵ_j = (‖Σ ŵ_i‖² − N) / N²,   in [−1/N, 1 − 1/N]
+
+    The right-hand side takes Θ(Nd) operations and never forms the N × N cosines. A row of zeros has
+    cosine 0 with every row, and no gradient. `SpectralWords` need two products of N d² more, and
+    no W.
     Naive: `C = F.normalize(W) @ F.normalize(W).T; weight * (C.sum() - C.trace()) / N**2`.
+    Source: gao2019, equation 6 and proposition 1.
     """
 
-    weight: float = 1.0
+    weight: NonNegative = 1.0
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """words (N, d) → scalar."""
+        """Return the penalty of words (N, d), a scalar."""
         spectral = isinstance(words, Spectral)
         rows = _wide(words.U if spectral else words.matrix())
         with _full_precision(rows):
@@ -61,13 +73,15 @@ class _UnitSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, U, A):
         if A is None:
-            product, square = None, torch.linalg.vector_norm(U, dim=1).square()
+            product = None
+            square = torch.linalg.vector_norm(U, dim=1).square()
         else:
             product = U @ (A.T @ A)
             square = (product * U).sum(1)
         # A norm of ∞ has the reciprocal 0, which takes a row out of the value and the gradient.
         r = square.where(square > torch.finfo(square.dtype).tiny, torch.inf).rsqrt()
-        total, alive = r @ U, (r > 0).sum()
+        total = r @ U
+        alive = (r > 0).sum()
         ctx.save_for_backward(U, A, product, r, total)
         ctx.mark_non_differentiable(alive)
         return total if A is None else A @ total, alive
@@ -85,35 +99,34 @@ class _UnitSum(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class Orthogonality:
-    """How far U and V are from orthonormal columns (wang2020, section 4.1).
+class Orthogonality(_Regularizer):
+    """How far U and V are from orthonormal columns.
 
-    λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂ with λ₁ … λ₄ the fields in this order;
-    the paper searches each in {0.01, 0.1, 1, 10}. A term of weight 0 is not computed.
+        λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂
+
+    λ₁ … λ₄ are the fields in this order; the paper searches each in {0.01, 0.1, 1, 10}. A term of
+    weight 0 is not computed.
 
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
     G that begin where those of the last training step ended (`warm_U`, `warm_V`). The gradient
     takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 λ v vᵀ.
 
-    Always in float32 or better: where U is nearly orthonormal, G is the small difference of
-    numbers near 1, whose rounding to bfloat16, ±0.004, would be all that is left of it.
+    It is computed in float32 or better: where U is nearly orthonormal, G is the small difference of
+    numbers near 1, and rounding them to bfloat16, by ±0.004, would leave nothing of it.
     Naive: `G = U.T @ U - I; λ₁ * G.square().sum() + λ₃ * torch.linalg.matrix_norm(G, 2)**2 + …`.
+    Source: wang2020, section 4.1.
     Raises CourseError when called with words that are not spectral.
     """
 
-    frobenius_U: float = 1.0
-    frobenius_V: float = 1.0
-    spectral_U: float = 1.0
-    spectral_V: float = 1.0
-    iterations: int = 3  # of the power method, each step
-
-    def __post_init__(self):
-        if self.iterations < 1:
-            raise CourseError(f"iterations must be at least 1, not {self.iterations}")
+    frobenius_U: NonNegative = 1.0
+    frobenius_V: NonNegative = 1.0
+    spectral_U: NonNegative = 1.0
+    spectral_V: NonNegative = 1.0
+    iterations: Count = 3  # of the power method, each step
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Spectral words → scalar."""
+        """Return the penalty of spectral words, a scalar."""
         _require_spectral(words, self)
         with _full_precision(words.U):
             return self._penalty(
@@ -123,7 +136,7 @@ class Orthogonality:
             )
 
     def _penalty(self, M, warm, training, frobenius, spectral) -> Tensor:
-        """frobenius ‖MᵀM−I‖²_F + spectral ‖MᵀM−I‖²₂."""
+        """Return frobenius · ‖MᵀM−I‖²_F + spectral · ‖MᵀM−I‖²₂."""
         M = _wide(M)
         total = M.new_zeros(())
         if frobenius or spectral:
@@ -139,7 +152,7 @@ class Orthogonality:
 
 
 class _Gram(torch.autograd.Function):
-    """MᵀM − I, with a backward of one product, M (dG + dGᵀ), instead of autograd's two."""
+    """MᵀM − I, with a backward pass of one product, M (dG + dGᵀ), instead of autograd's two."""
 
     @staticmethod
     def forward(ctx, M):
@@ -158,9 +171,10 @@ class _Gram(torch.autograd.Function):
 
 @torch.no_grad()
 def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
-    """Power method for the eigenvector (d,) of the symmetric G whose eigenvalue is largest in size.
+    """Return the eigenvector (d,) of the symmetric G whose eigenvalue is largest in size.
 
-    Where G v is zero or not finite, v stays: a vector of zeros would never recover.
+    By the power method from `start`. Where G v is zero or not finite, v stays: a vector of zeros
+    would never recover.
     """
     v = start.to(G.dtype)
     for _ in range(iterations):
@@ -170,21 +184,16 @@ def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
     return v
 
 
-class _SpectrumPrior:
-    """weight · Σ_k (σ_(k) − c_k)², σ_(1) ≥ σ_(2) ≥ … against c_1 ≥ c_2 ≥ … (wang2020, section 4.2).
+class _SpectrumPrior(_Regularizer):
+    """weight · Σ_k (σ_(k) − c_k)², with σ_(1) ≥ σ_(2) ≥ … against c_1 ≥ c_2 ≥ …
 
     Singular values are paired with the prior by rank, at each step anew, because they may cross
     during training; of all pairings this one has the smallest sum.
     Naive: `weight * (words.singular_values() - prior.values(d)).square().sum()`.
     """
 
-    def __post_init__(self):
-        for name, value in vars(self).items():
-            if name not in ("weight", "start") and value <= 0:
-                raise CourseError(f"{name} of a decreasing prior must be above 0, not {value}")
-
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Spectral words → scalar; CourseError for words that are not spectral."""
+        """Return the penalty of spectral words, a scalar; CourseError for other words."""
         _require_spectral(words, self)
         sigma = _wide(words.sigma).sort(descending=True).values
         prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
@@ -193,75 +202,79 @@ class _SpectrumPrior:
 
 @dataclass(frozen=True)
 class ExponentialPrior(_SpectrumPrior):
-    """weight · Σ_k (σ_(k) − c₁ exp(−c₂ k^γ))², k by decreasing σ (wang2020, section 4.2).
+    """weight · Σ_k (σ_(k) − c₁ exp(−c₂ k^γ))², where k counts the σ in decreasing order.
 
     The paper searches the weight in {0.1, 1, 10, 100}, names no c₁, c₂, γ, and prefers this prior
-    on small corpora. `start`: training begins with the singular values at the prior (the builder
-    of a model calls `words.start_at(prior.values(d))`). CourseError unless c₁, c₂, γ > 0.
+    on small corpora.
+    Source: wang2020, section 4.2.
     """
 
-    weight: float
-    c1: float
-    c2: float
-    gamma: float
-    start: bool = True
+    weight: NonNegative
+    c1: Positive
+    c2: Positive
+    gamma: Positive
+    start: bool = True  # the builder of a model calls words.start_at(prior.values(d))
 
     def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
-        """c₁ exp(−c₂ k^γ) for k = 1 … d: (d,), float64, decreasing."""
+        """Return c₁ exp(−c₂ k^γ) for k = 1 … d: (d,), float64, decreasing; size: d."""
         k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
         return self.c1 * torch.exp(-self.c2 * k**self.gamma)
 
 
 @dataclass(frozen=True)
 class PolynomialPrior(_SpectrumPrior):
-    """weight · Σ_k (σ_(k) − c₁ k^−γ)², k by decreasing σ (wang2020, section 4.2).
+    """weight · Σ_k (σ_(k) − c₁ k^−γ)², where k counts the σ in decreasing order.
 
-    The paper prefers this prior on large corpora; weight, `start` and errors as in
-    `ExponentialPrior`.
+    The paper prefers this prior on large corpora; the fields are those of `ExponentialPrior`.
+    Source: wang2020, section 4.2.
     """
 
-    weight: float
-    c1: float
-    gamma: float
+    weight: NonNegative
+    c1: Positive
+    gamma: Positive
     start: bool = True
 
     def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
-        """c₁ k^−γ for k = 1 … d: (d,), float64, decreasing."""
+        """Return c₁ k^−γ for k = 1 … d: (d,), float64, decreasing; size: d."""
         k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
         return self.c1 * k**-self.gamma
 
 
 @dataclass(frozen=True)
-class DOptimal:
-    """−weight · Σ_k log σ_k, in nats: pushes all singular values up (wang2020, Table 6).
+class DOptimal(_Regularizer):
+    """−weight · Σ_k log σ_k, in nats, which pushes all singular values up.
 
-    Made for generative adversarial networks (Jiang et al. 2019), with spectral normalisation,
-    `SpectralWords(normalise=True)`; for language models it fails, which is why it is here.
+    Jiang et al. 2019 made it for generative adversarial networks, with spectral normalisation,
+    `SpectralWords(normalise=True)`. For language models it fails, which is why it is here.
     A σ of 0 counts as the smallest normal number and has no gradient.
-    Naive: `-weight * words.sigma.log().sum()`. CourseError for words that are not spectral.
+    Naive: `-weight * words.sigma.log().sum()`.
+    Source: wang2020, Table 6.
+    Raises CourseError when called with words that are not spectral.
     """
 
-    weight: float
+    weight: NonNegative
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Spectral words → scalar."""
+        """Return the penalty of spectral words, a scalar."""
         _require_spectral(words, self)
         sigma = _wide(words.sigma)
         return -self.weight * sigma.clamp(min=torch.finfo(sigma.dtype).tiny).log().sum()
 
 
 @dataclass(frozen=True)
-class MuLoss:
-    """weight · ‖μ‖² with μ the mean row of W: the centre stays near 0 (Stollenwerk et al. 2026).
+class MuLoss(_Regularizer):
+    """weight · ‖μ‖² with μ the mean row of W, which keeps the centre near 0.
 
-    Output embedding centring as a loss, Θ(Nd); the logits' common shift μᵀh, which no probability
-    depends on, cannot grow. Naive: `weight * W.mean(0).square().sum()`.
+    It is output embedding centring as a loss, in Θ(Nd): the logits' common shift μᵀh, which no
+    probability depends on, cannot grow.
+    Naive: `weight * W.mean(0).square().sum()`.
+    Source: Stollenwerk et al. 2026.
     """
 
-    weight: float = 1e-4
+    weight: NonNegative = 1e-4
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """words (N, d) → scalar."""
+        """Return the penalty of words (N, d), a scalar."""
         spectral = isinstance(words, Spectral)
         mean = _wide(words.U if spectral else words.matrix()).mean(0)
         if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
@@ -270,31 +283,33 @@ class MuLoss:
 
 
 @dataclass(frozen=True)
-class ActivationRegularizer:
-    """AR: weight · mean of the squared entries of what the output layer reads (Merity et al. 2018).
+class ActivationRegularizer(_Regularizer):
+    """AR: weight · mean of the squared entries of what the output layer reads.
 
     Naive: `weight * hidden.square().mean()`.
+    Source: Merity et al. 2018.
     """
 
-    weight: float = 2.0
+    weight: NonNegative = 2.0
 
     def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
-        """activations (T, B, d) → scalar."""
+        """Return the penalty of activations (T, B, d), a scalar."""
         return self.weight * _wide(activations.hidden).square().mean()
 
 
 @dataclass(frozen=True)
-class TemporalActivationRegularizer:
+class TemporalActivationRegularizer(_Regularizer):
     """TAR: weight · mean of the squared changes of the raw output from step to step.
 
-    Merity et al. 2018, on the output before dropout; 0 for a single time step.
+    The raw output is the encoder's before dropout. For a single time step the penalty is 0.
     Naive: `weight * (raw[1:] - raw[:-1]).square().mean()`.
+    Source: Merity et al. 2018.
     """
 
-    weight: float = 1.0
+    weight: NonNegative = 1.0
 
     def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
-        """activations (T, B, d) → scalar."""
+        """Return the penalty of activations (T, B, d), a scalar."""
         raw = _wide(activations.raw)  # before the difference, which cancels
         change = raw[1:] - raw[:-1]
         return self.weight * change.square().sum() / max(1, change.numel())
@@ -324,7 +339,7 @@ def _require_spectral(words: nn.Module, regularizer) -> None:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """x itself in float32 or float64, half precision as float32."""
+    """Return x itself in float32 or float64, half precision as float32."""
     return x if x.dtype == torch.float64 else x.float()
 
 

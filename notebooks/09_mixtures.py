@@ -57,7 +57,7 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import plans, published, results
+from course_lab import plans, published
 from course_lab.cost import encoder_macs, output_macs
 from course_lib import data, plots
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -734,7 +734,7 @@ TIMES = ["device", "wall_seconds"]
 # %%
 def figures(planned):
     """A line of the table: settings and results of a run."""
-    kept = course_lab.read_result(results.kept_folder() / planned.key)
+    kept = course_lab.read_kept(planned.key)
     e, m = planned.experiment(), kept["metrics"]
     layer, options = e.output_layer.kind, e.output_layer.options
     train = kept["epochs"][m["best_epoch"] - 1]["train_perplexity"]
@@ -1411,8 +1411,8 @@ check("09.2", rank_at, ranks_agree)
 # </details>
 # <details><summary>A last hint: how to train it</summary>
 #
-# Enter it among the layers, `from course_lab import experiment` and
-# `experiment.KINDS["output_layer"] += (Sharing,)`; then run
+# Enter it among the layers, `from course_lab import parts` and
+# `parts.KINDS["output_layer"] += (Sharing,)`; then run
 # `settings("mos").change(output_layer=course_lab.part("Sharing", components=4, bias=False))` as above.
 #
 # </details>

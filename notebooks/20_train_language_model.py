@@ -67,7 +67,7 @@ from IPython.display import Markdown, clear_output, display
 
 import course_lab
 from course_lab import results
-from course_lab.plans import Planned
+from course_lab.planned import Planned
 from course_lib import plots
 from course_lib.errors import CourseError
 

@@ -54,7 +54,7 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab.plans import Planned
+from course_lab.planned import Planned
 from course_lib import plots
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic

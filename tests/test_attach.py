@@ -172,7 +172,7 @@ def test_accumulated_batches_add_up_to_one_large_batch():
 
 def test_other_layers_and_objectives_are_used():
     class Flat(Softmax):
-        def transform(self, logits):
+        def transform(self, logits, scratch=None):
             return 0 * logits
 
     torch.manual_seed(0)

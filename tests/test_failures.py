@@ -194,6 +194,8 @@ def test_an_interrupted_training_ends_quietly(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "course_lab", *arguments, "--checkpoint-seconds", "0"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # tests that run in the background of a shell ignore interrupts, and would hand that on
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     while not (tmp_path / "last.safetensors").exists() and process.poll() is None:
         time.sleep(0.1)

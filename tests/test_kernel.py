@@ -1,6 +1,8 @@
 """The chunk kernel against the naive formula, in value and in all gradients."""
 
+import copy
 import itertools
+import pickle
 
 import hypothesis.strategies as st
 import pytest
@@ -9,10 +11,12 @@ from hypothesis import given, settings
 from torch.nn import functional as F
 
 from course_lib.output_layers import (
+    FRESH,
     IGNORE,
     AugmentedLoss,
     CrossEntropy,
     FullWords,
+    GeneralizedSigSoftmax,
     LabelSmoothing,
     Objective,
     Softmax,
@@ -21,6 +25,7 @@ from course_lib.output_layers import (
     products,
 )
 from course_lib.output_layers.kernel import Group
+from course_lib.output_layers.scratch import BlockScratch
 
 
 def naive(x, matrix, target, *, bias=None, log_weights=None, offset=None, transform=None,
@@ -73,7 +78,7 @@ def problem(n, k, d, words, seed=0, dtype=torch.float64):
     }  # fmt: skip
 
 
-def bend(logits, slopes):
+def bend(logits, slopes, scratch=None):
     """An elementwise transform with parameters, as GSS and PLIF are."""
     return logits + slopes[0] * torch.tanh(logits) + slopes[1] * F.softplus(logits)
 
@@ -406,6 +411,80 @@ def test_the_hooks_of_a_variant_reach_the_loss_and_the_probabilities():
     log_prob = layer.log_prob(hidden)
     torch.testing.assert_close(log_prob.exp().sum(-1), torch.ones(5))
     torch.testing.assert_close(-log_prob.gather(1, target[:, None]).mean(), expected)
+
+
+class TwoCurves(GeneralizedSigSoftmax):
+    """The sum of two bends, each of which keeps tensors for its backward pass."""
+
+    def transform(self, logits, scratch=FRESH):
+        first = super().transform(logits, scratch)
+        return first + super().transform(first, scratch)
+
+
+def test_two_curves_in_one_transform_do_not_overwrite_each_other():
+    torch.manual_seed(0)
+    layer = TwoCurves(FullWords(30, 4, init=1.0), c=0.2, k=1.7).double()
+    hidden = torch.randn(40, 4, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(30, (40,))
+
+    def curve(x):
+        return x - (layer.k - 1) * F.softplus(layer.c - x)
+
+    logits = hidden @ layer.words.weight.T + layer.bias
+    first = curve(logits)
+    expected = F.cross_entropy(first + curve(first), target)
+    leaves = [hidden, *layer.parameters()]
+    wanted = torch.autograd.grad(expected, leaves)
+    for _ in range(2):  # the second time in memory that is used again
+        loss, _ = layer(hidden, target)
+        torch.testing.assert_close(loss, expected)
+        torch.testing.assert_close(torch.autograd.grad(loss, leaves), wanted)
+
+
+def test_frames_are_the_same_in_every_block_and_no_two_share_memory():
+    scratch, device = BlockScratch(), torch.device("cpu")
+    shape = (3, 5), torch.float32, device
+    with scratch.walk(device) as memory:
+        addresses = []
+        for _ in range(2):
+            memory.start_block()
+            first, second = memory.frame(), memory.frame()
+            tensors = [
+                first.empty("a", *shape),
+                first.empty("b", *shape),
+                second.empty("a", *shape),
+            ]
+            addresses.append([t.data_ptr() for t in tensors])
+            assert first.empty("a", (2, 2), *shape[1:]).data_ptr() == tensors[0].data_ptr()
+            assert first.empty("a", (9, 9), *shape[1:]).shape == (9, 9)
+            first.empty("a", *shape)
+        assert len(set(addresses[1])) == 3 and addresses[0][1:] == addresses[1][1:]
+
+
+def test_memory_is_fresh_outside_the_kernel_and_in_a_walk_within_another():
+    """One of another thread, or of an objective that calls the kernel itself."""
+    scratch, device = BlockScratch(), torch.device("cpu")
+    frame = FRESH.frame()
+    held = [frame.empty("a", (4,), torch.float32, device) for _ in range(2)]
+    assert held[0].data_ptr() != held[1].data_ptr()
+    with scratch.walk(device) as outer:
+        with scratch.walk(device) as inner:
+            assert inner is not outer
+            frame = inner.frame()
+            held = [frame.empty("a", (4,), torch.float32, device) for _ in range(2)]
+            assert held[0].data_ptr() != held[1].data_ptr()
+    with scratch.walk(device) as again:
+        assert again is outer
+    with scratch.walk(torch.device("meta")) as elsewhere:
+        assert elsewhere is not outer
+
+
+def test_a_copy_of_a_layer_has_memory_of_its_own():
+    layer = Softmax(FullWords(30, 4))
+    layer(torch.randn(5, 4), torch.randint(30, (5,)))
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert other.scratch is not layer.scratch and not other.scratch._frames
+        other(torch.randn(5, 4), torch.randint(30, (5,)))
 
 
 def test_full_words_factors_and_matrix_agree():

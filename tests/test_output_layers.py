@@ -1,6 +1,6 @@
 """Every output layer: its loss equals the naive formula, its probabilities sum to one, its limits.
 
-The naive formulas below are written from the papers on whole tables, without the layers' code.
+The naive formulas, `course_lib.output_layers.naive`, are written from the papers on whole tables.
 """
 
 import hypothesis.strategies as st
@@ -35,6 +35,7 @@ from course_lib.output_layers import (
     SpectralWords,
     ZLoss,
     mixtures,
+    naive,
 )
 
 OPTIONS = {
@@ -66,56 +67,10 @@ def build(kind, words=FullWords, bias=True, dtype=torch.float64, seed=0, **optio
     return layer
 
 
-def naive_log_prob(layer, hidden, target=None):
-    """log P (n, N) and the components' log Z (n, K), from the definitions; with `target`, as in
-    training. hidden (n, D)."""
-    W, b = layer.words.matrix(), layer.bias if layer.bias is not None else 0.0
-    log_weights = None
-    if isinstance(layer, MixtureOfSoftmaxes):
-        u = F.linear(hidden, layer.latent.weight, layer.latent.bias)
-        h = torch.tanh(u).view(len(hidden), -1, D)
-        log_weights = F.linear(hidden, layer.prior.weight).log_softmax(-1)
-        if isinstance(layer, MixtureOfContexts):
-            h, log_weights = (log_weights.exp()[..., None] * h).sum(1, keepdim=True), None
-    else:
-        h = hidden[:, None]
-    logits = h @ W.T + b
-    if isinstance(layer, Adversarial) and target is not None:
-        epsilon = layer.alpha * W[target].norm(dim=-1)
-        worst = epsilon[:, None] * h.norm(dim=-1)
-        logits = logits - worst[..., None] * F.one_hot(target, N)[:, None]
-    if isinstance(layer, GeneralizedSigSoftmax):
-        k, c = layer.k, layer.c
-        logits = k * (logits - c) + c - (k - 1) * torch.logaddexp(logits - c, logits.new_zeros(()))
-    if isinstance(layer, SoftCappedSoftmax):
-        logits = layer.cap * torch.tanh(logits / layer.cap)
-    if isinstance(layer, PiecewiseLinearSoftmax):
-        s = F.softplus(layer.free_slopes)
-        width = (layer.high - layer.low) / len(s)
-        i = ((logits - layer.low) / width).floor().long().clamp(0, len(s) - 1)
-        before = torch.stack([s[:j].sum() for j in range(len(s))])
-        logits = (logits - layer.low - i.to(logits) * width) * s[i] + width * before[i]
-    if isinstance(layer, AdaptiveSoftmax):
-        first, *rest = layer.edges[1:]
-        entries = F.linear(hidden, layer.clusters.weight, layer.clusters.bias)
-        head = torch.cat([logits[:, 0, :first], entries], -1)
-        pieces, low = [head.log_softmax(-1)[:, :first]], first
-        for c, high in enumerate(rest):
-            within = logits[:, 0, low:high].log_softmax(-1)
-            pieces.append(head.log_softmax(-1)[:, first + c, None] + within)
-            low = high
-        return torch.cat(pieces, -1), head.logsumexp(-1, keepdim=True), None
-    log_z = logits.logsumexp(-1)
-    log_prob = logits - log_z[..., None]
-    if log_weights is None:
-        return log_prob[:, 0], log_z, logits[:, 0]
-    return (log_weights[..., None] + log_prob).logsumexp(1), log_z, None
-
-
-def naive_loss(layer, hidden, target, objective, soft):
-    """Mean over counted targets of the objective, from log P."""
+def naive_loss(layer, hidden, target, objective, soft, table=naive.table):
+    """Mean over counted targets of the objective, from log P of the layer's plain form."""
     y = target.clamp(min=0)
-    log_prob, log_z, single = naive_log_prob(layer, hidden, y)
+    log_prob, logits = table(layer, hidden, target)
     total = 0
     for term in getattr(objective, "terms", (objective,)):
         at = log_prob.gather(1, y[:, None])[:, 0]
@@ -125,15 +80,22 @@ def naive_loss(layer, hidden, target, objective, soft):
             e = term.epsilon
             total = total - term.weight * ((1 - e) * at + e * log_prob.mean(-1))
         elif isinstance(term, ZLoss):
-            total = total + term.weight * log_z.square().sum(-1)
+            total = total + term.weight * logits.logsumexp(-1).square().sum(-1)
         else:
             q = F.log_softmax(soft[0] @ soft[1].T / term.temperature, -1)
             q = q if term.gradient else q.detach()
-            l = log_prob if single is None else single  # noqa: E741
-            p = F.log_softmax(l / term.temperature, -1)
+            p = F.log_softmax(log_prob / term.temperature, -1)  # as of l, which differs by a shift
             total = total + term.weight * F.kl_div(p, q, log_target=True, reduction="none").sum(-1)
     counted = (target != IGNORE).to(total)
     return (total * counted).sum() / counted.sum()
+
+
+def buffers(layer, values=None):
+    """The layer's buffers; with `values`, brought back to them."""
+    if values is not None:
+        for name, buffer in layer.named_buffers():
+            buffer.copy_(values[name])
+    return {name: buffer.clone() for name, buffer in layer.named_buffers()}
 
 
 def gradients(loss, leaves):
@@ -153,11 +115,13 @@ def test_every_layer_on_every_words_with_every_loss_is_the_naive_formula(kind, w
     soft = None
     if objective.needs_soft_targets:
         soft = layer.words.factors(layer.words(target.flatten().clamp(min=0)))
+    fresh = buffers(layer)
     loss, nll = layer(hidden, target, objective, soft)
+    buffers(layer, fresh)  # the plain form counts the targets itself
     expected = naive_loss(layer, hidden.flatten(0, 1), target.flatten(), objective, soft)
     leaves = [hidden, *layer.parameters()]
-    if kind is GatedSoftmax:  # its word matrix is meant to receive another gradient
-        leaves = [hidden, layer.bias] if words is FullWords else [hidden]
+    if kind is GatedSoftmax and words is SpectralWords:
+        leaves = [hidden, layer.bias, layer.words.U]  # the gate acts on U, not on σ and V
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
     pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
     for ours, theirs in pairs:
@@ -167,19 +131,49 @@ def test_every_layer_on_every_words_with_every_loss_is_the_naive_formula(kind, w
     torch.testing.assert_close(nll, plain.detach(), rtol=1e-10, atol=1e-12)
 
 
+def test_every_layer_has_a_plain_form_and_no_other_borrows_it():
+    assert list(naive.NAIVE) == [kind.__name__ for kind in OUTPUT_LAYERS]
+
+    class Mine(Softmax):
+        pass
+
+    with pytest.raises(CourseError, match="plain form of the output layer 'Mine'"):
+        Mine(FullWords(5, 3)).reference(torch.randn(2, 3), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_the_reference_of_a_layer_is_its_loss(kind, training):
+    """In either mode; positions that do not count, and any leading shape."""
+    layer = build(kind).train(training)
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    target[2, 1] = IGNORE
+    torch.testing.assert_close(layer.reference(hidden, target), layer(hidden, target)[0])
+
+
 @pytest.mark.parametrize("objective", ["cross-entropy", "augmented, gradient"])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", OUTPUT_LAYERS)
 def test_a_layer_held_in_half_precision_trains(kind, bias, objective):
     """Without autocast, as a model that was loaded so: the loss and gradients of float32 up to its
-    precision, in its type; log P in float32, as the loss has it."""
+    precision, in its type; log P in float32, as the loss has it.
+
+    The slope of a piecewise linear function jumps from piece to piece, by as much as its slopes
+    differ. A logit that rounding carries over an edge therefore has another gradient, in whatever
+    precision the rest is. With slopes drawn at random one seed in ten differed by more than the
+    tolerance; here neighbouring slopes differ little, as in a curve that is seen in detail.
+    """
     objective = {"cross-entropy": None, "augmented, gradient": AugmentedLoss(1.0, 2.0, True)}[
         objective
     ]
     hidden, target = 0.3 * torch.randn(T, B, D), torch.randint(N, (T, B))
     found = {}
     for dtype in (torch.float32, torch.bfloat16):
-        layer = build(kind, bias=bias, dtype=torch.float32).to(dtype)
+        layer = build(kind, bias=bias, dtype=torch.float32)
+        if kind is PiecewiseLinearSoftmax:
+            with torch.no_grad():
+                layer.free_slopes.copy_(torch.linspace(-3, 3, len(layer.free_slopes)).sin())
+        layer = layer.to(dtype)
         h = hidden.detach().to(dtype, copy=True).requires_grad_()
         soft = layer.words.factors(layer.words(target.flatten()))
         loss, _ = layer(h, target, objective, soft if objective else None)
@@ -240,7 +234,7 @@ def test_probabilities_sum_to_one_and_are_those_of_the_loss(kind, bias):
     hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
     log_prob = layer.log_prob(hidden)
     torch.testing.assert_close(log_prob.exp().sum(-1), torch.ones(T, B, dtype=torch.float64))
-    expected = naive_log_prob(layer, hidden.flatten(0, 1))[0].view(T, B, N)
+    expected = naive.table(layer, hidden.flatten(0, 1)).log_prob.view(T, B, N)
     torch.testing.assert_close(log_prob, expected, rtol=1e-10, atol=1e-12)
     loss, nll = layer(hidden, target, reduction="none")
     torch.testing.assert_close(loss, -log_prob.gather(-1, target[..., None])[..., 0])
@@ -415,6 +409,11 @@ def test_adaptive_softmax_with_equal_tails_is_a_softmax():
 class AdversarialAdaptive(Adversarial, AdaptiveSoftmax):
     """Clusters whose targets are perturbed."""
 
+    @staticmethod
+    def plain(layer, hidden, target):
+        logits = naive.plain_logits(layer, hidden) - naive.margin(layer, hidden, target)
+        return naive.clusters(layer, hidden, logits)
+
 
 class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
     """Clusters whose words' logits are capped."""
@@ -422,6 +421,10 @@ class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
     def __init__(self, words, hidden_size=None, bias=True):
         AdaptiveSoftmax.__init__(self, words, hidden_size, bias, cutoffs=(5, 9))
         self.cap = 2.0
+
+    @staticmethod
+    def plain(layer, hidden, target):
+        return naive.clusters(layer, hidden, naive.soft_capped(layer, hidden, target).logits[:, 0])
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -437,7 +440,8 @@ def test_offset_and_transform_act_within_clusters(words, objective):
         if objective.needs_soft_targets:
             soft = layer.words.factors(layer.words(target.flatten().clamp(min=0)))
         loss, _ = layer(hidden, target, objective, soft)
-        expected = naive_loss(layer, hidden.flatten(0, 1), target.flatten(), objective, soft)
+        flat = hidden.flatten(0, 1), target.flatten()
+        expected = naive_loss(layer, *flat, objective, soft, table=layer.plain)
         leaves = [hidden, *layer.parameters()]
         torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
         pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
@@ -482,20 +486,31 @@ def test_three_gradients_of_the_perturbation(gradient, epsilon):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_the_released_code_s_gradient_is_that_of_a_constant_delta():
-    """ "hidden" equals differentiating (w + δ)ᵀh with δ = −ε h/‖h‖ held constant."""
-    layer = build(AdversarialSoftmax, alpha=0.2, gradient="hidden")
+@pytest.mark.parametrize("kind", [AdversarialSoftmax, AdversarialMixtureOfSoftmaxes])
+@pytest.mark.parametrize("epsilon", [None, 0.4])
+def test_the_default_gradient_is_that_of_algorithm_1(kind, epsilon):
+    """wang2019 fixes δ = −ε h/‖h‖ and ascends the log-likelihood of w_y + δ: here word for word."""
+    layer = kind(FullWords(N, D, init=1.0), alpha=0.2, epsilon=epsilon).double()
     hidden = torch.randn(6, D, dtype=torch.float64, requires_grad=True)
-    target = torch.randint(N, (6,))
+    target = torch.tensor([3, 3, 0, 5, 3, 1])  # a word that is the target several times
     W = layer.words.weight
-    epsilon = 0.2 * W[target].norm(dim=-1, keepdim=True)
-    delta = (-epsilon * F.normalize(hidden, dim=-1)).detach()
-    logits = hidden @ W.T + layer.bias
-    logits = logits + (delta * hidden).sum(-1, keepdim=True) * F.one_hot(target, N)
+    contexts, log_weights = layer.contexts(hidden)
+    radius = 0.2 * W[target].norm(dim=-1) if epsilon is None else hidden.new_full((6,), epsilon)
+    delta = (-radius[:, None, None] * F.normalize(contexts, dim=-1)).detach()  # fixed
+    perturbed = W[target][:, None] + delta
+    logits = contexts @ W.T
+    at_target = F.one_hot(target, N).bool()[:, None]
+    worst = (perturbed * contexts).sum(-1, keepdim=True)
+    log_p = torch.where(at_target, worst, logits) + layer.bias
+    log_p = log_p.log_softmax(-1)
+    if log_weights is not None:
+        log_p = log_p + log_weights[..., None]
+    expected = F.nll_loss(log_p.logsumexp(-2), target)
     leaves = [hidden, *layer.parameters()]
-    found = gradients(layer(hidden, target)[0], leaves)
-    for ours, theirs in zip(found, gradients(F.cross_entropy(logits, target), leaves), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+    loss, _ = layer(hidden, target)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    for ours, theirs in zip(gradients(loss, leaves), gradients(expected, leaves), strict=True):
+        assert (ours - theirs).abs().max() <= 1e-12
 
 
 def test_the_gate_spares_targets_that_point_away():
@@ -569,7 +584,7 @@ def test_gradient_gating_is_the_detached_form_of_the_paper():
     torch.manual_seed(1)
     others = torch.tensor([v for v in range(4, N) if v not in (12, 20)])
     for _ in range(6):  # words below 4 always, the others every second time, 12 and 20 never
-        layer._count(torch.cat([torch.arange(4), others[torch.rand(len(others)) < 0.5]]))
+        layer.count(torch.cat([torch.arange(4), others[torch.rand(len(others)) < 0.5]]))
     hidden = torch.randn(9, D, dtype=torch.float64, requires_grad=True)
     target = torch.tensor([0, 1, 2, 3, 11, 12, 20, 0, 11])
     loss, _ = layer(hidden, target)
@@ -605,9 +620,9 @@ def test_a_part_of_an_update_counts_as_the_whole():
     parts.micro_batches = 2
     half = torch.tensor([0, 0, 1, 5, IGNORE])
     for _ in range(4):
-        whole._count(torch.cat([half, half]))
+        whole.count(torch.cat([half, half]))
         for _ in range(2):
-            parts._count(half)
+            parts.count(half)
     for one, other in zip(whole.gates(), parts.gates(), strict=True):
         torch.testing.assert_close(one, other)
     rare, to_rare, _ = whole.gates()
@@ -617,7 +632,7 @@ def test_a_part_of_an_update_counts_as_the_whole():
 def test_the_moving_average_of_appearances_is_unbiased_from_the_first_step():
     layer = build(GatedSoftmax, horizon=50)
     for _ in range(3):
-        layer._count(torch.tensor([2, 2, 7, IGNORE]))
+        layer.count(torch.tensor([2, 2, 7, IGNORE]))
     a = layer.appearances / (1 - (1 - 1 / 50) ** 3)
     torch.testing.assert_close(a[torch.tensor([2, 7, 0])], a.new_tensor([2.0, 1.0, 0.0]))
 
@@ -712,13 +727,125 @@ def test_errors_name_what_is_wrong():
         SpectralWords(3, 5)
 
 
+REFUSED = {
+    "alpha": (AdversarialSoftmax, -5.0, "at least 0"),
+    "epsilon": (AdversarialSoftmax, -0.1, "at least 0"),
+    "c": (GeneralizedSigSoftmax, float("nan"), "finite"),
+    "k": (GeneralizedSigSoftmax, -1.0, "above 0"),
+    "cap": (SoftCappedSoftmax, -30.0, "above 0"),
+    "pieces": (PiecewiseLinearSoftmax, 0, "at least 1"),
+    "low": (PiecewiseLinearSoftmax, 20.0, "below high"),
+    "high": (PiecewiseLinearSoftmax, float("inf"), "finite"),
+    "spread": (PiecewiseLinearSoftmax, -1.0, "at least 0"),
+    "components": (MixtureOfSoftmaxes, 0, "at least 1"),
+    "dropout": (MixtureOfContexts, 1.0, "below 1"),
+    "horizon": (GatedSoftmax, 0, "at least 1"),
+    "hidden_size": (MixtureOfSoftmaxes, 0, "at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_constant_out_of_its_range_is_refused(name):
+    kind, value, reason = REFUSED[name]
+    with pytest.raises(CourseError, match=f"{name} of {kind.__name__} must be .*{reason}"):
+        kind(FullWords(5, 3), **{name: value})
+    with pytest.raises(CourseError, match="alpha of GatedSoftmax .* at least 0"):
+        GatedSoftmax(FullWords(5, 3), alpha=-1.0)
+
+
+@pytest.mark.parametrize("kind", [FullWords, SpectralWords])
+def test_a_word_matrix_out_of_range_is_refused(kind):
+    for changes in ({"vocabulary": 0}, {"size": 0}, {"init": -0.1}, {"init": float("inf")}):
+        (name,) = changes
+        with pytest.raises(CourseError, match=f"{name} of {kind.__name__} must be"):
+            kind(**{"vocabulary": 5, "size": 3} | changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "name"),
+    [
+        (LabelSmoothing, {"epsilon": -1.0}, "epsilon"),
+        (LabelSmoothing, {"epsilon": 5.0}, "epsilon"),
+        (LabelSmoothing, {"weight": -1.0}, "weight"),
+        (AugmentedLoss, {"temperature": -20.0}, "temperature"),
+        (AugmentedLoss, {"temperature": 0.0}, "temperature"),
+        (AugmentedLoss, {"weight": float("nan")}, "weight"),
+        (CrossEntropy, {"weight": -0.5}, "weight"),
+        (ZLoss, {"weight": float("inf")}, "weight"),
+    ],
+)
+def test_an_objective_out_of_range_is_refused(kind, options, name):
+    with pytest.raises(CourseError, match=f"{name} of {kind.__name__} must be"):
+        kind(**options)
+
+
+def test_hidden_states_of_another_size_are_for_layers_that_map_them():
+    """Also where `contexts` is overridden: only its class can say that it maps them."""
+
+    class Stacked(Softmax):
+        def contexts(self, hidden):
+            return torch.stack([hidden, hidden.tanh()], -2), None
+
+    class Mapped(Softmax):
+        maps_hidden = True
+
+        def __init__(self, words, hidden_size):
+            super().__init__(words, hidden_size)
+            self.map = nn.Linear(hidden_size, words.shape[1])
+
+        def contexts(self, hidden):
+            return super().contexts(self.map(hidden))
+
+    words = FullWords(23, 8)
+    for kind in (Stacked, Softmax, GatedSoftmax):
+        with pytest.raises(ValueError, match="contexts of 12 numbers, the words 8"):
+            kind(words, hidden_size=12)
+    for layer in (Mapped(words, 12), MixtureOfSoftmaxes(words, 12, components=2)):
+        assert layer(torch.randn(3, 12), torch.tensor([0, 1, 2]))[0].isfinite()
+
+
+@pytest.mark.parametrize("kind", [Softmax, AdaptiveSoftmax])
+def test_the_bias_can_be_scaled(kind):
+    """In the loss, its gradient and the probabilities alike."""
+
+    class Scaled(kind):
+        def logit_bias(self):
+            return 0.25 * self.bias
+
+    scaled, plain = build(Scaled, **OPTIONS.get(kind, {})), build(kind)
+    plain.load_state_dict(scaled.state_dict())
+    with torch.no_grad():
+        plain.bias.mul_(0.25)
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    losses = [layer(hidden, target)[0] for layer in (scaled, plain)]
+    torch.testing.assert_close(*losses)
+    grads = [
+        torch.autograd.grad(x, y.bias)[0] for x, y in zip(losses, (scaled, plain), strict=True)
+    ]
+    torch.testing.assert_close(grads[0], 0.25 * grads[1])
+    torch.testing.assert_close(scaled.log_prob(hidden), plain.log_prob(hidden))
+
+
+def test_a_layer_says_what_it_needs_of_the_corpus():
+    for kind in OUTPUT_LAYERS:
+        assert kind.requires == ({"by_frequency"} if kind is AdaptiveSoftmax else frozenset())
+
+
+def test_the_bend_is_exact_where_softplus_is_nearly_linear():
+    """e⁻²⁵ is far above float64's rounding, and a softplus that is linear from 20 on drops it."""
+    layer = build(GeneralizedSigSoftmax, c=0.0, k=2.0)
+    x = torch.tensor([-21.0, -25.0, -30.0, -39.0, -50.0, -800.0], dtype=torch.float64)
+    expected = 2 * x - torch.log1p(x.exp())
+    torch.testing.assert_close(layer.transform(x), expected, rtol=2e-16, atol=0)
+
+
 def test_a_new_output_layer_takes_a_few_lines():
     """Soft-capping inside the softmax, on a mixture with adversarial targets: a whole layer."""
 
     class Capped(Adversarial, MixtureOfSoftmaxes):
         cap = 3.0
 
-        def transform(self, logits):
+        def transform(self, logits, scratch=None):
             return self.cap * torch.tanh(logits / self.cap)
 
     torch.manual_seed(0)

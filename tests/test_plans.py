@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import course_lab
 from course_lab import Experiment, part, plans, recipes, results
 from course_lab.overrides import at, differences, override, settings
-from course_lab.plans import Planned, earlier, label, read_plan
+from course_lab.planned import Planned, command, earlier, label
+from course_lab.plans import read_plan
 from course_lib.errors import CourseError
 
 BASE, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
@@ -121,7 +122,7 @@ def test_settings_reach_the_run_that_one_starts_from():
     wanted = Planned(BASE, "quick", 2, {"encoder.dropout": 0.4}).experiment()
     assert earlier(run.experiment()) == wanted
     said = f"python -m course_lab train {BASE} --profile quick --seed 2 --change '"
-    assert plans.command(wanted) == f"{said}encoder.dropout=0.4'"
+    assert command(wanted) == f"{said}encoder.dropout=0.4'"
     with pytest.raises(CourseError, match=r"first run: .* --seed 2 --change 'encoder.dropout=0.4'"):
         course_lab.run(run.experiment(), progress=False)
     elsewhere = run.experiment().change(corpus=part("ptb"))
@@ -166,7 +167,7 @@ def rich():
     """An experiment with every kind of node."""
     return recipes[BASE].change(
         objectives=(part("CrossEntropy"), part("ZLoss", weight=0.1)),
-        regularizers=(part("Activations", alpha=2.0, beta=1),),
+        regularizers=(part("PolynomialPrior", weight=2.0, c1=1, gamma=0.9),),
         corpus=part("docstrings", small={"train": 100, "words": 20}),
         optimisation={"groups": {"words.": {"learning_rate": 0.5}}},
     )
@@ -190,7 +191,7 @@ def rich():
         ("corpus.half", "first"),
         ("corpus.small.train", 50),
         ("objectives.1.weight", 0.7),
-        ("regularizers.0.beta", 0.5),
+        ("regularizers.0.gamma", 0.5),
     ],
 )
 def test_override_changes_one_setting_and_no_other(path, value):
@@ -214,11 +215,15 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("encoder.input_size", 1, "unknown setting 'encoder.input_size'"),
         ("output_layer.hidden_size", 1, "unknown setting 'output_layer.hidden_size'"),
         ("output_layer.k", 1.5, "unknown setting 'output_layer.k'; did you mean"),  # of a softmax
-        ("regularizers.1.alpha", 1.0, "known: regularizers.0|did you mean regularizers.0"),
-        ("regularizers.0.alfa", 1.0, "did you mean regularizers.0.alpha"),
+        ("regularizers.1.gamma", 1.0, "known: regularizers.0|did you mean regularizers.0"),
+        ("regularizers.0.gama", 1.0, "did you mean regularizers.0.gamma"),
         ("corpus.small.trian", 1, "did you mean corpus.small.train"),
         ("corpus.smal", 1, "did you mean corpus.small"),
         ("corpus.pieces", 99, "unknown setting 'corpus.pieces'"),  # of sentence pairs
+        ("corpus.small.train", -5, "small.train must be a whole number of at least 1, not -5"),
+        ("corpus.half", "third", "corpus.half must be 'first' or 'second', not 'third'"),
+        ("output_dropout", float("nan"), "output_dropout must be a number .*, not nan"),
+        ("start_weights", "lst", "start_weights must be 'last' or 'best', not 'lst'"),
         ("size.x", 1, "size is 200, with nothing in it"),
         ("adaptation.window", 1, "adaptation is not set in the recipe"),
         ("encoder", "QRNN", "encoder is made of several settings; name one, in quotes: \"enc"),
@@ -226,22 +231,22 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("regularizers", [1], '"regularizers.0"'),
         ("seed", 2, "unknown setting 'seed'"),
         ("variant", "x", "unknown setting 'variant'"),
-        ("optimisation.epochs", 2.5, "optimisation.epochs is 40; 2.5 has another type"),
-        ("optimisation.epochs", True, "True has another type"),
-        ("optimisation.clip", "5", "'5' has another type"),
-        ("size", -3, "size must be a whole number of 1 or more, not -3"),
-        ("encoder.dropout", 1.5, "dropout of VariationalLSTM is a share, .* below 1; 1.5 is not"),
-        ("optimisation.epochs", -1, "epochs must be a whole number of 0 or more"),
-        ("encoder.dropout", "high", "encoder.dropout is 0.3; 'high' has another type"),
-        ("encoder.units", {"a": 1}, "has another type"),
-        ("encoder.units", -5, "units of VariationalLSTM must be a whole number of 1 or more, not"),
-        ("encoder.layers", 2.5, "2.5 has another type; it must be a whole number"),
-        ("encoder.dropout", [0.1, 0.2], "has another type; it must be a number"),  # no search
-        ("encoder.init", "wide", "encoder.init is .*'wide' has another type; it must be a number"),
-        ("output_layer.bias", "yes", "'yes' has another type; it must be true or false"),
-        ("optimisation.betas", [0.9], "it must be a list of 2 numbers"),
-        ("optimisation.weight_decay", -0.1, "weight_decay must be a number of 0 or more"),
-        ("encoder.layers", 0, "layers of VariationalLSTM must be a whole number of 1 or more"),
+        ("optimisation.epochs", 2.5, "optimisation.epochs must be a whole number.*, not 2.5"),
+        ("optimisation.epochs", True, "epochs must be a whole number.*, not True"),
+        ("optimisation.clip", "5", "clip must be a .*number.* or none, not '5'"),
+        ("size", -3, "size must be a whole number of at least 1, not -3"),
+        ("encoder.dropout", 1.5, "dropout must be a number at least 0 and below 1, not 1.5"),
+        ("optimisation.epochs", -1, "epochs .*must be a whole number of"),
+        ("encoder.dropout", "high", "encoder.dropout must be a .*number.*, not 'high'"),
+        ("encoder.units", {"a": 1}, "units must be a whole number.*, not {'a': 1}"),
+        ("encoder.units", -5, "encoder.units must be a whole number of at least 1, not -5"),
+        ("encoder.layers", 2.5, "layers must be a whole number.*, not 2.5"),
+        ("encoder.dropout", [0.1, 0.2], "dropout must be a .*number.*, not .0.1"),  # no search
+        ("encoder.init", "wide", "encoder.init must be a .*number.*, not 'wide'"),
+        ("output_layer.bias", "yes", "output_layer.bias must be true or false, not 'yes'"),
+        ("optimisation.betas", [0.9], "betas must be a list, each entry a .*number"),
+        ("optimisation.weight_decay", -0.1, "weight_decay .*must be a number .*0"),
+        ("encoder.layers", 0, "encoder.layers must be a whole number of at least 1, not 0"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_meant_are_refused(path, value, message):
@@ -267,7 +272,7 @@ def test_changes_hold_together_in_any_order():
     assert Planned(base.name, change=changes).change["optimisation.average_after"] is None
     none = {"optimisation.average_after": None}
     assert override(base, none) == override(base, {"optimisation.average_after": "none"})
-    with pytest.raises(CourseError, match="'none' has another type"):
+    with pytest.raises(CourseError, match="epochs must be .*, not 'none'"):
         override(base, {"optimisation.epochs": "none"})
     with pytest.raises(CourseError, match="averaged by one rule, not by average_from and average_"):
         override(base, {"optimisation.average_from": 3})
@@ -287,7 +292,7 @@ def test_none_may_be_a_word():
     stated = override(base, {"output_layer.epsilon": 0.1})
     none = override(stated, {"output_layer.epsilon": "none"})
     assert none.output_layer.options["epsilon"] is None
-    with pytest.raises(CourseError, match="'none' has another type; it must be a number"):
+    with pytest.raises(CourseError, match="alpha must be a .*number.*, not 'none'"):
         override(base, {"output_layer.alpha": "none"})
     missing = [
         planned.key
@@ -354,27 +359,33 @@ ONE = f'title = "t"\n[[runs]]\nrecipes = ["{BASE}"]\n'
     ("text", "message"),
     [
         ("title = x", "mine.toml is not readable TOML: .*line 1"),
-        ('title = "t"\n[[run]]', "unknown key of a plan 'run'; did you mean runs"),
-        ('title = "t"', r"runs must be a list of tables; it is missing"),
+        ('title = "t"\n[[run]]', "unknown field of a plan 'run'; did you mean runs"),
+        ('title = "t"', r"a plan needs the field runs"),
         ('title = "t"\nruns = []', r"at least one table \[\[runs\]\]"),
-        ("title = 3\nruns = []", "title must be a string; it is 3"),
-        (ONE + "seed = [1]", r"number 1: unknown key of \[\[runs\]\] 'seed'; did you mean seeds"),
-        (ONE + "seeds = 3", "seeds must be a list of integers; it is 3"),
-        (ONE + "seeds = [true]", "seeds must be a list of integers"),
+        ("title = 3\nruns = []", "title must be a word, not 3"),
+        (ONE + "seed = [1]", r"number 1: unknown field of \[\[runs\]\] 'seed'; did you mean seeds"),
+        (
+            ONE + "seeds = 3",
+            "seeds must be a list, each entry a whole number of at least 0 .*, not 3",
+        ),
+        (ONE + "seeds = [true]", "seeds.0 must be a whole number of at least 0 .*, not True"),
         (ONE + "seeds = []", "seeds must not be empty"),
         (ONE + 'profile = "ful"', "unknown profile 'ful'; did you mean full"),
-        (ONE + "profile = 1", "profile must be a string"),
-        (ONE + "change = 3", "change must be a table; it is 3"),
+        (ONE + "profile = 1", "profile must be a word, not 1"),
+        (ONE + "change = 3", "change must be a table, not 3"),
         (ONE + 'change = {"optimisation.epoch" = 3}', "did you mean optimisation.epochs"),
         (ONE + "change = {optimisation.epochs = 3}", "optimisation is made of several settings"),
         (ONE + "grid = {size = []}", "grid of size is empty"),
-        (ONE + "grid = {size = 3}", "size must be a list; it is 3"),
+        (ONE + "grid = {size = 3}", "grid.size must be a list, not 3"),
         (ONE + "change = {size = 3}\ngrid = {size = [3]}", "size is both in change and in grid"),
         (ONE + "seeds = [1, 1]", "tied/standard-seed1 is in the plan already"),
         (ONE + "grid = {size = [8, 8]}", "size=8 is in the plan already"),
         (ONE + ONE.partition("\n")[2] + "change = {size = 200}", "number 2: .* is in the plan al"),
-        ('title = "t"\n[[runs]]\nrecipes = "a"', "recipes must be a list of strings; it is 'a'"),
-        ('title = "t"\n[[runs]]\nseeds = [1]', "recipes must be a list of strings; it is missing"),
+        (
+            'title = "t"\n[[runs]]\nrecipes = "a"',
+            "recipes must be a list, each entry a word, not 'a'",
+        ),
+        ('title = "t"\n[[runs]]\nseeds = [1]', r"\[\[runs\]\] needs the field recipes"),
         ('title = "t"\n[[runs]]\nrecipes = ["ptb/vd-lstm-200/tide"]', "did you mean ptb/vd-lstm"),
         ('title = "t"\n[[runs]]\nrecipes = ["ptb/vd-lstm-201/*"]', "did you mean ptb/vd-lstm-2"),
     ],
@@ -383,6 +394,19 @@ def test_plans_that_cannot_be_meant_are_refused_with_the_file(tmp_path, text, me
     with pytest.raises(CourseError, match=message) as caught:
         read_plan(written(tmp_path, text))
     assert "mine.toml" in str(caught.value)
+
+
+def test_a_plan_with_a_byte_order_mark_is_read(tmp_path):
+    assert read_plan(written(tmp_path, "\ufeff" + ONE)).runs == (Planned(BASE),)
+
+
+@pytest.mark.parametrize("settings", [3, 11])
+def test_a_plan_of_too_many_runs_is_refused_before_they_are_made(tmp_path, monkeypatch, settings):
+    """A grid of 10⁶ runs, and one of more than a machine's whole numbers hold."""
+    monkeypatch.setattr(plans, "Planned", None)
+    grid = ", ".join(f'"setting{i}" = {list(range(100))}' for i in range(settings))
+    with pytest.raises(CourseError, match="comes to 10*,[0,]+ runs, but may have at most 5,000"):
+        read_plan(written(tmp_path, f"{ONE}grid = {{{grid}}}"))
 
 
 def test_an_unknown_plan_lists_the_near_matches(tmp_path):
@@ -399,7 +423,7 @@ def test_options_of_a_corpus_are_those_of_its_loader():
     assert lower.corpus.options["lowercase"] is False
     ordered = override(recipes["ptb/awd-lstm/softmax"], {"corpus.by_frequency": True})
     assert ordered.corpus.options["by_frequency"] is True
-    with pytest.raises(CourseError, match="corpus.by_frequency is False; 'False' has another type"):
+    with pytest.raises(CourseError, match="corpus.by_frequency must be true or false, not 'False'"):
         override(recipes["ptb/awd-lstm/softmax"], {"corpus.by_frequency": "False"})
     for name, option in (
         ("ptb/awd-lstm/softmax", "words"),

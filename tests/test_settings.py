@@ -22,11 +22,11 @@ VD_LSTM = {
     "input_embedding.row_dropout": None,
 }
 SMALL = {"size": 200, "words.init": 0.1, "encoder.units": 200, "encoder.init": 0.1}
-SMALL |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 5)}
+SMALL |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 6)}
 MEDIUM = {"size": 650, "words.init": 0.05, "encoder.units": 650, "encoder.init": 0.05}
-MEDIUM |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 10)}
+MEDIUM |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 11)}
 LARGE = {"size": 1500, "words.init": 0.04, "encoder.units": 1500, "encoder.init": 0.04}
-LARGE |= {"optimisation.clip": 6.0, "optimisation.schedule": EpochDecay(0.97, 1)}
+LARGE |= {"optimisation.clip": 6.0, "optimisation.schedule": EpochDecay(0.97, 2)}
 
 AWD = {
     "encoder.kind": "AWDLSTM",
@@ -238,6 +238,17 @@ SETTINGS = {
         "optimisation.batch": 12,
     },
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "stated"),
+    [("ptb/vd-lstm-200/tied", 5), ("ptb/vd-lstm-650/tied", 10), ("ptb/vd-lstm-1500/tied", 1)],
+)
+def test_the_rate_falls_after_the_stated_epoch(name, stated):
+    """inan2017, appendix A; Zaremba et al.'s code: rate ** max(epoch - max_epoch, 0)."""
+    schedule = recipes[name].optimisation.schedule
+    for epoch in range(1, 30):
+        assert schedule(0.0, epoch, 1) == schedule.rate ** max(epoch - stated, 0)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -25,7 +25,7 @@ from torch import nn
 
 import course_lab
 from course_lab import part, provenance, recipes
-from course_lab.run import accelerator_on
+from course_lab.processes import accelerator_on
 from course_lib import data, machine
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused

@@ -1,6 +1,6 @@
 """gao2019, "Representation Degeneration Problem": cosine regularisation, γ = 1 everywhere."""
 
-from course_lab.experiment import part
+from course_lab.parts import part
 from course_lab.recipes.baselines import (
     AWD_LSTM_WT2,
     CACHE_WT2,

@@ -1,6 +1,6 @@
 """The course's own models, small enough to train while the reader waits."""
 
-from course_lab.experiment import part
+from course_lab.parts import part
 from course_lab.recipes import inan2017  # noqa: F401  (its recipes come first)
 from course_lab.recipes.registry import add, recipes
 from course_lib.training import Cosine, InverseSquareRoot, OneCycle, Optimisation

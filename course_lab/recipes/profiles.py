@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from course_lab.cost import corpus_size
-from course_lab.experiment import Experiment, Part, part
+from course_lab.experiment import Experiment
+from course_lab.parts import Part, part
 from course_lab.recipes.registry import recipes
 from course_lib import data
 from course_lib.errors import CourseError, unknown

@@ -2,11 +2,13 @@
 
 α = 0.005, and noise on the word vectors read that fades out over the run. The text calls its 0.2 a
 variance; the code has standard deviations of 0.15 (0.175 without a mixture on WikiText-2) that do
-not fade: here 0.2 is a standard deviation and fades. The gradient is the text's, "none"; for the
-code's, change `output_layer={"gradient": "hidden", "gated": True}`.
+not fade: here 0.2 is a standard deviation and fades. The gradient is that of Algorithm 1, which the
+code follows, "hidden", the layer's default. A sentence of section 3.1 contradicts it: change
+`output_layer.gradient` to "none" for that. The code also has a gate: change `output_layer.gated`.
 """
 
-from course_lab.experiment import Experiment, part
+from course_lab.experiment import Experiment
+from course_lab.parts import part
 from course_lab.recipes import gao2019  # noqa: F401  (its softmax comes first)
 from course_lab.recipes.baselines import (
     AWD_LSTM_PTB,

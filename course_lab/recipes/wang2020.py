@@ -21,7 +21,8 @@ it quotes is averaged after a stall, and so is gao2019's. The fair ones are
 They are starting points: search them on validation data with a plan's `grid`.
 """
 
-from course_lab.experiment import Experiment, Part, part
+from course_lab.experiment import Experiment
+from course_lab.parts import Part, part
 from course_lab.recipes import (  # noqa: F401  (their recipes come first)
     gao2019,
     parthiban2021,

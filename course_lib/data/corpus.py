@@ -15,17 +15,11 @@ SPLITS = ("train", "valid", "test")
 EOS, UNK = "<eos>", "<unk>"
 
 
-class WithVocabulary:
-    """What corpora of running text and of sentence pairs share: words and three splits.
+class Encoding:
+    """Words, or pieces of words, and their ids; `words[i]` is the word with id i."""
 
-    A subclass is a dataclass with the fields `name`, `words`, `licence`, `source`, `sha256` and
-    one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
-    """
-
-    def __post_init__(self):
-        for split in SPLITS:
-            if not len(getattr(self, split)):
-                raise CourseError(f"corpus {self.name}: the {split} split is empty")
+    name: str
+    words: list[str]
 
     def __len__(self) -> int:
         """Return N, the size of the vocabulary."""
@@ -35,6 +29,19 @@ class WithVocabulary:
     def index(self) -> dict[str, int]:
         """The id of each word."""
         return {word: i for i, word in enumerate(self.words)}
+
+
+class ThreeSplits:
+    """What corpora of running text and of sentence pairs share: three splits and an origin.
+
+    A subclass is a dataclass with the fields `name`, `words`, `licence`, `source`, `sha256` and
+    one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
+    """
+
+    def __post_init__(self):
+        for split in SPLITS:
+            if not len(getattr(self, split)):
+                raise CourseError(f"corpus {self.name}: the {split} split is empty")
 
     def origin(self) -> dict:
         """Return figures of the words in train, and where the text comes from, ready for JSON."""
@@ -48,28 +55,11 @@ class WithVocabulary:
         }
 
 
-@dataclass
-class Corpus(WithVocabulary):
-    """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
+class WordEncoding(Encoding):
+    """The words of running text and their ids.
 
-    Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
-    test, or by falling frequency where that is asked for. `sha256` holds, by split, the digest of
-    the text that was read.
+    A text has one, and so has a trained model without its text.
     """
-
-    name: str
-    words: list[str]
-    train: torch.Tensor = field(repr=False)
-    valid: torch.Tensor = field(repr=False)
-    test: torch.Tensor = field(repr=False)
-    sha256: dict[str, str] = field(default_factory=dict, repr=False)
-    licence: str = "unknown"
-    source: str = "unknown"
-
-    @cached_property
-    def counts(self) -> torch.Tensor:
-        """The number of times that each word occurs in train, (N,) int64."""
-        return torch.bincount(self.train, minlength=len(self.words))
 
     @property
     def eos(self) -> int:
@@ -110,6 +100,30 @@ class Corpus(WithVocabulary):
             else:
                 rows[-1].append(self.words[i])
         return "\n".join(" ".join(row) for row in rows)
+
+
+@dataclass
+class Corpus(ThreeSplits, WordEncoding):
+    """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
+
+    Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
+    test, or by falling frequency where that is asked for. `sha256` holds, by split, the digest of
+    the text that was read.
+    """
+
+    name: str
+    words: list[str]
+    train: torch.Tensor = field(repr=False)
+    valid: torch.Tensor = field(repr=False)
+    test: torch.Tensor = field(repr=False)
+    sha256: dict[str, str] = field(default_factory=dict, repr=False)
+    licence: str = "unknown"
+    source: str = "unknown"
+
+    @cached_property
+    def counts(self) -> torch.Tensor:
+        """The number of times that each word occurs in train, (N,) int64."""
+        return torch.bincount(self.train, minlength=len(self.words))
 
     def describe(self) -> dict:
         """Return figures and origin, ready for JSON."""

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 
 from course_lib.data.bpe import SPECIAL, encode_all, learned, normalise
-from course_lib.data.corpus import SPLITS, WithVocabulary, digest
+from course_lib.data.corpus import SPLITS, Encoding, ThreeSplits, digest
 from course_lib.data.rows import Ids, Texts
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, checked
@@ -43,8 +43,36 @@ class Split:
         return len(self.source)
 
 
+class PieceEncoding(Encoding):
+    """The pieces of a byte-pair encoding and their ids; the first four are special.
+
+    Sentence pairs have one, and so has a trained translator without its sentences.
+    """
+
+    pad: ClassVar[int] = 0
+    bos: ClassVar[int] = 1
+    eos: ClassVar[int] = 2
+    unk: ClassVar[int] = 3
+
+    encoding: Tokenizer
+    lowercase: bool
+
+    def encode(self, text: str) -> torch.Tensor:
+        """Return the ids of a sentence without special pieces, (n,) int64.
+
+        A character that train does not contain becomes `<unk>`.
+        """
+        (ids,) = encode_all(self.encoding, [text], self.lowercase)
+        return torch.tensor(ids, dtype=torch.int64)
+
+    def decode(self, ids: torch.Tensor | list[int]) -> str:
+        """Return the sentence of `ids`: pieces joined, special ones left out, single blanks."""
+        ids = torch.as_tensor(ids).flatten().tolist()
+        return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
+
+
 @dataclass
-class SentencePairs(WithVocabulary):
+class SentencePairs(ThreeSplits, PieceEncoding):
     """Sentence pairs; `words[i]` is the piece with id i, the first four of them special.
 
     `direction` is "de-en" for German into English. `sha256` holds the digest of the text of each
@@ -52,11 +80,6 @@ class SentencePairs(WithVocabulary):
     texts of the splits, the references of BLEU, are as they were read: compare them lower-cased.
     `left_out` counts the pairs of train that were cleaned away while reading.
     """
-
-    pad: ClassVar[int] = 0
-    bos: ClassVar[int] = 1
-    eos: ClassVar[int] = 2
-    unk: ClassVar[int] = 3
 
     name: str
     words: list[str] = field(repr=False)
@@ -81,19 +104,6 @@ class SentencePairs(WithVocabulary):
         counts = sum(np.bincount(side.values, minlength=len(self)) for side in sides)
         counts[self.eos] += 2 * len(self.train)
         return torch.from_numpy(counts)
-
-    def encode(self, text: str) -> torch.Tensor:
-        """Return the ids of a sentence without special pieces, (n,) int64.
-
-        A character that train does not contain becomes `<unk>`.
-        """
-        (ids,) = encode_all(self.encoding, [text], self.lowercase)
-        return torch.tensor(ids, dtype=torch.int64)
-
-    def decode(self, ids: torch.Tensor | list[int]) -> str:
-        """Return the sentence of `ids`: pieces joined, special ones left out, single blanks."""
-        ids = torch.as_tensor(ids).flatten().tolist()
-        return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
 
     def describe(self) -> dict:
         """Return figures and origin, ready for JSON; tokens are pieces and one `<eos>` each."""

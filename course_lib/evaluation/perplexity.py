@@ -77,6 +77,16 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
             module.training = True
 
 
+def check_weights(model) -> None:
+    """Raise CourseError that names the first parameter of a model that holds NaN or infinity."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise CourseError(
+                f"the weights are broken: {name} holds a number that is not finite; take an "
+                "earlier checkpoint"
+            )
+
+
 def best_first(rows: list[dict]) -> list[dict]:
     """The rows of a search by their "perplexity", those that diverged to NaN last."""
     return sorted(rows, key=lambda row: (math.isnan(row["perplexity"]), row["perplexity"]))

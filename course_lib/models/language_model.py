@@ -92,7 +92,7 @@ class OutputModel(nn.Module):
             soft = self.words.factors(self.words(target.flatten().clamp(min=0)))
         loss, nll = self.output_layer(hidden, target, objective, soft)
         if self.training:
-            activations = Activations(hidden, raw)
+            activations = Activations(hidden, raw, self.output_layer)
             for regularizer in self.regularizers:
                 loss = loss + regularizer(self.output_layer.words, activations)
         return Step(loss, nll, hidden, state)

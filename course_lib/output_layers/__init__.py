@@ -23,7 +23,7 @@ from course_lib.output_layers.objectives import (
     Objective,
     ZLoss,
 )
-from course_lib.output_layers.scratch import block_memory
+from course_lib.output_layers.scratch import FRESH, Scratch
 from course_lib.output_layers.words import FullWords, SpectralWords
 
 OUTPUT_LAYERS = (
@@ -41,6 +41,7 @@ OUTPUT_LAYERS = (
 )
 
 __all__ = [
+    "FRESH",
     "IGNORE",
     "OUTPUT_LAYERS",
     "AdaptiveSoftmax",
@@ -59,11 +60,11 @@ __all__ = [
     "Objective",
     "OutputLayer",
     "PiecewiseLinearSoftmax",
+    "Scratch",
     "SigSoftmax",
     "SoftCappedSoftmax",
     "Softmax",
     "SpectralWords",
     "ZLoss",
-    "block_memory",
     "chunked_loss",
 ]

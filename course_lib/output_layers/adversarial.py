@@ -6,48 +6,69 @@ from torch import Tensor
 from course_lib.errors import unknown
 from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.output_layers.mixtures import MixtureOfSoftmaxes
+from course_lib.ranges import NonNegative, checked
 
-GRADIENTS = ("none", "hidden", "full")
+GRADIENTS = ("hidden", "none", "full")
 
 
 class Adversarial(OutputLayer):
-    """In training, the target's logit is w_yᵀh − ε ‖h‖: its worst case over ‖δ‖ ≤ ε of
-    (w_y + δ)ᵀh (wang2019, theorem 3.1). Evaluation uses the plain probabilities.
+    """In training the target's logit is w_yᵀh − ε ‖h‖; evaluation uses the plain probabilities.
 
+    That is the smallest value of (w_y + δ)ᵀh over all perturbations with ‖δ‖ ≤ ε, and
+    δ = −ε h/‖h‖ attains it (wang2019, theorem 3.1). The loss is −log AdvSoft of equation 7. The
+    radius is ε = α ‖w_y‖, adaptive as in section 5.1, or a constant.
+
+    The paper leaves open how much of −ε ‖h‖ is differentiated:
+
+    * "hidden" holds ε constant. Algorithm 1 fixes δ and ascends the log-likelihood of w_y + δ, so
+      that h receives the gradient of (w_y + δ)ᵀh, which is that of w_yᵀh − ε ‖h‖ with ε constant.
+      The released code does the same.
+    * "none" holds ε ‖h‖ constant. One sentence of section 3.1 says so, "without back-propagating
+      through the norm term ε‖h‖", and contradicts Algorithm 1. It is here as an ablation.
+    * "full" differentiates ‖w_y‖, too: the gradient of the loss itself, also an ablation.
+
+    Put this class left of any other layer. On a mixture each component's logit is perturbed, by the
+    norm of the component's own context. The noise is per position: a word that is the target twice
+    in a batch is perturbed twice, each time against the context of that position. (The released
+    code has one δ for each word of a batch.)
     Naive: `logits - epsilon * h.norm(dim=-1, keepdim=True) * F.one_hot(target, N)`.
-
-    Put it left of any other layer. On a mixture each component's logit is perturbed, by the norm
-    of its own context. The noise is per position: a word that is the target twice in a batch is
-    perturbed twice, each time against its own context.
     """
 
+    @checked
     def __init__(
         self,
         words,
         *arguments,
-        alpha: float = 0.005,
-        epsilon: float | None = None,
-        gradient: str = "none",
+        alpha: NonNegative = 0.005,
+        epsilon: NonNegative | None = None,
+        gradient: str = "hidden",
         gated: bool = False,
         random: bool = False,
         **options,
     ):
-        """ε = α ‖w_y‖, adaptive (equation 10), or the constant `epsilon` if one is given.
+        """Make the layer that stands right of this class, with perturbed targets.
 
-        gradient: how much of −ε ‖h‖ is differentiated. "none" is the paper's text; "hidden",
-        with ε held constant, its released code, where δ is constant but (w + δ)ᵀh is not; "full"
-        goes through ‖w_y‖, too. gated: only targets with cos(h, w_y) > 0 are perturbed, as in
-        that code. random: for comparison, a δ as long as the worst one, ‖δ‖ = ε, in a direction
-        drawn anew at every position: δᵀh = ε ‖h‖ cos(δ, h). CourseError for an unknown `gradient`.
+        words, arguments, options: those of that layer;
+        alpha: α, the radius as a share of the target's norm;
+        epsilon: a constant radius ε in the place of α ‖w_y‖;
+        gradient: "hidden", "none" or "full", see above;
+        gated: perturb only targets with cos(h, w_y) > 0, as the released code does;
+        random: for comparison, a δ of length ε in a direction drawn anew at every position, so that
+        δᵀh = ε ‖h‖ cos(δ, h).
+        Raises CourseError for an unknown gradient or a radius below 0.
         """
         super().__init__(words, *arguments, **options)
         if gradient not in GRADIENTS:
             raise unknown("gradient of the adversarial softmax", gradient, GRADIENTS)
-        self.alpha, self.epsilon = alpha, epsilon
-        self.gradient, self.gated, self.random = gradient, gated, random
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.gradient = gradient
+        self.gated = gated
+        self.random = random
 
     def target_offset(self, contexts, target):
-        """contexts (n, K, d), target (n,) → −ε ‖h‖ (n, K)."""
+        """Return −ε ‖h‖ (n, K) of contexts (n, K, d) and their targets (n,)."""
+        # ε, and what of ε ‖h‖ is differentiated
         rows = None
         if self.epsilon is None or self.gated:
             with torch.set_grad_enabled(self.gradient == "full" and torch.is_grad_enabled()):
@@ -55,7 +76,9 @@ class Adversarial(OutputLayer):
         epsilon = self.epsilon
         if epsilon is None:
             epsilon = self.alpha * _norm(rows)[:, None]
-        offset = -epsilon * _norm(contexts if self.gradient != "none" else contexts.detach())
+        h = contexts.detach() if self.gradient == "none" else contexts
+        offset = -epsilon * _norm(h)
+        # the two variants
         if self.gated:
             with torch.no_grad():
                 aligned = torch.einsum("nkd,nd->nk", contexts.to(rows), rows) > 0
@@ -67,14 +90,14 @@ class Adversarial(OutputLayer):
 
 
 def _norm(x: Tensor) -> Tensor:
-    """‖x‖ over the last dimension, in float32 or wider, with gradient 0 at x = 0."""
+    """Return ‖x‖ over the last dimension, in float32 or wider, with gradient 0 at x = 0."""
     wide = torch.promote_types(x.dtype, torch.float32)
     return torch.linalg.vector_norm(x, dim=-1, dtype=wide)
 
 
 class AdversarialSoftmax(Adversarial, Softmax):
-    """The softmax with adversarial targets (wang2019, equations 7–10)."""
+    """The softmax with adversarial targets (wang2019, equation 7)."""
 
 
 class AdversarialMixtureOfSoftmaxes(Adversarial, MixtureOfSoftmaxes):
-    """A mixture whose every component has adversarial targets (wang2019, section 4.1)."""
+    """A mixture whose every component has adversarial targets (wang2019, section 5.1)."""

@@ -1,7 +1,7 @@
 """Repairs of a trained word matrix: the common direction taken out after the fact.
 
-Pure functions of W (N, d), one word a row, that compute in float64 and give back a new tensor of
-W's type, without gradient. ValueError if W is not a matrix of finite floating-point numbers.
+The functions take W (N, d), one word a row, compute in float64 and return a new tensor of W's type,
+without gradient. They raise ValueError if W is not a matrix of finite floating-point numbers.
 """
 
 import torch
@@ -10,13 +10,18 @@ from torch import Tensor
 
 @torch.no_grad()
 def centred(W: Tensor, weights: Tensor | None = None) -> Tensor:
-    """W minus its mean row, or minus the mean weighted by `weights` (N,), such as word counts.
+    """Return W minus its mean row, or minus the mean weighted by `weights` (N,).
 
-    As an output matrix nothing changes: every logit of a context h falls by the same μᵀh, and a
-    softmax does not see a common shift; nor do its mixtures, in which each component has its own.
-    It does change what follows an elementwise transform of the logits, an offset that depends on
-    the rows' norms, an adaptive softmax, whose logits of clusters stay, and a tied model, which
-    also reads with W: give that one a matrix of its own to read with. Naive: `W - W.mean(0)`.
+    The weights may be word counts. As an output matrix W predicts as before: every logit of a
+    context h falls by the same μᵀh, and a softmax does not see a common shift. Nor does a mixture
+    of softmaxes, in which each component has a shift of its own. The probabilities do change where
+
+    * an elementwise transform follows the logits,
+    * an offset depends on the rows' norms,
+    * clusters have logits that stay, as in an adaptive softmax,
+    * a tied model also reads with W: give it a matrix of its own to read with.
+
+    Naive: `W - W.mean(0)`.
     Raises ValueError for weights that are not N numbers of at least 0 with a finite sum above 0.
     """
     rows = _rows(W)
@@ -31,12 +36,13 @@ def centred(W: Tensor, weights: Tensor | None = None) -> Tensor:
 
 @torch.no_grad()
 def all_but_the_top(W: Tensor, components: int | None = None) -> Tensor:
-    """W minus its mean row and its first D principal components (Mu & Viswanath 2018, algorithm 1).
+    """Return W minus its mean row and its first D principal components.
 
     components: D; the default is the paper's d / 100, rounded, at least 1; 0 only centres.
-    The rest of the spectrum stays: the other components keep their directions and variances.
-    Unlike centring this changes the probabilities: it is a repair for similarities of words.
+    The other components keep their directions and variances. Unlike centring this changes the
+    probabilities: it is a repair for similarities of words.
     Naive: `C = W - W.mean(0); A = torch.linalg.svd(C).Vh[:D]; C - C @ A.T @ A`.
+    Source: Mu & Viswanath 2018, algorithm 1.
     Raises ValueError if D is not between 0 and d.
     """
     rows = _rows(W)

@@ -5,12 +5,13 @@ from torch import distributed
 
 from course_lib.output_layers.kernel import check_targets
 from course_lib.output_layers.layer import OutputLayer, Softmax
+from course_lib.ranges import Count, NonNegative, checked
 
 
 class GradientGating(OutputLayer):
-    """Scales the part of the gradient that pushes rare words' rows away from other words' contexts.
+    """Smaller gradients where rare words' rows are pushed away from other words' contexts.
 
-    a_v is the mean number of times per step that word v has lately been a target; words with
+    a_v is the mean number of times per step that word v has lately been a target. Words with
     a_v < α are rare. The gradient of row v from a position whose target is another word is
     multiplied by
 
@@ -22,28 +23,40 @@ class GradientGating(OutputLayer):
     Naive: `logits = gate * logits + (1 - gate) * logits.detach()` with hidden states and biases
     detached, beside the plain loss with the word matrix detached.
 
-    The paper counts over the last K steps, which takes N·K numbers; here a is an exponential
-    average with the same horizon, which takes N. Over all processes; where an update consists of
-    several `micro_batches`, each stands for the whole.
+    The paper counts over the last K steps, which takes N·K numbers. Here a is an exponential
+    average with the same horizon, which takes N. The targets of all processes are counted. Where an
+    update is made of several calls, `micro_batches`, each call stands for the whole.
+    Source: Yu et al. 2022.
     """
 
-    def __init__(self, words, *arguments, alpha: float = 0.02, horizon: int = 1600, **options):
-        """`alpha`: α, targets a step (0.02–0.03 in the paper); `horizon`: K, in steps."""
+    @checked
+    def __init__(
+        self, words, *arguments, alpha: NonNegative = 0.02, horizon: Count = 1600, **options
+    ):
+        """Make the layer that stands right of this class, with gated gradients.
+
+        words, arguments, options: those of that layer;
+        alpha: α, in targets a step, 0.02 to 0.03 in the paper;
+        horizon: K, in steps.
+        Raises CourseError for a constant out of its range.
+        """
         super().__init__(words, *arguments, **options)
-        self.alpha, self.horizon = alpha, horizon
+        self.alpha = alpha
+        self.horizon = horizon
         self.micro_batches = 1  # calls an update is made of
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
         self.register_buffer("steps", torch.zeros(()))
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
-        """As `OutputLayer.forward`; in training the targets are counted first."""
+        """Return what `OutputLayer.forward` does; in training the targets are counted first."""
         if self.training:
             check_targets(target, len(self.appearances))
-            self._count(target)
+            self.count(target)
         return super().forward(hidden, target, objective, soft, reduction)
 
     @torch.no_grad()
-    def _count(self, target):
+    def count(self, target):
+        """Take the targets of one call into the average; negative ones do not count."""
         counts = torch.zeros_like(self.appearances, dtype=target.dtype)
         seen = target.flatten()  # a bincount would wait for the device to say how many there are
         counts.scatter_add_(0, seen.clamp(min=0), (seen >= 0).to(counts))
@@ -54,24 +67,26 @@ class GradientGating(OutputLayer):
         self.steps += 1
 
     def gates(self):
-        """(rare (N,) of booleans, g₁ (N,), g₂ (N,)) at this step."""
-        kept = 1 - 1 / (self.micro_batches * self.horizon)
-        a = self.appearances / (1 - kept ** self.steps.double()).to(self.appearances)
+        """Return which words are rare (N,), g₁ (N,) and g₂ (N,) at this step."""
+        # the average, without the zeros that it began with
+        memory = 1 - 1 / (self.micro_batches * self.horizon)
+        a = self.appearances / (1 - memory ** self.steps.double()).to(self.appearances)
+        # the rare words and their gates
         rare = a < self.alpha
         mean = (a * rare).sum() / rare.sum().clamp(min=1)
         among = a / mean.clamp(min=torch.finfo(a.dtype).tiny)  # no rare word has been a target yet
-        one = torch.ones_like(a)
-        return rare, torch.where(rare, a, one), torch.where(rare, among.clamp(max=1), one)
+        ones = torch.ones_like(a)
+        return rare, torch.where(rare, a, ones), torch.where(rare, among.clamp(max=1), ones)
 
     def gate(self, gradient, target):
-        """gradient (n, N), target (n,) → the gradient as the rows receive it, in place."""
+        """Return the gradient (n, N) as the rows receive it, written over it; target: (n,)."""
         rare, to_rare, among_rare = self.gates()
-        own = gradient.gather(1, target[:, None])
-        here = rare[target].nonzero()[:, 0]
-        kept = gradient[here] * among_rare.to(gradient)
+        at_target = gradient.gather(1, target[:, None])
+        rare_targets = rare[target].nonzero()[:, 0]
+        from_rare = gradient[rare_targets] * among_rare.to(gradient)
         gradient.mul_(to_rare.to(gradient))
-        gradient[here] = kept
-        return gradient.scatter_(1, target[:, None], own)
+        gradient[rare_targets] = from_rare
+        return gradient.scatter_(1, target[:, None], at_target)
 
 
 class GatedSoftmax(GradientGating, Softmax):

@@ -2,12 +2,20 @@
 
 Two numbers decide its shape. A softmax over N words of n contexts of size d costs 6 n d N
 operations forward and backward, and the plain formula writes and reads about ten tensors of n N
-numbers. The operations cannot be saved; the tensors can: a block of positions small enough for the
-cache holds its logits, turns them into their gradient, and adds the block's share to the gradients
+numbers. The operations cannot be saved; the tensors can. A block of positions small enough for the
+cache holds its logits, turns them into their gradient, and adds the block's part to the gradients
 of the contexts and of the matrix before the next block overwrites it.
+
+    logits          l = transform(x Mᵀ + bias + offset · onehot(y))
+    statistics      p = softmax(l), log Z, l_y
+    loss            objective(log Z, l_y, …), and its slopes s_Z = ∂/∂log Z, s_y = ∂/∂l_y, …
+    gradient        g = weight · (s_Z p + s_y onehot(y) + …), then back through the transform
+    contributions   dx += g M,  dM += gᵀ x,  dbias += Σ g,  doffset += g_y
+
+`_BlockedLoss` has one method for each line.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +23,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, log_normaliser
-from course_lib.output_layers.products import add_product, add_rest, rows_at_once, with_bias
-from course_lib.output_layers.scratch import _memory, block_memory
+from course_lib.output_layers.products import (
+    add_outside_softmax,
+    add_product,
+    rows_at_once,
+    with_bias,
+)
+from course_lib.output_layers.scratch import BlockScratch, Frame, Scratch
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
 # Logits per block: 16 MB in float32, which a last-level cache can hold; more where launching
@@ -34,7 +47,7 @@ class Group:
 
     columns: tuple[int, int]  # the words' range in the matrix: first, last + 1
     objective: Objective
-    nll: Objective = CrossEntropy()  # the plain cross-entropy's share
+    nll: Objective = CrossEntropy()  # the plain cross-entropy's part
     positions: Tensor | None = None  # their numbers; None: all
     weighted: bool = True  # whether log_weights are theirs
     holds_target: bool = True  # or the targets lie outside: no offset belongs to these words
@@ -56,8 +69,9 @@ def chunked_loss(
     groups: list[Group] | None = None,
     reduction: str = "mean",
     block: int | None = None,
+    scratch: BlockScratch | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The loss of n positions, and its plain cross-entropy part without gradient.
+    """Return the loss of n positions, and its plain cross-entropy part without gradient.
 
     For cross-entropy and one component the contract is the naive one-liner
 
@@ -68,15 +82,20 @@ def chunked_loss(
         logits (n, K, N) = transform(x @ matrix.T + bias + offset[..., None] * onehot, *parameters)
         log P (n, N)     = logsumexp_k(log_weights + log_softmax(logits))
 
-    x: (n, K, d); matrix: (N, d); target: (n,), `IGNORE` allowed; bias: (N,);
-    log_weights, offset: (n, K); soft: ((n, e), (N, e)), whose product are the soft targets' logits;
-    transform: an elementwise function of logits and `parameters`;
-    gate(gradient (b·K, N), target (b·K,)): the logits' gradient as the rows of `matrix` receive it
-    (the contexts receive the true one);
+    x: (n, K, d), the contexts; matrix: (N, d); target: (n,), `IGNORE` allowed; bias: (N,);
+    log_weights, offset: (n, K);
+    transform(logits, *parameters, scratch=…): an elementwise function of the logits, which may take
+    memory from `scratch`;
+    objective: what is minimised, the cross-entropy if None;
+    soft: ((n, e), (N, e)), whose product are the soft targets' logits;
+    gate(gradient (b·K, N), target (b·K,)): the logits' gradient as the rows of `matrix` receive it;
+    the contexts and the bias receive the true one;
     groups: in the place of `objective`, several over ranges of words, see `Group`;
-    reduction: "mean" over counted targets, "sum", or "none".
+    reduction: "mean" over counted targets, "sum", or "none", which gives (n,) and recomputes in the
+    backward pass;
+    block: positions at a time, chosen by the size of the cache if None;
+    scratch: memory that is kept from call to call, new if None.
     Under autocast the products are computed in its type, everything else in float32.
-    Returns (loss, nll): scalars, or (n,) with reduction "none", where backward recomputes.
     Raises ValueError on shapes that do not fit, an unknown reduction or a target that is no word.
     """
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
@@ -90,24 +109,33 @@ def chunked_loss(
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
     check_targets(target, len(matrix))
-    soft_x, soft_matrix = soft if soft is not None else (None, None)
     if groups is None:
         objective = objective or CrossEntropy()
         nll = objective if objective == CrossEntropy() else CrossEntropy()
         groups = [Group((0, len(matrix)), objective, nll)]
     elif gate is not None:
         raise ValueError("a gate looks at all words and cannot act on groups of them")
-    walk = _BlockedLoss(groups, transform, gate, reduction, block)
-    walk.dtype = _product_type(x)
-    walk.differentiate = torch.is_grad_enabled() and reduction != "none"
+    options = _Options(
+        groups=groups,
+        transform=transform,
+        gate=gate,
+        reduction=reduction,
+        block=block,
+        scratch=scratch or BlockScratch(),
+        dtype=_product_type(x),
+        differentiate=torch.is_grad_enabled() and reduction != "none",
+    )
+    soft_x, soft_matrix = soft if soft is not None else (None, None)
     return _ChunkedLoss.apply(
-        walk, target, x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters
+        options, target, x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters
     )
 
 
 def check_targets(target: Tensor, words: int) -> None:
-    """ValueError unless every target is a word or `IGNORE`; on a GPU, which nothing here waits for,
-    its own failed assertion."""
+    """Raise ValueError unless every target is a word or `IGNORE`.
+
+    A GPU, which nothing here waits for, fails by an assertion of its own.
+    """
     outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
     if target.is_cuda:
         torch._assert_async(~outside)
@@ -118,30 +146,55 @@ def check_targets(target: Tensor, words: int) -> None:
 
 
 def _product_type(x: Tensor) -> torch.dtype:
-    """The type of the matrix products: autocast's, unless the input is in float64."""
+    """Return the type of the matrix products: autocast's, unless the input is in float64."""
     if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
         return torch.get_autocast_dtype(x.device.type)
     return x.dtype
 
 
+def _accumulate(x: Tensor) -> torch.dtype:
+    """Return the type of sums: float32, or float64 for inputs of float64."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The settings of a loss: all of `chunked_loss`'s arguments that are no tensors."""
+
+    groups: list[Group]
+    transform: Callable[..., Tensor] | None
+    gate: Callable[[Tensor, Tensor], Tensor] | None
+    reduction: str
+    block: int | None
+    scratch: BlockScratch
+    dtype: torch.dtype  # of the matrix products
+    differentiate: bool  # whether the forward pass makes the gradients
+
+
 class _ChunkedLoss(torch.autograd.Function):
-    """Loss forward, with the gradients made in the same walk; backward only scales them."""
+    """The loss forward, with the gradients made in the same walk; backward only scales them."""
 
     @staticmethod
-    def forward(ctx, walk, target, *tensors):
-        ctx.walk = walk
-        needed = [t is not None and t.requires_grad for t in tensors]
+    def forward(ctx, options, target, *tensors):
+        # Each position's weight in the sum.
         counted = target != IGNORE
         weight = counted.to(_accumulate(tensors[0]))
-        if walk.reduction == "mean":
+        if options.reduction == "mean":
             weight = weight / counted.sum().clamp(min=1)
-        grads = walk.buffers(tensors, needed) if walk.differentiate and any(needed) else None
-        loss, nll = walk.run(tensors, target, weight, grads)
-        ctx.grads, ctx.needed = grads, needed
+        # Losses and, unless they are to be recomputed, gradients.
+        needed = [t is not None and t.requires_grad for t in tensors]
+        grads = _zeros(tensors, needed) if options.differentiate and any(needed) else None
+        loss, nll = _BlockedLoss(options, tensors, target, weight, grads).run()
+        ctx.options = options
+        ctx.needed = needed
+        ctx.grads = grads
         ctx.save_for_backward(target, weight, *tensors)
-        loss, nll = loss * weight, nll * weight
-        if walk.reduction != "none":
-            loss, nll = loss.sum(), nll.sum()
+        # The reduction.
+        loss = loss * weight
+        nll = nll * weight
+        if options.reduction != "none":
+            loss = loss.sum()
+            nll = nll.sum()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -151,227 +204,380 @@ class _ChunkedLoss(torch.autograd.Function):
         grads, ctx.grads = ctx.grads, None
         if grads is None:  # reduction "none", whose weights are known now, or a second backward
             target, weight, *tensors = ctx.saved_tensors
-            grads = ctx.walk.buffers(tensors, ctx.needed)
-            ctx.walk.run(tensors, target, grad_loss * weight, grads)
+            grads = _zeros(tensors, ctx.needed)
+            _BlockedLoss(ctx.options, tensors, target, grad_loss * weight, grads).run()
             return None, None, *grads
         # Scaled in place: nobody else holds these tensors, and a copy would cost their size again.
         return None, None, *(g if g is None else g.mul_(grad_loss) for g in grads)
 
 
-def _accumulate(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+def _zeros(tensors, needed) -> list[Tensor | None]:
+    """Return gradients to be filled, zeros like the tensors that need one.
+
+    They are sums over blocks and therefore in float32 or wider; autograd casts them to the
+    inputs' type.
+    """
+    return [
+        torch.zeros_like(t, dtype=_accumulate(t)) if n else None
+        for t, n in zip(tensors, needed, strict=True)
+    ]
 
 
 @dataclass
+class _Tensors:
+    """The inputs of the loss, or their gradients, by name; None where there is none."""
+
+    x: Tensor  # (n, K, d)
+    matrix: Tensor  # (N, d)
+    bias: Tensor | None  # (N,)
+    log_weights: Tensor | None  # (n, K)
+    offset: Tensor | None  # (n, K)
+    soft_x: Tensor | None  # (n, e)
+    soft_matrix: Tensor | None  # (N, e)
+    parameters: tuple[Tensor, ...]  # of the transform
+
+    @classmethod
+    def named(cls, tensors) -> "_Tensors":
+        return cls(*tensors[:7], tuple(tensors[7:]))
+
+
+@dataclass
+class _BlockInputs:
+    """What one block reads: b positions with K components each, in m = b K rows."""
+
+    group: Group
+    positions: slice | Tensor
+    columns: slice  # the group's words
+    x: Tensor  # (m, e), contexts as the product takes them: e = d, or wider with the bias
+    rows: Tensor  # (N, e), the words' rows in the same type
+    target: Tensor  # (b,), counted from the group's first word
+    row_target: Tensor  # (m,), the same for each row
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """b, K, N."""
+        b = len(self.target)
+        return b, len(self.x) // max(1, b), len(self.rows)
+
+
+@dataclass
+class _Bent:
+    """A transform's result with what it is differentiated by."""
+
+    logits: Tensor  # (m, N), before the transform
+    parameters: list[Tensor]
+    value: Tensor  # (m, N), after it
+
+
+@dataclass
+class _LogitGradient:
+    """The gradient of the weighted loss with respect to the logits:
+
+        dense · weight + at_target · onehot(y) + everywhere        (m, N)
+
+    The factors (m, 1) stay outside of the block. They go to the small side of each product: the
+    dense part stays in [−1, 1], where half precision has most of its numbers, and no walk through
+    the block is needed but the products.
+    """
+
+    dense: Tensor  # (m, N)
+    weight: Tensor  # (m, 1)
+    at_target: Tensor | None = None  # (m, 1); None: it is in the dense part already
+    everywhere: Tensor | None = None  # (m, 1), or None for zero
+
+
 class _BlockedLoss:
-    """One pass over the positions, with what does not change from block to block."""
+    """One pass over the positions: their losses and, where `grads` are given, the gradients."""
 
-    groups: list[Group]
-    transform: Callable[..., Tensor] | None
-    gate: Callable[[Tensor, Tensor], Tensor] | None
-    reduction: str
-    block: int | None
-    dtype: torch.dtype = torch.float32
-    differentiate: bool = True
-    size: int = 0  # of a context
-    narrow: bool = False  # whether the logits stay in half precision, as the product leaves them
-
-    def buffers(self, tensors, needed) -> list[Tensor | None]:
-        """Gradients to be filled: zeros like the inputs that need one, in float32 or wider, for
-        they are sums over blocks; autograd casts them to the inputs' type."""
-        return [
-            torch.zeros_like(t, dtype=_accumulate(t)) if n else None
-            for t, n in zip(tensors, needed, strict=True)
-        ]
-
-    def run(self, tensors, target, weight, grads) -> tuple[Tensor, Tensor]:
-        """Losses and cross-entropies (n,); fills `grads` with Σ weight · gradient."""
-        x, matrix, bias, _, offset, *_ = tensors
-        self.size, nothing = x.shape[-1], self.transform is self.gate is offset is None
-        self.narrow = nothing and self.dtype != _accumulate(x)
-        matrix = matrix.detach().to(self.dtype)
-        if self.narrow and bias is not None:
-            matrix = with_bias(matrix, bias.detach())
-        losses = x.new_zeros(2, len(x), dtype=_accumulate(x))
-        outer, _memory.walking = _memory.walking, True
-        try:
-            with torch.autocast(target.device.type, enabled=False), torch.no_grad():
-                for group in self.groups:
-                    for here in self._blocks(group, x):
-                        self._forward_block(
-                            group, here, tensors, matrix, target, weight, grads, losses
-                        )
-        finally:
-            _memory.walking = outer
-        return losses.unbind()
-
-    def _blocks(self, group, x):
-        """Slices of positions, or their numbers, a block each."""
-        components, words = x.shape[1], group.columns[1] - group.columns[0]
-        n = len(x) if group.positions is None else len(group.positions)
-        logits = BLOCK.get(x.device.type, BLOCK["cpu"])
-        if self.transform is not None:  # which needs about as much memory again
-            logits //= 2
-        elif self.narrow:
-            logits *= 2
-        step = self.block or max(1, logits // (words * components))
-        # equal blocks: a small rest would cost a whole pass over M's gradient
-        step = max(1, -(-n // max(1, -(-n // step))))
-        for start in range(0, n, step):
-            here = slice(start, min(start + step, n))
-            yield here if group.positions is None else group.positions[here]
-
-    def _forward_block(self, group, here, tensors, matrix, target, weight, grads, losses):
-        x, _, bias, log_weights, offset, soft_x, soft_matrix, *parameters = tensors
-        columns, real = slice(*group.columns), _accumulate(x)
-        rows = matrix[columns]
-        words, xb = len(rows), x[here]
-        (b, components, _), m = xb.shape, xb.shape[0] * xb.shape[1]
-        y = (target[here] - columns.start).clamp(0, words - 1)
-        y_k = y.repeat_interleave(components) if components > 1 else y
-        product_x = xb.reshape(m, -1).to(self.dtype)
+    def __init__(self, options: _Options, tensors, target: Tensor, weight: Tensor, grads):
+        """tensors, grads: in the order of `_Tensors`; weight: (n,), of each position's gradient."""
+        self.options = options
+        self.inputs = _Tensors.named(tensors)
+        self.grads = None if grads is None else _Tensors.named(grads)
+        self.target = target
+        self.weight = weight
+        x = self.inputs.x
+        self.size = x.shape[-1]
+        self.real = _accumulate(x)
+        self.losses = x.new_zeros(2, len(x), dtype=self.real)  # objective and cross-entropy
         # In half precision the logits leave the product rounded. If only a bias comes between it
         # and the softmax, which accumulates in float32, they need not be widened: half the traffic.
         # The bias is then a term of the product's sums, as in autocast's linear layers.
-        if not group.holds_target:
-            offset = None
-        work = self.dtype if self.narrow else real
-        if self.narrow and bias is not None:
-            product_x = F.pad(product_x, (0, rows.shape[1] - product_x.shape[1]))
-            product_x[:, self.size] = 1
-        scores = block_memory("scores", (m, words), self.dtype, x.device)
-        l = torch.mm(product_x, rows.T, out=scores)  # noqa: E741 — the papers' letter
-        if work != self.dtype:
-            l = block_memory("logits", (m, words), work, x.device).copy_(scores)  # noqa: E741
-        if bias is not None and not self.narrow:
-            l.add_(bias[columns])
-        if offset is not None:
-            l.scatter_add_(1, y_k[:, None], offset[here].reshape(m, 1).to(work))
-        raw, bent = l, None
-        if self.transform is not None:
-            with torch.enable_grad():
-                raw = l.detach().requires_grad_()
-                leaves = [p.detach().requires_grad_(p.requires_grad) for p in parameters]
-                bent = self.transform(raw, *leaves)
-            l = bent.detach()  # noqa: E741
-        p = torch.softmax(l, -1, out=block_memory("prob", (m, words), work, x.device))
-        log_z = log_normaliser(l, p, y_k).to(real)
-        soft_logits = soft_rows = None
-        if soft_x is not None:
-            soft_rows = soft_matrix[columns]
-            soft_logits = (soft_x[here] @ soft_rows.T).to(real)
-        weighted = log_weights is not None and group.weighted
-        view = Block(
-            logits=lambda: l.to(real).view(b, components, words),
-            log_z=log_z.view(b, components),
-            target_logit=l.gather(1, y_k[:, None]).to(real).view(b, components),
-            mean_logit=lambda: l.mean(-1, dtype=real).view(b, components),
-            log_weights=log_weights[here].to(real) if weighted else None,
-            soft_logits=soft_logits,
-            target=y,
-        )
+        bare = options.transform is options.gate is self.inputs.offset is None
+        self.narrow = bare and options.dtype != self.real
+        self.matrix = self.inputs.matrix.detach().to(options.dtype)
+        if self.narrow and self.inputs.bias is not None:
+            self.matrix = with_bias(self.matrix, self.inputs.bias.detach())
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """Return losses and cross-entropies (n,); fill the gradients with Σ weight · gradient."""
+        device = self.target.device
+        with (
+            torch.autocast(device.type, enabled=False),
+            torch.no_grad(),
+            self.options.scratch.walk(device) as scratch,
+        ):
+            for group in self.options.groups:
+                for positions in self._blocks(group):
+                    scratch.start_block()
+                    self._forward_block(group, positions, scratch)
+        return self.losses.unbind()
+
+    def _blocks(self, group: Group) -> Iterator[slice | Tensor]:
+        """Yield the positions of each block: a slice, or their numbers."""
+        x = self.inputs.x
+        components = x.shape[1]
+        words = group.columns[1] - group.columns[0]
+        n = len(x) if group.positions is None else len(group.positions)
+        logits = BLOCK.get(x.device.type, BLOCK["cpu"])
+        if self.options.transform is not None:  # which needs about as much memory again
+            logits //= 2
+        elif self.narrow:
+            logits *= 2
+        step = self.options.block or max(1, logits // (words * components))
+        # Equal blocks: a small rest would cost a whole pass over the matrix' gradient.
+        blocks = max(1, -(-n // step))
+        step = max(1, -(-n // blocks))
+        for start in range(0, n, step):
+            part = slice(start, min(start + step, n))
+            yield part if group.positions is None else group.positions[part]
+
+    def _forward_block(self, group: Group, positions: slice | Tensor, scratch: Scratch) -> None:
+        """Add one block's losses and gradients."""
+        frame = scratch.frame()
+        block = self._read(group, positions)
+        # logits
+        scores, logits = self._logits(block, frame)
+        bent = self._transformed(logits, scratch)
+        if bent is not None:
+            logits = bent.value.detach()
+        # statistics
+        p = frame.empty_like("probabilities", logits)
+        torch.softmax(logits, -1, out=p)
+        view = self._statistics(block, logits, p)
+        # loss
         with torch.enable_grad():
             loss = group.objective(view)
         nll = loss if group.nll is group.objective else group.nll(view)
-        losses[0, here] += loss.detach()
-        losses[1, here] += nll.detach()
-        if grads is not None:
-            self._backward(
-                group, view, loss, weight[here], grads, here, p, y_k,
-                (raw, bent, leaves) if bent is not None else None, product_x, rows,
-                p if work == self.dtype else scores, soft_x, soft_rows,
-            )  # fmt: skip
-
-    def _backward(
-        self, group, view, loss, weight, grads, here, p, y_k, bent, product_x, product_rows,
-        narrow, soft_x, soft_rows,
-    ):  # fmt: skip
-        """Turn the probabilities `p` (m, N) into the logits' gradient and pass it on."""
-        g_x, g_matrix, g_bias, g_log_weights, g_offset, g_soft_x, g_soft, *g_parameters = grads
-        b, components = view.log_z.shape
-        (m, words), columns = p.shape, slice(*group.columns)
-        leaves = [view.log_z, view.target_logit, view.log_weights]
-        asked = {n: view.used(n) for n in ("mean_logit", "logits", "soft_logits")}
-        asked = {name: leaf for name, leaf in asked.items() if leaf is not None}
-        slopes = torch.autograd.grad(
-            loss, [*leaves, *asked.values()], torch.ones_like(loss), allow_unused=True
-        )
-        s_z, s_y, s_w = (
-            torch.zeros_like(leaf) if s is None else s
-            for s, leaf in zip(slopes, leaves, strict=False)
-        )
-        # An objective may look without letting a gradient through: no products with zeros then.
-        others = dict(zip(asked, slopes[3:], strict=True))
-        others = {name: slope for name, slope in others.items() if slope is not None}
-        s_z, s_y, w = s_z.reshape(m, 1), s_y.reshape(m, 1), weight.view(b, 1).expand(b, components)
-        w = w.reshape(m, 1)
-        s_m = others.get("mean_logit")
-        s_m = None if s_m is None else s_m.reshape(m, 1) / words
-        # s_z p + s_m + s_y at the target: where nothing else comes in, these slopes go to the small
-        # side of the products below, and no walk through the block is left but these.
-        plain = bent is None and self.gate is None and "logits" not in others
-        if plain:
-            gradient, at_target, everywhere = p, s_y * w, None if s_m is None else s_m * w
-            w = s_z * w
-        else:
-            # A slope of 1 is worth a look where looking needs no wait for the device.
-            ones = not p.is_cuda and bool((s_z == 1).all())
-            gradient, everywhere = p if ones else p.mul_(s_z.to(p.dtype)), None
-            if s_m is not None:
-                gradient.add_(s_m.to(p.dtype))
-            if "logits" in others:
-                gradient.add_(others["logits"].reshape(m, words))
-            place = torch.arange(m, device=p.device), y_k  # scatter_add_ would widen bfloat16
-            gradient.index_put_(place, s_y[:, 0].to(p.dtype), accumulate=True)
+        self.losses[0, positions] += loss.detach()
+        self.losses[1, positions] += nll.detach()
+        if self.grads is None:
+            return
+        # gradient with respect to the logits
+        slopes = _slopes(view, loss)
+        gradient = self._logit_gradient(block, slopes, p)
         if bent is not None:
-            raw, value, leaves = bent
-            # A parameter's gradient is a sum over positions, which must be weighted before it.
-            free = [leaf for leaf in leaves if leaf.requires_grad]
-            scaled = gradient.mul_(w) if free else gradient
-            gradient, *g_leaves = torch.autograd.grad(value, [raw, *free], scaled)
-            w = torch.ones_like(w) if free else w
-            for total, g in zip([g for g in g_parameters if g is not None], g_leaves, strict=True):
-                total.add_(g)
-        if g_log_weights is not None and group.weighted:
-            g_log_weights[here] += s_w * weight[:, None]
-        if g_offset is not None and group.holds_target:
-            to_offset = gradient.gather(1, y_k[:, None]) * w
-            if plain:
-                to_offset += at_target if everywhere is None else at_target + everywhere
-            g_offset[here] += to_offset.view(b, components)
-        # The positions' weights go to the small side of each product: the gradient of the logits
-        # stays in [-1, 1], where half precision has most of its numbers.
-        small = gradient if gradient.dtype == product_rows.dtype else narrow.copy_(gradient)
-        if g_x is not None:
-            to_x = torch.cat([part @ product_rows for part in small.split(rows_at_once(small))])
-            to_x = to_x[:, : self.size].to(w.dtype) * w
-            if plain:
-                to_x.addcmul_(product_rows[y_k, : self.size].to(w.dtype), at_target)
-            if everywhere is not None:
-                to_x.addcmul_(product_rows[:, : self.size].sum(0, dtype=w.dtype), everywhere)
-            g_x[here] += to_x.view(b, components, self.size)
-        to_matrix, to_bias = (None if g is None else g[columns] for g in (g_matrix, g_bias))
+            gradient = self._through_transform(gradient, bent)
+        # contributions
+        self._add_to_log_weights(block, slopes)
+        self._add_to_offset(block, gradient)
+        dense = gradient.dense
+        if dense.dtype != block.rows.dtype:  # `scores`, of the product's type, are used up
+            dense = scores.copy_(dense)
+        self._add_to_contexts(block, gradient, dense)
+        self._add_to_words(block, gradient, dense)
+        self._add_to_soft_targets(block, slopes)
+
+    def _read(self, group: Group, positions: slice | Tensor) -> _BlockInputs:
+        """Return the block's contexts, rows and targets in the product's type."""
+        columns = slice(*group.columns)
+        rows = self.matrix[columns]
+        contexts = self.inputs.x[positions]
+        b, components, _ = contexts.shape
+        x = contexts.reshape(b * components, -1).to(self.options.dtype)
+        if self.narrow and self.inputs.bias is not None:
+            x = F.pad(x, (0, rows.shape[1] - x.shape[1]))
+            x[:, self.size] = 1
+        target = (self.target[positions] - columns.start).clamp(0, len(rows) - 1)
+        row_target = target.repeat_interleave(components) if components > 1 else target
+        return _BlockInputs(group, positions, columns, x, rows, target, row_target)
+
+    def _logits(self, block: _BlockInputs, frame: Frame) -> tuple[Tensor, Tensor]:
+        """Return x Mᵀ, in the product's type, and the logits x Mᵀ + bias + offset · onehot(y).
+
+        Both are (m, N), and share their memory unless the logits are wider.
+        """
+        shape = len(block.x), len(block.rows)
+        scores = frame.empty("scores", shape, block.x.dtype, block.x.device)
+        torch.mm(block.x, block.rows.T, out=scores)
+        if self.narrow:
+            return scores, scores
+        logits = scores
+        if self.real != scores.dtype:
+            logits = frame.empty_like("logits", scores, self.real).copy_(scores)
+        if self.inputs.bias is not None:
+            logits.add_(self.inputs.bias[block.columns])
+        if self.inputs.offset is not None and block.group.holds_target:
+            offset = self.inputs.offset[block.positions].reshape(-1, 1)
+            logits.scatter_add_(1, block.row_target[:, None], offset.to(logits.dtype))
+        return scores, logits
+
+    def _transformed(self, logits: Tensor, scratch: Scratch) -> _Bent | None:
+        """Return transform(logits, *parameters), still to be differentiated."""
+        if self.options.transform is None:
+            return None
+        with torch.enable_grad():
+            raw = logits.detach().requires_grad_()
+            leaves = [p.detach().requires_grad_(p.requires_grad) for p in self.inputs.parameters]
+            return _Bent(raw, leaves, self.options.transform(raw, *leaves, scratch=scratch))
+
+    def _statistics(self, block: _BlockInputs, logits: Tensor, p: Tensor) -> Block:
+        """Return what an objective may ask for: log Z, the target's logit, …"""
+        inputs, real = self.inputs, self.real
+        shape = b, components, _ = block.shape
+        log_z = log_normaliser(logits, p, block.row_target).to(real)
+        target_logit = logits.gather(1, block.row_target[:, None]).to(real)
+        log_weights = soft_logits = None
+        if inputs.log_weights is not None and block.group.weighted:
+            log_weights = inputs.log_weights[block.positions].to(real)
+        if inputs.soft_x is not None:
+            soft_rows = inputs.soft_matrix[block.columns]
+            soft_logits = (inputs.soft_x[block.positions] @ soft_rows.T).to(real)
+        return Block(
+            logits=lambda: logits.to(real).view(shape),
+            log_z=log_z.view(b, components),
+            target_logit=target_logit.view(b, components),
+            mean_logit=lambda: logits.mean(-1, dtype=real).view(b, components),
+            log_weights=log_weights,
+            soft_logits=soft_logits,
+            target=block.target,
+        )
+
+    def _logit_gradient(self, block: _BlockInputs, slopes: dict, p: Tensor) -> _LogitGradient:
+        """Return weight · (s_Z p + s_y onehot(y) + s_m / N + s_l), written over `p` (m, N).
+
+        s_m and s_l are the slopes by the mean logit and by each single logit.
+        """
+        b, components, words = block.shape
+        weight = self.weight[block.positions].view(b, 1).expand(b, components).reshape(-1, 1)
+        s_z = slopes["log_z"].reshape(-1, 1)
+        s_y = slopes["target_logit"].reshape(-1, 1)
+        s_m = None
+        if "mean_logit" in slopes:
+            s_m = slopes["mean_logit"].reshape(-1, 1) / words
+        # Where only the softmax is dense, the slopes stay outside of the block.
+        if self.options.transform is self.options.gate is None and "logits" not in slopes:
+            everywhere = None if s_m is None else s_m * weight
+            return _LogitGradient(p, s_z * weight, s_y * weight, everywhere)
+        # A slope of 1 is worth a look where looking needs no wait for the device.
+        if p.is_cuda or not bool((s_z == 1).all()):
+            p.mul_(s_z.to(p.dtype))
+        if s_m is not None:
+            p.add_(s_m.to(p.dtype))
+        if "logits" in slopes:
+            p.add_(slopes["logits"].reshape(p.shape))
+        place = torch.arange(len(p), device=p.device), block.row_target
+        p.index_put_(place, s_y[:, 0].to(p.dtype), accumulate=True)  # scatter_add_ would widen bf16
+        return _LogitGradient(p, weight)
+
+    def _through_transform(self, gradient: _LogitGradient, bent: _Bent) -> _LogitGradient:
+        """Return the gradient by the logits before the transform; add to its parameters'."""
+        free = [leaf for leaf in bent.parameters if leaf.requires_grad]
+        dense, weight = gradient.dense, gradient.weight
+        if free:  # a parameter's gradient is a sum over positions, which must be weighted before it
+            dense = dense.mul_(weight)
+            weight = torch.ones_like(weight)
+        dense, *to_parameters = torch.autograd.grad(bent.value, [bent.logits, *free], dense)
+        totals = [total for total in self.grads.parameters if total is not None]
+        for total, to_parameter in zip(totals, to_parameters, strict=True):
+            total.add_(to_parameter)
+        return _LogitGradient(dense, weight)
+
+    def _add_to_log_weights(self, block: _BlockInputs, slopes: dict) -> None:
+        """d log_weights += weight · s_w."""
+        if self.grads.log_weights is not None and block.group.weighted:
+            weight = self.weight[block.positions][:, None]
+            self.grads.log_weights[block.positions] += slopes["log_weights"] * weight
+
+    def _add_to_offset(self, block: _BlockInputs, gradient: _LogitGradient) -> None:
+        """d offset += g_y."""
+        if self.grads.offset is None or not block.group.holds_target:
+            return
+        b, components, _ = block.shape
+        to_offset = gradient.dense.gather(1, block.row_target[:, None]) * gradient.weight
+        if gradient.at_target is not None:
+            everywhere = gradient.everywhere
+            outside = gradient.at_target if everywhere is None else gradient.at_target + everywhere
+            to_offset += outside
+        self.grads.offset[block.positions] += to_offset.view(b, components)
+
+    def _add_to_contexts(
+        self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor
+    ) -> None:
+        """dx += g M; `dense`: the gradient's dense part in the product's type."""
+        if self.grads.x is None:
+            return
+        b, components, _ = block.shape
+        weight, rows = gradient.weight, block.rows
+        products = [part @ rows for part in dense.split(rows_at_once(dense))]
+        to_x = torch.cat(products)[:, : self.size].to(weight.dtype) * weight
+        if gradient.at_target is not None:
+            target_rows = rows[block.row_target, : self.size].to(weight.dtype)
+            to_x.addcmul_(target_rows, gradient.at_target)
+        if gradient.everywhere is not None:
+            row_sum = rows[:, : self.size].sum(0, dtype=weight.dtype)
+            to_x.addcmul_(row_sum, gradient.everywhere)
+        self.grads.x[block.positions] += to_x.view(b, components, self.size)
+
+    def _add_to_words(self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor) -> None:
+        """dM += gate(g)ᵀ x, dbias += Σ g; `dense` as in `_add_to_contexts`."""
+        weight = gradient.weight
+        to_matrix, to_bias = (
+            None if total is None else total[block.columns]
+            for total in (self.grads.matrix, self.grads.bias)
+        )
+        # The bias has a column in the product, or is added here, before the gate.
+        bias_column = to_bias if self.narrow else None
         if to_bias is not None and not self.narrow:
-            to_bias.addmv_(gradient.T, w[:, 0])
-        if self.gate is not None:
-            gradient = self.gate(gradient, y_k)
-            small = gradient.to(product_rows.dtype)
-        small_x = (product_x * w).to(small.dtype)
-        if to_matrix is not None and to_matrix.dtype == small.dtype:
-            to_matrix.addmm_(small.T, small_x)
-        elif to_matrix is not None or (to_bias is not None and self.narrow):
-            if small_x.shape[1] > self.size:  # what rounding took from the bias' weights
-                small_x[:, self.size + 1] = w[:, 0] - small_x[:, self.size]
-            add_product(to_matrix, to_bias if self.narrow else None, small.T, small_x, self.size)
-        if plain:
-            x = product_x[:, : self.size].to(w.dtype)
-            column = None if to_bias is None else to_bias[:, None]
-            for total, inputs in ((to_matrix, x), (column, torch.ones_like(w))):
-                if total is not None:
-                    add_rest(total, inputs, view.target, at_target, everywhere)
-        if "soft_logits" in others and (g_soft_x is not None or g_soft is not None):
-            g = others["soft_logits"] * weight[:, None]
-            if g_soft_x is not None:
-                g_soft_x[here] += g @ soft_rows.to(g.dtype)
-            if g_soft is not None:
-                g_soft[columns].addmm_(g.T, soft_x[here].to(g.dtype))
+            to_bias.addmv_(gradient.dense.T, weight[:, 0])
+        if self.options.gate is not None:
+            dense = self.options.gate(gradient.dense, block.row_target).to(block.rows.dtype)
+        # The dense part.
+        weighted_x = (block.x * weight).to(dense.dtype)
+        if to_matrix is not None and to_matrix.dtype == dense.dtype:
+            to_matrix.addmm_(dense.T, weighted_x)
+        elif to_matrix is not None or bias_column is not None:
+            if weighted_x.shape[1] > self.size:  # what rounding took from the bias' weights
+                weighted_x[:, self.size + 1] = weight[:, 0] - weighted_x[:, self.size]
+            add_product(to_matrix, bias_column, dense.T, weighted_x, self.size)
+        # The terms outside of the softmax.
+        if gradient.at_target is None:
+            return
+        terms = block.target, gradient.at_target, gradient.everywhere
+        if to_matrix is not None:
+            x = block.x[:, : self.size].to(weight.dtype)
+            add_outside_softmax(to_matrix, x, *terms)
+        if to_bias is not None:
+            add_outside_softmax(to_bias[:, None], torch.ones_like(weight), *terms)
+
+    def _add_to_soft_targets(self, block: _BlockInputs, slopes: dict) -> None:
+        """d soft_x += g S, dS += gᵀ soft_x, with S the soft targets' matrix."""
+        if "soft_logits" not in slopes:
+            return
+        g = slopes["soft_logits"] * self.weight[block.positions][:, None]
+        if self.grads.soft_x is not None:
+            soft_rows = self.inputs.soft_matrix[block.columns].to(g.dtype)
+            self.grads.soft_x[block.positions] += g @ soft_rows
+        if self.grads.soft_matrix is not None:
+            soft_x = self.inputs.soft_x[block.positions].to(g.dtype)
+            self.grads.soft_matrix[block.columns].addmm_(g.T, soft_x)
+
+
+def _slopes(view: Block, loss: Tensor) -> dict[str, Tensor]:
+    """Return the gradients of the loss (b,) by the block's statistics, by name.
+
+    The first three are always there. Of the others only those to which the objective lets a
+    gradient through: it may have looked without.
+    """
+    leaves = {name: getattr(view, name) for name in ("log_z", "target_logit", "log_weights")}
+    others = {name: view.used(name) for name in ("mean_logit", "logits", "soft_logits")}
+    others = {name: leaf for name, leaf in others.items() if leaf is not None}
+    every = leaves | others
+    gradients = torch.autograd.grad(
+        loss, list(every.values()), torch.ones_like(loss), allow_unused=True
+    )
+    slopes = dict(zip(every, gradients, strict=True))
+    for name, leaf in leaves.items():
+        if slopes[name] is None:
+            slopes[name] = torch.zeros_like(leaf)
+    return {name: slope for name, slope in slopes.items() if slope is not None}

@@ -1,10 +1,13 @@
-"""An output layer is a word matrix, a bias and four small hooks; the softmax overrides none."""
+"""An output layer is a word matrix, a bias and a few small hooks; the softmax overrides none."""
 
 import torch
 from torch import Tensor, nn
 
+from course_lib.output_layers import naive
 from course_lib.output_layers.kernel import check_targets, chunked_loss
 from course_lib.output_layers.objectives import Objective
+from course_lib.output_layers.scratch import FRESH, BlockScratch
+from course_lib.ranges import Count, checked
 
 
 class OutputLayer(nn.Module):
@@ -14,8 +17,9 @@ class OutputLayer(nn.Module):
 
     * `contexts(hidden)` → contexts (…, K, d) and log-weights (…, K) or None: one context for a
       softmax, K for a mixture;
-    * `transform(logits, *parameters)`, with `transform_parameters()`: an elementwise monotone
-      function of the logits, or None;
+    * `logit_bias()` → (N,) or None: what every position's logits receive;
+    * `transform(logits, *parameters, scratch=…)`, with `transform_parameters()`: an elementwise
+      monotone function of the logits, or None; it may take memory from `scratch`;
     * `target_offset(contexts, target)` → (n, K) added to the target's logit in training, or None;
     * `gate(gradient, target)`: the logits' gradient as the word matrix's rows receive it, or None.
 
@@ -25,32 +29,46 @@ class OutputLayer(nn.Module):
 
     transform = None
     gate = None
+    maps_hidden = False  # whether `contexts` takes hidden states of another size than the words'
+    requires: frozenset[str] = frozenset()  # of the corpus; "by_frequency": its words sorted so
 
-    def __init__(self, words: nn.Module, hidden_size: int | None = None, bias: bool = True):
-        """`words`: a word matrix of N rows of size d; `bias`: one number a word.
+    @checked
+    def __init__(self, words: nn.Module, hidden_size: Count | None = None, bias: bool = True):
+        """Make the layer over a word matrix.
 
-        `hidden_size`: what the encoder hands over, d if None. Only a layer that maps hidden
-        states to contexts takes another size; ValueError if this one does not.
+        words: the matrix, N rows of size d;
+        hidden_size: the size of the hidden states, d if None; another one only for a layer whose
+        `contexts` maps them, as its class states by `maps_hidden`;
+        bias: whether each word has one number that is added to its logit.
+        Raises ValueError for a size that the layer does not take.
         """
         super().__init__()
         self.words = words
         self.hidden_size = hidden_size or words.shape[1]
-        if type(self).contexts is OutputLayer.contexts and self.hidden_size != words.shape[1]:
+        if not self.maps_hidden and self.hidden_size != words.shape[1]:
             raise ValueError(
                 f"the encoder makes contexts of {hidden_size} numbers, the words {words.shape[1]}"
             )
         self.bias = nn.Parameter(torch.zeros(words.shape[0])) if bias else None
+        self.scratch = BlockScratch()
 
     def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        """hidden (…, d) → contexts (…, K, d), log-weights (…, K) or None."""
+        """Return contexts (…, K, d) and log-weights (…, K), or None, of hidden states (…, h)."""
         return hidden.unsqueeze(-2), None
 
+    def logit_bias(self) -> Tensor | None:
+        """Return what is added to the logits of every position: (N,) or None."""
+        return self.bias
+
     def target_offset(self, contexts: Tensor, target: Tensor) -> Tensor | None:
-        """contexts (n, K, d), target (n,) → (n, K) or None."""
+        """Return what training adds to the target's logit: (n, K) or None.
+
+        contexts: (n, K, d); target: (n,).
+        """
         return None
 
     def transform_parameters(self) -> tuple[Tensor, ...]:
-        """What `transform` takes beside the logits."""
+        """Return what `transform` takes beside the logits."""
         return ()
 
     def forward(
@@ -61,12 +79,17 @@ class OutputLayer(nn.Module):
         soft: tuple[Tensor, Tensor] | None = None,
         reduction: str = "mean",
     ) -> tuple[Tensor, Tensor]:
-        """hidden (T, B, h), target (T, B) → loss and its cross-entropy part in nats.
+        """Return the loss and its cross-entropy part, in nats.
 
-        Any leading shape will do; the first of two is taken for time, along which a mixture's
-        dropout mask stays the same. See the kernel for objectives and reductions.
+        hidden: (T, B, h). Any leading shape will do; the first of two dimensions is taken for time,
+        along which a mixture's dropout mask stays the same;
+        target: (T, B), `IGNORE` where a position does not count;
+        objective: what is minimised, the cross-entropy if None;
+        soft: ((n, e), (N, e)), whose product are the soft targets' logits;
+        reduction: "mean" over counted targets, "sum", or "none" for losses of the target's shape.
         """
-        shape, target = target.shape, target.flatten()
+        shape = target.shape
+        target = target.flatten()
         check_targets(target, self.words.shape[0])
         contexts, log_weights = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
@@ -75,7 +98,7 @@ class OutputLayer(nn.Module):
             x,
             matrix,
             target,
-            bias=self.bias,
+            bias=self.logit_bias(),
             log_weights=None if log_weights is None else log_weights.flatten(0, -2),
             offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
             transform=self.transform,
@@ -84,29 +107,43 @@ class OutputLayer(nn.Module):
             soft=soft,
             gate=self.gate if self.training else None,
             reduction=reduction,
+            scratch=self.scratch,
         )
         return (loss.view(shape), nll.view(shape)) if reduction == "none" else (loss, nll)
 
-    def logits(self, hidden: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """hidden (…, h) → logits (…, K, N), log-weights (…, K) or None.
+    def reference(self, hidden: Tensor, target: Tensor) -> Tensor:
+        """Return the mean cross-entropy by the layer's plain PyTorch form, to compare with.
 
-        Given the targets (…) of hidden (n, h), with what training adds to their logits.
+        The form stands in `naive.NAIVE`. It has every logit in one tensor and none of the hooks.
+
+        hidden: (…, h); target: (…), `IGNORE` where a position does not count.
+        Raises CourseError for a layer that has no plain form.
+        """
+        return naive.loss(self, hidden.flatten(0, -2), target.flatten())
+
+    def logits(self, hidden: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Return logits (…, K, N) and log-weights (…, K) or None.
+
+        hidden: (…, h);
+        target: None, or the targets (n,) of hidden states (n, h), whose logits then receive what
+        training adds to them.
         """
         contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)
         logits = x @ matrix.T
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # as in the kernel
-        logits = logits if self.bias is None else logits + self.bias
+        bias = self.logit_bias()
+        logits = logits if bias is None else logits + bias
         offset = None if target is None else self.target_offset(contexts, target)
         if offset is not None:
-            at = target[:, None, None].expand(*offset.shape, 1)
-            logits = logits.scatter_add(-1, at, offset.unsqueeze(-1).to(logits))
+            word = target[:, None, None].expand(*offset.shape, 1)
+            logits = logits.scatter_add(-1, word, offset.unsqueeze(-1).to(logits))
         if self.transform is not None:
-            logits = self.transform(logits, *self.transform_parameters())
+            logits = self.transform(logits, *self.transform_parameters(), scratch=FRESH)
         return logits, log_weights
 
     def log_prob(self, hidden: Tensor) -> Tensor:
-        """hidden (…, h) → log P (…, N), in nats; forms the whole table."""
+        """Return log P (…, N) of hidden states (…, h), in nats; forms the whole table."""
         logits, log_weights = self.logits(hidden)
         log_prob = logits.log_softmax(-1)
         if log_weights is None:

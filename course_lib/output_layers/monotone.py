@@ -1,159 +1,200 @@
-"""Monotone functions of the logits between word matrix and softmax (parthiban2021, section 3)."""
+"""Monotone functions of the logits between word matrix and softmax (parthiban2021)."""
 
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.errors import CourseError
 from course_lib.output_layers.layer import OutputLayer
-from course_lib.output_layers.scratch import block_memory
-
-
-def _like(name, x, dtype=None):
-    return block_memory(name, x.shape, dtype or x.dtype, x.device)
+from course_lib.output_layers.scratch import FRESH, Scratch
+from course_lib.ranges import Count, Finite, NonNegative, Positive, checked
 
 
 class _Bend(torch.autograd.Function):
     """x − (k − 1) softplus(c − x), which keeps only its slope, made in the same pass."""
 
     @staticmethod
-    def forward(ctx, x, c, k):
-        distance = torch.sub(c, x, out=_like("distance", x))
+    def forward(ctx, x, c, k, frame):
+        distance = frame.empty_like("distance", x)
+        torch.sub(c, x, out=distance)
         if ctx.needs_input_grad[0]:
-            slope = torch.sigmoid(distance, out=_like("slope", x))
+            slope = frame.empty_like("slope", x)
+            torch.sigmoid(distance, out=slope)
             ctx.save_for_backward(slope.mul_(k - 1).add_(1))
+        ctx.frame = frame
         # linear from 40 on, where exp(−40) vanishes in float64, too; F.softplus' 20 is too soon
-        bend = torch.ops.aten.softplus.out(distance, 1, 40, out=_like("bend", x))
+        bend = frame.empty_like("bend", x)
+        torch.ops.aten.softplus.out(distance, 1, 40, out=bend)
         return torch.add(x, bend, alpha=1 - k, out=bend)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
         (slope,) = ctx.saved_tensors
-        return torch.mul(gradient, slope, out=_like("distance", gradient)), None, None
+        to_x = ctx.frame.empty_like("distance", gradient)  # which the forward pass has used up
+        return torch.mul(gradient, slope, out=to_x), None, None, None
 
 
 class GeneralizedSigSoftmax(OutputLayer):
-    """softmax(PL(l)), PL(x) = k (x − c) + c − (k − 1) softplus(x − c): slope k far below c, 1 far
-    above, so that k = 1 is the softmax (parthiban2021, equation 8).
+    """GSS: softmax(PL(l)), with a function PL whose slope is k far below c and 1 far above.
 
-    Computed as x − (k − 1) softplus(c − x), which neither overflows nor cancels.
+        PL(x) = k (x − c) + c − (k − 1) softplus(x − c) = x − (k − 1) softplus(c − x)
+
+    The second form neither overflows nor cancels. With k = 1 the layer is the softmax.
     Naive: `(logits - (k - 1) * F.softplus(c - logits)).log_softmax(-1)`.
+    Source: parthiban2021, equations 3 and 5.
     """
 
+    @checked
     def __init__(
         self,
         words,
         hidden_size: int | None = None,
         bias: bool = True,
-        c: float = -1.5,
-        k: float = 2.5,
+        c: Finite = -1.5,
+        k: Positive = 2.5,
     ):
-        """`c`, `k`: the bend's place and the slope below it; the paper's for Penn Treebank."""
-        super().__init__(words, hidden_size, bias)
-        self.c, self.k = c, k
+        """Make the layer; the constants are the paper's for the Penn Treebank.
 
-    def transform(self, logits):
-        """PL, elementwise."""
-        return _Bend.apply(logits, self.c, self.k)
+        words, hidden_size, bias: as in `OutputLayer`;
+        c: where the function bends; k: its slope below.
+        Raises CourseError for a constant out of its range.
+        """
+        super().__init__(words, hidden_size, bias)
+        self.c = c
+        self.k = k
+
+    def transform(self, logits, scratch: Scratch = FRESH):
+        """Return PL of each logit."""
+        return _Bend.apply(logits, self.c, self.k, scratch.frame())
 
 
 class SigSoftmax(GeneralizedSigSoftmax):
-    """∝ exp(l) σ(l) (Kanai et al. 2018): c = 0, k = 2."""
+    """SS: probabilities proportional to exp(l) σ(l), GSS with c = 0 and k = 2.
+
+    Naive: `(logits + F.logsigmoid(logits)).log_softmax(-1)`.
+    Source: Kanai et al. 2018; parthiban2021, equations 1 and 4.
+    """
 
     def __init__(self, words, hidden_size: int | None = None, bias: bool = True):
         super().__init__(words, hidden_size, bias, c=0.0, k=2.0)
 
 
 class SoftCappedSoftmax(OutputLayer):
-    """softmax(s · tanh(l / s)): no logit leaves [−s, s] (Gemma 2, 2024); s = `cap`.
+    """softmax(s · tanh(l / s)): no logit leaves [−s, s], with s = `cap`.
 
     Naive: `(cap * torch.tanh(logits / cap)).log_softmax(-1)`.
+    Source: Gemma 2 (2024).
     """
 
-    def __init__(self, words, hidden_size: int | None = None, bias: bool = True, cap: float = 30.0):
+    @checked
+    def __init__(
+        self, words, hidden_size: int | None = None, bias: bool = True, cap: Positive = 30.0
+    ):
+        """Make the layer with the bound `cap`; CourseError unless it is above 0."""
         super().__init__(words, hidden_size, bias)
         self.cap = cap
 
-    def transform(self, logits):
-        """s · tanh(l / s), elementwise."""
+    def transform(self, logits, scratch: Scratch = FRESH):
+        """Return s · tanh(l / s) of each logit."""
         return torch.tanh(logits / self.cap) * self.cap
 
 
 class _Pieces(torch.autograd.Function):
-    """intercepts[i] + slopes[i] · x, with i the piece x lies in."""
+    """intercepts[i] + slopes[i] · x, with i the piece that x lies in."""
 
     @staticmethod
-    def forward(ctx, x, slopes, intercepts, low, high):
-        pieces, value = len(slopes), _like("value", x)
-        torch.sub(x, low, out=value).mul_(pieces / (high - low)).clamp_(0, pieces - 1)
+    def forward(ctx, x, slopes, intercepts, low, high, frame):
+        # the piece of each logit
+        pieces = len(slopes)
+        value = frame.empty_like("value", x)
+        torch.sub(x, low, out=value)
+        value.mul_(pieces / (high - low)).clamp_(0, pieces - 1)
         value.nan_to_num_(0.0)  # a NaN has no piece; it comes back with x below
-        at = _like("piece", x, torch.int64).copy_(value).flatten()
-        slope = _like("slope", x)
-        torch.index_select(slopes, 0, at, out=slope.view(-1))
-        torch.index_select(intercepts, 0, at, out=value.view(-1))
-        ctx.save_for_backward(x, at, slope)
+        piece = frame.empty_like("piece", x, torch.int64).copy_(value).flatten()
+        # its slope and its intercept
+        slope = frame.empty_like("slope", x)
+        torch.index_select(slopes, 0, piece, out=slope.view(-1))
+        torch.index_select(intercepts, 0, piece, out=value.view(-1))
+        ctx.save_for_backward(x, piece, slope)
         ctx.pieces = pieces
+        ctx.frame = frame
         return value.addcmul_(slope, x)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
-        x, at, slope = ctx.saved_tensors
+        x, piece, slope = ctx.saved_tensors
         to_slopes = to_intercepts = None
         if ctx.needs_input_grad[1]:
-            # One histogram a lane, which threads can share: a sum into one is sequential.
-            lanes = next(n for n in (4, 2, 1) if x.numel() % n == 0)
-            where = at.view(lanes, -1)
+            to_intercepts = _histogram(piece, gradient, ctx.pieces)
+            moment = ctx.frame.empty_like("value", x)  # which nobody needs by now
+            torch.mul(gradient, x, out=moment)
+            to_slopes = _histogram(piece, moment, ctx.pieces)
+        to_x = ctx.frame.empty_like("value", x)
+        torch.mul(gradient, slope, out=to_x)
+        return to_x, to_slopes, to_intercepts, None, None, None
 
-            def histogram(values):
-                bins = values.new_zeros(lanes, ctx.pieces)
-                return bins.scatter_add_(1, where, values.reshape(lanes, -1)).sum(0)
 
-            to_intercepts = histogram(gradient)
-            moment = torch.mul(gradient, x, out=_like("value", x))  # which nobody needs by now
-            to_slopes = histogram(moment)
-        return (
-            torch.mul(gradient, slope, out=_like("value", x)),
-            to_slopes,
-            to_intercepts,
-            None,
-            None,
-        )
+def _histogram(piece: Tensor, values: Tensor, pieces: int) -> Tensor:
+    """Return the sum (K,) of the values on each of K = `pieces` pieces.
+
+    One histogram a lane, which threads can share: a sum into one is sequential.
+    """
+    lanes = next(n for n in (4, 2, 1) if piece.numel() % n == 0)
+    bins = values.new_zeros(lanes, pieces)
+    return bins.scatter_add_(1, piece.view(lanes, -1), values.reshape(lanes, -1)).sum(0)
 
 
 class PiecewiseLinearSoftmax(OutputLayer):
-    """softmax(f(l)) with f increasing, linear on each of K equal pieces of [low, high], beyond
-    which the outermost pieces go on: LMS-PLIF (parthiban2021, section 3.3; Ganea et al. 2019).
+    """LMS-PLIF: softmax(f(l)) with f increasing and linear on each of K pieces of [low, high].
 
         f(x) = (x − x_i) s_i + Δ Σ_{j<i} s_j,   s = softplus(v),   x_i = low + i Δ
 
-    with i the piece of x. v ~ N(log(e − 1), 1), so that slopes begin around 1; `frozen` leaves
-    them there. The paper trains v with a learning rate of its own, 0.02: give
-    `output_layer.free_slopes` a group in the optimisation.
+    with i the piece of x and Δ the pieces' width. Beyond the interval the outermost pieces go on.
+    v ~ N(log(e − 1), 1), so that slopes begin around 1. The paper trains v with a learning rate of
+    its own, 0.02: give `output_layer.free_slopes` a group in the optimisation.
     Naive: `((x - x_i[i]) * s[i] + Δ * (s.cumsum(0) - s)[i]).log_softmax(-1)`.
+    Source: Ganea et al. 2019; parthiban2021, LMS-PLIF and its frozen form.
     """
 
+    @checked
     def __init__(
         self,
         words,
         hidden_size: int | None = None,
         bias: bool = True,
-        pieces: int = 100_000,
-        low: float = -20.0,
-        high: float = 20.0,
+        pieces: Count = 100_000,
+        low: Finite = -20.0,
+        high: Finite = 20.0,
         frozen: bool = False,
-        spread: float = 1.0,
+        spread: NonNegative = 1.0,
     ):
-        """`spread`: standard deviation of v; with 0 the layer begins as the softmax."""
+        """Make the layer with slopes drawn at random.
+
+        words, hidden_size, bias: as in `OutputLayer`;
+        pieces: K; low, high: the interval of logits that the pieces divide, low < high;
+        frozen: leave the slopes as they are drawn;
+        spread: standard deviation of v; with 0 the layer begins as the softmax.
+        Raises CourseError for a constant out of its range.
+        """
         super().__init__(words, hidden_size, bias)
-        self.low, self.high = low, high
+        if not low < high:
+            raise CourseError(
+                f"low of {type(self).__name__} must be below high, not {low} ≥ {high}"
+            )
+        self.low = low
+        self.high = high
         v = torch.empty(pieces).normal_(math.log(math.expm1(1)), spread)
         self.free_slopes = nn.Parameter(v, requires_grad=not frozen)
 
     def transform_parameters(self):
-        """Slopes s (K,) and intercepts Δ Σ_{j<i} s_j − x_i s_i (K,): f is intercept + slope · x."""
+        """Return slopes s (K,) and intercepts Δ Σ_{j<i} s_j − x_i s_i (K,).
+
+        On its piece, f is intercept + slope · x.
+        """
         real = torch.promote_types(self.free_slopes.dtype, torch.float32)
         slopes = F.softplus(self.free_slopes.double())
         width = (self.high - self.low) / len(slopes)
@@ -162,6 +203,6 @@ class PiecewiseLinearSoftmax(OutputLayer):
         intercepts = width * (slopes.cumsum(0) - slopes) - starts * slopes
         return slopes.to(real), intercepts.to(real)
 
-    def transform(self, logits, slopes, intercepts):
-        """f, elementwise."""
-        return _Pieces.apply(logits, slopes, intercepts, self.low, self.high)
+    def transform(self, logits, slopes, intercepts, scratch: Scratch = FRESH):
+        """Return f of each logit."""
+        return _Pieces.apply(logits, slopes, intercepts, self.low, self.high, scratch.frame())

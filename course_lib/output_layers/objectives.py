@@ -7,72 +7,107 @@ kernel never differentiates through a vocabulary-wide tensor. An objective that 
 `log_prob` or `soft_logits` is differentiated through the block itself: slower, still one block.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from course_lib.ranges import NonNegative, Positive, Share, check_fields
+
 STRIP = 1 << 17  # logits at a time on a CPU: what half a core's own cache holds several times
 
 
 class Block:
-    """b positions, K components, N words, as leaves that objectives are differentiated by."""
+    """The statistics of b positions, K components and N words, by which objectives differentiate.
 
-    def __init__(self, logits, log_z, target_logit, mean_logit, log_weights, soft_logits, target):
-        self._logits, self._soft_logits = logits, soft_logits
-        self.target = target  # (b,)
-        self.log_z = log_z.requires_grad_()  # (b, K)
-        self.target_logit = target_logit.requires_grad_()  # (b, K)
-        self._mean_logit = mean_logit  # () -> (b, K)
+    `log_z`, `target_logit`, `log_weights` (b, K) and `target` (b,) are there at once; what is as
+    large as the vocabulary, or costs a walk through it, is made for those who ask.
+    """
+
+    def __init__(
+        self,
+        logits: Callable[[], Tensor],
+        log_z: Tensor,
+        target_logit: Tensor,
+        mean_logit: Callable[[], Tensor],
+        log_weights: Tensor | None,
+        soft_logits: Tensor | None,
+        target: Tensor,
+    ):
+        """Take the statistics of a block.
+
+        logits: gives (b, K, N);
+        log_z, target_logit: (b, K); mean_logit: gives (b, K);
+        log_weights: log π_k (b, K), None for one component;
+        soft_logits: (b, N), None unless the objective needs soft targets;
+        target: (b,).
+        """
+        self._logits = logits
+        self._mean_logit = mean_logit
+        self._soft_logits = soft_logits
+        self.target = target
+        self.log_z = log_z.requires_grad_()
+        self.target_logit = target_logit.requires_grad_()
         if log_weights is None:
             log_weights = torch.zeros_like(log_z)
-        self.log_weights = log_weights.detach().requires_grad_()  # (b, K)
+        self.log_weights = log_weights.detach().requires_grad_()
 
     @cached_property
     def mean_logit(self) -> Tensor:
-        """(b, K), the mean over the vocabulary; computed only for those who ask."""
+        """The mean over the vocabulary (b, K)."""
         return self._mean_logit().requires_grad_()
 
     @cached_property
     def logits(self) -> Tensor:
-        """(b, K, N)."""
+        """The logits (b, K, N)."""
         return self._logits().detach().requires_grad_()
 
     @cached_property
     def soft_logits(self) -> Tensor:
-        """(b, N): E E_y, the input embedding's view of the target."""
+        """The soft targets' logits E E_y (b, N), the input embedding's view of the target."""
         return self._soft_logits.detach().requires_grad_()
 
     @cached_property
     def log_prob(self) -> Tensor:
-        """(b, N): log of the mixture's probabilities."""
+        """The logarithm of the mixture's probabilities (b, N)."""
         return torch.logsumexp(self.log_weights[..., None] + self.logits.log_softmax(-1), dim=1)
 
     def used(self, name: str) -> Tensor | None:
-        """The leaf `name` if an objective asked for it."""
+        """Return the leaf `name` if an objective asked for it."""
         return self.__dict__.get(name)
 
 
 class TableBlock(Block):
-    """A block whose whole log P is given and differentiated through, whatever it was made of.
-
-    log_prob (b, N), log_z (b,) a normaliser for those who regularise it, target (b,),
-    soft_logits (b, N) or None.
-    """
+    """A block whose whole log P is given and differentiated through, whatever it was made of."""
 
     def __init__(self, log_prob, log_z, target, soft_logits):
+        """Take a table of log-probabilities.
+
+        log_prob: (b, N); log_z: (b,), a normaliser for those who regularise it; target: (b,);
+        soft_logits: (b, N) or None.
+        """
         logits = (log_prob + log_z[:, None]).unsqueeze(1)
-        self.target, self.log_z = target, log_z[:, None]
+        self.target = target
+        self.log_z = log_z[:, None]
         self.target_logit = logits[:, 0].gather(1, target[:, None])
         self.log_weights = torch.zeros_like(self.log_z)
-        self.logits, self.mean_logit, self.soft_logits = logits, logits.mean(-1), soft_logits
+        self.logits = logits
+        self.mean_logit = logits.mean(-1)
+        self.soft_logits = soft_logits
 
 
 class Objective:
-    """A loss (b,) of a `Block`; objectives add: `CrossEntropy() + ZLoss(1e-4)`."""
+    """A loss (b,) of a `Block`; objectives add: `CrossEntropy() + ZLoss(1e-4)`.
+
+    A variant is a frozen dataclass. CourseError for a field out of its declared range.
+    """
 
     needs_soft_targets = False
+
+    def __post_init__(self):
+        check_fields(self)
 
     def __call__(self, block: Block) -> Tensor:
         raise TypeError(f"{type(self).__name__} does not say how it is computed")
@@ -97,12 +132,12 @@ class Sum(Objective):
 
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """−log P(y), with P the mixture Σ_k π_k softmax(l_k): nats a token.
+    """−weight · log P(y), with P the mixture Σ_k π_k softmax(l_k), in nats a token.
 
     Naive: `F.cross_entropy(logits, target)`; of a mixture `F.nll_loss(log_prob, target)`.
     """
 
-    weight: float = 1.0
+    weight: NonNegative = 1.0
 
     def __call__(self, block):
         log_prob = block.log_weights + block.target_logit - block.log_z
@@ -111,13 +146,15 @@ class CrossEntropy(Objective):
 
 @dataclass(frozen=True)
 class LabelSmoothing(Objective):
-    """(1 − ε) · (−log P(y)) + ε · mean over words of −log P: the target mixed with the uniform.
+    """weight · ((1 − ε) (−log P(y)) + ε · mean over words of −log P).
 
-    Naive: `F.cross_entropy(logits, target, label_smoothing=epsilon)` (Szegedy et al. 2016).
+    That is the cross-entropy with the target mixed with the uniform distribution.
+    Naive: `F.cross_entropy(logits, target, label_smoothing=epsilon)`.
+    Source: Szegedy et al. 2016.
     """
 
-    epsilon: float = 0.1
-    weight: float = 1.0
+    epsilon: Share = 0.1
+    weight: NonNegative = 1.0
 
     def __call__(self, block):
         if block.log_z.shape[1] == 1:
@@ -130,12 +167,13 @@ class LabelSmoothing(Objective):
 
 @dataclass(frozen=True)
 class ZLoss(Objective):
-    """weight · Σ_k (log Z_k)²: holds the softmax's free constant near zero (PaLM, 2022).
+    """weight · Σ_k (log Z_k)², which holds the softmax's free constant near zero.
 
     Naive: `weight * logits.logsumexp(-1).square()`.
+    Source: PaLM (2022).
     """
 
-    weight: float = 1e-4
+    weight: NonNegative = 1e-4
 
     def __call__(self, block):
         return self.weight * block.log_z.square().sum(-1)
@@ -143,16 +181,17 @@ class ZLoss(Objective):
 
 @dataclass(frozen=True)
 class AugmentedLoss(Objective):
-    """weight · KL(ỹ ‖ ŷ), ỹ = softmax(E E_y / τ), ŷ = softmax(l / τ) (inan2017, section 3).
+    """weight · KL(ỹ ‖ ŷ), with ỹ = softmax(E E_y / τ) and ŷ = softmax(l / τ).
 
-    E is the input embedding. `gradient` lets the gradient flow through ỹ into E. For a mixture,
-    l is the mixture's log-probability, which gives the same ŷ when there is one component.
+    E is the input embedding. For a mixture, l is the mixture's log-probability, which gives the
+    same ŷ when there is one component.
     Naive: `F.kl_div((l / τ).log_softmax(-1), (E_y @ E.T / τ).softmax(-1)).sum(-1)`.
+    Source: inan2017, section 3.
     """
 
-    weight: float = 1.0
-    temperature: float = 20.0
-    gradient: bool = False
+    weight: NonNegative = 1.0
+    temperature: Positive = 20.0  # τ
+    gradient: bool = False  # whether the gradient flows through ỹ into E
     needs_soft_targets = True
 
     def __call__(self, block):
@@ -166,8 +205,8 @@ class _Softened(torch.autograd.Function):
 
         τ ∂/∂l = ŷ − ỹ,    τ ∂/∂s = ỹ ∘ (r − Σ ỹ r),    r = (s − l) / τ,
 
-    made in the same walk over strips of rows that stay in the cache: autograd would write about
-    fifteen tensors as large as the logits, this writes one for each gradient that is wanted.
+    made in the same walk over strips of rows that stay in the cache. Autograd would write about
+    fifteen tensors as large as the logits; this writes one for each gradient that is wanted.
     """
 
     @staticmethod
@@ -177,18 +216,21 @@ class _Softened(torch.autograd.Function):
         grads = [torch.empty_like(logits) if w else None for w in wanted]
         rows = max(1, STRIP // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
         for start in range(0, len(logits), rows):
-            here = slice(start, start + rows)
-            s, l = soft[here] / temperature, logits[here] / temperature  # noqa: E741
-            given, predicted = s.softmax(-1), l.softmax(-1)
+            strip = slice(start, start + rows)
+            s = soft[strip] / temperature
+            l = logits[strip] / temperature  # noqa: E741 — the papers' letter
+            given = s.softmax(-1)
+            predicted = l.softmax(-1)
+            # KL = Σ ỹ r + log Z(l) − log Z(s)
             any_word = torch.zeros(len(l), dtype=torch.long, device=l.device)
             log_z = log_normaliser(l, predicted, any_word) - log_normaliser(s, given, any_word)
             ratio = s.sub_(l)
             mean = torch.linalg.vecdot(given, ratio)
-            loss[here] = mean + log_z
+            loss[strip] = mean + log_z
             if wanted[1]:
-                torch.mul(ratio.sub_(mean[:, None]), given, out=grads[1][here])
+                torch.mul(ratio.sub_(mean[:, None]), given, out=grads[1][strip])
             if wanted[0]:
-                torch.sub(predicted, given, out=grads[0][here])
+                torch.sub(predicted, given, out=grads[0][strip])
         ctx.temperature = temperature
         ctx.save_for_backward(*grads)  # which a checkpoint drops and makes again
         return loss
@@ -201,12 +243,16 @@ class _Softened(torch.autograd.Function):
 
 
 def log_normaliser(logits: Tensor, p: Tensor, word: Tensor) -> Tensor:
-    """log Z (m,) of logits (m, N) and their softmax p: l − log p at any word whose probability has
-    not lost its digits. That is `word` (m,), which takes no walk through the rows, where looking
-    needs no wait; else the likeliest one. float32 or wider."""
+    """Return log Z (m,), in float32 or wider.
+
+    It is l − log p at any word whose probability has not lost its digits: at `word`, which takes no
+    walk through the rows, where looking needs no wait for the device; else at the likeliest word.
+
+    logits: (m, N); p: their softmax; word: (m,).
+    """
     real = torch.promote_types(p.dtype, torch.float32)
     if not p.is_cuda:
-        there = p.gather(1, word[:, None])[:, 0]
-        if bool((there >= torch.finfo(p.dtype).tiny).all()):
-            return logits.gather(1, word[:, None])[:, 0] - there.to(real).log()
+        p_word = p.gather(1, word[:, None])[:, 0]
+        if bool((p_word >= torch.finfo(p.dtype).tiny).all()):
+            return logits.gather(1, word[:, None])[:, 0] - p_word.to(real).log()
     return logits.amax(-1).to(real) - p.amax(-1).to(real).log()

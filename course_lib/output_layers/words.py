@@ -2,7 +2,7 @@
 
 Every word matrix answers three questions: `words(ids)` are rows, `words.factors(x)` is a pair
 (x', M) whose product x' Mᵀ equals x Wᵀ, `words.matrix()` is W itself, for analysis. Giving one
-object to both ends of a model ties them (inan2017, reused embeddings).
+object to both ends of a model ties them (inan2017, section 4).
 """
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.errors import unknown
+from course_lib.ranges import Count, NonNegative, checked
 
 CONSTRAINTS = ("centred", "unit")
 
@@ -17,19 +18,24 @@ CONSTRAINTS = ("centred", "unit")
 class FullWords(nn.Module):
     """A plain word matrix W (N, d)."""
 
+    @checked
     def __init__(
         self,
-        vocabulary: int,
-        size: int,
-        init: float = 0.1,
+        vocabulary: Count,
+        size: Count,
+        init: NonNegative = 0.1,
         normal: bool = False,
         constraint: str | None = None,
     ):
-        """`init`: half-width of the uniform distribution, or standard deviation if `normal`.
+        """Draw a matrix.
 
+        vocabulary, size: N and d;
+        init: half-width of the uniform distribution that the entries are drawn from;
+        normal: draw them from a normal distribution, whose standard deviation is `init`;
         constraint: what holds after every step of training. "centred": the rows' mean is 0, which
-        shifts all logits of a position alike and so changes no probability (Stollenwerk 2026);
-        "unit": every row has norm 1 (inan2017, section 6.2). CourseError for another.
+        shifts all logits of a position alike and so changes no probability (Stollenwerk et al.
+        2026); "unit": every row has norm 1 (inan2017, section 6.2).
+        Raises CourseError for another constraint or a number out of its range.
         """
         super().__init__()
         if constraint not in (None, *CONSTRAINTS):
@@ -51,19 +57,19 @@ class FullWords(nn.Module):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, d)."""
+        """N and d."""
         return tuple(self.weight.shape)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids (…) → rows (…, d)."""
+        """Return rows (…, d) of words (…)."""
         return F.embedding(ids, self.weight)
 
     def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (…, d) → (x', M) with logits x' Mᵀ; here x and W themselves."""
+        """Return (x', M) with logits x' Mᵀ of contexts (…, d); here x and W themselves."""
         return x, self.weight
 
     def matrix(self) -> Tensor:
-        """W (N, d)."""
+        """Return W (N, d)."""
         return self.weight
 
 
@@ -80,18 +86,21 @@ class SpectralWords(nn.Module):
     same matrix with a column of U reversed.
     """
 
+    @checked
     def __init__(
         self,
-        vocabulary: int,
-        size: int,
-        init: float = 0.1,
+        vocabulary: Count,
+        size: Count,
+        init: NonNegative = 0.1,
         normal: bool = False,
         normalise: bool = False,
     ):
         """Begin at the decomposition of `FullWords(vocabulary, size, init, normal)`.
 
-        normalise: use σ / max σ, spectral normalisation (wang2020, Table 6). Raises ValueError for
-        fewer words than dimensions, which have no d orthonormal columns.
+        vocabulary, size, init, normal: as in `FullWords`;
+        normalise: use σ / max σ, spectral normalisation (wang2020, Table 6).
+        Raises ValueError for fewer words than dimensions, which have no d orthonormal columns, and
+        CourseError for a number out of its range.
         """
         super().__init__()
         if vocabulary < size:
@@ -109,7 +118,7 @@ class SpectralWords(nn.Module):
 
     @classmethod
     def from_matrix(cls, matrix: Tensor) -> "SpectralWords":
-        """The decomposition of an existing W (N, d); `matrix()` is the way back."""
+        """Return the decomposition of an existing W (N, d); `matrix()` is the way back."""
         with torch.device("meta"):
             words = cls(*matrix.shape)
         words = words.to_empty(device=matrix.device).to(matrix.dtype)
@@ -130,27 +139,27 @@ class SpectralWords(nn.Module):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, d)."""
+        """N and d."""
         return tuple(self.U.shape)
 
     @property
     def sigma(self) -> Tensor:
-        """σ (d,), none below 0, paired with the columns of U and V."""
+        """The numbers σ (d,), none below 0, paired with the columns of U and V."""
         sigma = self.free.abs()
         return sigma / sigma.max() if self.normalise else sigma
 
     def singular_values(self) -> Tensor:
-        """σ (d,) in decreasing order."""
+        """Return σ (d,) in decreasing order."""
         return self.sigma.sort(descending=True).values
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids (…) → rows (…, d)."""
+        """Return rows (…, d) of words (…)."""
         return (F.embedding(ids, self.U) * self.sigma) @ self.V.T
 
     def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (…, d) → ((x V) ∘ σ, U)."""
+        """Return (x V) ∘ σ and U of contexts (…, d)."""
         return (x @ self.V) * self.sigma, self.U
 
     def matrix(self) -> Tensor:
-        """W (N, d), for analysis."""
+        """Return W (N, d), for analysis."""
         return (self.U * self.sigma) @ self.V.T

@@ -42,6 +42,7 @@ def fit(
     *,
     folder: Path,
     identity: dict,
+    vocabulary: dict | None = None,
     starts: list[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
@@ -62,6 +63,7 @@ def fit(
         `optimisation.keep` says so. On one CPU a resumed run ends bit-identical to an undisturbed
         one.
     identity: what the run is, as plain data; it is stored in both files.
+    vocabulary: plain data by which the model can be asked without its text; stored in both.
     starts: where and by what code the run was begun and gone on with; stored in last.
     seed: decides the order of the batches and all chance of the training.
     callback: `callback(step, model)` sees step 0 before training and every step after it.
@@ -77,6 +79,7 @@ def fit(
     checkpoint of another identity in `folder`.
     """
     run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
+    run.vocabulary = vocabulary
     run.starts = list(starts)
     run.callback = callback
     run.checkpoint_seconds = checkpoint_seconds
@@ -165,6 +168,7 @@ class _Run:
         self.epochs = []  # a row of figures each
         self.best = math.inf  # the lowest validation perplexity
         self.average = None  # the mean of the weights, once it has begun
+        self.vocabulary = None  # stored in the checkpoints
         self.draw_anew()
 
     def draw_anew(self) -> None:
@@ -400,7 +404,7 @@ class _Run:
         weights = parameters_of(self.bare) | average
         weights = self.gathered({f"model.{k}": v for k, v in weights.items()})
         if self.accelerator.is_main_process:
-            head = {"identity": self.identity, "epoch": epoch}
+            head = {"identity": self.identity, "vocabulary": self.vocabulary, "epoch": epoch}
             save_checkpoint(self.folder / "best.safetensors", weights, head)
 
     # Checkpoints ----------------------------------------------------------------------------
@@ -423,7 +427,8 @@ class _Run:
             return
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        head = {"identity": self.identity} | {name: getattr(self, name) for name in PROGRESS}
+        head = {"identity": self.identity, "vocabulary": self.vocabulary}
+        head |= {name: getattr(self, name) for name in PROGRESS}
         head["starts"] = self.starts
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)

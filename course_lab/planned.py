@@ -1,0 +1,149 @@
+"""One run of a plan: a recipe with other settings, its name, and the run that it begins with."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lab import results
+from course_lab.experiment import Experiment
+from course_lab.overrides import at, differences, has_settings, override, plain
+from course_lab.recipes import profile, recipes
+from course_lib.data import folders
+from course_lib.errors import CourseError
+from course_lib.training import batches
+from course_lib.training.optimisation import OPTIONS
+
+LABEL = 80  # characters; longer labels become a digest
+# Digests name the folders of kept results, in which a renamed setting stays what it was called.
+FIRST_NAMES = {
+    f"input_embedding.{option}": f"reading.{option}" for option in ("row_dropout", "noise", "fade")
+}
+
+# What only language models read, and what only translators do.
+OF_TEXT = ("batch", "length", "evaluation_batch", "evaluation_length", *batches.OF_TEXT)
+OF_TEXT = (*(f"optimisation.{name}" for name in OF_TEXT), "adaptation", "ranked_contexts")
+OF_PAIRS = ("optimisation.max_tokens", "decoding")
+# What a run without training reads of the optimisation.
+UNTRAINED = ("epochs", "batch", "accumulate", "max_tokens", "evaluation_batch")
+UNTRAINED += ("evaluation_length", "evaluation_memory", "evaluation_clamp")
+# What only some optimisers read.
+OF_OPTIMIZERS = {name for names in OPTIONS.values() for name in names}
+# What a run does not hand on to the run that it begins with.
+OWN = ("name", "source", "profile", "seed", "variant", "start_from", "start_weights")
+OWN += ("optimisation", "adaptation", "decoding", "ranked_contexts")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A recipe at a profile and seed, with `change`: dotted settings and their values.
+
+    Settings equal to the recipe's are dropped, so that one experiment has one name. The constructor
+    raises CourseError for an unknown recipe, profile or setting, for a value that does not fit, and
+    for a setting of another kind of run.
+    """
+
+    recipe: str
+    profile: str = "full"
+    seed: int = 1
+    change: dict[str, Any] = field(default_factory=dict)
+    _experiment: Experiment = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        base = profile(recipes[self.recipe], self.profile, self.seed)
+        changed = override(base, self.change)
+        _check_read(changed, self.change)
+        object.__setattr__(self, "profile", base.profile)
+        object.__setattr__(self, "change", dict(sorted(differences(base, changed))))
+        object.__setattr__(self, "_experiment", changed.change(variant=self.variant))
+        earlier(changed)  # what it starts from is a recipe, and has the settings that it hands on
+
+    @property
+    def variant(self) -> str:
+        """What `change` is called in names of folders."""
+        return label(self.change)
+
+    def experiment(self) -> Experiment:
+        """Return the experiment itself, its `variant` set."""
+        return self._experiment
+
+    @property
+    def key(self) -> str:
+        """The run's name, equal on every machine: its folder below `runs`."""
+        folder = results.run_folder(self.experiment())
+        return folder.relative_to(folders.home() / "runs").as_posix()
+
+
+def _check_read(experiment: Experiment, paths: Iterable[str]) -> None:
+    """Raise CourseError for a setting that would be without effect."""
+    e, o = experiment, experiment.optimisation
+    kinds = {o.optimizer, *(group.get("optimizer", o.optimizer) for group in o.groups.values())}
+    for path in paths:
+        if {path, path.split(".")[0]} & set(OF_TEXT if e.translates else OF_PAIRS):
+            kind = "translator" if e.translates else "language model"
+            raise CourseError(f"{e.name} is a {kind}, to which {path} says nothing")
+        if path == "ranked_contexts" and e.adaptation is not None:
+            raise CourseError(f"{path} is of the plain evaluation; {e.name} adapts")
+        setting = path.split(".")[1] if path.startswith("optimisation.") else ""
+        if setting and not o.epochs and setting not in UNTRAINED:
+            raise CourseError(f"{e.name} trains no epochs, so {path} is without effect")
+        if setting in OF_OPTIMIZERS and not any(setting in OPTIONS[kind] for kind in kinds):
+            raise CourseError(
+                f"{e.name} trains with {' and '.join(sorted(kinds))}, to which {path} says "
+                "nothing; change optimisation.optimizer as well"
+            )
+
+
+def earlier(experiment: Experiment) -> Experiment | None:
+    """Return the run whose weights an experiment begins with; None if it begins anew.
+
+    That is the recipe it starts from, at the same profile and seed, and with the settings in which
+    this run differs from its own recipe, as far as the two recipes agree in them: a plan's
+    `encoder.dropout` or `output_layer.alpha` holds for both. Settings of the optimisation and of
+    the test time are each run's own.
+
+    Raise CourseError for a recipe or setting that is not there.
+    """
+    if experiment.start_from is None:
+        return None
+    kind, seed = experiment.profile, experiment.seed
+    first = profile(recipes[experiment.start_from], kind, seed)
+    handed_on = {}
+    if experiment.name in recipes:
+        own = profile(recipes[experiment.name], kind, seed)
+        handed_on = {
+            path: value
+            for path, value in differences(own, experiment)
+            if path.split(".")[0] not in OWN
+            and plain(at(own, path)) == plain(at(first, path))
+            and not has_settings(value)  # another part altogether, as no plan can ask for
+        }
+    return Planned(first.name, kind, seed, handed_on).experiment()
+
+
+def command(experiment: Experiment) -> str:
+    """Return the command that trains a recipe with the settings of an experiment."""
+    base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
+    changes = [f" --change '{p}={_short(v)}'" for p, v in differences(base, experiment)]
+    return (
+        f"python -m course_lab train {experiment.name} --profile {experiment.profile} "
+        f"--seed {experiment.seed}" + "".join(changes)
+    )
+
+
+def label(change: dict[str, Any]) -> str:
+    """Return settings as the name of a folder: `encoder.dropout=0.4,size=100`.
+
+    Where the settings make no such name, twelve characters of a SHA-256 stand for them.
+    """
+    text = ",".join(f"{path}={_short(value)}" for path, value in sorted(change.items()))
+    if len(text) <= LABEL and re.fullmatch(r"([\w.,=+\[\]-]*[\w\]])?", text, re.ASCII):
+        return text
+    first = {FIRST_NAMES.get(path, path): value for path, value in change.items()}
+    return hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,190 @@
+"""The plain PyTorch form of every output layer, with each logit in one tensor.
+
+The forms are written from the papers' formulas on whole tables, without the kernel and without the
+layers' hooks. Tests compare the layers with them, benchmarks time them, and a reader may train with
+them: `layer.reference(hidden, target)` in the place of `layer(hidden, target)[0]`.
+
+A form takes a layer, hidden states (n, h) and, as in training, their targets (n,) or None. Targets
+of `IGNORE` have a row like all others, which does not count.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_lib.errors import unknown
+from course_lib.output_layers.kernel import IGNORE
+
+
+class Table(NamedTuple):
+    """What a plain form makes."""
+
+    log_prob: Tensor  # (n, N)
+    logits: Tensor  # (n, K, N'), whose normalisers the z-loss regularises
+
+
+def loss(layer, hidden: Tensor, target: Tensor) -> Tensor:
+    """Return the mean cross-entropy of the counted targets.
+
+    layer: one of the classes in `NAIVE`; hidden: (n, h); target: (n,), `IGNORE` allowed.
+    """
+    log_prob = table(layer, hidden, target if layer.training else None).log_prob
+    return F.nll_loss(log_prob, target, ignore_index=IGNORE)
+
+
+def table(layer, hidden: Tensor, target: Tensor | None = None) -> Table:
+    """Return the table of a layer by its plain form.
+
+    layer: one of the classes in `NAIVE`; hidden: (n, h); target: (n,), given in training.
+    Raises CourseError for a layer without a form: a subclass may compute something else.
+    """
+    name = type(layer).__name__
+    if name not in NAIVE:
+        raise unknown("plain form of the output layer", name, NAIVE)
+    return NAIVE[name](layer, hidden, target)
+
+
+def of_logits(logits: Tensor) -> Table:
+    """Return the softmax of logits (n, N)."""
+    return Table(logits.log_softmax(-1), logits[:, None])
+
+
+def plain_logits(layer, contexts: Tensor) -> Tensor:
+    """Return W h + b (…, N) of contexts (…, d)."""
+    return F.linear(contexts, layer.words.matrix(), layer.bias)
+
+
+def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
+    """Return ε ‖h‖ onehot(y) (n, …, N) of the adversarial softmax, with the layer's gradient.
+
+    layer: an `Adversarial` one; contexts: (n, d) or (n, K, d); target: (n,).
+    """
+    words = layer.words.matrix()
+    target = target.clamp(min=0)
+    h = contexts.detach() if layer.gradient == "none" else contexts
+    rows = words[target] if layer.gradient == "full" else words[target].detach()
+    per_row = (-1,) + (1,) * (contexts.dim() - 2)
+    epsilon = layer.alpha * rows.norm(dim=-1) if layer.epsilon is None else layer.epsilon
+    size = h.norm(dim=-1)
+    size = size * (epsilon.view(per_row) if torch.is_tensor(epsilon) else epsilon)
+    onehot = F.one_hot(target, len(words)).view(*per_row, len(words))
+    return size[..., None] * onehot
+
+
+def softmax(layer, hidden, target) -> Table:
+    return of_logits(plain_logits(layer, hidden))
+
+
+def adversarial(layer, hidden, target) -> Table:
+    logits = plain_logits(layer, hidden)
+    if target is not None:
+        logits = logits - margin(layer, hidden, target)
+    return of_logits(logits)
+
+
+def generalized_sigsoftmax(layer, hidden, target) -> Table:
+    x, c, k = plain_logits(layer, hidden), layer.c, layer.k
+    return of_logits(k * (x - c) + c - (k - 1) * torch.logaddexp(x - c, x.new_zeros(())))
+
+
+def sigsoftmax(layer, hidden, target) -> Table:
+    x = plain_logits(layer, hidden)
+    return of_logits(x + F.logsigmoid(x))
+
+
+def soft_capped(layer, hidden, target) -> Table:
+    return of_logits(layer.cap * torch.tanh(plain_logits(layer, hidden) / layer.cap))
+
+
+def piecewise_linear(layer, hidden, target) -> Table:
+    x = plain_logits(layer, hidden)
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    slopes = F.softplus(layer.free_slopes)
+    width = (layer.high - layer.low) / len(slopes)
+    i = ((x - layer.low) / width).long().clamp(0, len(slopes) - 1)
+    start = layer.low + width * i.to(x)
+    before = width * (slopes.cumsum(0) - slopes)
+    return of_logits((x - start) * slopes[i] + before[i])
+
+
+def components(layer, hidden) -> tuple[Tensor, Tensor]:
+    """Return h_k = tanh(U_k h + c_k) (n, K, d) and π = softmax(Q h) (n, K)."""
+    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, -1)
+    return latent, layer.prior(hidden).softmax(-1)
+
+
+def mixture_of_softmaxes(layer, hidden, target) -> Table:
+    latent, weights = components(layer, hidden)
+    return _mixed(plain_logits(layer, latent), weights)
+
+
+def adversarial_mixture(layer, hidden, target) -> Table:
+    latent, weights = components(layer, hidden)
+    logits = plain_logits(layer, latent)
+    if target is not None:
+        logits = logits - margin(layer, latent, target)
+    return _mixed(logits, weights)
+
+
+def _mixed(logits: Tensor, weights: Tensor) -> Table:
+    """log Σ_k π_k softmax(l_k), of logits (n, K, N) and weights (n, K)."""
+    prob = (logits.softmax(-1) * weights[..., None]).sum(1)
+    prob = prob.to(torch.promote_types(prob.dtype, torch.float32))
+    return Table(prob.log(), logits)
+
+
+def mixture_of_contexts(layer, hidden, target) -> Table:
+    latent, weights = components(layer, hidden)
+    return of_logits(plain_logits(layer, (latent * weights[..., None]).sum(1)))
+
+
+def adaptive(layer, hidden, target) -> Table:
+    return clusters(layer, hidden, plain_logits(layer, hidden))
+
+
+def clusters(layer, hidden: Tensor, logits: Tensor) -> Table:
+    """Return a head over the first words and the clusters, and a softmax within each cluster.
+
+    layer: an `AdaptiveSoftmax`; hidden: (n, d); logits: (n, N) of the words.
+    """
+    first = layer.edges[1]
+    head = torch.cat([logits[:, :first], layer.clusters(hidden).to(logits)], 1)
+    log_head = head.log_softmax(-1)
+    pieces = [log_head[:, :first]]
+    for c, (low, high) in enumerate(zip(layer.edges[1:], layer.edges[2:], strict=False)):
+        pieces.append(log_head[:, first + c, None] + logits[:, low:high].log_softmax(-1))
+    return Table(torch.cat(pieces, 1), head[:, None])
+
+
+def gated(layer, hidden, target) -> Table:
+    """The softmax's table; its gradient reaches the word matrix through the gates alone."""
+    if target is None:
+        return softmax(layer, hidden, target)
+    with torch.no_grad():
+        layer.count(target)
+        rare, to_rare, among_rare = layer.gates()
+        target = target.clamp(min=0)
+        gate = torch.where(rare[target][:, None], among_rare, to_rare)
+        gate.scatter_(1, target[:, None], 1.0)
+    matrix = layer.words.matrix()
+    logits = F.linear(hidden, matrix.detach(), layer.bias)
+    to_rows = gate * F.linear(hidden.detach(), matrix)
+    return of_logits(logits + to_rows - to_rows.detach())
+
+
+# The form of every layer by the name of its class; a new layer is entered here.
+NAIVE = {
+    "Softmax": softmax,
+    "AdversarialSoftmax": adversarial,
+    "GeneralizedSigSoftmax": generalized_sigsoftmax,
+    "SigSoftmax": sigsoftmax,
+    "PiecewiseLinearSoftmax": piecewise_linear,
+    "SoftCappedSoftmax": soft_capped,
+    "MixtureOfSoftmaxes": mixture_of_softmaxes,
+    "MixtureOfContexts": mixture_of_contexts,
+    "AdversarialMixtureOfSoftmaxes": adversarial_mixture,
+    "AdaptiveSoftmax": adaptive,
+    "GatedSoftmax": gated,
+}
