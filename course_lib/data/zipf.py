@@ -42,7 +42,7 @@ class Truth:
         return (self.log_weights[..., None] + logits.log_softmax(-1)).logsumexp(1)
 
     def log_prob(self, previous: torch.Tensor) -> torch.Tensor:
-        """Log P(. | last word) for last words of any shape, (..., N)."""
+        """Return log P(. | last word) for last words of any shape, (..., N)."""
         return self.matrix[self.states[previous]]
 
     @cached_property

@@ -35,7 +35,7 @@ class InputEmbedding(nn.Module):
         self.noise_share = 1.0 - progress if self.fade else 1.0
 
     def forward(self, words: nn.Module, ids: Tensor) -> Tensor:
-        """Ids (T, B) → rows (T, B, d)."""
+        """Return the rows (T, B, d) of ids (T, B)."""
         rows = words(ids)
         if not self.training:
             return rows

@@ -102,6 +102,6 @@ class LanguageModel(OutputModel):
     """Tokens in, contexts and, with a target, the loss out."""
 
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
-        """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
+        """Return the step of tokens and target (T, B); a state of None starts anew."""
         raw, state = self.encoder(self.input_embedding(self.words, tokens), state)
         return self.predict(raw, state, target)

@@ -52,7 +52,7 @@ class LSTMStack(nn.Module):
         return None
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """X (T, B, input_size), state → hidden (T, B, units), state: ((h, c), …), one a layer.
+        """Return hidden (T, B, units), state ((h, c), …), one a layer, of x (T, B, input_size).
 
         The states are unmasked, so that a new sequence may draw new masks; None starts at zero.
         """

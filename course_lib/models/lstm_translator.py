@@ -69,7 +69,9 @@ class LSTMTranslator(EncoderDecoder):
                     parameter.zero_()
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """X (S, B, d), padding (S, B), True behind the end of a column -> memory (S, B, u).
+        """Return the memory (S, B, u) of x (S, B, d).
+
+        padding: (S, B), True behind the end of a column.
 
         Every column needs a word that is not padding.
         """
@@ -87,7 +89,7 @@ class LSTMTranslator(EncoderDecoder):
     def decode(
         self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """Y (T, C, d), memory (S, B, u), padding (S, B) -> contexts (T, C, u), state.
+        """Return contexts (T, C, u), state of y (T, C, d), memory (S, B, u), padding (S, B).
 
         The state holds every layer's h and c, and the keys and values of the memory: given one, y
         continues its targets and `memory` may be None. C is B; or a multiple of it: then C/B

@@ -75,7 +75,7 @@ class _Pool(torch.autograd.Function):
 
 
 class QRNN(nn.Module):
-    """Layers of products over a window of inputs x̃, each followed by fo-pooling:
+    """Layers of products over a window of inputs x̃, each followed by fo-pooling.
 
         z = tanh(W_z x̃),  f = σ(W_f x̃),  o = σ(W_o x̃),  c_t = f z + (1 − f) c_{t−1},  h = o c
 
@@ -121,7 +121,7 @@ class QRNN(nn.Module):
         )
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """X (T, B, input_size), state → hidden (T, B, u), state: (x_T, (c_T of each layer, …))."""
+        """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""
         # The state at the start: the last word vector before, and each layer's c.
         if state is None:
             units = (layer.out_features // 3 for layer in self.layers)

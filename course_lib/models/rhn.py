@@ -10,7 +10,7 @@ from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 
 
 class RHN(nn.Module):
-    """A recurrent layer whose state s passes through `depth` highway layers for each word:
+    """A recurrent layer whose state s passes through `depth` highway layers for each word.
 
         s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s,   plus W x in the first layer
 
@@ -55,7 +55,7 @@ class RHN(nn.Module):
             self.bias[:, units:] = transform_bias
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """X (T, B, input_size), state (B, u) or None → hidden (T, B, u), state after the last."""
+        """Return hidden (T, B, u), state (B, u) of x (T, B, input_size), a state or None."""
         # What does not depend on the state: W x of all steps, one mask for the state.
         if self.training:
             x = locked_dropout(x, self.input_dropout)

@@ -85,7 +85,7 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """X (S, B, d), mask (B, 1, 1, S) -> (S, B, d)."""
+        """Return the layer's output (S, B, d) of x (S, B, d), mask (B, 1, 1, S)."""
         attend, think = self.residuals
         x = attend(x, lambda h: self.attention(h, *self.attention.keys_values(h), mask))
         return think(x, self.feedforward)
@@ -102,7 +102,7 @@ class DecoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(3))
 
     def forward(self, y: Tensor, memory: Tensor | None, mask: Tensor, past, source):
-        """Y (T, C, d), memory (S, B, d), mask (B, 1, 1, S) -> (T, C, d), past, source.
+        """Return (T, C, d), past, source of y (T, C, d), memory (S, B, d), mask (B, 1, 1, S).
 
         past: keys and values of the target before y, None to start; source: those of the memory,
         which is only looked at when they are None.
@@ -207,7 +207,9 @@ class Transformer(EncoderDecoder):
         return [*self.encoder_layers, *self.decoder_layers]
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """X (S, B, d), padding (S, B), True at what no position may see -> memory (S, B, d).
+        """Return the memory (S, B, d) of x (S, B, d).
+
+        padding: (S, B), True at what no position may see.
 
         Every column needs a word that is not padding.
         """
@@ -219,7 +221,7 @@ class Transformer(EncoderDecoder):
     def decode(
         self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """Y (T, C, d), memory (S, B, d), padding (S, B) -> contexts (T, C, d), state.
+        """Return contexts (T, C, d), state of y (T, C, d), memory (S, B, d), padding (S, B).
 
         The state holds the keys and values of the memory and of the targets so far: given one, y
         continues them and `memory` may be None. Targets piece by piece give what they give in one

@@ -103,7 +103,7 @@ class Layer(nn.Module):
         )
 
     def forward(self, past: Tensor, T: int, *positions) -> Tensor:
-        """Past (S, B, d), the memory and then the T inputs of this segment -> outputs (T, B, d)."""
+        """Return outputs (T, B, d) of past (S, B, d), the memory and then T inputs."""
         x = past[-T:]
         if self.pre_norm:
             past = self.attention_norm(past)
@@ -208,7 +208,7 @@ class TransformerXL(nn.Module):
         return other
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None):
-        """X (T, B, d), state of `len(layers)` tensors or None -> hidden (T, B, d), new state."""
+        """Return hidden (T, B, d) and the new state of x (T, B, d) and a state or None."""
         T, B, d = x.shape
         if state is None:
             state = tuple(x.new_empty(0, B, d) for _ in self.layers)
