@@ -16,7 +16,7 @@ class InputEmbedding(nn.Module):
     row_dropout: share of the vocabulary's words whose row is zero throughout a call (Gal and
     Ghahramani 2016; AWD-LSTM), the others divided by what is kept. noise: standard deviation of
     Gaussian noise on every entry at the start of a run, from where it falls linearly to 0 at the
-    end (wang2019, section 4; its text calls 0.2 a variance, its code's 0.15–0.175 are standard
+    end (wang2019, section 5.1; its text calls 0.2 a variance, its code's 0.15–0.175 are standard
     deviations). With `fade` off it stays (that code; parthiban2021, Table 5). Neither touches the
     matrix as the output layer sees it, nor evaluation. CourseError for settings out of range.
     """
