@@ -8,6 +8,7 @@ import torch
 
 import course_lab
 from course_lib.metrics import geometry, subspaces
+from course_lib.metrics.registry import METRICS, Figure, Metric
 from course_lib.metrics.summary import summary
 
 
@@ -28,12 +29,29 @@ def test_summary_is_the_single_metrics_of_the_right_rows():
 
 def test_isotropy_of_a_large_vocabulary_is_also_that_of_draws_of_40_000_words(monkeypatch):
     W, counts = torch.randn(300, 6), np.ones(300)
-    monkeypatch.setattr("course_lib.metrics.summary.SAMPLED", 300)
+    monkeypatch.setattr("course_lib.metrics.registry.SAMPLED", 300)
     assert "sampled_I1" not in summary(W, counts)
-    monkeypatch.setattr("course_lib.metrics.summary.SAMPLED", 200)
+    monkeypatch.setattr("course_lib.metrics.registry.SAMPLED", 200)
     found, wanted = summary(W, counts), geometry.sampled_isotropy(W, 200, draws=10).mean
     assert (found["sampled_I1"], found["sampled_I2"]) == pytest.approx(wanted)
     assert found["sampled_I1"] != found["I1"] == pytest.approx(geometry.isotropy(W).I1)
+
+
+def test_every_figure_is_declared_and_lies_in_its_range(monkeypatch):
+    monkeypatch.setattr("course_lib.metrics.registry.SAMPLED", 200)
+    found = summary(torch.randn(300, 6), np.arange(300))
+    declared = {key: value for m in METRICS.values() for key, value in m.figures.items()}
+    assert list(found) == list(declared)
+    for name, figure in declared.items():
+        values = np.atleast_1d(np.array(found[name], dtype=float))
+        assert ((figure.low <= values) & (values <= figure.high)).all(), name
+        assert figure.meaning.endswith(".")
+
+
+def test_a_metric_that_is_entered_is_in_every_summary(monkeypatch):
+    rows = Metric(lambda W, counts: {"rows": len(W)}, {"rows": Figure("How many.", 1, np.inf)})
+    monkeypatch.setitem(METRICS, "rows", rows)
+    assert summary(torch.randn(5, 2), np.ones(5))["rows"] == 5
 
 
 def test_a_group_of_one_word_has_no_cosine():

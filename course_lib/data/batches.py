@@ -57,7 +57,7 @@ def draw_length(length: int, generator: torch.Generator | None = None) -> int:
 def partial_shuffle(
     columns: torch.Tensor, generator: torch.Generator | None = None
 ) -> torch.Tensor:
-    """Rotate each column (n, B) by its own random offset (wang2019, section 4: partial shuffle).
+    """Rotate each column (n, B) by its own random offset (wang2019, section 5.1; Press 2019).
 
     Naive: torch.stack([c.roll(-k) for c, k in zip(columns.T, offsets)], 1).
     """

@@ -5,7 +5,7 @@ The last word w decides the context: state s(w) of S states. In state s the next
     P(. | s) = sum_k pi_k(s) softmax(W h_{s,k} + b)
 
 with one component an exact softmax over the word matrix W (N, d), whose log P (S, N) has rank at
-most d + 2 (H W^T gives d, the bias and the row-wise normaliser one each; parthiban2021 section 2),
+most d + 2 (H W^T gives d, the bias and the row-wise normaliser one each; parthiban2021, Table 1),
 and with more components a mixture, whose log P has no such bound. The bias is chosen so that words
 have exactly the frequencies of Zipf's law, f_i proportional to 1 / i.
 """

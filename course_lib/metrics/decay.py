@@ -1,4 +1,4 @@
-"""How fast a spectrum falls: the two laws of wang2020, section 4.1, fitted to singular values.
+"""How fast a spectrum falls: the two laws of wang2020, section 4.2, fitted to singular values.
 
 Fits are least squares in log σ. There a relative error counts the same at every k, so that the tail
 has its say (in σ itself the few largest would decide alone), and both laws are linear in their

@@ -13,7 +13,7 @@ class InputEmbedding(nn.Module):
     row_dropout: share of the vocabulary's words whose row is zero throughout a call (Gal and
         Ghahramani 2016; AWD-LSTM). All other rows are divided by the share that remains.
     noise: standard deviation of Gaussian noise on every entry at the start of a run (wang2019,
-        section 4, whose text calls 0.2 a variance, while its code has standard deviations of 0.15
+        section 5.1, whose text calls 0.2 a variance, while its code has standard deviations of 0.15
         to 0.175).
     fade: whether the noise falls linearly to 0 at the end of the run; if not, it stays (that code;
         parthiban2021, Table 5).
