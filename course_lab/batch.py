@@ -26,8 +26,7 @@ from course_lab.plans import Plan, Planned, earlier
 from course_lab.process_slots import KILLED, run_in_workers
 from course_lib.data.download import file_digest
 from course_lib.errors import CourseError, unknown
-from course_lib.training.checkpoint import write_atomically
-from course_lib.training.loop import check_progress
+from course_lib.training.checkpoint import check_progress, write_atomically
 
 BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
 START_SECONDS = 10  # a run takes about this long to its first step; with less left none is started

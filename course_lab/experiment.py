@@ -35,8 +35,10 @@ from course_lib.output_layers import (
     SpectralWords,
     ZLoss,
 )
+from course_lib.protocols import Spectral, SpectrumPrior, Translator
 from course_lib.regularizers import REGULARIZERS
-from course_lib.training.optimisation import SCHEDULES, Optimisation
+from course_lib.training.optimisation import Optimisation
+from course_lib.training.schedules import SCHEDULES
 
 # What a part's name may stand for; a new method is entered here.
 KINDS = {
@@ -120,10 +122,16 @@ def options_of(make: type) -> dict[str, inspect.Parameter]:
 
 
 def _signature(make) -> inspect.Signature:
+    """Return a signature whose annotations are types, without the ranges that they declare."""
+    signature = inspect.signature(make)
     try:
-        return inspect.signature(make, eval_str=True)
+        hints = get_type_hints(make)
     except NameError:  # an annotation of something that is there for type checkers alone
-        return inspect.signature(make)
+        return signature
+    plain = [
+        p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()
+    ]
+    return signature.replace(parameters=plain)
 
 
 def part(kind: str, **options) -> Part:
@@ -178,7 +186,7 @@ class Experiment:
     def translates(self) -> bool:
         """Whether it needs sentence pairs, where a language model needs running text."""
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
-        return getattr(kinds.get(self.encoder.kind), "translates", False)
+        return issubclass(kinds.get(self.encoder.kind, object), Translator)
 
     def load_corpus(self) -> data.Corpus | data.SentencePairs:
         """The corpus; options `half` and `small` take a part of it.
@@ -228,7 +236,8 @@ class Experiment:
             write = kind.build("words", vocabulary, encoder.output_size)
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
-            if getattr(prior, "start", False) and isinstance(write, SpectralWords):
+            wanted = isinstance(prior, SpectrumPrior) and prior.start
+            if wanted and isinstance(write, Spectral):
                 write.start_at(prior.values(write.shape[1]))
         model = TranslationModel if self.translates else LanguageModel
         return model(

@@ -32,8 +32,7 @@ from course_lab.notebook_job import Job, execute
 from course_lab.plans import Planned
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
-from course_lib.training.loop import PROGRESS
+from course_lib.training.checkpoint import PROGRESS, load_checkpoint, save_checkpoint
 
 BASE = "ptb/vd-lstm-200/tied"
 PARAMETERS = """# %% tags=["parameters"]

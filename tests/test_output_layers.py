@@ -602,7 +602,7 @@ def test_gates_are_numbers_before_any_rare_word_was_a_target():
 def test_a_part_of_an_update_counts_as_the_whole():
     """Two halves alike give what the whole gives: the same words are rare, by the same factors."""
     whole, parts = (build(GatedSoftmax, alpha=3.0, horizon=30) for _ in range(2))
-    parts.parts = 2
+    parts.micro_batches = 2
     half = torch.tensor([0, 0, 1, 5, IGNORE])
     for _ in range(4):
         whole._count(torch.cat([half, half]))

@@ -18,6 +18,7 @@ from course_lib.data import Corpus
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.models import LanguageModel
+from course_lib.protocols import WithMemory
 
 CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
 
@@ -147,7 +148,8 @@ def reading(model: LanguageModel) -> Iterator[None]:
 
     Word by word, a Transformer without memory would see one word at a time.
     """
-    short = getattr(model.encoder, "memory", CONTEXT) < CONTEXT
+    encoder = model.encoder
+    short = isinstance(encoder, WithMemory) and encoder.memory < CONTEXT
     with torch.no_grad(), evaluating(model, CONTEXT if short else None):
         yield
 

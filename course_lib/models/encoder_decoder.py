@@ -14,8 +14,6 @@ class EncoderDecoder(nn.Module):
     first.
     """
 
-    translates = True
-
     def forward(
         self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:

@@ -37,7 +37,9 @@ class AdaptiveSoftmax(OutputLayer):
     Words are sorted by falling frequency. Only the clusters that a batch's targets are in are
     computed, over the rows of one word matrix, which may therefore be tied: the variant of
     Transformer-XL, whose div_val is 1. (torch's `nn.AdaptiveLogSoftmaxWithLoss` has matrices of
-    its own for each cluster, which cannot be the input embedding.)
+    its own for each cluster, which cannot be the input embedding.) The clusters' own weights begin
+    uniform in ±1/√d, as `nn.Linear` has them; the released code of Transformer-XL draws them, as
+    all its weights, with the standard deviation 0.02.
 
     Losses other than the cross-entropy look at the whole vocabulary: their blocks of log P are
     formed and recomputed in the backward pass, at the cost of a softmax. A transform acts on the

@@ -23,15 +23,15 @@ class GradientGating(OutputLayer):
     detached, beside the plain loss with the word matrix detached.
 
     The paper counts over the last K steps, which takes N·K numbers; here a is an exponential
-    average with the same horizon, which takes N. Over all processes; of an update in `parts` calls
-    each stands for the whole.
+    average with the same horizon, which takes N. Over all processes; where an update consists of
+    several `micro_batches`, each stands for the whole.
     """
 
     def __init__(self, words, *arguments, alpha: float = 0.02, horizon: int = 1600, **options):
         """`alpha`: α, targets a step (0.02–0.03 in the paper); `horizon`: K, in steps."""
         super().__init__(words, *arguments, **options)
         self.alpha, self.horizon = alpha, horizon
-        self.parts = 1  # calls an update is made of
+        self.micro_batches = 1  # calls an update is made of
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
         self.register_buffer("steps", torch.zeros(()))
 
@@ -49,13 +49,13 @@ class GradientGating(OutputLayer):
         counts.scatter_add_(0, seen.clamp(min=0), (seen >= 0).to(counts))
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)  # an update sees the targets of all processes
-        counts = self.parts * counts.to(self.appearances)
-        self.appearances.lerp_(counts, 1 / (self.parts * self.horizon))
+        counts = self.micro_batches * counts.to(self.appearances)
+        self.appearances.lerp_(counts, 1 / (self.micro_batches * self.horizon))
         self.steps += 1
 
     def gates(self):
         """(rare (N,) of booleans, g₁ (N,), g₂ (N,)) at this step."""
-        kept = 1 - 1 / (self.parts * self.horizon)
+        kept = 1 - 1 / (self.micro_batches * self.horizon)
         a = self.appearances / (1 - kept ** self.steps.double()).to(self.appearances)
         rare = a < self.alpha
         mean = (a * rare).sum() / rare.sum().clamp(min=1)
