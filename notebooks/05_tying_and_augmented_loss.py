@@ -384,7 +384,8 @@ def settings(experiment):
 
 
 # %%
-kept = [course_lab.read_result(results.kept_folder() / p.key) for p in plan.runs]
+folder = results.kept_folder()
+kept = [course_lab.read_result(folder / run.key) for run in plan.runs]
 rows = [
     {"recipe": p.recipe.split("/")[-1], "seed": p.seed}
     | settings(p.experiment())
@@ -644,7 +645,8 @@ rows = [
     for p, content in kept_full
 ]
 table = pd.DataFrame(rows).sort_values(["τ", "β"])
-display(Markdown(provenance.describe_origin([content for _, content in kept_full])))
+contents = [content for _, content in kept_full]
+display(Markdown(provenance.describe_origin(contents)))
 shown = ["epochs", "seed", "distance", "training perplexity"]
 table.set_index(["β", "τ"])[shown].round(2)
 
@@ -858,7 +860,8 @@ valid = {
 # %%
 took = [c["provenance"]["wall_seconds"] / 3600 for c in full.values()]
 hours = f"{min(took):.1f} to {max(took):.1f} hours each."
-display(Markdown(f"{provenance.describe_origin(list(full.values()))} {hours}"))
+origin = provenance.describe_origin(list(full.values()))
+display(Markdown(f"{origin} {hours}"))
 behind = valid["tied"] > valid["untied"]
 last = int(np.flatnonzero(behind)[-1]) + 1  # epoch at which tied is behind
 

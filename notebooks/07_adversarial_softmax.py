@@ -826,7 +826,8 @@ pd.DataFrame(shapes, index=labels).round(3)
 # %%
 def called(e):
     """What a run is called in the figures below."""
-    noise, o = e.input_embedding.options.get("noise"), e.output_layer.options
+    noise = e.input_embedding.options.get("noise")
+    o = e.output_layer.options
     if "Adversarial" in e.output_layer.kind:
         size = "constant ε" if "epsilon" in o else f"α = {o['alpha']:g}"
         how = "random" if o.get("random") else o.get("gradient", "none")

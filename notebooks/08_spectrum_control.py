@@ -674,7 +674,8 @@ def of(name, **own):
         plans.Planned(f"{MODEL}/{name}", "quick", seed, setting(**own)).key
         for seed in (1, 2, 3)
     ]
-    return [course_lab.read_result(results.kept_folder() / key) for key in keys]
+    folder = results.kept_folder()
+    return [course_lab.read_result(folder / key) for key in keys]
 
 
 def ours(**own):

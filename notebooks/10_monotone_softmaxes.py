@@ -878,14 +878,16 @@ def figures_of(kept):
 
 # %%
 planned = plans.read_plan("lessons-10").runs
-kept = [course_lab.read_result(results.kept_folder() / p.key) for p in planned]
+folder = results.kept_folder()
+kept = [course_lab.read_result(folder / p.key) for p in planned]
 rows = [settings_of(p.experiment()) for p in planned]
 rows = [a | figures_of(b) for a, b in zip(rows, kept, strict=True)]
 runs = pd.DataFrame(rows)
 ranked = kept[0]["metrics"]["log_prob"]
 display(
     Markdown(
-        f"Plan `lessons-10`: {provenance.describe_origin(kept)} Ranks of log P over "
+        f"Plan `lessons-10`: {provenance.describe_origin(kept)} "
+        "Ranks of log P over "
         f"{ranked['contexts']:,} contexts and {ranked['words']:,} words."
     )
 )
@@ -1237,7 +1239,7 @@ display(
 # %%
 METHODS |= {"mos": "MoS", "moc": "MoC"}
 of_run, planned = {}, plans.read_plan("lessons-10-words").runs
-found = [course_lab.read_result(results.kept_folder() / p.key) for p in planned]
+found = [course_lab.read_result(folder / p.key) for p in planned]
 for p, content in zip(planned, found, strict=True):
     name = METHODS[p.recipe.rpartition("/")[2]]
     of_run[name, p.seed] = content["metrics"]

@@ -322,7 +322,8 @@ plots.show(
 
 # %%
 table = pd.DataFrame({name: shape(W) for name, W in learned.items()}).T
-table.loc["Adam, mean taken away"] = shape(centring.centred(learned["Adam"]))
+straightened = centring.centred(learned["Adam"])
+table.loc["Adam, mean taken away"] = shape(straightened)
 table.round(3)
 
 # %%
