@@ -450,7 +450,7 @@ def _with_layer(name, case, precision, device):
     return whole_step(model.to(device), case, "course", precision, device, clip=0.25)
 
 
-TABLE = "benchmarks/models"  # kept under data/results by `benchmark models --keep`
+TABLE = "benchmarks/models"  # kept under data/results by `benchmarks models --keep`
 LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
 floor: operations at the rate of large products and bytes at the bandwidth measured here
 MB: peak of a fresh process"""

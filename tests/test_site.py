@@ -332,7 +332,7 @@ def test_a_docstring_is_set_as_it_is_meant():
     )
     assert "Scale x < 3 by a_b* and |c|." in body
     assert "1. Not a list: courses of code, which go on here." in body
-    for lines in ("    x   an integer", "name   aligned", "- a list\n  of one"):
+    for lines in ("\nx   an integer", "\nname   aligned", "\n- a list\n  of one"):
         assert lines in body
     assert page.count('class="docutils literal"') == 3
 
