@@ -168,24 +168,27 @@ def training_settings(home: Path, rng: random.Random) -> Iterator[Case]:
 # What the audit found to give regular results.
 CONSTANTS = [
     ("corpus.small.train", "-5"), ("corpus.small.train", "0"), ("corpus.small.words", "-1"),
-    ("optimisation.label_smoothing", "-1"), ("optimisation.label_smoothing", "5"),
-    ("output_layer.smoothing", "-1"), ("output_layer.temperature", "-20"),
-    ("output_layer.k", "-1"), ("output_layer.cap", "-30"), ("output_layer.alpha", "-5"),
-    ("output_layer.low", "9"), ("encoder.dropout", "1"), ("encoder.dropout", "-0.1"),
+    ("objectives.0.epsilon", "-1"), ("objectives.0.epsilon", "5"),
+    ("objectives.1.temperature", "-20"), ("output_layer.k", "-1"), ("output_layer.alpha", "-5"),
+    ("output_layer.low", "99"),
+    ("output_layer.components", "0"), ("output_layer.pieces", "0"), ("output_layer.dropout", "1"),
+    ("encoder.dropout", "1"), ("encoder.dropout", "-0.1"), ("encoder.layers", "0"),
+    ("encoder.heads", "0"), ("encoder.units", "0"), ("encoder.init", "-1"),
+    ("input_embedding.noise", "-1"), ("input_embedding.row_dropout", "1"), ("words.init", "-1"),
+    ("adaptation.theta", "-1"), ("adaptation.weight", "2"), ("adaptation.window", "0"),
+    ("adaptation.rate", "-1"), ("decoding.beam", "0"), ("size", "0"), ("size", "-4"),
     ("optimisation.learning_rate", "-1"), ("optimisation.clip", "-1"),
     ("optimisation.epochs", "-1"), ("optimisation.batch", "0"), ("optimisation.length", "0"),
-    ("optimisation.weight_decay", "-1"), ("encoder.size", "0"), ("encoder.layers", "0"),
-    ("size", "0"), ("size", "-4"), ("optimisation.max_steps", "-1"),
+    ("optimisation.weight_decay", "-1"), ("optimisation.max_steps", "-1"),
 ]  # fmt: skip
 
 
 def constants(home: Path, rng: random.Random) -> Iterator[Case]:
     """Constants that have a range."""
-    names = [n for n in sorted(recipes) if profile(recipes[n], "smoke", 1).output_layer is not None]
+    plain = {name: profile(recipes[name], "smoke", 1).to_dict() for name in sorted(recipes)}
     while True:
         path, value = rng.choice(CONSTANTS)
-        having = [n for n in names if _has(profile(recipes[n], "smoke", 1).to_dict(), path)]
-        name = rng.choice(having or [TEXT_RUN.recipe])
+        name = rng.choice([name for name in plain if path in dict(_leaves(plain[name]))])
         words = (LAB, "train", name, "--profile", "smoke", "--change", f"{path}={value}")
         yield Case("constants", words)
 
@@ -200,10 +203,6 @@ def _leaves(plain, path: str = "") -> Iterator[tuple]:
             yield f"{path}{key}".replace("options.", ""), value
 
 
-def _has(plain: dict, path: str) -> bool:
-    return path in dict(_leaves(plain))
-
-
 def experiments(home: Path, rng: random.Random) -> Iterator[Case]:
     """Files experiment.json."""
     plain = TEXT_RUN.experiment().to_dict()
@@ -215,6 +214,9 @@ def experiments(home: Path, rng: random.Random) -> Iterator[Case]:
         wrong = json.dumps(mutated(plain, rng)).encode()
         yield Case("experiment.json", (LAB, "train", "e.json"), {"e.json": wrong}, refused=False)
         yield Case("experiment.json", (LAB, "train", "e.json"), {"e.json": None})
+        cap = {"kind": "SoftCappedSoftmax", "options": {"cap": rng.choice([-30, 0, float("inf")])}}
+        wrong = json.dumps(plain | {"output_layer": cap, "name": "mine"}).encode()
+        yield Case("experiment.json", (LAB, "train", "e.json"), {"e.json": wrong})
 
 
 def listings(home: Path, rng: random.Random) -> Iterator[Case]:

@@ -13,6 +13,7 @@ import nbformat
 import psutil
 import pytest
 
+from course_lab.cli.batch import ending_signals
 from course_lab.notebook_job import execute_notebook
 from course_lab.notebook_source import ROOT
 
@@ -78,7 +79,7 @@ def until(condition, what: str):
     return value
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_batch_that_is_ended_leaves_no_process(checkout, number):
     """Workers and kernels end with it, and the next call finishes what it had begun."""
     mark = uuid.uuid4().hex
@@ -106,6 +107,25 @@ def test_a_batch_that_is_ended_leaves_no_process(checkout, number):
     assert second.returncode == 0 and not marked(mark)
     kernels = (checkout / "course_lib" / "importers.log").read_text().count("ipykernel_launcher")
     assert kernels == 4 and len(list(checkout.glob("runs/**/result.json"))) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ending_signals_interrupt(number):
+    """Once: a second signal must not interrupt the ending. One that is ignored stays ignored."""
+    with pytest.raises(KeyboardInterrupt) as interrupt, ending_signals():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        finally:
+            os.kill(os.getpid(), number)
+    assert interrupt.value.args == (number,) and signal.getsignal(number) == signal.SIG_DFL
+    signal.signal(number, signal.SIG_IGN)  # as under nohup
+    try:
+        with ending_signals():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def test_a_kernel_ends_with_its_worker(tmp_path):
