@@ -670,8 +670,9 @@ def setting(rate=None, orthogonality=None, **own):
 # %%
 def of(name, **own):
     """The committed results of one setting, one a seed."""
+    model = f"{MODEL}/{name}"
     keys = [
-        planned.Planned(f"{MODEL}/{name}", "quick", seed, setting(**own)).key
+        planned.Planned(model, "quick", seed, setting(**own)).key
         for seed in (1, 2, 3)
     ]
     return [course_lab.read_kept(key) for key in keys]
