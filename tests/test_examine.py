@@ -3,9 +3,11 @@ writes one report or none."""
 
 import hashlib
 import html.parser
+import io
 import json
 import re
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -547,6 +549,33 @@ def test_a_damaged_file_gives_a_sentence_that_names_it(tmp_path, kind):
                 refused += 1
                 assert tmp_path.name in str(error), error
     assert refused > 30
+
+
+def test_archives_that_cannot_be_read_give_a_sentence(tmp_path):
+    """An unknown compression, a password, more numbers than fit; other members do not matter."""
+    file = tmp_path / "a.npz"
+    np.savez(file, W=W.numpy())
+    whole = file.read_bytes()
+    central = whole.index(b"PK\x01\x02")
+    for places, value in (((8, central + 10), 99), ((6, central + 8), 1)):
+        content = bytearray(whole)
+        for place in places:
+            content[place] = value
+        file.write_bytes(content)
+        with pytest.raises(CourseError, match="a.npz is truncated or no array"):
+            examine.read(file)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)}
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("W.npy", header.getvalue())
+    with pytest.raises(CourseError, match="a.npz is truncated or no array"):
+        examine.read(file)
+    file.write_bytes(whole)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("readme.txt", "two files")
+    assert torch.equal(examine.read(file).W, W)
 
 
 def test_numpy_arrays(tmp_path):
