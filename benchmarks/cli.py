@@ -198,7 +198,8 @@ def training(
             print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")
     if not check:
         return
-    kept = [keep_result(results.run_folder(e)) for e in found.values()] if keep else []
+    pair = list(found.values())
+    kept = [keep_result(results.run_folder(e), named=pair) for e in pair] if keep else []
     table = reference_training.check(found)
     one, on = table["same_weights"], table["iterates"]
     print(

@@ -1,28 +1,51 @@
-"""Experiments as data, recipes for published rows, runs and their results."""
+"""Experiments as data, recipes for published rows, runs and their results.
 
-from course_lab.checkpoints import load_checkpoint, with_starts
-from course_lab.experiment import Experiment
-from course_lab.keep import keep_result
-from course_lab.launch import launch
-from course_lab.parts import Part, part
-from course_lab.recipes import PROFILES, profile, recipes
-from course_lab.results import Result, kept_results, read_result, run_folder
-from course_lab.run import run
+A public name is loaded when it is first asked for, so that a batch's workers and `--help` need no
+PyTorch.
+"""
 
-__all__ = [
-    "PROFILES",
-    "Experiment",
-    "Part",
-    "Result",
-    "keep_result",
-    "kept_results",
-    "launch",
-    "load_checkpoint",
-    "part",
-    "profile",
-    "read_result",
-    "recipes",
-    "run",
-    "run_folder",
-    "with_starts",
-]
+import sys
+from importlib import import_module
+from types import ModuleType
+
+_MODULES = {
+    "PROFILES": "recipes",
+    "Experiment": "experiment",
+    "Part": "parts",
+    "Result": "results",
+    "describe_origin": "provenance",
+    "keep_result": "keep",
+    "kept_results": "results",
+    "launch": "launch",
+    "load_checkpoint": "checkpoints",
+    "part": "parts",
+    "profile": "recipes",
+    "read_kept": "results",
+    "read_result": "results",
+    "recipes": "recipes",
+    "run": "run",
+    "run_folder": "results",
+    "with_starts": "checkpoints",
+}  # public name: the file that defines it
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str):
+    """Load a public name from the file that defines it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'course_lab' has no attribute {name!r}")
+    value = getattr(import_module(f"course_lab.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+class _Laboratory(ModuleType):
+    """The package, in which `run` stays the function `run` when the file `run.py` is imported."""
+
+    def __setattr__(self, name, value):
+        if not (name in _MODULES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Laboratory

@@ -6,70 +6,147 @@ from torch import nn
 
 from course_lab import results
 from course_lab.experiment import Experiment
+from course_lab.parts import Part
 from course_lab.planned import command, earlier
-from course_lib.data import (
-    Corpus,
-)
-from course_lib.data.download import file_digest
+from course_lib import data
+from course_lib.data import folders
+from course_lib.data.download import absent, file_digest
+from course_lib.data.registry import DOWNLOADS
+from course_lib.data.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib.errors import CourseError
+from course_lib.models import OutputModel
 from course_lib.training.checkpoint import difference, restore
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 
+# Loading -----------------------------------------------------------------------------------------
 
-def load_checkpoint(path: Path) -> tuple[nn.Module, Corpus, Experiment]:
-    """(model, corpus, experiment) of a run folder or of one of its checkpoints.
 
-    Given a folder, its best epoch. CourseError for anything but a checkpoint of this course, or
-    where the corpus at hand is not the one the model was trained on.
+def load_checkpoint(
+    path: Path, corpus: str | Path | None = None
+) -> tuple[OutputModel, Vocabulary, Experiment]:
+    """Return the model of a run, the vocabulary to ask it with, and its experiment.
+
+    The checkpoint brings its vocabulary, so that no text is read. One of an older version brings
+    none; then the corpus itself stands for it. A checkpoint may come from anywhere, so what it
+    says about itself opens no file and starts no download: without `corpus` only a text that this
+    machine has by a name of the course is read.
+
+    path: a run's folder, which stands for its best epoch, or a checkpoint file.
+    corpus: the name or path of the text that the model was trained on, read in place of the
+        checkpoint's vocabulary.
+
+    CourseError for anything but a checkpoint of this course, for weights that the result beside
+    them was not measured with, and for another text than the model was trained on.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / "best.safetensors"
-        if (path.parent / "result.json").exists():
-            results.check_weights(path, results.read_result(path.parent))
+    path = _checkpoint_file(path)
     tensors, head = read_checkpoint(path)
-    identity = head.get("identity", {})
-    if "experiment" not in identity:
+    experiment = _experiment(path, head)
+    stored = head.get("vocabulary")
+    if stored is None or corpus is not None:
+        vocabulary = _text(path, head, corpus)
+    else:
+        vocabulary = vocabulary_from_dict(stored, str(path))
+    model = experiment.build(len(vocabulary))
+    restore(model, tensors, str(path))
+    return model.eval(), vocabulary, experiment
+
+
+def _checkpoint_file(path: Path) -> Path:
+    """Return the file of a checkpoint; a folder's is its best epoch, checked beside its result."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    best = path / "best.safetensors"
+    if (path / "result.json").exists():
+        results.check_weights(best, results.read_result(path))
+    return best
+
+
+def _experiment(path: Path, head: dict) -> Experiment:
+    """Return the experiment that a checkpoint's header names."""
+    identity = head.get("identity")
+    if not isinstance(identity, dict) or "experiment" not in identity:
         raise CourseError(f"{path} does not say which experiment it belongs to")
-    experiment = Experiment.from_dict(identity["experiment"])
-    corpus = experiment.load_corpus()
-    known = identity.get("corpus") or {}
-    if changed := [k for k in {**known, **corpus.sha256} if known.get(k) != corpus.sha256.get(k)]:
+    return Experiment.from_dict(identity["experiment"])
+
+
+def _text(path: Path, head: dict, named: str | Path | None) -> data.Corpus | data.SentencePairs:
+    """Return the text that the model of a checkpoint with this header was trained on."""
+    experiment = _experiment(path, head)
+    trained_on = experiment.corpus
+    if named is None:
+        _check_at_hand(path, trained_on.kind)
+    for option, value in trained_on.options.items():  # such as the suffix of a file
+        if isinstance(value, str) and ("/" in value or "\\" in value):
+            raise CourseError(
+                f"{path}: the option {option} of its corpus is the path {value!r:.80}, and a path "
+                "in a checkpoint is not followed"
+            )
+    text = Part(str(named or trained_on.kind), trained_on.options)
+    corpus = experiment.change(corpus=text).load_corpus()
+    expected = head["identity"].get("corpus") or {}
+    splits = expected | corpus.sha256
+    if changed := [s for s in splits if expected.get(s) != corpus.sha256.get(s)]:
         raise CourseError(
             f"{path} was trained on another version of {corpus.name}: {' and '.join(changed)} has "
             "another checksum; restore that text, or train again"
         )
-    model = experiment.build(len(corpus))
-    restore(model, tensors, str(path))
-    return model.eval(), corpus, experiment
+    return corpus
+
+
+def _check_at_hand(path: Path, name: str) -> None:
+    """Raise CourseError for a text that only its user may have read or downloaded."""
+    entry = DOWNLOADS.get(name)
+    by_name = name in data.names()
+    if by_name and (entry is None or not absent(entry, folders.corpora() / name)):
+        return
+    why = f"{name} is not on this machine" if by_name else "a path in a checkpoint is not followed"
+    raise CourseError(
+        f"{path} needs the text that it was trained on ({name}), but {why}; name the text with "
+        "--corpus"
+    )
+
+
+# Starting from the weights of another run --------------------------------------------------------
 
 
 def with_starts(experiment: Experiment, folder: Path | None = None) -> list[Experiment]:
-    """It and, first, what must be trained before it because it begins with the weights.
+    """Return the experiment, preceded by those that must be trained first.
 
-    Nothing before a run that is done: it needs that no more, and its own start may be gone.
+    A run that begins with another's weights needs the other only until it is done itself, so
+    nothing precedes a finished run.
     """
 
-    def done(run: Experiment, folder: Path | None = None) -> bool:
+    def is_done(run: Experiment, folder: Path | None = None) -> bool:
         return ((folder or results.run_folder(run)) / "result.json").exists()
 
     first = earlier(experiment)
-    if first is None or done(first) or done(experiment, folder):
+    if first is None or is_done(first) or is_done(experiment, folder):
         return [experiment]
     return [*with_starts(first), experiment]
 
 
 def start_of(experiment: Experiment) -> Path | None:
-    """The checkpoint that it begins with, whether it is there or not."""
+    """Return the checkpoint that a run begins with, whether it exists or not; None for none."""
     first = earlier(experiment)
     return first and results.run_folder(first) / f"{experiment.start_weights}.safetensors"
 
 
 def start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
-    """Begin with the last or best weights of an earlier recipe at the same profile and seed;
-    returns their file's digest."""
-    first, path = earlier(experiment), start_of(experiment)
+    """Give the model the weights that its experiment begins with; return their file's digest.
+
+    They are the last or best ones of an earlier recipe at the same profile and seed.
+
+    model: receives the weights in place.
+    experiment: names the earlier recipe.
+    corpus: the experiment's text, which must be the earlier run's where both name the same.
+
+    CourseError where the earlier run is not finished or has other weights than it ended with.
+    """
+    first = earlier(experiment)
+    path = start_of(experiment)
     folder = path.parent
+    # the earlier run is finished
     if not (folder / "result.json").exists():
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
@@ -77,17 +154,21 @@ def start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
             f"{'has not finished' if begun else 'is not trained'}; train it with --starts, or "
             f"first run: {command(first)}"
         )
+    # its checkpoint is of that experiment and text
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})
-    found = {"experiment": Experiment.from_dict(identity.get("experiment", {})).identity()}
+    actual = {"experiment": Experiment.from_dict(identity.get("experiment", {})).identity()}
     expected = {"experiment": first.identity()}
     if first.corpus == experiment.corpus:
-        found["corpus"], expected["corpus"] = identity.get("corpus"), corpus.sha256
-    said = results.result_of(folder, first)["provenance"].get("weights", {})
+        actual["corpus"] = identity.get("corpus")
+        expected["corpus"] = corpus.sha256
+    # and holds the weights that its result was measured with
+    measured = results.result_of(folder, first)["provenance"].get("weights", {})
     digest = file_digest(path)
-    if found == expected and said:
-        found["weights"], expected["weights"] = digest, said.get(experiment.start_weights)
-    if where := difference(found, expected):
+    if actual == expected and measured:
+        actual["weights"] = digest
+        expected["weights"] = measured.get(experiment.start_weights)
+    if where := difference(actual, expected):
         raise CourseError(
             f"{path} does not hold what {first.name} ended with ({where}); "
             f"remove {folder} and train that again"

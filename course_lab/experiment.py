@@ -13,7 +13,7 @@ from course_lab.validation import CONFIG, check_plain_fields, validated
 from course_lib import data
 from course_lib.errors import CourseError, unknown
 from course_lib.models import LanguageModel, OutputModel, TranslationModel
-from course_lib.output_layers import SpectralWords
+from course_lib.protocols import Spectral, SpectrumPrior, Translator
 from course_lib.ranges import Count, Dropout
 from course_lib.training.optimisation import Optimisation
 
@@ -83,7 +83,7 @@ class Experiment:
     def translates(self) -> bool:
         """Whether it needs sentence pairs, where a language model needs running text."""
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
-        return getattr(kinds.get(self.encoder.kind), "translates", False)
+        return issubclass(kinds.get(self.encoder.kind, object), Translator)
 
     @property
     def requires(self) -> frozenset[str]:
@@ -146,7 +146,8 @@ class Experiment:
         # A prior that training begins at sets the singular values.
         regularizers = [p.build("regularizer") for p in self.regularizers]
         for prior in regularizers:
-            if getattr(prior, "start", False) and isinstance(output_words, SpectralWords):
+            wanted = isinstance(prior, SpectrumPrior) and prior.start
+            if wanted and isinstance(output_words, Spectral):
                 output_words.start_at(prior.values(output_words.shape[1]))
         model = TranslationModel if self.translates else LanguageModel
         return model(

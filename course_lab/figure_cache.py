@@ -1,4 +1,4 @@
-"""Final figures that take hours, such as a search on validation data, need not be had at once."""
+"""A cache of final figures: some take hours, and a run may pause between two of them."""
 
 import json
 import math
@@ -7,45 +7,51 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from course_lib.errors import Paused
+from course_lib.errors import DAMAGED, Paused
 from course_lib.training.checkpoint import write_atomically
 
 
 class FigureCache:
-    """Figures of one model by name, each written down as soon as it is there. Without a path
-    nothing is, and there is no pause.
+    """The figures of one model by name, each written down as soon as it is computed.
 
-    `of` says what they are figures of, as plain data; those of something else are forgotten. Past
-    the `deadline`, in seconds as time.time() counts, none is begun but the first: every call brings
-    a run further. `starts`, the origins of the run's starts, are noted with them; those of earlier
-    calls come before the last of them, which is this one's.
+    path: the file; None for a cache that only remembers, and never pauses.
+    of: what they are figures of, as plain data; a file with figures of something else is ignored.
+    deadline: seconds as time.time() counts. Past it no figure is begun but the first, so that every
+        call brings a run further.
+    starts: the origins of the run's starts. Those that the file knows from earlier calls come
+        before the last of them, which is this call's.
     """
 
     def __init__(
         self, path: Path | None, of: dict, deadline: float | None = None, starts: list = ()
     ):
-        self.path, self.of, self.starts = path, json.loads(json.dumps(of)), list(starts)
+        self.path = path
+        self.of = json.loads(json.dumps(of))  # as it will be read back
+        self.starts = list(starts)
         self.deadline = math.inf if deadline is None or path is None else deadline
-        self.known, self.begun = {}, False
+        self.known = {}
+        self.begun = False
         if path is not None:
             self._remember()
 
     def _remember(self) -> None:
-        """What the file knows of the same."""
+        """Take over the figures of a file of the same; a damaged one costs time, nothing else."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-            known, before = dict(content["figures"]), list(content["starts"])
-            if content["of"] == self.of:
-                self.known = known
-                now = self.starts[-1:]
-                self.starts = [start for start in before if start not in now] + [
-                    start for start in self.starts if start not in before or start in now
-                ]
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # damaged notes cost time, nothing else
+            figures = dict(content["figures"])
+            earlier = list(content["starts"])
+            of = content["of"]
+        except (*DAMAGED, KeyError, TypeError):
+            return
+        if of == self.of:
+            self.known = figures
+            now = self.starts[-1:]
+            self.starts = [start for start in earlier if start not in now] + [
+                start for start in self.starts if start not in earlier or start in now
+            ]
 
     def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
-        """The figure of that name, as noted or else as computed now: plain data.
+        """Return the figure of that name, as known or else as computed now; it is plain data.
 
         `Paused` where it would have to be computed past the deadline.
         """
@@ -55,13 +61,16 @@ class FigureCache:
                 raise Paused(f"paused at its deadline with {have}; run it again")
             self.begun = True
             self.known[name] = compute()
-            if self.path is not None:
-                notes = {"of": self.of, "starts": self.starts, "figures": self.known}
-                notes = json.dumps(notes, indent=2)  # inf, too, where a setting diverged
-                write_atomically(self.path, notes.encode())
+            self._write()
         return self.known[name]
 
+    def _write(self) -> None:
+        if self.path is not None:
+            content = {"of": self.of, "starts": self.starts, "figures": self.known}
+            # a figure may be infinite, where a setting diverged
+            write_atomically(self.path, json.dumps(content, indent=2).encode())
+
     def forget(self) -> None:
-        """Remove the notes, once all figures are there."""
+        """Remove the file, once all figures are in the result."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from torch import nn
 from course_lab.experiment import Experiment
 from course_lib.data import (
     Corpus,
+    SentencePairs,
     similarity,
     split_compounds,
     token_batches,
@@ -23,72 +24,43 @@ from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.metrics.rank import spectrum
-from course_lib.metrics.similarity import similarities
+from course_lib.metrics.similarity import as_written, lower_cased, similarities
 from course_lib.metrics.subspaces import subspace_distance
 from course_lib.metrics.summary import summary
 from course_lib.output_layers.centring import centred
 
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
 
-
-def word_matrix_geometry(model: nn.Module, counts: torch.Tensor) -> dict:
-    """The geometry of the matrix that predicts; untied, that of the matrix that reads, and the
-    distance of the first's column space from the second's."""
-    W = model.output_layer.words.matrix().cpu()
-    found = {"geometry": summary(W, counts)}
-    if not model.tied:
-        E = model.words.matrix().cpu()
-        found["input_geometry"] = summary(E, counts)
-        found["subspace_distance"] = subspace_distance(W, E)
-    return found
-
-
-def fetched_benchmarks(experiment: Experiment) -> dict:
-    """Those of word similarity, where they have been fetched, for a text that was fetched as well:
-    the embedded ones know too few of their words. Read before the training, which a damaged file
-    would otherwise lose."""
-    natural = experiment.corpus.kind in DOWNLOADS and not experiment.translates
-    return similarity.load_word_similarity() if natural and similarity.fetched() else {}
-
-
-def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
-    """Of each benchmark Spearman's ρ for the matrix that predicts, as it is and with its mean row
-    taken away: in a cone, cosines tell of the common direction, and so of how rare two words are.
-    None with fewer than 3 pairs. And how many pairs the vocabulary knows."""
-    W = model.output_layer.words.matrix().detach()
-    matrices = {"rho": W, "rho_centred": centred(W)}
-    tables = {
-        name: similarities(M, corpus.words, benchmarks, resamples=0) for name, M in matrices.items()
-    }
-    return {
-        name: {
-            key: None if math.isnan(table.rho[name]) else float(table.rho[name])
-            for key, table in tables.items()
-        }
-        | {"found": int(tables["rho"].found[name])}
-        for name in benchmarks
-    }
+# A figure is computed through a function of its name and of what computes it. `compute` just
+# computes it; a FigureCache remembers it.
+Cache = Callable[[str, Callable], Any]
 
 
 def final_figures(
     model: nn.Module,
-    corpus: Corpus,
+    corpus: Corpus | SentencePairs,
     experiment: Experiment,
     progress: bool,
     arrays: dict | None = None,
-    noted: Callable[[str, Callable], Any] = compute,
+    noted: Cache = compute,
 ) -> dict:
-    """Of the validation and test split: perplexity at batch 1, with an `adaptation` as that gives;
-    of a translator, BLEU too, with its signature; the ranks of log P over the first contexts of the
-    test split, where the experiment asks for them or the vocabulary is small. `arrays` takes the
-    singular values that they are counted in; `noted` is asked for every figure but the ranks."""
-    o = experiment.optimisation
+    """Return the figures of the validation and the test split.
+
+    A language model has its perplexity at batch 1, or what an `adaptation` makes of it, and the
+    ranks of log P; a translator has its perplexity and BLEU.
+
+    model: in evaluation mode.
+    corpus: the text that it was trained on.
+    experiment: says how it is evaluated.
+    progress: whether bars are shown.
+    arrays: receives the singular values of log P.
+    noted: computes each figure but the ranks, or knows it already.
+    """
     if experiment.translates:
         return _translation_figures(model, corpus, experiment, progress, noted)
     if experiment.adaptation is not None:
-        adapt = experiment.adaptation.build("adaptation")
-        with evaluating(model, o.evaluation_memory, o.evaluation_clamp):
-            return adapt(model, corpus, o.evaluation_length, progress, noted)
+        return _adapted_figures(model, corpus, experiment, progress, noted)
+    o = experiment.optimisation
     settings = {
         "eos": corpus.eos,
         "length": o.evaluation_length,
@@ -103,38 +75,122 @@ def final_figures(
     if contexts:
         shown = progress and len(corpus) > RANKED
         blocks = log_prob_blocks(model, corpus.test, contexts=contexts, progress=shown, **settings)
-        found = spectrum(blocks)
-        figures["log_prob"] = found.summary()
+        ranks = spectrum(blocks)
+        figures["log_prob"] = ranks.summary()
         if arrays is not None:
-            arrays["log_prob_singular_values"] = found.singular_values.astype(np.float32)
+            arrays["log_prob_singular_values"] = ranks.singular_values.astype(np.float32)
     return figures
 
 
-def _translation_figures(model, corpus, experiment, progress, noted) -> dict:
-    """Perplexity; BLEU of the text as it is read, lower-cased where the corpus is, and of its words
-    separated by the course's own tokeniser, which is nearer to the papers' figures; of WMT 2014
-    with compounds split at their hyphens, too, as Vaswani et al. (2017) measured it."""
+def _adapted_figures(
+    model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool, noted: Cache
+) -> dict:
+    """Return what the experiment's adaptation at test time makes of both splits."""
+    o = experiment.optimisation
+    adapt = experiment.adaptation.build("adaptation")
+    with evaluating(model, o.evaluation_memory, o.evaluation_clamp):
+        return adapt(model, corpus, o.evaluation_length, progress, noted)
+
+
+# Translation -------------------------------------------------------------------------------------
+
+
+def _translation_figures(
+    model: nn.Module, corpus: SentencePairs, experiment: Experiment, progress: bool, noted: Cache
+) -> dict:
+    """Return perplexity and BLEU of both splits, with the signatures of BLEU at the end."""
     search = experiment.decoding.build("decoding") if experiment.decoding else BeamSearch()
 
     def of_split(name: str) -> dict:
         split = getattr(corpus, name)
         batches = token_batches(split, experiment.optimisation.max_tokens)
         figures = {f"{name}_perplexity": translation_perplexity(model, batches)}
-        found = translate(model, split.source, search, progress=progress)
-        texts = [corpus.decode(ids) for ids in found], list(split.target_text)
-        score = bleu(*texts, lowercase=corpus.lowercase)
-        words = [[tokenise(text) for text in side] for side in texts]
-        tokenised = bleu(*words, tokenize="none", lowercase=corpus.lowercase)
-        figures |= {f"{name}_bleu": score.score, f"{name}_tokenised_bleu": tokenised.score}
-        if corpus.compound_split:
-            split_up = [[split_compounds(text) for text in side] for side in words]
-            compounds = bleu(*split_up, tokenize="none", lowercase=corpus.lowercase)
-            figures[f"{name}_compound_split_bleu"] = compounds.score
-        return figures | {
-            "bleu_signature": score.signature,
-            "tokenised_bleu_signature": tokenised.signature,
-        }
+        translations = translate(model, split.source, search, progress=progress)
+        hypotheses = [corpus.decode(ids) for ids in translations]
+        references = list(split.target_text)
+        return figures | _bleu_figures(name, hypotheses, references, corpus)
 
     figures = noted("valid", partial(of_split, "valid")) | noted("test", partial(of_split, "test"))
-    last = "bleu_signature", "tokenised_bleu_signature"
-    return {n: figures[n] for n in figures if n not in last} | {n: figures[n] for n in last}
+    signatures = [name for name in figures if name.endswith("signature")]
+    scores = [name for name in figures if name not in signatures]
+    return {name: figures[name] for name in (*scores, *signatures)}
+
+
+def _bleu_figures(
+    name: str,
+    hypotheses: list[str],
+    references: list[str],
+    corpus: SentencePairs,
+) -> dict:
+    """Return BLEU of a split's translations, in up to three ways.
+
+    One is of the text as it is read, lower-cased where the corpus is. One is of its words separated
+    by the course's own tokeniser, which is nearer to the papers' figures. WMT 2014 has a third,
+    with compounds split at their hyphens, as Vaswani et al. (2017) measured it.
+    """
+    score = bleu(hypotheses, references, lowercase=corpus.lowercase)
+    words = [[tokenise(text) for text in side] for side in (hypotheses, references)]
+    tokenised = bleu(*words, tokenize="none", lowercase=corpus.lowercase)
+    figures = {f"{name}_bleu": score.score, f"{name}_tokenised_bleu": tokenised.score}
+    if corpus.compound_split:
+        compounds = [[split_compounds(text) for text in side] for side in words]
+        split_up = bleu(*compounds, tokenize="none", lowercase=corpus.lowercase)
+        figures[f"{name}_compound_split_bleu"] = split_up.score
+    return figures | {
+        "bleu_signature": score.signature,
+        "tokenised_bleu_signature": tokenised.signature,
+    }
+
+
+# Word vectors ------------------------------------------------------------------------------------
+
+
+def word_matrix_geometry(model: nn.Module, counts: torch.Tensor) -> dict:
+    """Return the geometry of the matrix that predicts.
+
+    An untied model also has the geometry of the matrix that reads, and the distance between the
+    two column spaces. counts (N,) says how often each word occurs in the train split.
+    """
+    W = model.output_layer.words.matrix().cpu()
+    figures = {"geometry": summary(W, counts)}
+    if not model.tied:
+        E = model.words.matrix().cpu()
+        figures["input_geometry"] = summary(E, counts)
+        figures["subspace_distance"] = subspace_distance(W, E)
+    return figures
+
+
+def fetched_benchmarks(experiment: Experiment) -> dict:
+    """Return the benchmarks of word similarity, where they have been fetched.
+
+    They are for a text that was fetched as well, since the embedded ones know too few of their
+    words. They are read before the training, which a damaged file would otherwise lose.
+    """
+    is_natural = experiment.corpus.kind in DOWNLOADS and not experiment.translates
+    return similarity.load_word_similarity() if is_natural and similarity.fetched() else {}
+
+
+def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
+    """Return the word-similarity scores of the output matrix, a dictionary for each benchmark.
+
+    "rho" is Spearman's ρ of the matrix as it is, "rho_centred" of the matrix without its mean row:
+    in a cone, cosines tell of the common direction, and so of how rare two words are. Both are None
+    with fewer than 3 pairs. "found" and "missing" count the pairs that the vocabulary knows and
+    does not know where capitals do not matter; "…_as_written" are the four numbers with the look-up
+    of parthiban2021's code.
+    """
+    W = model.output_layer.words.matrix().detach()
+    look_ups = {"": lower_cased(corpus.words), "_as_written": as_written(corpus.words)}
+    scores = {name: {} for name in benchmarks}
+    for suffix, look_up in look_ups.items():
+        tables = {
+            "rho": similarities(W, look_up, benchmarks, resamples=0),
+            "rho_centred": similarities(centred(W), look_up, benchmarks, resamples=0),
+        }
+        for name, of_one in scores.items():
+            for key, table in tables.items():
+                rho = float(table.rho[name])
+                of_one[key + suffix] = None if math.isnan(rho) else rho
+            for key in ("found", "missing"):
+                of_one[key + suffix] = int(tables["rho"].loc[name, key])
+    return scores

@@ -1,5 +1,6 @@
 """Keep the result of a run where it is committed, under the name that tells what it is a run of."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from course_lab import overrides, planned, results
@@ -9,38 +10,44 @@ from course_lib.data import folders
 from course_lib.errors import CourseError
 
 
-def keep_result(folder: Path) -> Path:
+def keep_result(folder: Path, named: Iterable[Experiment] = ()) -> Path:
     """Copy the checked result of a finished run to where it is committed; return that folder.
 
-    Raise CourseError where the result's name hides how the run differs from its recipe, as lessons
-    and tables go by names, and where another result of that run is there already.
+    folder: the run's folder.
+    named: experiments whose names are known to whoever reads their results, whatever they hide.
+
+    CourseError if its name hides how it differs from its recipe, because lessons and tables go by
+    names, or if another result of that run is kept already.
     """
     content = results.read_result(folder)
     experiment = Experiment.from_dict(content["experiment"])
-    _check_name(experiment)
+    if experiment.identity() not in [other.identity() for other in named]:
+        _check_name(experiment)
     target = results.kept_folder() / results.run_folder(experiment).relative_to(
         folders.home() / "runs"
     )
-    there = (target / "result.json").exists()
-    if there and results.read_result(target)["sha256"] != content["sha256"]:
+    is_kept = (target / "result.json").exists()
+    if is_kept and results.read_result(target)["sha256"] != content["sha256"]:
         raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
     results.write(target, content, results.read_arrays(folder))
     return target
 
 
-def _check_name(e: Experiment) -> None:
+def _check_name(experiment: Experiment) -> None:
     """Raise CourseError for a run of a recipe with settings that its variant does not tell."""
-    if e.name not in recipes:  # of the reader's own: its name is all there is to go by
+    e = experiment
+    if e.name not in recipes:  # an experiment of one's own is known by its name alone
         return
     changes = dict(overrides.differences(profile(recipes[e.name], e.profile, e.seed), e))
-    if parts := [path for path, value in changes.items() if overrides.has_settings(value)]:
+    if replaced := [path for path, value in changes.items() if overrides.has_settings(value)]:
         raise CourseError(
-            f"the result is called {e.name}, but has {' and '.join(parts)} of its own, as no plan "
-            "can ask for; give the experiment a name of its own"
+            f"the result is called {e.name}, but has {' and '.join(replaced)} of its own, as no "
+            "plan can ask for; give the experiment a name of its own"
         )
     if planned.label(changes) != e.variant:
+        called = f"{e.name}, {e.variant}" if e.variant else e.name
         settings = ", ".join(changes) or "nothing"
         raise CourseError(
-            f"the result is called {e.name}{', ' * bool(e.variant)}{e.variant}, but differs from "
-            f"that recipe in {settings}; train it as `{planned.command(e)}`"
+            f"the result is called {called}, but differs from that recipe in {settings}; train it "
+            f"as `{planned.command(e)}`"
         )

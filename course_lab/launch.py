@@ -1,60 +1,72 @@
-"""Several processes: accelerate's set-up of one, and the start of many."""
+"""Start several processes that train one experiment together."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import torch
 
 from course_lab import results
-from course_lab.checkpoints import load_checkpoint
 from course_lab.experiment import Experiment
 from course_lab.results import Result
 from course_lab.run import run
 from course_lib.errors import CourseError, Paused
+from course_lib.ranges import Count, checked
+
+# Options of `run` that the command line of another process takes, each in its own words.
+PASSED_ON = ("device", "checkpoint_seconds", "deadline", "patience")
 
 
-def launch(experiment: Experiment, processes: int | None = None, **options) -> Result:
-    """`run`, over all GPUs of this machine when there are several.
+@checked
+def launch(experiment: Experiment, processes: Count | None = None, **options) -> Result:
+    """Run an experiment as `run` does, over all GPUs of this machine when there are several.
 
-    A notebook is one process: for more than one it starts `torchrun` on the same experiment and
-    reads what that leaves. `processes` defaults to as many GPUs as share the columns of a batch
-    evenly, and 1 without one or with device="cpu".
-    CourseError for an option of `run` that does not reach other processes, such as a callback.
+    A notebook is one process. For more than one, `torchrun` is started on the same experiment, and
+    the result that it leaves is read.
+
+    experiment: what is trained.
+    processes: by default as many GPUs as share the columns of a batch evenly, and 1 without a GPU
+        or with device="cpu".
+    options: those of `run`.
+
+    CourseError for an option that does not reach other processes, such as a callback, and where
+    one of them fails; `Paused` where they stopped at the deadline.
     """
-    import os
-    import subprocess
-
     if processes is None:
-        cpu, o = options.get("device") == "cpu", experiment.optimisation
-        processes = most = 1 if cpu else max(1, torch.cuda.device_count())
-        if not experiment.translates:
-            shares = (n for n in range(1, most + 1) if o.batch % (n * o.accumulate) == 0)
-            processes = max(shares, default=1)
+        processes = 1 if options.get("device") == "cpu" else _processes(experiment)
     if processes == 1:
         return run(experiment, **options)
-    reach = {"folder", "device", "deadline", "checkpoint_seconds", "progress"}
-    if left := sorted(set(options) - reach):
-        raise CourseError(f"with {processes} processes there is no {', '.join(left)}")
+    if unable := sorted(set(options) - {"folder", "progress", *PASSED_ON}):
+        raise CourseError(f"with {processes} processes there is no {', '.join(unable)}")
     folder = Path(options.get("folder") or results.run_folder(experiment))
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / "experiment.json", experiment.to_dict())
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    command += [str(processes), "-m", "course_lab", "train", str(folder / "experiment.json")]
-    command += ["--folder", str(folder), "--device", options.get("device", "auto")]
-    command += ["--checkpoint-seconds", str(options.get("checkpoint_seconds", 60.0))]
-    deadline = options.get("deadline")
-    command += ["--deadline", str(deadline)] if deadline is not None else []
     quiet = {} if options.get("progress", True) else {"TQDM_DISABLE": "1"}
-    done = subprocess.run(command, env=os.environ | quiet)
+    done = subprocess.run(_command(folder, processes, options), env=os.environ | quiet)
     if done.returncode:
         raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
     if not (folder / "result.json").exists():
         raise Paused(f"{experiment.name} paused at its deadline; run it again")
-    model, corpus, _ = load_checkpoint(folder)
-    if torch.cuda.is_available() and options.get("device") != "cpu":
-        model = model.to("cuda")  # where `run` leaves it
-    content = results.read_result(folder)
-    return Result(
-        model, corpus, experiment, folder,
-        content["epochs"], content["metrics"], content["provenance"],
-    )  # fmt: skip
+    return run(experiment, folder, device=options.get("device", "auto"))  # reads what is done
+
+
+def _processes(experiment: Experiment) -> int:
+    """Return the largest number of this machine's GPUs that share a batch evenly."""
+    most = max(1, torch.cuda.device_count())
+    if experiment.translates:  # pairs are shared by any number
+        return most
+    o = experiment.optimisation
+    even = (n for n in range(1, most + 1) if o.batch % (n * o.accumulate) == 0)
+    return max(even, default=1)
+
+
+def _command(folder: Path, processes: int, options: dict) -> list[str]:
+    """Return the command of all processes for the experiment.json in a folder."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(processes), "-m", "course_lab", "train"]
+    command += [str(folder / "experiment.json"), "--folder", str(folder)]
+    for name in PASSED_ON:
+        if options.get(name) is not None:
+            command += [f"--{name.replace('_', '-')}", str(options[name])]
+    return command

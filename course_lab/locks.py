@@ -9,12 +9,15 @@ from filelock import FileLock, Timeout
 from course_lib.errors import CourseError
 
 RUN = ".lock"  # held by the worker of a batch
-TRAINING = ".training.lock"  # by the process that trains, whoever started it
+TRAINING = ".training.lock"  # held by the process that trains, whoever started it
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """To train in `folder`, made if need be; CourseError where another process does."""
+    """Hold the lock of a training in `folder`, which is made where there is none.
+
+    Raises CourseError where another process holds it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / TRAINING, timeout=1)
     try:
@@ -28,7 +31,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def held(path: Path, seconds: float = 0) -> bool:
-    """Whether some process holds this lock now, and does so for that long."""
+    """Return whether a process holds the lock `path` now, and goes on to for so many seconds."""
     if not path.exists():
         return False
     try:

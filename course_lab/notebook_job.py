@@ -1,6 +1,7 @@
-"""Execute the notebook of one run, in a worker process; it imports no PyTorch, the kernel does.
+"""Execute the notebook of one run, in a worker process.
 
-The worker holds the lock of the run's folder. The system frees the lock of a process that dies.
+The worker imports no PyTorch; the notebook's kernel does. The worker holds the lock of the run's
+folder, and the system frees the lock of a process that dies.
 """
 
 import json
@@ -24,54 +25,59 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be done; what a worker needs and no more."""
+    """A run to be done: what a worker needs and no more."""
 
-    folder: Path
+    folder: Path  # of the run
     source: Path  # of the notebook
-    parameters: dict
-    share: int = 1  # into so many parts the cores are divided
-    start_by: float = math.inf  # too late to begin after that, as time.time() counts
-    retry: bool = False
+    parameters: dict  # of the notebook
+    share: int = 1  # the cores are divided into so many parts
+    start_by: float = math.inf  # as time.time() counts; later the run is not begun
+    retry: bool = False  # whether a run that failed is begun again
+    packages: Path = notebook_source.ROOT  # the folder whose course_lib and course_lab are run
 
     @property
     def threads(self) -> int:
-        """Of the machine that asks, which on a cluster is the one that executes."""
+        """The threads of a kernel: a share of the cores of the machine that executes the job."""
         from joblib import cpu_count
 
         return max(1, cpu_count() // self.share)
 
 
 def execute(job: Job) -> tuple[str, str] | None:
-    """Do a run; None where its folder tells how it went, else ("killed" or "failed", why).
+    """Do a run; return None where its folder tells how it went, else its state and the reason.
 
-    It is left alone when it is done, held by another, failed before, or when it is too late.
+    The state is "killed" or "failed". A run is not begun when it is done, when another process
+    holds its folder, when it failed before, or when it is too late.
     """
     if time.time() > job.start_by:
         return None
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
-        # who asks where a run stands takes its locks for a moment
+        # The lock is waited for: who asks where a run stands takes it for a moment.
         with FileLock(job.folder / RUN, timeout=1):
             failed = (job.folder / "failed.json").exists()
-            if failed and not job.retry or (job.folder / "result.json").exists() and not failed:
+            done = (job.folder / "result.json").exists()
+            if (failed and not job.retry) or (done and not failed):
                 return None
-            if held(job.folder / TRAINING, seconds=1):  # begun by hand
+            if held(job.folder / TRAINING, seconds=1):  # by a training that was begun by hand
                 return None
             return _train(job)
     except Timeout:
         return None
-    except Exception as failure:  # a full disk, say: the other runs go on
+    except Exception as failure:  # such as a full disk; the other runs go on
         return "failed", first_line(f"{type(failure).__name__}: {failure}")
 
 
 def _train(job: Job) -> tuple[str, str] | None:
+    """Execute the notebook of a run; write failed.json where a cell of it fails."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    executed, failed = job.folder / "notebook.ipynb", job.folder / "failed.json"
+    executed = job.folder / "notebook.ipynb"
+    failed = job.folder / "failed.json"
     failed.unlink(missing_ok=True)
     try:
-        execute_notebook(job, executed)
+        execute_notebook(job.source, job.parameters, executed, job.threads, job.packages)
     except PapermillExecutionError as failure:
         if failure.ename != "Paused":
             error = first_line(f"{failure.ename}: {failure.evalue}")
@@ -83,45 +89,65 @@ def _train(job: Job) -> tuple[str, str] | None:
     return None
 
 
-def execute_notebook(job, executed: Path) -> None:
-    """Execute the notebook job.source, beside which it runs, with job.parameters into `executed`.
+def execute_notebook(
+    source: Path,
+    parameters: dict,
+    executed: Path,
+    threads: int,
+    packages: Path = notebook_source.ROOT,
+) -> None:
+    """Execute a notebook in a kernel of its own, which hashes alike in every run.
 
-    The kernel computes with job.threads threads and hashes alike in every run. Raises what
-    papermill raises.
+    Arguments:
+        source: the notebook's `.py`; it runs in the folder of that file.
+        parameters: the values of its `parameters` cell.
+        executed: the file that receives the executed notebook.
+        threads: the threads with which the kernel computes.
+        packages: the folder from which the kernel imports course_lib and course_lab.
+
+    Raises what papermill raises.
     """
     import papermill
 
-    os.environ |= dict.fromkeys(THREADS, str(job.threads)) | {"PYTHONHASHSEED": "0"}
+    # The environment may hold another checkout of the course; the packages that ask come first.
+    path = os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH"))))
+    environment = dict.fromkeys(THREADS, str(threads)) | {"PYTHONHASHSEED": "0"}
+    environment |= {"PYTHONPATH": path}
     papermill.execute_notebook(
-        notebook_source.read(job.source),
+        notebook_source.read(source),
         str(executed),
-        parameters=job.parameters,
+        parameters=parameters,
         kernel_name="python3",
         progress_bar=False,
         record_timing=False,
-        cwd=str(job.source.parent),
-        kernel_manager_class=kernel_manager(),
+        cwd=str(source.parent),
+        kernel_manager_class=kernel_manager(environment),
     )
 
 
-def kernel_manager() -> type:
-    """How kernels are reached: by socket files where there are any, else by TCP ports.
+def kernel_manager(environment: dict[str, str]) -> type:
+    """Return the class of a kernel's manager, which adds `environment` to that of this process.
 
-    A kernel's free ports are looked up, let go, and opened again by the kernel. Of two that start
-    at the same moment one can lose its port in between, and its notebook then waits for ever.
+    A kernel is reached by socket files where the system has them, else by TCP ports. Free ports
+    are looked up, let go, and opened again by the kernel: of two kernels that start at the same
+    moment one can lose its port in between, and its notebook then waits for ever.
     """
     from jupyter_client.manager import AsyncKernelManager
     from traitlets import default
 
+    class Manager(AsyncKernelManager):
+        async def start_kernel(self, **options):
+            await super().start_kernel(**options, env=os.environ | environment)
+
     if os.name == "nt":
-        return AsyncKernelManager
+        return Manager
     path = Path(tempfile.gettempdir()) / f"course-{uuid.uuid4().hex[:12]}"
     names = {"transport": "ipc", "_ip_default": default("ip")(lambda self: str(path))}
-    return type("SocketKernelManager", (AsyncKernelManager,), names)
+    return type("SocketManager", (Manager,), names)
 
 
 def lesson_cell(executed: Path) -> int | None:
-    """Number, from 1, of the failing cell, as the lesson counts (papermill adds cells)."""
+    """Return the number of the failing cell, from 1, without the cells that papermill adds."""
     added = {"papermill-error-cell-tag", "injected-parameters"}
     cells = nbformat.read(executed, as_version=4).cells
     cells = [cell for cell in cells if added.isdisjoint(notebook_source.tags(cell))]
@@ -132,6 +158,6 @@ def lesson_cell(executed: Path) -> int | None:
 
 
 def first_line(error: str, width: int = 160) -> str:
-    """An error's message on one line, without terminal colours."""
+    """Return an error's message on one line, without terminal colours."""
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", error).split())
     return text if len(text) <= width else text[: width - 1] + "…"

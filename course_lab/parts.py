@@ -30,7 +30,7 @@ from course_lib.output_layers import (
     ZLoss,
 )
 from course_lib.regularizers import REGULARIZERS
-from course_lib.training.optimisation import SCHEDULES
+from course_lib.training.schedules import SCHEDULES
 
 # What a part's name may stand for in each role; a new method is entered here.
 KINDS = {

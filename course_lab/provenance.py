@@ -2,12 +2,13 @@
 
 import platform
 import subprocess
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
-from course_lib.data import folders
+from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.machine import peak_memory
 from course_lib.training.checkpoint import load_checkpoint
 
@@ -15,54 +16,65 @@ PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
 
 
 def origin(device: torch.device) -> dict:
-    """What runs here and now: the commit of the code, packages, device."""
-    cuda = device.type == "cuda"
+    """Return what runs now: the commit of the code, packages, the device."""
+    is_gpu = device.type == "cuda"
     return {
         "commit": commit(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
-        "device": torch.cuda.get_device_name(device) if cuda else processor(),
+        "device": torch.cuda.get_device_name(device) if is_gpu else processor(),
         "threads": torch.get_num_threads(),
     }
 
 
 def starts(last: Path, now: dict) -> list[dict]:
-    """The origins of a run's earlier starts, of its checkpoint, where they differ from this one's;
-    and this one's."""
-    before = load_checkpoint(last)[1].get("starts", []) if last.exists() else []
-    return [start for start in before if start != now] + [now]
+    """Return the origins of a run's starts, each once, with `now` as the last.
+
+    last: the run's checkpoint, which knows those of earlier starts; it need not exist.
+    now: the `origin` of this start.
+    """
+    earlier = load_checkpoint(last)[1].get("starts", []) if last.exists() else []
+    return [start for start in earlier if start != now] + [now]
 
 
-def provenance(starts: list[dict], corpus, device, wall_seconds: float, tokens: int) -> dict:
-    """Where a number comes from: the `origin` of its last start, with those of earlier ones that
-    differ as `earlier_starts`; corpus, time, memory, tokens seen."""
-    *before, last = starts
-    return (
-        last
-        | ({"earlier_starts": before} if before else {})
-        | {
-            "corpus_sha256": corpus.sha256,
-            "wall_seconds": round(wall_seconds, 1),
-            "peak_memory_mb": round(peak_memory(device)),
-            "tokens_seen": tokens,
-        }
-    )
+def provenance(
+    starts: list[dict],
+    corpus: Corpus | SentencePairs,
+    device: torch.device,
+    wall_seconds: float,
+    tokens: int,
+) -> dict:
+    """Return where a result comes from.
+
+    starts: the origins of the run's starts. The last one's entries stand for the run; earlier ones
+        that differ are listed as `earlier_starts`.
+    corpus: the text, known by its digests.
+    device: whose peak of memory is stated.
+    wall_seconds: time of training and validation.
+    tokens: how many were seen in training.
+    """
+    *earlier, last = starts
+    source = dict(last)
+    if earlier:
+        source["earlier_starts"] = earlier
+    return source | {
+        "corpus_sha256": corpus.sha256,
+        "wall_seconds": round(wall_seconds, 1),
+        "peak_memory_mb": round(peak_memory(device)),
+        "tokens_seen": tokens,
+    }
 
 
 def commit() -> str:
-    """The commit of the code, marked when the library differs from it; without a repository of
-    its own, the release. One that the working folder happens to lie in says nothing of the code."""
+    """Return the commit of the code, marked when the library differs from it.
 
-    def git(*arguments):
-        done = subprocess.run(
-            ["git", *arguments], cwd=folders.REPOSITORY, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
+    Code without a repository of its own has a release instead. A repository that the folder of the
+    code happens to lie in says nothing about the code.
+    """
     try:
-        if Path(git("rev-parse", "--show-toplevel")).resolve() == folders.REPOSITORY:
-            changed = git("status", "--porcelain", "--", "course_lib", "course_lab")
-            return git("rev-parse", "HEAD") + (" (library changed since)" if changed else "")
+        if Path(_git("rev-parse", "--show-toplevel")).resolve() == folders.REPOSITORY:
+            changed = _git("status", "--porcelain", "--", "course_lib", "course_lab")
+            return _git("rev-parse", "HEAD") + (" (library changed since)" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         pass
     try:
@@ -71,8 +83,16 @@ def commit() -> str:
         return "unknown"
 
 
+def _git(*arguments: str) -> str:
+    """Return what git says about the folder of the code."""
+    done = subprocess.run(
+        ["git", *arguments], cwd=folders.REPOSITORY, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
 def processor() -> str:
-    """This machine's processor and the vector instructions that PyTorch uses of it."""
+    """Return this machine's processor and the vector instructions that PyTorch uses of it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(
@@ -84,19 +104,23 @@ def processor() -> str:
 
 
 def describe_origin(contents: list[dict]) -> str:
-    """A sentence on where results come from: all their devices, threads, versions and commits."""
-    last = [content["provenance"] for content in contents]
-    sources = last + [start for source in last for start in source.get("earlier_starts", ())]
-
-    def each(*values) -> str:
-        *most, last = sorted(dict.fromkeys(map(str, values)))
-        return f"{', '.join(most)} and {last}" if most else last
-
-    threads = each(*(s["threads"] for s in sources))
-    commits = each(*(s["commit"][:7] for s in sources))
+    """Return a sentence on where results come from: devices, threads, versions and commits."""
+    last_starts = [content["provenance"] for content in contents]
+    sources = list(last_starts)
+    for start in last_starts:
+        sources += start.get("earlier_starts", ())
+    devices = _listed(source["device"] for source in sources)
+    threads = _listed(source["threads"] for source in sources)
+    versions = _listed(source["packages"]["torch"] for source in sources)
+    commits = _listed(source["commit"][:7] for source in sources)
     return (
-        f"{len(contents):,} kept results, made on {each(*(s['device'] for s in sources))}, "
-        f"{threads} thread{'s' * (threads != '1')}, with PyTorch "
-        f"{each(*(s['packages']['torch'] for s in sources))} at commit"
+        f"{len(contents):,} kept results, made on {devices}, "
+        f"{threads} thread{'s' * (threads != '1')}, with PyTorch {versions} at commit"
         f"{'s' * (' ' in commits)} {commits}."
     )
+
+
+def _listed(values: Iterable) -> str:
+    """Return the different values in order: `a, b and c`."""
+    *most, last = sorted({str(value) for value in values})
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,60 +1,94 @@
 """A result is a folder: the experiment, its figures per epoch, final metrics, provenance.
 
-All of it is in `result.json`, with its checksum; what is too long for that, as the singular values
-of log P, in `arrays.npz`, whose checksums are in `result.json`, too.
+All of it is in `result.json`, with its checksum. What is too long for that, such as the singular
+values of log P, is in `arrays.npz`, whose checksums are in `result.json`, too.
 """
 
 import hashlib
 import io
 import json
 import math
-import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
 
 from course_lab.experiment import Experiment
-from course_lib.data import (
-    Corpus,
-    SentencePairs,
-    folders,
-)
+from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.data.download import file_digest
-from course_lib.errors import CourseError
-from course_lib.training.checkpoint import (
-    difference,
-    write_atomically,
-    write_json,
-)
+from course_lib.errors import DAMAGED, CourseError
+from course_lib.training.checkpoint import difference, write_atomically, write_json
+
+# What every result.json has beside its checksum, and of which type.
+PARTS = {"experiment": dict, "metrics": dict, "epochs": list, "provenance": dict}
+
+
+@dataclass
+class Result:
+    """What a run leaves: the model at its best epoch and every figure."""
+
+    model: nn.Module
+    corpus: Corpus | SentencePairs
+    experiment: Experiment
+    folder: Path
+    epochs: list[dict]
+    metrics: dict
+    provenance: dict
+
+
+# Folders -----------------------------------------------------------------------------------------
 
 
 def run_folder(experiment: Experiment) -> Path:
-    """Where a run keeps its checkpoints and its result; ignored by git."""
-    e = experiment
-    last = f"{e.profile}-seed{e.seed}" + f"-{e.variant}" * bool(e.variant)
-    return folders.home() / "runs" / e.name / last
+    """Return the folder of a run's checkpoints and result, which git ignores."""
+    name = f"{experiment.profile}-seed{experiment.seed}"
+    if experiment.variant:
+        name += f"-{experiment.variant}"
+    return folders.home() / "runs" / experiment.name / name
 
 
 def kept_folder() -> Path:
-    """Where results that lessons read are committed, one folder a run."""
+    """Return the folder where results that lessons read are committed, one folder a run."""
     return folders.home() / "data" / "results"
 
 
+def read_kept(key: str) -> dict:
+    """Return the content of the kept result of a run, whose key is its folder below `runs`.
+
+    CourseError if no such result is kept, or if it was changed by hand.
+    """
+    return read_result(kept_folder() / key)
+
+
 def kept_results() -> list[Path]:
-    """The folders of all kept results, in the order of their names."""
+    """Return the folders of all kept results, in the order of their names."""
     return sorted(path.parent for path in kept_folder().rglob("result.json"))
 
 
-def write_result(
-    folder: Path, experiment: Experiment, epochs, metrics, provenance, arrays=None
-) -> None:
-    """result.json, and arrays.npz for `arrays` by name, atomically.
+# Writing -----------------------------------------------------------------------------------------
 
-    CourseError for a figure that is not finite.
+
+def write_result(
+    folder: Path,
+    experiment: Experiment,
+    epochs: list[dict],
+    metrics: dict,
+    provenance: dict,
+    arrays: dict[str, np.ndarray] | None = None,
+) -> None:
+    """Write result.json, and arrays.npz where there are arrays, each atomically.
+
+    folder: the run's folder.
+    experiment: what was run.
+    epochs: the figures of each epoch.
+    metrics: the final figures; CourseError for one that is not finite.
+    provenance: where the figures come from.
+    arrays: by name, what is too long for JSON.
     """
-    for name, value in _figures(metrics):
+    for name, value in _numbers(metrics):
         if not math.isfinite(value):
             raise CourseError(
                 f"{name} is {value} after the training of {experiment.name}, and no result; its "
@@ -72,22 +106,11 @@ def write_result(
     write(Path(folder), content, arrays or {})
 
 
-def write_table(name: str, content: dict) -> Path:
-    """Keep a table of measurements beside the results, with its checksum; returns its file."""
-    path = kept_folder() / f"{name}.json"
-    write_json(path, content | {"sha256": _digest(content)})
-    return path
-
-
-def read_table(name: str) -> dict:
-    """What `write_table` kept; CourseError if it is missing or was changed by hand."""
-    return _checked(
-        kept_folder() / f"{name}.json", f"no table {name} is kept in {kept_folder()}; measure it"
-    )
-
-
 def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:
-    """The files of a result, checked before; the arrays first, so that none is missing."""
+    """Write the files of a result that has been checked.
+
+    The arrays come first, so that no result.json names arrays that are missing.
+    """
     if arrays:
         file = io.BytesIO()
         np.savez_compressed(file, **arrays)
@@ -95,53 +118,85 @@ def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:
     write_json(folder / "result.json", content)
 
 
-def read_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of a result, by name; none for most. CourseError if they are not what it had."""
-    path, digests = Path(folder) / "arrays.npz", read_result(folder).get("arrays", {})
-    if not digests:
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise CourseError(f"{path} is missing; bring it beside its result.json") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise CourseError(f"{path} is damaged ({error}); bring it again, or train again") from None
-    if {name: _array_digest(array) for name, array in found.items()} != digests:
-        raise CourseError(f"{path} does not match the checksums in its result.json")
-    return found
+def write_table(name: str, content: dict) -> Path:
+    """Keep a table of measurements beside the results, with its checksum; return its file."""
+    path = kept_folder() / f"{name}.json"
+    write_json(path, content | {"sha256": _digest(content)})
+    return path
 
 
-def _array_digest(array: np.ndarray) -> str:
-    """Of kind, shape and numbers, not of the file, which knows the time."""
-    head = f"{array.dtype.str} {array.shape} ".encode()
-    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def _figures(metrics, name: str = ""):
-    """(name, number) of all that is inside."""
+def _numbers(metrics: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the dotted name and the value of every number inside nested figures."""
     if isinstance(metrics, dict):
         for key, value in metrics.items():
-            yield from _figures(value, f"{name}.{key}".strip("."))
+            yield from _numbers(value, f"{name}.{key}".strip("."))
     elif isinstance(metrics, list | tuple):
         for place, value in enumerate(metrics):
-            yield from _figures(value, f"{name}.{place}")
+            yield from _numbers(value, f"{name}.{place}")
     elif isinstance(metrics, float):
         yield name, metrics
 
 
+# Reading -----------------------------------------------------------------------------------------
+
+
 def read_result(folder: Path) -> dict:
-    """The content of a result folder; CourseError if it is missing or was changed by hand."""
-    return _checked(Path(folder) / "result.json", f"there is no result in {folder}; train it first")
+    """Return the content of a result folder.
+
+    CourseError if it is missing, damaged, without one of its parts, or was changed by hand.
+    """
+    path = Path(folder) / "result.json"
+    content = _checked(path, f"there is no result in {folder}; train it first")
+    for name, kind in PARTS.items():
+        if not isinstance(content.get(name), kind):
+            raise CourseError(f"{path} has no {name}, as a result has; restore or retrain it")
+    return content
+
+
+def result_of(folder: Path, experiment: Experiment) -> dict:
+    """Return the content of an experiment's result folder.
+
+    CourseError where `read_result` has one, and if the result is another experiment's.
+    """
+    content = read_result(folder)
+    actual = Experiment.from_dict(content["experiment"]).identity()
+    if where := difference(actual, experiment.identity()):
+        raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
+    return content
+
+
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a result by name, none for most; CourseError if they are damaged."""
+    path = Path(folder) / "arrays.npz"
+    digests = read_result(folder).get("arrays", {})
+    if not digests:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise CourseError(f"{path} is missing; bring it beside its result.json") from None
+    except DAMAGED as error:
+        raise CourseError(f"{path} is damaged ({error}); bring it again, or train again") from None
+    if {name: _array_digest(array) for name, array in arrays.items()} != digests:
+        raise CourseError(f"{path} does not match the checksums in its result.json")
+    return arrays
+
+
+def read_table(name: str) -> dict:
+    """Return what `write_table` kept; CourseError if it is missing or was changed by hand."""
+    return _checked(
+        kept_folder() / f"{name}.json", f"no table {name} is kept in {kept_folder()}; measure it"
+    )
 
 
 def _checked(path: Path, missing: str) -> dict:
-    """The content of a JSON file that has its own checksum in it."""
+    """Return the content of a JSON file that has its own checksum in it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CourseError(missing) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except DAMAGED as error:
         raise CourseError(f"{path} is not readable JSON ({error}); restore or retrain it") from None
     if not isinstance(content, dict):
         raise CourseError(f"{path} has no figures by name; restore or retrain it")
@@ -150,25 +205,23 @@ def _checked(path: Path, missing: str) -> dict:
     return content
 
 
-def result_of(folder: Path, experiment: Experiment) -> dict:
-    """`read_result`; CourseError if the result is another experiment's."""
-    content = read_result(folder)
-    found, wanted = Experiment.from_dict(content["experiment"]).identity(), experiment.identity()
-    if where := difference(found, wanted):
-        raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
-    return content
+# Checksums ---------------------------------------------------------------------------------------
 
 
 def weights(folder: Path) -> dict[str, str]:
-    """Digests of a run's checkpoints, for `check_weights` to know them by."""
+    """Return the digests of a run's checkpoints, by which `check_weights` knows them."""
     paths = {name: folder / f"{name}.safetensors" for name in ("last", "best")}
     return {name: file_digest(path) for name, path in paths.items() if path.exists()}
 
 
 def check_weights(path: Path, result: dict) -> None:
-    """CourseError if a checkpoint is there and not the one that a result was measured with."""
-    said = result["provenance"].get("weights", {}).get(path.stem)  # nothing by older versions
-    if said is not None and path.exists() and said != file_digest(path):
+    """Raise CourseError for a checkpoint that is not the one a result was measured with.
+
+    Nothing is said about a checkpoint that is missing, or that an older version's result does not
+    name.
+    """
+    expected = result["provenance"].get("weights", {}).get(path.stem)
+    if expected is not None and path.exists() and expected != file_digest(path):
         raise CourseError(
             f"{path} does not hold the weights of the result beside it; bring those, or remove "
             f"{path.parent} to train it again"
@@ -176,18 +229,15 @@ def check_weights(path: Path, result: dict) -> None:
 
 
 def _digest(content: dict) -> str:
+    """Return the SHA-256 of plain data, whatever the order of its keys."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass
-class Result:
-    """What a run leaves: the model at its best epoch and every figure."""
+def _array_digest(array: np.ndarray) -> str:
+    """Return the SHA-256 of an array's type, shape and numbers.
 
-    model: nn.Module
-    corpus: Corpus | SentencePairs
-    experiment: Experiment
-    folder: Path
-    epochs: list[dict]
-    metrics: dict
-    provenance: dict
+    That of its file would differ from one writing to the next, because the file holds the time.
+    """
+    head = f"{array.dtype.str} {array.shape} ".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,14 +1,17 @@
-"""Run an experiment: corpus, model, training, final figures, result folder."""
+"""Run an experiment: corpus, model, training, final figures, result folder.
+
+The stages follow one another in `_run`: prepare, train, take the best weights, compute the final
+figures, write the result. A run that was interrupted passes through the same stages: training goes
+on from its last checkpoint, and final figures that were computed before come from their cache.
+"""
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState, PartialState
-from accelerate.utils import InitProcessGroupKwargs
 from torch import nn
 
 from course_lab import provenance, results
@@ -22,22 +25,23 @@ from course_lab.final_figures import (
     word_similarity,
 )
 from course_lab.locks import alone_in
+from course_lab.processes import PATIENCE, Meeting, accelerator_on
 from course_lab.results import Result
 from course_lib import machine
-from course_lib.data import (
-    Corpus,
-    SentencePairs,
-)
+from course_lib.data import Corpus, SentencePairs
 from course_lib.data.download import file_digest
-from course_lib.errors import CourseError, unknown
+from course_lib.data.vocabulary import vocabulary_to_dict
+from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.machine import keep_freed_memory
+from course_lib.ranges import Finite, NonNegative, Positive, checked
 from course_lib.training.batches import LanguageModelBatches, TranslationBatches
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
 from course_lib.training.loop import fit
 
 
+@checked
 def run(
     experiment: Experiment,
     folder: Path | None = None,
@@ -45,103 +49,133 @@ def run(
     callback: Callable[[int, nn.Module], None] | None = None,
     progress: bool = True,
     device: str = "auto",
-    checkpoint_seconds: float = 60.0,
-    deadline: float | None = None,
+    checkpoint_seconds: NonNegative = 60.0,
+    deadline: Finite | None = None,
+    patience: Positive = PATIENCE,
 ) -> Result:
     """Train an experiment, or go on with one that was interrupted, and evaluate its best epoch.
 
-    Device, number of processes and their ranks come from accelerate (`accelerate launch`,
-    `torchrun`, or none); `device="cpu"` keeps a GPU out of it. Final figures: validation and test
-    perplexity at batch 1. The folder (default: runs/<recipe>/<profile>-seed<n>) then holds
-    result.json, best.safetensors and last.safetensors. `Paused` after `deadline` (time.time()), in
-    one process also between two final figures, to go on at the next call; CourseError
-    where another process trains in that folder, or it holds something else.
+    The number of processes and their ranks come from accelerate: `accelerate launch`, `torchrun`,
+    or none. The folder then holds result.json, best.safetensors and last.safetensors.
+
+    experiment: everything that decides the figures.
+    folder: where checkpoints and result go; by default runs/<recipe>/<profile>-seed<n>.
+    callback: called with the step and the model before the first step and after each.
+    progress: whether bars are shown.
+    device: "auto", or "cpu" to keep a GPU out of it.
+    checkpoint_seconds: time between two checkpoints within an epoch.
+    deadline: seconds as time.time() counts. After it the run saves and raises `Paused`, in one
+        process also between two final figures; the next call goes on.
+    patience: seconds that a process waits in training for another that does not answer.
+
+    CourseError where another process trains in that folder, or it holds something else.
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
-    options = callback, progress, checkpoint_seconds, deadline
-    accelerator = accelerator_on(device)
+    options = _Options(callback, progress, checkpoint_seconds, deadline)
+    accelerator = accelerator_on(device, patience)
     if accelerator.device.type == "cpu":
         keep_freed_memory()
     if not accelerator.is_main_process:
-        return _run(experiment, folder, accelerator, *options)
+        return _run(experiment, folder, accelerator, options)
     with alone_in(folder):
-        return _run(experiment, folder, accelerator, *options)
+        return _run(experiment, folder, accelerator, options)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What the caller of a run decides about it, none of which changes its figures."""
+
+    callback: Callable[[int, nn.Module], None] | None
+    progress: bool
+    checkpoint_seconds: float
+    deadline: float | None
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What a run has before its first step."""
+
+    corpus: Corpus | SentencePairs
+    model: nn.Module
+    task: LanguageModelBatches | TranslationBatches
+    identity: dict  # of which experiment, text and start its checkpoints are
+    starts: list[dict]  # where and by what code it was begun and gone on with
+    benchmarks: dict  # of word similarity
 
 
 def _run(
-    experiment: Experiment,
-    folder: Path,
-    accelerator: Accelerator,
-    callback: Callable[[int, nn.Module], None] | None,
-    progress: bool,
-    checkpoint_seconds: float,
-    deadline: float | None,
+    experiment: Experiment, folder: Path, accelerator: Accelerator, options: _Options
 ) -> Result:
+    """Pass through the stages of a run in this process."""
     started = time.perf_counter()
     machine.reset_peak_memory(accelerator.device)
     origin = provenance.origin(accelerator.device) | {"processes": accelerator.num_processes}
     corpus = experiment.load_corpus()
     if (folder / "result.json").exists():
         return _finished(folder, experiment, corpus, accelerator.device)
-    starts = provenance.starts(folder / "last.safetensors", origin)
-    _check_order(experiment, corpus)
-    benchmarks = fetched_benchmarks(experiment)
-    model = experiment.build(len(corpus))
-    identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
-    optimisation = experiment.optimisation
-    if not experiment.translates:  # settings of the evaluation that fail, do so before the work
-        with evaluating(model, optimisation.evaluation_memory, optimisation.evaluation_clamp):
-            pass
-    if experiment.start_from is not None:
-        identity["start"] = start_from(model, experiment, corpus)
-    kind = TranslationBatches if experiment.translates else LanguageModelBatches
-    task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
-    epochs = fit(
-        model, task, optimisation, accelerator, folder=folder, identity=identity, starts=starts,
-        seed=experiment.seed, callback=callback, progress=progress,
-        checkpoint_seconds=checkpoint_seconds, deadline=deadline,
-        trained=experiment.start_from is not None,
-    )  # fmt: skip
+
+    # prepare: whatever can fail does so before the work
+    prepared = _prepare(experiment, folder, accelerator, corpus, origin)
+    meeting = Meeting(accelerator)
+    meeting.wait()
+
+    # train
+    epochs = _train(prepared, experiment, folder, accelerator, options)
     peak = machine.peak_memory(accelerator.device)  # of the training, not of the final figures
     accelerator.wait_for_everyone()
-    tensors, head = read_checkpoint(folder / "best.safetensors")
-    if optimisation.shard and accelerator.num_processes > 1:  # a search changes whole weights
-        model = experiment.build(len(corpus)).to(accelerator.device)
-    restore(model, tensors, str(folder))
-    model.eval()
-    arrays = {}
-    of = identity | {"weights": file_digest(folder / "best.safetensors")}
-    alone = accelerator.num_processes == 1  # several could not agree on when to pause
-    shown = progress and accelerator.is_main_process
-    noted = FigureCache(folder / "figures.json" if alone else None, of, deadline, starts)
-    metrics = {
-        "best_epoch": head["epoch"],
-        "parameters": sum(p.numel() for p in model.parameters()),
-        **final_figures(model, corpus, experiment, shown, arrays, noted),
-        **word_matrix_geometry(model, corpus.counts),
-    }
-    if benchmarks:
-        metrics["word_similarity"] = word_similarity(model, corpus, benchmarks)
-    seconds = sum(e["seconds"] + e["validation_seconds"] for e in epochs)
-    tokens = sum(e["tokens"] for e in epochs)
-    source = provenance.provenance(noted.starts, corpus, accelerator.device, seconds, tokens)
+
+    # take the best weights
+    model, best_epoch = _best_model(prepared, experiment, folder, accelerator)
+
+    # compute the final figures
+    cache = _figure_cache(prepared, folder, accelerator, options.deadline)
+    shown = options.progress and accelerator.is_main_process
+    metrics, arrays = _metrics(prepared, experiment, model, best_epoch, cache, shown)
+    meeting.wait()
+
+    # write the result
+    source = _source(prepared, folder, accelerator, epochs, cache.starts)
     source["peak_memory_mb"] = round(peak)
-    if "start" in identity:
-        source["start"] = identity["start"]
-    source["weights"] = results.weights(folder)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
         (folder / "failed.json").unlink(missing_ok=True)  # of an earlier try
-    noted.forget()
+    cache.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
 
+# The stages --------------------------------------------------------------------------------------
+
+
+def _prepare(
+    experiment: Experiment,
+    folder: Path,
+    accelerator: Accelerator,
+    corpus: Corpus | SentencePairs,
+    origin: dict,
+) -> _Prepared:
+    """Build the model and its batches, and check every setting that can be checked by now."""
+    starts = provenance.starts(folder / "last.safetensors", origin)
+    _check_order(experiment, corpus)
+    benchmarks = fetched_benchmarks(experiment)
+    model = experiment.build(len(corpus))
+    optimisation = experiment.optimisation
+    if not experiment.translates:  # an evaluation that these settings do not fit fails here
+        with evaluating(model, optimisation.evaluation_memory, optimisation.evaluation_clamp):
+            pass
+    identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
+    if experiment.start_from is not None:
+        identity["start"] = start_from(model, experiment, corpus)
+    kind = TranslationBatches if experiment.translates else LanguageModelBatches
+    task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
+    return _Prepared(corpus, model, task, identity, starts, benchmarks)
+
+
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
-    """CourseError for clusters of words by frequency where the words have another order."""
-    whole = "half" not in experiment.corpus.options  # whose order a half keeps
-    ordered = "by_frequency" not in experiment.requires or (corpus.counts.diff() <= 0).all()
-    if whole and not ordered:
+    """Raise CourseError for clusters by frequency where the words have another order."""
+    is_clustered = "by_frequency" in experiment.requires
+    is_whole = "half" not in experiment.corpus.options  # a half keeps the order of the whole
+    if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
             f"but the words of {corpus.name} are in another order; load them with the option "
@@ -149,21 +183,127 @@ def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None
         )
 
 
-def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device) -> Result:
-    """A run that is done: its figures and their provenance stand, its weights are read.
+def _train(
+    prepared: _Prepared,
+    experiment: Experiment,
+    folder: Path,
+    accelerator: Accelerator,
+    options: _Options,
+) -> list[dict]:
+    """Train to the end, from the last checkpoint if there is one; return the epochs' figures."""
+    return fit(
+        prepared.model,
+        prepared.task,
+        experiment.optimisation,
+        accelerator,
+        folder=folder,
+        identity=prepared.identity,
+        vocabulary=vocabulary_to_dict(prepared.corpus),
+        starts=prepared.starts,
+        seed=experiment.seed,
+        callback=options.callback,
+        progress=options.progress,
+        checkpoint_seconds=options.checkpoint_seconds,
+        deadline=options.deadline,
+        trained=experiment.start_from is not None,
+    )
+
+
+def _best_model(
+    prepared: _Prepared, experiment: Experiment, folder: Path, accelerator: Accelerator
+) -> tuple[nn.Module, int]:
+    """Return the model with the weights of its best epoch, and that epoch's number."""
+    tensors, head = read_checkpoint(folder / "best.safetensors")
+    model = prepared.model
+    if experiment.optimisation.shard and accelerator.num_processes > 1:
+        # a search at test time changes whole weights, where these are spread over the processes
+        model = experiment.build(len(prepared.corpus)).to(accelerator.device)
+    restore(model, tensors, str(folder))
+    return model.eval(), head["epoch"]
+
+
+def _figure_cache(
+    prepared: _Prepared, folder: Path, accelerator: Accelerator, deadline: float | None
+) -> FigureCache:
+    """Return the cache of final figures; several processes have none.
+
+    They could not agree on when to pause.
+    """
+    alone = accelerator.num_processes == 1
+    weights = {"weights": file_digest(folder / "best.safetensors")}
+    return FigureCache(
+        folder / "figures.json" if alone else None,
+        prepared.identity | weights,
+        deadline,
+        prepared.starts,
+    )
+
+
+def _metrics(
+    prepared: _Prepared,
+    experiment: Experiment,
+    model: nn.Module,
+    best_epoch: int,
+    cache: FigureCache,
+    progress: bool,
+) -> tuple[dict, dict]:
+    """Return the final figures, and the arrays that go with them."""
+    corpus = prepared.corpus
+    arrays = {}
+    metrics = {
+        "best_epoch": best_epoch,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        **final_figures(model, corpus, experiment, progress, arrays, cache),
+        **word_matrix_geometry(model, corpus.counts),
+    }
+    if prepared.benchmarks:
+        metrics["word_similarity"] = word_similarity(model, corpus, prepared.benchmarks)
+    return metrics, arrays
+
+
+def _source(
+    prepared: _Prepared,
+    folder: Path,
+    accelerator: Accelerator,
+    epochs: list[dict],
+    starts: list[dict],
+) -> dict:
+    """Return the provenance of the result, without its peak of memory and its last start."""
+    seconds = sum(epoch["seconds"] + epoch["validation_seconds"] for epoch in epochs)
+    tokens = sum(epoch["tokens"] for epoch in epochs)
+    source = provenance.provenance(starts, prepared.corpus, accelerator.device, seconds, tokens)
+    if "start" in prepared.identity:
+        source["start"] = prepared.identity["start"]
+    source["weights"] = results.weights(folder)
+    return source
+
+
+# A run that is done ------------------------------------------------------------------------------
+
+
+def _finished(
+    folder: Path, experiment: Experiment, corpus: Corpus | SentencePairs, device: torch.device
+) -> Result:
+    """Return the result of a finished run: its figures stand, and its weights are read.
 
     CourseError if it is another experiment's, of another text, or of a start that has changed.
     """
-    done, path = results.result_of(folder, experiment), folder / "best.safetensors"
+    done = results.result_of(folder, experiment)
     again = f"remove {folder} to train it again"
-    if done["provenance"]["corpus_sha256"] != corpus.sha256:
+    # the text is the one that it was trained on
+    if done["provenance"].get("corpus_sha256") != corpus.sha256:
         raise CourseError(f"{folder} has the result of another text of that name; {again}")
-    start, begun = start_of(experiment), done["provenance"].get("start")
-    if start is not None and start.exists() and begun not in (None, file_digest(start)):
+    # the weights that it began with are still what they were
+    start = start_of(experiment)
+    begun_with = done["provenance"].get("start")
+    is_known = start is not None and start.exists() and begun_with is not None
+    if is_known and begun_with != file_digest(start):
         raise CourseError(
             f"{folder} began with weights of {experiment.start_from} that {start} has no more; "
             f"{again}"
         )
+    # its own weights are those that its figures were measured with
+    path = folder / "best.safetensors"
     if not path.exists():
         raise CourseError(
             f"{folder} has a result but not its weights; bring {path.name} as well, or {again}"
@@ -171,24 +311,5 @@ def _finished(folder: Path, experiment: Experiment, corpus, device: torch.device
     results.check_weights(path, done)
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))
-    return Result(
-        model.eval(), corpus, experiment, folder, done["epochs"], done["metrics"],
-        done["provenance"],
-    )  # fmt: skip
-
-
-PATIENCE = timedelta(hours=2)  # with another process whose search at test time takes longer
-
-
-def accelerator_on(device: str) -> Accelerator:
-    """Of "auto" or "cpu", whatever an earlier run in this process had, and in float32: training
-    and evaluation decide on their own precision. CourseError for another device."""
-    if device not in ("auto", "cpu"):
-        raise unknown("device", device, ("auto", "cpu"))
-    cpu = device == "cpu" or not torch.cuda.is_available()
-    if PartialState._shared_state:  # accelerate keeps one for the whole process
-        now = PartialState()
-        if now.num_processes == 1 and (now.device.type == "cpu") != cpu:
-            AcceleratorState._reset_state(reset_partial_state=True)
-    patience = InitProcessGroupKwargs(timeout=PATIENCE)
-    return Accelerator(cpu=cpu, mixed_precision="no", kwargs_handlers=[patience])
+    figures = done["epochs"], done["metrics"], done["provenance"]
+    return Result(model.eval(), corpus, experiment, folder, *figures)

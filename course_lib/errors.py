@@ -1,5 +1,10 @@
 """Errors written for the reader: what is wrong, where, and what to do."""
 
+import lzma
+import tarfile
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -11,6 +16,22 @@ class CourseError(Exception):
 class Paused(CourseError):
     """A run that stopped at its deadline, with a checkpoint from which it goes on."""
 
+
+# What readers of archives, arrays, JSON and text raise on a damaged file. JSONDecodeError and
+# UnicodeDecodeError are ValueErrors; NotImplementedError is a zip archive's unknown compression;
+# TokenError is a damaged header of an .npy file; RecursionError is JSON with endless brackets.
+DAMAGED = (
+    OSError,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RecursionError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+)
 
 LISTED = 24  # names in a message; a reader looks up more in a list of their own
 

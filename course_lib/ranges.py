@@ -72,7 +72,7 @@ def checked(function):
 
     @functools.cache
     def hints() -> dict[str, Any]:
-        return get_type_hints(function, include_extras=True)
+        return {name: _evaluated(hint, function) for name, hint in function.__annotations__.items()}
 
     @functools.wraps(function)
     def inside(*arguments, **options):
@@ -92,6 +92,16 @@ def check_fields(instance) -> None:
     for field in fields(instance):
         name = f"{field.name} of {type(instance).__name__}"
         check(name, getattr(instance, field.name), hints[field.name])
+
+
+def _evaluated(hint: Any, function) -> Any:
+    """An annotation as an object; one that only type checkers know says nothing of a value."""
+    if not isinstance(hint, str):
+        return hint
+    try:
+        return eval(hint, function.__globals__)
+    except NameError:
+        return Any
 
 
 def _limit(bound) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from course_lib.errors import CourseError
+from course_lib.protocols import Spectral
 from course_lib.ranges import Count, NonNegative, Positive, check_fields
 
 
@@ -50,7 +51,7 @@ class CosineRegularizer(_Regularizer):
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
         """Return the penalty of words (N, d), a scalar."""
-        spectral = _is_spectral(words)
+        spectral = isinstance(words, Spectral)
         rows = _wide(words.U if spectral else words.matrix())
         with _full_precision(rows):
             axes = _wide(words.V) * _wide(words.sigma) if spectral else None
@@ -274,7 +275,7 @@ class MuLoss(_Regularizer):
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
         """Return the penalty of words (N, d), a scalar."""
-        spectral = _is_spectral(words)
+        spectral = isinstance(words, Spectral)
         mean = _wide(words.U if spectral else words.matrix()).mean(0)
         if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
             mean = (_wide(words.V) * (_wide(words.sigma) * mean)).sum(1)
@@ -329,12 +330,8 @@ REGULARIZERS = {
 }
 
 
-def _is_spectral(words: nn.Module) -> bool:
-    return all(hasattr(words, name) for name in ("U", "sigma", "V"))
-
-
 def _require_spectral(words: nn.Module, regularizer) -> None:
-    if not _is_spectral(words):
+    if not isinstance(words, Spectral):
         raise CourseError(
             f"{type(regularizer).__name__} is about the factors U, σ and V of the word matrix, "
             f"which {type(words).__name__} does not have; give the model SpectralWords"

@@ -5,9 +5,19 @@ author = "the course's authors"
 html_title = "The output embedding"
 language = "en"
 
-extensions = ["myst_nb", "sphinx.ext.mathjax"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "tools.reference",
+]
 exclude_patterns = ["generated/*"]
 templates_path = ["_templates"]
+smartquotes_action = "qe"  # quotation marks and dots; two hyphens are those of an option
+autosummary_generate = False
+autodoc_default_options = {"ignore-module-all": True, "member-order": "bysource"}
+autodoc_inherit_docstrings = False
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 nb_execution_mode = "off"

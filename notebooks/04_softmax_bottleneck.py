@@ -55,15 +55,10 @@ import torch
 from IPython.display import Markdown, display
 
 import course_lab
-from course_lib import data, plots, theory
+from course_lib import data, output_layers, plots, theory
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.metrics import rank
-from course_lib.output_layers import (
-    FullWords,
-    GeneralizedSigSoftmax,
-    MixtureOfSoftmaxes,
-    Softmax,
-)
+from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 from course_lib.progress import check
 
 # %% [markdown]
@@ -173,7 +168,7 @@ def mixture(words):
     return MixtureOfSoftmaxes(words, hidden_size=wide, components=4)
 
 
-layers = {"softmax": Softmax, "GSS": GeneralizedSigSoftmax}
+layers = {"softmax": Softmax, "GSS": output_layers.GeneralizedSigSoftmax}
 layers["mixture of 4"] = mixture
 sizes = [2, 4, 8, 12, 24]
 seeds = range(1 if PROFILE == "smoke" else 3)

@@ -63,7 +63,7 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import cost, plans, provenance, published, results
+from course_lab import cost, plans, published, results
 from course_lib import plots, theory
 from course_lib.evaluation import cache
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -384,7 +384,7 @@ def settings(experiment):
 
 
 # %%
-kept = [course_lab.read_result(results.kept_folder() / p.key) for p in plan.runs]
+kept = [course_lab.read_kept(p.key) for p in plan.runs]
 rows = [
     {"recipe": p.recipe.split("/")[-1], "seed": p.seed}
     | settings(p.experiment())
@@ -393,7 +393,7 @@ rows = [
     for p, content in zip(plan.runs, kept, strict=True)
 ]
 runs = pd.DataFrame(rows)
-display(Markdown(provenance.describe_origin(kept)))
+display(Markdown(course_lab.describe_origin(kept)))
 
 # %%
 pair = {}
@@ -631,7 +631,7 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # %%
 full_size = plans.read_plan("inan2017-figure-1").runs
 kept_full = [
-    (p, course_lab.read_result(results.kept_folder() / p.key))
+    (p, course_lab.read_kept(p.key))
     for p in full_size
     if (results.kept_folder() / p.key).exists()
 ]
@@ -644,7 +644,8 @@ rows = [
     for p, content in kept_full
 ]
 table = pd.DataFrame(rows).sort_values(["τ", "β"])
-display(Markdown(provenance.describe_origin([content for _, content in kept_full])))
+contents = [content for _, content in kept_full]
+display(Markdown(course_lab.describe_origin(contents)))
 shown = ["epochs", "seed", "distance", "training perplexity"]
 table.set_index(["β", "τ"])[shown].round(2)
 
@@ -858,7 +859,8 @@ valid = {
 # %%
 took = [c["provenance"]["wall_seconds"] / 3600 for c in full.values()]
 hours = f"{min(took):.1f} to {max(took):.1f} hours each."
-display(Markdown(f"{provenance.describe_origin(list(full.values()))} {hours}"))
+origin = course_lab.describe_origin(list(full.values()))
+display(Markdown(f"{origin} {hours}"))
 behind = valid["tied"] > valid["untied"]
 last = int(np.flatnonzero(behind)[-1]) + 1  # epoch at which tied is behind
 

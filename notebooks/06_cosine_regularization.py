@@ -63,14 +63,13 @@ from IPython.display import Code, Markdown, display
 from matplotlib.patches import Circle
 from torch.nn import functional as F
 
-from course_lab import provenance
 from course_lib.metrics import neighbours, subspaces
 
 _ = torch.manual_seed(SEED)
 
 # %%
 import course_lab
-from course_lab import plans, published, results
+from course_lab import plans, published
 from course_lib import data, plots, regularizers, theory
 from course_lib.data import bpe
 from course_lib.evaluation.perplexity import perplexity
@@ -873,7 +872,7 @@ display(
 
 # %%
 planned_runs = plans.read_plan("lessons-06").runs
-committed = [course_lab.read_result(results.kept_folder() / p.key)
+committed = [course_lab.read_kept(p.key)
              for p in planned_runs]  # fmt: skip
 rows = []
 for planned, kept in zip(planned_runs, committed, strict=True):
@@ -886,7 +885,7 @@ for planned, kept in zip(planned_runs, committed, strict=True):
     row |= {"seconds": kept["provenance"]["wall_seconds"]}
     rows.append(row | figures | figures["geometry"])
 table = pd.DataFrame(rows)
-display(Markdown(provenance.describe_origin(committed)))
+display(Markdown(course_lab.describe_origin(committed)))
 
 # %%
 usual = table[(table.rate == 1e-3) & (table.start == 0.01)]

@@ -65,7 +65,7 @@ from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
 import course_lab
-from course_lab import plans, published, results
+from course_lab import plans, published
 from course_lib import data, plots, theory
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry, neighbours, statistics
@@ -826,7 +826,8 @@ pd.DataFrame(shapes, index=labels).round(3)
 # %%
 def called(e):
     """What a run is called in the figures below."""
-    noise, o = e.input_embedding.options.get("noise"), e.output_layer.options
+    o = e.output_layer.options
+    noise = e.input_embedding.options.get("noise")
     if "Adversarial" in e.output_layer.kind:
         size = "constant ε" if "epsilon" in o else f"α = {o['alpha']:g}"
         how = "random" if o.get("random") else o.get("gradient", "none")
@@ -840,7 +841,7 @@ def called(e):
 # %%
 rows = []
 for planned in plans.read_plan("lessons-07").runs:
-    kept = course_lab.read_result(results.kept_folder() / planned.key)
+    kept = course_lab.read_kept(planned.key)
     e, epochs = planned.experiment(), kept["epochs"]
     row = {"called": called(e), "seed": planned.seed}
     row["passes"] = e.optimisation.epochs

@@ -63,7 +63,7 @@ from IPython.display import Code, Markdown, display
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import part, plans, provenance, published, results
+from course_lab import part, plans, published
 from course_lab.planned import Planned
 from course_lib import plots, regularizers, theory
 from course_lib.errors import CourseError
@@ -675,7 +675,7 @@ def of(name, **own):
         Planned(f"{MODEL}/{name}", "quick", seed, setting(**own)).key
         for seed in (1, 2, 3)
     ]
-    return [course_lab.read_result(results.kept_folder() / key) for key in keys]
+    return [course_lab.read_kept(key) for key in keys]
 
 
 def ours(**own):
@@ -728,9 +728,9 @@ means(parts)
 
 # %%
 tokens = parts["plain"][0]["provenance"]["tokens_seen"]
-committed = [course_lab.read_result(results.kept_folder() / p.key)
+committed = [course_lab.read_kept(p.key)
              for p in plan.runs]  # fmt: skip
-made = provenance.describe_origin(committed)
+made = course_lab.describe_origin(committed)
 text = f"Plan `lessons-08`, {tokens:,} tokens a run: {made}"
 display(Markdown(text))
 

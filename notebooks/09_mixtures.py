@@ -57,7 +57,7 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import plans, published, results
+from course_lab import plans, published
 from course_lab.cost import encoder_macs, output_macs
 from course_lib import data, plots
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -734,7 +734,7 @@ TIMES = ["device", "wall_seconds"]
 # %%
 def figures(planned):
     """A line of the table: settings and results of a run."""
-    kept = course_lab.read_result(results.kept_folder() / planned.key)
+    kept = course_lab.read_kept(planned.key)
     e, m = planned.experiment(), kept["metrics"]
     layer, options = e.output_layer.kind, e.output_layer.options
     train = kept["epochs"][m["best_epoch"] - 1]["train_perplexity"]

@@ -62,7 +62,7 @@ from scipy.stats import binomtest
 from torch.nn import functional as F
 
 import course_lab
-from course_lab import plans, provenance, published, results
+from course_lab import plans, published
 
 # %%
 from course_lib import data, plots
@@ -878,14 +878,15 @@ def figures_of(kept):
 
 # %%
 planned = plans.read_plan("lessons-10").runs
-kept = [course_lab.read_result(results.kept_folder() / p.key) for p in planned]
+kept = [course_lab.read_kept(p.key) for p in planned]
 rows = [settings_of(p.experiment()) for p in planned]
 rows = [a | figures_of(b) for a, b in zip(rows, kept, strict=True)]
 runs = pd.DataFrame(rows)
 ranked = kept[0]["metrics"]["log_prob"]
+origin = course_lab.describe_origin(kept)
 display(
     Markdown(
-        f"Plan `lessons-10`: {provenance.describe_origin(kept)} Ranks of log P over "
+        f"Plan `lessons-10`: {origin} Ranks of log P are taken over "
         f"{ranked['contexts']:,} contexts and {ranked['words']:,} words."
     )
 )
@@ -1237,7 +1238,7 @@ display(
 # %%
 METHODS |= {"mos": "MoS", "moc": "MoC"}
 of_run, planned = {}, plans.read_plan("lessons-10-words").runs
-found = [course_lab.read_result(results.kept_folder() / p.key) for p in planned]
+found = [course_lab.read_kept(p.key) for p in planned]
 for p, content in zip(planned, found, strict=True):
     name = METHODS[p.recipe.rpartition("/")[2]]
     of_run[name, p.seed] = content["metrics"]
@@ -1255,7 +1256,7 @@ def similarity_table(key):
 rho = similarity_table("rho")
 pairs = similarity_table("found").iloc[:, 0].rename("pairs")
 ours = rho.T.groupby(level=0, sort=False).mean().T
-display(Markdown(provenance.describe_origin(found)))
+display(Markdown(course_lab.describe_origin(found)))
 pd.concat([pairs, ours.round(2)], axis=1)
 
 # %% [markdown]

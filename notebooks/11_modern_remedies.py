@@ -62,7 +62,7 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import overrides, plans, provenance, results
+from course_lab import overrides, plans, results
 
 # %%
 from course_lib import data, plots
@@ -322,7 +322,8 @@ plots.show(
 
 # %%
 table = pd.DataFrame({name: shape(W) for name, W in learned.items()}).T
-table.loc["Adam, mean taken away"] = shape(centring.centred(learned["Adam"]))
+taken_away = centring.centred(learned["Adam"])
+table.loc["Adam, mean taken away"] = shape(taken_away)
 table.round(3)
 
 # %%
@@ -753,7 +754,7 @@ def called(planned):
 # %%
 def row(planned):
     """What the tables need of one committed run."""
-    content = course_lab.read_result(results.kept_folder() / planned.key)
+    content = course_lab.read_kept(planned.key)
     metrics = content["metrics"]
     cloud = metrics["geometry"]
     values = cloud["singular_values"]
@@ -784,14 +785,14 @@ seeds = measured.groupby(["method", "setting"])["test"].transform("count")
 measured = measured[seeds >= 3]  # settings whose results are all there
 
 # %%
-committed = [course_lab.read_result(results.kept_folder() / p.key)
+committed = [course_lab.read_kept(p.key)
              for p in there]  # fmt: skip
 tokens = committed[0]["provenance"]["tokens_seen"]
 display(
     Markdown(
         f"{len(measured)} of the {len(plan.runs)} runs of "
         f"{plan.path.name}, {len(measured) // 3} settings, "
-        f"{tokens:,} tokens each: {provenance.describe_origin(committed)}"
+        f"{tokens:,} tokens each: {course_lab.describe_origin(committed)}"
     )
 )
 

@@ -51,7 +51,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
-from course_lab import batch, plans
+from course_lab import batch, batch_states, plans
 from course_lab.planned import Planned
 from course_lib import plots
 from course_lib.errors import CourseError
@@ -108,10 +108,10 @@ except CourseError as error:
 # %%
 states = batch.run_plan(plan, workers=WORKERS, minutes=BUDGET)
 clear_output()
-print(batch.summary(states))
+print(batch_states.summary(states))
 left = [s for s in states if s.name != "done"]
 if left:
-    print(batch.table(left))
+    print(batch_states.table(left))
 if any(s.name in ("failed", "blocked") for s in left):
     raise CourseError(
         "Runs failed or are blocked, see above. Remove the cause; then "

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -25,15 +26,16 @@ from typer.testing import CliRunner
 
 import course_lab
 from course_lab import batch, notebook_source, plans, results
-from course_lab.batch import State, merge, run_plan, state
+from course_lab.batch import run_plan
+from course_lab.batch_states import State, remaining, state, states_of, summary
 from course_lab.cli import batch as command
 from course_lab.locks import RUN, TRAINING, held
+from course_lab.merge import keep, merge
 from course_lab.notebook_job import Job, execute
 from course_lab.planned import Planned
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
-from course_lib.training.loop import PROGRESS
+from course_lib.training.checkpoint import PROGRESS, load_checkpoint, save_checkpoint
 
 BASE = "ptb/vd-lstm-200/tied"
 PARAMETERS = """# %% tags=["parameters"]
@@ -70,7 +72,7 @@ if SEED == 4 and not Path(FOLDER, "once").exists():
     time.sleep(60)
 
 # %%
-time.sleep(60 if SEED == 2 and DEADLINE else 0.5)
+time.sleep(3600 if SEED == 2 and DEADLINE else 0.5)
 if SEED == 13:
     raise ValueError("unlucky")
 
@@ -132,7 +134,7 @@ def names(states):
 
 def test_threads_are_the_share_of_the_machine_that_asks(monkeypatch):
     """A cluster's node has other cores than the machine that hands out the jobs."""
-    job = batch.Job(Path(), Path(), {}, share=5)
+    job = Job(Path(), Path(), {}, share=5)
     for cores, threads in ((12, 2), (64, 12), (2, 1)):
         monkeypatch.setattr("joblib.cpu_count", lambda cores=cores: cores)
         assert job.threads == threads
@@ -195,7 +197,7 @@ def test_eight_real_runs_killed_broken_paused_moved_and_merged(home):
     assert names(run_plan(plan, workers=2, progress=False)) == names(third)
     for s in third[:7]:
         assert (s.folder / "notebook.ipynb").stat().st_mtime == before[s.planned.seed]
-    assert len(batch.keep(plan)) == len(results.kept_results()) == 7
+    assert len(keep(plan)) == len(results.kept_results()) == 7
 
 
 def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
@@ -205,9 +207,7 @@ def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
     plan = written(home, "seeds = [1, 4, 2, 13, 5, 6, 7, 8]")
     ready(home, plan)
     checkpoint(home / "ready", 1)
-    started = time.time()
-    first = run_plan(plan, workers=2, minutes=1 / 3, progress=False)
-    assert time.time() - started < 23
+    first = run_plan(plan, workers=2, minutes=1 / 3, progress=False)  # it does not wait for 2
     late = dict.fromkeys((2, 13, 5, 6, 7, 8), "waiting")  # the budget is cut in the middle
     assert names(first) == {1: "paused", 4: "killed"} | late
     killed = next(s for s in first if s.planned.seed == 4)
@@ -236,7 +236,7 @@ def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
     assert merge(plan, other) == {s.planned.key: "copied" for s in moved}
     third = run_plan(plan, workers=2, progress=False)
     assert names(third) == names(second) and logged(home, "begins") == begun
-    assert len(batch.keep(plan)) == len(results.kept_results()) == 7
+    assert len(keep(plan)) == len(results.kept_results()) == 7
 
 
 def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
@@ -272,9 +272,8 @@ def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
 
 def job(planned, source, **options):
     """What `run_plan` gives a worker."""
-    found = state(planned)
-    parameters = batch._notebook(found, options.pop("deadline", None))[1]
-    return Job(found.folder, source, parameters, **options)
+    made = batch._job(state(planned), options.pop("deadline", None), 1, math.inf, False)
+    return dataclasses.replace(made, source=source, **options)
 
 
 def test_the_real_notebook_pauses_at_its_deadline_and_goes_on(home):
@@ -346,8 +345,7 @@ def test_what_does_not_pause_is_stopped_with_the_budget(home, monkeypatch):
     runs = written(home, "seeds = [1, 2]").runs
     start_by = time.time() + 10
     jobs = {p.key: job(p, source, start_by=start_by) for p in runs}
-    assert dict(batch._slots(jobs, 1, start_by + 3)) == dict.fromkeys(jobs)
-    assert time.time() < start_by + 6
+    assert dict(batch._local(jobs, 1, start_by + 3)) == dict.fromkeys(jobs)  # it ends
 
     def beats():  # none where the machine is so busy that the kernel had not come up
         return (home / "log").read_text() if (home / "log").exists() else ""
@@ -378,7 +376,7 @@ def test_states_are_read_from_the_folder(home):
     (folder / "failed.json").write_text('{"cell": 7, "error": "ValueError: no"}')
     assert str(state(planned)) == "failed epoch 1 of 4 cell 7: ValueError: no"
     (folder / "failed.json").write_text('{"cell": 7')
-    assert "failed epoch 1 of 4: failed.json is damaged" in str(state(planned))
+    assert "blocked: failed.json is damaged" in str(state(planned))
     (folder / "failed.json").unlink()
     finish(folder, planned)
     assert str(state(planned)) == "done, valid perplexity 50.00, test perplexity 40.00"
@@ -397,26 +395,76 @@ def test_states_are_read_from_the_folder(home):
     assert str(state(planned)) == "paused epoch 0 of 4"
 
 
+def result_without(key, folder, planned):
+    """A result whose checksum is right and which has no `key`."""
+    finish(folder, planned)
+    content = results.read_result(folder)
+    del content[key], content["sha256"]
+    content["sha256"] = results._digest(content)
+    (folder / "result.json").write_text(json.dumps(content))
+
+
+DAMAGE = {
+    "a list in failed.json": ("failed.json", "[1]"),
+    "no error in failed.json": ("failed.json", '{"cell": 1}'),
+    "a cell without a number": ("failed.json", '{"cell": "x", "error": "no"}'),
+    "half a failed.json": ("failed.json", '{"cell": 7'),
+    "a list in result.json": ("result.json", "[1]"),
+    "half a result.json": ("result.json", '{"experiment": {'),
+    "no text in result.json": ("result.json", "\udcff"),
+    "depth without end": ("result.json", "[" * 100_000),
+    "no header in a checkpoint": ("last.safetensors", "\0" * 8),
+    "a header without end": ("last.safetensors", "\udcff" * 16),
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, "metrics", "epochs", "provenance", "experiment"])
+def test_a_damaged_folder_blocks_its_own_run_and_no_other(home, monkeypatch, damage):
+    """Status, run, keep and merge go on with the other runs and say what is wrong with this one."""
+    plan = written(home, "seeds = [1, 2]")
+    bad, good = plan.runs
+    folder, other = results.run_folder(bad.experiment()), home / "other"
+    for place in (folder, other / bad.key):
+        place.mkdir(parents=True)
+        if damage in DAMAGE:
+            name, text = DAMAGE[damage]
+            (place / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+        else:
+            result_without(damage, place, bad)
+    finish(other / good.key, good)
+    given = handed_out(monkeypatch)
+    states = run_plan(plan, progress=False)
+    assert [job.parameters["SEED"] for job in given] == [2]
+    call = lambda *words: CliRunner().invoke(command.app, words)  # noqa: E731
+    assert [s.name for s in states] == ["blocked", "waiting"] and states[0].error
+    assert "blocked: " in call("status", "mine").output
+    merged = call("merge", "mine", str(other))
+    assert f"{good.key}: copied" in merged.output and not isinstance(merged.exception, CourseError)
+    if (other / bad.key / "result.json").exists():
+        assert f"{bad.key}: refused: " in merged.output and merged.exit_code == 1
+    assert "kept " in call("keep", "mine").output
+
+
 def test_the_rest_is_estimated_from_finished_epochs(home):
     four, other = {"optimisation.epochs": 4}, {"optimisation.epochs": 9}
     one, two, three = (Planned(BASE, "smoke", seed, four) for seed in (1, 2, 3))
     unlike = Planned("ptb/vd-lstm-200/baseline", "smoke", 1, other)
     checkpoint(results.run_folder(one.experiment()), 1)  # a minute an epoch
     states = [state(p) for p in (one, two, three, unlike)]
-    assert batch.remaining(states) == (3 + 4 + 4, 1)
-    assert batch.summary(states) == (
+    assert remaining(states) == (3 + 4 + 4, 1)
+    assert summary(states) == (
         "4 runs: 1 paused, 3 waiting; about 11.0 minutes of training remain; "
         "of 1 the length is not known yet"
     )
     steps = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 100, "optimisation.epochs": 50})
     checkpoint(results.run_folder(steps.experiment()), 2, step=40)
-    assert batch.remaining([state(steps)]) == (pytest.approx(3), 0)
+    assert remaining([state(steps)]) == (pytest.approx(3), 0)
     few = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 9_000, "optimisation.epochs": 3})
     checkpoint(results.run_folder(few.experiment()), 2, step=40)  # ends by its epochs
-    assert batch.remaining([state(few)]) == (pytest.approx(1), 0)
+    assert remaining([state(few)]) == (pytest.approx(1), 0)
     # within an epoch: its seconds belong to the share of the steps
     checkpoint(results.run_folder(steps.experiment()), 2, step=80, seconds=120.0)
-    assert state(steps).seconds == 240 and batch.remaining([state(steps)]) == (pytest.approx(1), 0)
+    assert state(steps).seconds == 240 and remaining([state(steps)]) == (pytest.approx(1), 0)
 
 
 def test_a_lock_that_is_taken_for_a_moment_is_not_held(tmp_path):
@@ -461,14 +509,14 @@ def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch)
     planned = [Planned(f"{BASE}/second-session", "smoke"), Planned(BASE, "smoke")]
     done = []
 
-    def slots(jobs, workers, end):
+    def local(jobs, workers, end):
         for key, job in jobs.items():
             done.append(job.parameters["RECIPE"])
             finish(job.folder, next(p for p in planned if p.key == key))
             (job.folder / "last.safetensors").touch()
             yield key, None
 
-    monkeypatch.setattr(batch, "_slots", slots)
+    monkeypatch.setattr(batch, "_local", local)
     alone = plans.Plan(Path("p"), "p", tuple(planned[:1]))
     assert str(state(planned[0])) == f"waiting for the weights of {BASE}"
     assert str(run_plan(alone, progress=False)[0]) == (
@@ -512,10 +560,10 @@ def test_settings_of_a_run_are_those_of_the_one_it_waits_for(home):
     """A plan with both at one dropout does them in turn; with the second alone it is blocked."""
     change, name = {"encoder.dropout": 0.4}, f"{BASE}/second-session"
     runs = [Planned(BASE, "smoke"), *(Planned(n, "smoke", 1, change) for n in (BASE, name))]
-    whole = batch.states_of(plans.Plan(Path("p"), "p", tuple(runs)))
+    whole = states_of(plans.Plan(Path("p"), "p", tuple(runs)))
     said = f"the weights of {BASE} with encoder.dropout=0.4"
     assert [str(s) for s in whole] == ["waiting", "waiting", f"waiting for {said}"]
-    found = batch.states_of(plans.Plan(Path("p"), "p", (runs[0], runs[2])))
+    found = states_of(plans.Plan(Path("p"), "p", (runs[0], runs[2])))
     assert str(found[1]) == f"blocked: it begins with {said}, which no run here makes"
 
 
@@ -528,7 +576,7 @@ def test_weights_come_with_a_merged_result(home):
     target = results.run_folder(first.experiment())
     finish(source, first)
     assert merge(plan, home / "other") == {first.key: "copied"}
-    found = [str(s) for s in batch.states_of(plan)]
+    found = [str(s) for s in states_of(plan)]
     assert found[0].startswith("done") and found[1] == (
         f"blocked: it begins with the weights of {BASE}, of which only the result is here; "
         f"bring {target / 'last.safetensors'} as well"
@@ -537,7 +585,7 @@ def test_weights_come_with_a_merged_result(home):
         (source / f"{name}.safetensors").write_text(name)
     assert merge(plan, home / "other") == {first.key: "the same"}
     assert [(target / f"{n}.safetensors").read_text() for n in ("last", "best")] == ["last", "best"]
-    assert str(batch.states_of(plan)[1]) == "waiting"
+    assert str(states_of(plan)[1]) == "waiting"
 
 
 def test_weights_of_another_training_do_not_pass_for_those_of_a_merged_result(home):
@@ -569,11 +617,58 @@ def test_weights_of_another_training_do_not_pass_for_those_of_a_merged_result(ho
 # Workers -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("minutes", "reserve"), [(1, 5), (10, 32), (60, 60)])
+def test_a_budget_keeps_time_for_the_last_checkpoints(home, monkeypatch, minutes, reserve):
+    """2 s and three in sixty, a minute at most; nothing begins in the last seconds before that."""
+    plan = written(home, "seeds = [1]")
+    given = handed_out(monkeypatch)
+    monkeypatch.setattr(batch, "time", types.SimpleNamespace(time=lambda: 1e9))
+    run_plan(plan, minutes=minutes, progress=False)
+    (job,) = given
+    assert job.parameters["DEADLINE"] == 1e9 + 60 * minutes - reserve
+    assert job.start_by == job.parameters["DEADLINE"] - batch.START_SECONDS
+
+
+@pytest.mark.parametrize("retry", [False, True])
+def test_every_unfinished_run_is_handed_out(home, monkeypatch, retry):
+    """Those that seem to run, too: perhaps somebody only asks where they stand."""
+    plan = written(home, "seeds = [1, 2, 3, 4, 5, 6]")
+    folders = [results.run_folder(p.experiment()) for p in plan.runs]
+    waiting, paused, running, failed, done, blocked = folders
+    checkpoint(paused, 0)
+    for folder in (running, failed, blocked):
+        folder.mkdir(parents=True)
+    (failed / "failed.json").write_text('{"cell": 1, "error": "ValueError: no"}')
+    (blocked / "result.json").write_text("[1]")
+    finish(done, plan.runs[4])
+    given = handed_out(monkeypatch)
+    with FileLock(running / RUN):
+        names = [s.name for s in states_of(plan)]
+        run_plan(plan, retry=retry, progress=False)
+    assert names == ["waiting", "paused", "running", "failed", "done", "blocked"]
+    assert [job.folder for job in given] == [paused, waiting, running] + [failed] * retry
+
+
+def handed_out(monkeypatch) -> list[Job]:
+    """Return the list that receives the jobs of the next call, which are not done."""
+    given = []
+
+    def local(jobs, workers, end):
+        given.extend(jobs.values())
+        yield from dict.fromkeys(jobs).items()
+
+    monkeypatch.setattr(batch, "_local", local)
+    return given
+
+
 def test_bad_input_is_refused_before_anything_runs(home):
     plan = written(home, "seeds = [1]")
     for options, message in [
-        ({"workers": 0}, "workers must be at least 1, not 0"),
-        ({"minutes": 0}, "the budget must be above 0 minutes, not 0"),
+        ({"workers": 0}, "workers must be a whole number of at least 1, not 0"),
+        ({"workers": -1}, "workers must be a whole number of at least 1, not -1"),
+        ({"minutes": 0}, "minutes must be a number above 0 and at most 525600 or none, not 0"),
+        ({"minutes": math.nan}, "minutes must be a number above 0 .*, not nan"),
+        ({"minutes": math.inf}, "minutes must be a number above 0 .*, not inf"),
         ({"minutes": 0.1}, "in 0.1 minutes no run can begin; give it a quarter at least"),
         ({"backend": "lokky"}, "unknown back end 'lokky'; did you mean loky"),
     ]:
@@ -676,11 +771,19 @@ def test_commands(home, monkeypatch):
     result = call("merge", "mine", str(home / "other"))
     assert result.exit_code == 1 and "different result" in result.output
     assert isinstance(call("status", "mime").exception, CourseError)
+    calls.clear()
+    for option, value in (("workers", "0"), ("workers", "-1"), *(("budget", b) for b in BUDGETS)):
+        refused = str(call("run", "mine", f"--{option}", value).exception)
+        assert refused.startswith(f"--{option} must be a ") and refused.endswith(value)
+    assert not calls
+
+
+BUDGETS = ("nan", "inf", "-1.0", "0.0", "1e+300")
 
 
 def test_the_summary_counts_states():
     planned = Planned(BASE, "smoke")
     waiting, failed = (State(planned, Path("f"), name) for name in ("waiting", "failed"))
-    text = batch.summary([waiting, failed, failed])
+    text = summary([waiting, failed, failed])
     assert text == "3 runs: 1 waiting, 2 failed; of 1 the length is not known yet"
-    assert batch.summary([failed]) == "1 runs: 1 failed"
+    assert summary([failed]) == "1 runs: 1 failed"

@@ -114,7 +114,7 @@ def test_table_of_output_layers(monkeypatch):
     rows = list(output_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
     assert [r["method"] for r in rows] == ["softmax", "mos", "gss"]
     assert all(r[key] > 0 for r in rows for key in ("ms", "naive ms", "of naive", "step"))
-    monkeypatch.setattr(output_layers.results, "total_memory", lambda device: 0)
+    monkeypatch.setattr(output_layers.machine, "total_memory", lambda device: 0)
     (row,) = output_layers.output_layers(400, [], "bf16", 1, whole=False, device="cpu")
     assert row["naive ms"] != row["naive ms"]  # NaN: it would not fit
     printed = CliRunner().invoke(app, ["output-layers", "sofmax"])

@@ -1,6 +1,7 @@
 """The runner: failures named, parameters checked, only what changed is executed again."""
 
 import json
+import os
 
 import nbformat
 import pytest
@@ -29,7 +30,7 @@ def lessons(tmp_path, monkeypatch):
 
 def run(folder, **options):
     return run_lessons.run_course(
-        run_lessons.notebooks.sources(folder),
+        run_lessons.notebook_source.sources(folder),
         folder / "out",
         {"PROFILE": "smoke", **options},
         progress=False,
@@ -179,9 +180,10 @@ def app(monkeypatch, tmp_path):
     """The command line with `build/` elsewhere and the website's build recorded."""
     built = []
     monkeypatch.setattr(command, "build_folder", lambda *parts: tmp_path.joinpath(*parts))
-    monkeypatch.setattr("tools.site.build", lambda executed, site: built.append(site) or site)
-    app = command.typer.Typer()
-    command.register(app)
+    monkeypatch.setattr(
+        "tools.site.build", lambda executed, site, commands: built.append(site) or site
+    )
+    app = command.application()
     app.built = built
     return app
 
@@ -246,9 +248,11 @@ def test_test_command_runs_smoke_copies_under_nbval(app, calls, tmp_path):
     assert result.exit_code == 5
     assert "tests" in words and words[-2:] == ["-k", "one"]
     assert target == tmp_path / "smoke" and str(target) in notebooks and "--nbval-lax" in notebooks
-    assert sources == run_lessons.notebooks.sources()
+    assert sources == run_lessons.notebook_source.sources()
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
     assert rest["env"]["COURSE_EXERCISES"] == "strict"
+    root = str(run_lessons.notebook_source.ROOT)
+    assert rest["env"]["PYTHONPATH"].split(os.pathsep)[0] == root == rest["cwd"]
 
 
 def test_solve_command_runs_the_named_copies_only(app, calls):
@@ -256,6 +260,15 @@ def test_solve_command_runs_the_named_copies_only(app, calls):
     (_, sources), (words, rest) = calls
     assert [source.stem for source in sources] == ["02_degeneration"]
     assert "--nbval-lax" in words and rest["env"]["COURSE_EXERCISES"] == "strict"
+
+
+@pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
+def test_lab_starts_as_root_too(app, calls, monkeypatch, user, allowed):
+    """In a container, where JupyterLab refuses root unless it is told."""
+    monkeypatch.setattr(command.os, "geteuid", lambda: user, raising=False)
+    assert CliRunner().invoke(app, ["lab"]).exit_code == 5
+    ((words, _),) = calls
+    assert ("--allow-root" in words) == allowed and "jupyterlab" in words
 
 
 ASKED = """# %% [markdown]
@@ -280,7 +293,7 @@ def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
     sources = [tmp_path / "02_cone.py", tmp_path / "20_train.py"]
     sources[0].write_text(ASKED)
     sources[1].write_text(GOOD)
-    monkeypatch.setattr(run_lessons.notebooks, "sources", lambda: sources)
+    monkeypatch.setattr(run_lessons.notebook_source, "sources", lambda: sources)
 
     def printed():
         lines = CliRunner().invoke(app, ["progress"]).output.splitlines()
@@ -297,6 +310,6 @@ def test_progress_command_lists_every_exercise(app, monkeypatch, tmp_path):
 
 
 def test_progress_without_lessons_says_so(app, monkeypatch):
-    monkeypatch.setattr(run_lessons.notebooks, "sources", lambda: [])
+    monkeypatch.setattr(run_lessons.notebook_source, "sources", lambda: [])
     result = CliRunner().invoke(app, ["progress"])
     assert isinstance(result.exception, CourseError) and "no lessons" in str(result.exception)

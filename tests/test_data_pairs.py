@@ -368,3 +368,19 @@ def test_token_batches_are_the_collated_buckets(pairs):
     for batch, found in zip(rows, batches, strict=True):
         assert all(map(torch.equal, data.collate(pairs.train, batch), found))
         assert max(len(x) for x in found) * len(batch) <= 70
+
+
+def test_batches_are_of_neighbours_in_length_of_both_sides():
+    """By the longer side, then by the source; chance decides among pairs that are alike in both."""
+    lengths = [(5, 9), (9, 2), (3, 9), (9, 9), (1, 2), (7, 9), (2, 1), (9, 5)] * 3
+    split = split_of(lengths)
+
+    def sizes(rows):
+        return [(max(lengths[i]), lengths[i][0]) for i in rows]
+
+    rows = [i for batch in data.buckets(split, 30) for i in batch]
+    assert sizes(rows) == sorted(sizes(rows))
+    for seed in range(5):
+        batches = data.buckets(split, 30, torch.Generator().manual_seed(seed))
+        assert all(sizes(batch) == sorted(sizes(batch)) for batch in batches)
+        assert sorted(map(sizes, batches)) == sorted(map(sizes, data.buckets(split, 30)))

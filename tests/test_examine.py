@@ -21,24 +21,30 @@ import course_lab
 from course_lab import examine, part
 from course_lab.cli import application
 from course_lab.examine import (
+    course_runs,
     diagnose,
     diseased,
     examination,
     figures,
     frequency_groups,
     graded_series,
-    record,
+    measures,
     repairs,
+    tensor_files,
 )
 from course_lab.examine import frequencies as counting
 from course_lab.examine import report as reports
-from course_lab.examine.diagnosis import NAMED, _outstanding
+from course_lab.examine.findings import NAMED
 from course_lab.examine.graded import DISEASES, zipf_counts
 from course_lab.examine.repairs import REPAIRS, perplexities
+from course_lab.examine.rogue_dimensions import outstanding
 from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
+from course_lib.metrics import geometry
 from course_lib.training import Optimisation
+from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
+from course_lib.training.checkpoint import save_checkpoint
 
 EXPECTED = {"collapsed": "cone"}  # everything is wrong with it, the narrow cone most of all
 
@@ -237,8 +243,8 @@ def test_rogue_dimensions_of_a_large_model():
     moment[:180] = 50.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(_outstanding(moment.diag(), 204)) > 0
-        assert len(_outstanding(torch.eye(4096, dtype=torch.float64), 204)) == 0
+        assert len(outstanding(moment.diag(), 204)) > 0
+        assert len(outstanding(torch.eye(4096, dtype=torch.float64), 204)) == 0
 
 
 @pytest.mark.parametrize("rows", ["zero", "equal", "one"])
@@ -278,9 +284,10 @@ def test_rare_and_frequent_words():
     small = frequency_groups(zipf_counts(300).flip(0))  # the last rows are the frequent ones
     assert small.frequent.tolist() == list(range(299, 269, -1))
     np.testing.assert_array_equal(small.rare, np.arange(150))
-    some = frequency_groups(counts[::10], tokens=counts.sum())  # of a sample: by the whole corpus
-    rare = np.flatnonzero(counts[::10] < 1e-4 * counts.sum())
-    np.testing.assert_array_equal(some.rare, rare[rare >= 200])  # the others are the frequent ones
+    some = groups.sampled(np.arange(0, 20_000, 10))  # of a sample: by the whole corpus
+    np.testing.assert_array_equal(some.frequent, np.arange(50))
+    np.testing.assert_array_equal(some.rare, np.flatnonzero(counts[::10] < 1e-4 * counts.sum()))
+    np.testing.assert_array_equal(some.order, np.arange(2000))
     for equal in (torch.ones(100), torch.zeros(100)):
         with pytest.raises(CourseError, match="too equal"):
             frequency_groups(equal)
@@ -402,8 +409,10 @@ def test_a_sharded_checkpoint(tmp_path, monkeypatch):
     shards = {tensor: file for file, tensors in files.items() for tensor in tensors}
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": shards}))
-    read, tensor = [], examine.matrices._tensor
-    monkeypatch.setattr(examine.matrices, "_tensor", lambda n, t: read.append(n) or tensor(n, t))
+    read = []
+    tensor = tensor_files.TensorFiles.tensor
+    noted = lambda self, name: read.append(name) or tensor(self, name)  # noqa: E731
+    monkeypatch.setattr(tensor_files.TensorFiles, "tensor", noted)
     for path in (tmp_path, index):
         source = examine.read(path)
         assert torch.equal(source.W, W) and source.tied is False
@@ -415,6 +424,129 @@ def test_a_sharded_checkpoint(tmp_path, monkeypatch):
     index.write_text("{}")
     with pytest.raises(CourseError, match="it has no weight_map"):
         examine.read(tmp_path)
+
+
+def sharded(folder, weight_map):
+    """A folder with two shards that both hold lm_head.weight, and an index with `weight_map`."""
+    folder.mkdir()
+    save_file({"lm_head.weight": W}, folder / "a.safetensors")
+    stale = {"lm_head.weight": OTHER, "stale.wte.weight": OTHER + 1, "b.norm": torch.ones(D)}
+    save_file(stale, folder / "b.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    return index
+
+
+def test_the_weight_map_says_which_shard_holds_a_tensor(tmp_path):
+    """A shard may hold an older matrix of the same name; what the map leaves out is not there."""
+    weight_map = {"lm_head.weight": "a.safetensors", "b.norm": "b.safetensors"}
+    index = sharded(tmp_path / "model", weight_map)
+    source = examine.read(tmp_path / "model")
+    assert torch.equal(source.W, W) and set(source.sha256) == {"a.safetensors", index.name}
+    with pytest.raises(CourseError, match="unknown matrix in .*'stale.wte'"):
+        examine.read(index, "stale.wte")
+    wrong = sharded(tmp_path / "wrong", {"wte.weight": "a.safetensors"})
+    with pytest.raises(CourseError, match="says that a.safetensors holds wte.weight, but it does"):
+        examine.read(wrong)
+
+
+@pytest.mark.parametrize("name", ["../secret.safetensors", "absolute", "..", "sub/a.safetensors"])
+def test_a_weight_map_does_not_leave_its_folder(tmp_path, name):
+    save_file({"lm_head.weight": W}, tmp_path / "secret.safetensors")
+    name = str(tmp_path / "secret.safetensors") if name == "absolute" else name
+    index = sharded(tmp_path / "model", {"lm_head.weight": name})
+    with pytest.raises(CourseError, match="names the file .* which leads out of its folder"):
+        examine.read(index)
+
+
+def test_a_shard_is_no_link_but_in_the_cache_of_hugging_face(tmp_path):
+    index = sharded(tmp_path / "model", {"lm_head.weight": "link.safetensors"})
+    save_file({"lm_head.weight": W}, tmp_path / "secret.safetensors")
+    (index.parent / "link.safetensors").symlink_to(tmp_path / "secret.safetensors")
+    with pytest.raises(CourseError, match="link.safetensors is a link, which may lead anywhere"):
+        examine.read(index)
+    cache = tmp_path / "models--who--what"
+    (cache / "snapshots").mkdir(parents=True)
+    (cache / "blobs").mkdir()
+    index = sharded(cache / "snapshots" / "0a1b", {"lm_head.weight": "link.safetensors"})
+    save_file({"lm_head.weight": W}, cache / "blobs" / "9f8e")
+    link = index.parent / "link.safetensors"
+    link.symlink_to(Path("../../blobs/9f8e"))
+    assert torch.equal(examine.read(index.parent).W, W)
+    link.unlink()
+    link.symlink_to(tmp_path / "secret.safetensors")
+    with pytest.raises(CourseError, match="is a link"):
+        examine.read(index)
+
+
+def test_a_matrix_is_never_transposed_without_a_note(tmp_path, unpictured):
+    np.save(tmp_path / "wide.npy", gaussian(20, 300).numpy())
+    source = examine.read(tmp_path / "wide.npy")
+    assert source.W.shape == (300, 20) and source.transposed
+    said = "transposed: of a matrix of 20 × 300 the 300 columns are taken for the words"
+    assert any(said in note for note in source.notes)
+    assert said.capitalize() in " ".join(Page(reports.page(examine.examine(source.path))).words)
+    config, body, name = gpt2()
+    config |= {"vocab_size": D}
+    small = examine.read(folder_of(tmp_path / "small", config, body | {name: W}))
+    assert small.W.shape == (D, N) and small.transposed
+    assert any("since config.json says 16 words" in note for note in small.notes)
+    upright = examine.read(folder_of(tmp_path / "upright", gpt2()[0], body | {name: W}))
+    assert not upright.transposed and not any("transposed" in note for note in upright.notes)
+    across = {"lm_head.kernel": W.T, "norm": torch.ones(D), "layer": torch.ones(D, D)}
+    notes = examine.read(folder_of(tmp_path / "other", None, across)).notes
+    assert any("more of the other tensors have the size 16" in note for note in notes)
+
+
+def test_a_matrix_chosen_by_its_size_alone_is_named_or_refused(tmp_path):
+    strange = {"x.strange": W, "layer": torch.ones(D, D)}
+    source = examine.read(folder_of(tmp_path / "a", {}, strange))
+    assert source.name == "x.strange" and "it alone has the 60 of config.json" in source.notes[0]
+    with pytest.raises(CourseError, match="Candidates: .*x.strange 60×16.*y.strange 60×16"):
+        examine.read(folder_of(tmp_path / "b", {}, strange | {"y.strange": OTHER}))
+    only = folder_of(tmp_path / "c", {"vocab_size": 99}, {"x.strange": W})
+    notes = examine.read(only).notes
+    assert "it is the only matrix" in notes[0]
+    assert "config.json says 99 words; this matrix has 60" in notes[-1]
+
+
+def damaged(content, random):
+    """A file's bytes, cut off somewhere or with a few of them changed, most often near an end."""
+    content = bytearray(content)
+    where = random.integers(0, min(len(content), random.choice([80, 10**9])))
+    if random.random() < 0.3:
+        return bytes(content[:where])
+    for place in (where, -1 - random.integers(0, min(len(content), 200))):
+        content[place] = random.integers(256)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("kind", ["a.npy", "a.npz", "b.npz", "a.safetensors", "index", "config"])
+def test_a_damaged_file_gives_a_sentence_that_names_it(tmp_path, kind):
+    """Or it is read, where the damage is in the numbers; nothing but a CourseError comes out."""
+    config, body, name = llama(True)
+    folder_of(tmp_path, config, body)
+    index = {"weight_map": dict.fromkeys(body, "model.safetensors")}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    np.save(tmp_path / "a.npy", W.numpy())
+    np.savez(tmp_path / "a.npz", W=W.numpy())
+    np.savez_compressed(tmp_path / "b.npz", W=W.numpy())
+    save_file({"wte.weight": W}, tmp_path / "a.safetensors")
+    named = {"index": "model.safetensors.index.json", "config": "config.json"}
+    file = tmp_path / named.get(kind, kind)
+    whole = file.read_bytes()
+    random = np.random.default_rng(0)
+    refused = 0
+    for _ in range(150):
+        file.write_bytes(damaged(whole, random))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                examine.read(tmp_path if kind in named else file)
+            except CourseError as error:
+                refused += 1
+                assert tmp_path.name in str(error), error
+    assert refused > 30
 
 
 def test_numpy_arrays(tmp_path):
@@ -589,9 +721,6 @@ def test_counts_from_a_text_and_a_tokenizer(text):
         counting.from_text(corpus, file, 6)
 
 
-# --- runs of the course --------------------------------------------------------------------------
-
-
 def test_settings_of_a_tokenizer_for_training_do_not_change_the_counts(text):
     """Neither truncation nor padding is a count of the text."""
     corpus, file = data.load(text), text / "model" / "tokenizer.json"
@@ -601,6 +730,9 @@ def test_settings_of_a_tokenizer_for_training_do_not_change_the_counts(text):
     made.enable_padding(pad_id=0, length=64)
     made.save(str(file))
     assert counting.from_text(corpus, file, 6).counts.tolist() == plain.counts.tolist()
+
+
+# --- runs of the course --------------------------------------------------------------------------
 
 
 def experiment(folder, **changes):
@@ -638,8 +770,8 @@ def runs(tmp_path_factory):
 def test_a_model_trained_here(runs):
     """Counts and perplexity come with it; centring changes no probability, the other repair does;
     what was read is what the model predicts with."""
-    found = examine.examine(runs / "trained")
-    model, corpus, _ = course_lab.load_checkpoint(runs / "trained")
+    found = examine.examine(runs / "trained", corpus=runs)
+    model, corpus, _ = course_lab.load_checkpoint(runs / "trained", runs)
     assert torch.equal(found.source.W, model.output_layer.words.matrix()) and found.source.tied
     assert found.counts.tolist() == corpus.counts.tolist() and found.not_run is None
     assert found.diagnosis.named and found.diagnosis.name != "healthy"
@@ -659,10 +791,12 @@ def test_a_model_trained_here(runs):
 
 def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
     """It is not the run's own figure, and must not be taken for it."""
-    assert not any("perplexity" in what for what in examine.examine(runs / "trained").sampled)
+    assert not any(
+        "perplexity" in what for what in examine.examine(runs / "trained", corpus=runs).sampled
+    )
     monkeypatch.setattr(repairs, "TOKENS", 150)
-    found = examine.examine(runs / "trained")
-    model, corpus, e = course_lab.load_checkpoint(runs / "trained")
+    found = examine.examine(runs / "trained", corpus=runs)
+    model, corpus, e = course_lab.load_checkpoint(runs / "trained", runs)
     said = f"perplexity: the first 150 of {len(corpus.valid):,} tokens of the validation split"
     assert found.sampled == (said,)
     expected = perplexity(
@@ -673,13 +807,13 @@ def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
 
 def test_an_untrained_model_is_healthy(runs):
     for path in (runs / "untrained", runs / "untrained" / "best.safetensors"):
-        found = examine.examine(path)
+        found = examine.examine(path, corpus=runs)
         assert found.diagnosis.name == "healthy" and not found.diagnosis.named
     assert "nearly round" in found.diagnosis.sentence
 
 
 def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs):
-    model, corpus, e = course_lab.load_checkpoint(runs / "spectral")
+    model, corpus, e = course_lab.load_checkpoint(runs / "spectral", runs)
     source = examine.read(runs / "spectral")
     torch.testing.assert_close(source.W.float(), model.output_layer.words.matrix())
     assert source.tied is False and source.name == "model.output_layer.words.U, free, V"
@@ -691,16 +825,117 @@ def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs)
     assert examine.read(runs / "trained", "words.weight").kind == "safetensors file"
 
 
-def test_a_run_without_its_corpus_is_examined_all_the_same(runs, monkeypatch):
-    def gone(path):
+def test_a_run_without_its_corpus_is_examined_all_the_same(tmp_path, runs, monkeypatch):
+    def gone(source, corpus):
         raise CourseError("the corpus is gone")
 
-    monkeypatch.setattr(examination, "load_checkpoint", gone)
-    found = examine.examine(runs / "trained")
-    assert found.groups is None and "no counts" in found.unknown
+    whole = examine.examine(runs / "trained", corpus=runs)
+    monkeypatch.setattr(course_runs, "load_text", gone)
+    found = examine.examine(runs / "trained")  # by the vocabulary in its checkpoint
+    assert found.diagnosis == whole.diagnosis and found.metrics == whole.metrics
+    assert found.counted == whole.counted and found.words == whole.words
     assert found.not_run == "the model cannot be run: the corpus is gone"
     assert "perplexity" not in found.repairs["centring"]
-    assert all(finding.name != "frequency_split" for finding in found.diagnosis.findings)
+    old = examine.examine(says(runs / "trained", tmp_path / "old.safetensors", False, kind="gone"))
+    assert old.groups is None and "no counts" in old.unknown
+    assert old.not_run == "the model cannot be run: the corpus is gone"
+    assert all(finding.name != "frequency_split" for finding in old.diagnosis.findings)
+
+
+def says(run, file, vocabulary=True, **corpus):
+    """A checkpoint of a run that says it was trained on another corpus."""
+    tensors, head = read_checkpoint(run / "best.safetensors")
+    head["identity"]["experiment"]["corpus"] = corpus
+    if not vocabulary:  # as an older version wrote it
+        head["vocabulary"] = None
+    save_checkpoint(file, tensors, head)
+    return file
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """What is loaded as a corpus; nothing can be downloaded."""
+    names = []
+    load = data.load
+    monkeypatch.setattr(data, "load", lambda n, **options: names.append(n) or load(n, **options))
+    monkeypatch.setattr("course_lib.data.download.urlopen", lambda *_, **__: pytest.fail("fetched"))
+    return names
+
+
+def test_a_checkpoint_does_not_decide_what_is_read_or_fetched(
+    tmp_path, runs, loaded, monkeypatch, unpictured
+):
+    """Neither a file of the reader's nor a corpus of the registry, on disk or not."""
+    (tmp_path / "secret").write_text("root:x:0:0\n" * 20)
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nothing"))
+    for kind in (str(tmp_path / "secret"), "ptb", "wikitext-2", "multi30k", str(runs)):
+        for vocabulary in (True, False):
+            file = tmp_path / "hostile.safetensors"
+            says(runs / "trained", file, vocabulary, kind=kind)
+            alone = examine.examine(file)
+            for found in (alone, examine.examine(runs / "trained", against=file)):
+                assert "read only if you name it with --corpus" in found.not_run
+            assert (alone.groups is None) is not vocabulary
+            assert vocabulary or "no counts" in alone.unknown
+        assert loaded == [] and not (tmp_path / "nothing").exists()
+    assert "--corpus" in reports.page(alone)
+    # what the reader names is read, and held against the checksums
+    with pytest.raises(CourseError, match="whose words are not those of secret"):
+        examine.examine(file, corpus=tmp_path / "secret")
+    assert loaded == [str(tmp_path / "secret")]
+    assert examine.examine(file, corpus=runs).groups is not None
+
+
+def test_a_run_brings_its_counts_and_takes_those_of_a_text_with_its_words(tmp_path, runs, loaded):
+    own = examine.examine(runs / "trained")
+    corpus = examine.examine(runs / "trained", corpus=runs)
+    assert own.counts.tolist() == corpus.counts.tolist() and own.words == corpus.words
+    assert own.diagnosis.sentence == corpus.diagnosis.sentence and own.not_run is not None
+    counts = tmp_path / "counts.txt"
+    counts.write_text("".join(f"{word}\t{i}\n" for i, word in enumerate(reversed(own.words))))
+    assert examine.examine(runs / "trained", counts=counts).counts[-1] == 0  # matched by word
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text((runs / f"{split}.txt").read_text() + "w0 w0\n")
+    other = examine.examine(runs / "trained", corpus=tmp_path)
+    assert other.counts.sum() == own.counts.sum() + 3
+    assert "it was trained on another text" in other.not_run
+    tensors, head = read_checkpoint(runs / "trained" / "best.safetensors")
+    head["vocabulary"]["words"].append("more")
+    head["vocabulary"]["counts"].append(1)
+    save_checkpoint(tmp_path / "best.safetensors", tensors, head)
+    with pytest.raises(CourseError, match=r"holds (\d+) rows, but \d+ words"):
+        examine.examine(tmp_path / "best.safetensors")
+
+
+def test_options_of_a_checkpoint_lead_nowhere(tmp_path, runs, loaded):
+    options = {"direction": "x/../../secret-en"}
+    file = says(runs / "trained", tmp_path / "a.safetensors", kind=str(runs), options=options)
+    with pytest.raises(CourseError, match="direction of its corpus is the path"):
+        examine.examine(file, corpus=runs)
+    assert loaded == []
+
+
+def test_a_run_on_an_embedded_corpus_needs_no_name(tmp_path, loaded):
+    small = experiment(tmp_path, corpus=part("zipf", N=300, tokens=4000))
+    small = small.change(optimisation={"epochs": 0})
+    course_lab.run(small, folder=tmp_path / "run", progress=False, device="cpu")
+    loaded.clear()
+    found = examine.examine(tmp_path / "run")
+    assert loaded == ["zipf"] and found.not_run is None and found.groups is not None
+    assert found.counted == "train split of zipf"
+    file = says(tmp_path / "run", tmp_path / "a.safetensors", kind="zipf", options={"N": 200})
+    changed = examine.examine(file)
+    assert "the text of this corpus has changed" in changed.not_run
+    assert changed.counts.tolist() == found.counts.tolist()  # its own
+
+
+def test_weights_that_are_not_finite_are_refused_with_the_row(tmp_path, runs):
+    tensors, head = read_checkpoint(runs / "trained" / "best.safetensors")
+    name = next(n for n in tensors if "encoder" in n and tensors[n].ndim == 2)
+    tensors[name][3, 1] = torch.inf
+    save_checkpoint(tmp_path / "best.safetensors", tensors, head)
+    with pytest.raises(CourseError, match=f"row 3 of {re.escape(name)} holds a number that is"):
+        examine.examine(tmp_path / "best.safetensors", corpus=runs)
 
 
 def test_a_translator(text):
@@ -711,7 +946,7 @@ def test_a_translator(text):
         corpus=part(str(text), direction="de-en"), optimisation={"epochs": 0}, size=16
     )
     course_lab.run(small, folder=text / "run", progress=False, device="cpu")
-    found = examine.examine(text / "run")
+    found = examine.examine(text / "run", corpus=text)
     assert found.source.tied and found.counts.sum() > 0
     before = found.repairs["centring"]["perplexity_before"]
     assert found.repairs["centring"]["perplexity"] == pytest.approx(before, rel=1e-4)
@@ -812,7 +1047,7 @@ def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     larger, _ = ill(tmp_path, "healthy", "larger.npy", words=400)
     np.savetxt(counts, diseased("cone", 0.8, 300, 32).counts.numpy(), "%d")
     assert examine.examine(path, against=larger, counts=counts).against.groups is None
-    both = examine.examine(runs / "trained", against=runs / "untrained")
+    both = examine.examine(runs / "trained", against=runs / "untrained", corpus=str(runs))
     assert both.against.diagnosis.name == "healthy" and both.against.groups is not None
     save_file({"wte.weight": W, "extra.weight": OTHER}, tmp_path / "model.safetensors")
     mixed = examine.examine(tmp_path / "model.safetensors", matrix="extra", against=path)
@@ -833,13 +1068,71 @@ def test_a_tokenizer_and_a_corpus_give_counts(text):
 def test_a_large_matrix_is_sampled_and_says_so(tmp_path, monkeypatch, unpictured):
     path, counts = ill(tmp_path, words=900)
     monkeypatch.setattr(examination, "NUMBERS", 500 * 32)
-    monkeypatch.setattr(record, "PAIRED", 200)
+    monkeypatch.setattr(measures, "PAIRED", 200)
     found = examine.examine(path, counts=counts)
     again = examine.examine(path, counts=counts)
     assert len(found.W) == len(found.counts) == 500 and found.metrics == again.metrics
     assert found.sampled[0].startswith("500 of 900 words") and "200 words" in found.sampled[1]
-    assert found.diagnosis.name == "cone" and len(record.few(found.W)) == 200
+    assert found.diagnosis.name == "cone" and len(measures.few(found.W)) == 200
     assert "Sampled: 500 of 900 words" in " ".join(Page(reports.page(found)).words)
+
+
+def test_a_sample_keeps_the_groups_of_the_whole_vocabulary(tmp_path, monkeypatch, unpictured):
+    """All frequent words stay, and who is rare is not decided anew: the verdicts agree."""
+    one = diseased("frequency_split", 0.6, 6000, 16, seed=3)
+    shuffled = torch.randperm(6000, generator=torch.Generator().manual_seed(0))
+    np.save(tmp_path / "W.npy", one.W[shuffled].numpy())
+    np.savetxt(tmp_path / "counts.txt", one.counts[shuffled].numpy(), "%d")
+    options = {"counts": tmp_path / "counts.txt"}
+    whole = examine.examine(tmp_path / "W.npy", **options)
+    monkeypatch.setattr(examination, "NUMBERS", 1500 * 16)
+    some = examine.examine(tmp_path / "W.npy", **options)
+    assert len(some.W) == 1500 and "all frequent ones and others at random" in some.sampled[0]
+    assert len(some.groups.frequent) == len(whole.groups.frequent) == 500
+    assert torch.equal(some.W[some.groups.frequent], whole.W[whole.groups.frequent])
+    np.testing.assert_array_equal(
+        np.sort(some.counts[some.groups.frequent]), np.sort(one.counts[:500].numpy())
+    )
+    rare = some.counts[some.groups.rare]
+    assert rare.max() <= whole.counts[whole.groups.rare].max()
+    assert some.groups.rule == whole.groups.rule and some.diagnosis.name == whole.diagnosis.name
+    for finding in whole.diagnosis.findings:
+        severity = some.diagnosis[finding.name].severity
+        assert severity == pytest.approx(finding.severity, abs=0.05)
+
+
+def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch):
+    """Those of W, of W minus its mean, which centring and IsoScore share, and of the repair."""
+    path, counts = ill(tmp_path)
+    decomposed = []
+    svdvals = torch.linalg.svdvals
+    noted = lambda W: decomposed.append(W.clone()) or svdvals(W)  # noqa: E731
+    monkeypatch.setattr(torch.linalg, "svdvals", noted)
+    found = examine.examine(path, counts=counts)
+    assert len(decomposed) == 3
+    assert found.metrics["IsoScore"] == pytest.approx(geometry.isoscore(found.W), rel=1e-12)
+    for name, repair in REPAIRS.items():
+        better = repair(found.W)
+        table = found.repairs[name]["metrics"]
+        assert table["IsoScore"] == pytest.approx(geometry.isoscore(better), rel=1e-9)
+        spectrum = geometry.singular_values(better)
+        assert table["stable rank"] == pytest.approx(geometry.stable_rank(spectrum), rel=1e-9)
+
+
+def test_a_full_disk_leaves_no_half_report(tmp_path, monkeypatch, unpictured):
+    path, _ = ill(tmp_path)
+    found = examine.examine(path)
+    write = reports.write_atomically
+
+    def full(path, content):
+        if path.suffix == ".html":
+            raise OSError(28, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(reports, "write_atomically", full)
+    with pytest.raises(OSError, match="No space"):
+        examine.save_report(found, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_an_error_leaves_no_half_report(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,14 +188,30 @@ def test_one_setting_needs_no_search(experiment):
 @pytest.mark.parametrize(
     ("kind", "options", "said"),
     [
-        (ContinuousCache, {"weight": 1.0}, "weight must be a share, .* not 1.0"),
-        (ContinuousCache, {"weight": [0.1, 1.5]}, "weight must be .* not .0.1, 1.5."),
-        (ContinuousCache, {"window": 0}, "window must be .* at least 1, not 0"),
-        (ContinuousCache, {"theta": math.inf}, "theta must be finite"),
-        (DynamicEvaluation, {"segment": 0}, "segment must be at least 1"),
-        (DynamicEvaluation, {"search_tokens": 0}, "search_tokens must be at least 1"),
-        (DynamicEvaluation, {"rate": []}, "rate must be 0 or more"),
-        (DynamicEvaluation, {"decay": -1.0}, "decay must be 0 or more, not -1.0"),
+        (
+            ContinuousCache,
+            {"weight": 1.0},
+            "weight of ContinuousCache must be .* below 1 .*not 1.0",
+        ),
+        (
+            ContinuousCache,
+            {"weight": [0.1, 1.5]},
+            "weight of ContinuousCache must be .* not .0.1, 1.5.",
+        ),
+        (ContinuousCache, {"window": 0}, "window of ContinuousCache must be .* at least 1 .*not 0"),
+        (ContinuousCache, {"theta": math.inf}, "theta of ContinuousCache must be a finite number"),
+        (DynamicEvaluation, {"segment": 0}, "segment of DynamicEvaluation must be .* at least 1"),
+        (
+            DynamicEvaluation,
+            {"search_tokens": 0},
+            "search_tokens of DynamicEvaluation must be .* at least 1",
+        ),
+        (DynamicEvaluation, {"rate": []}, "rate of DynamicEvaluation is an empty list"),
+        (
+            DynamicEvaluation,
+            {"decay": -1.0},
+            "decay of DynamicEvaluation must be .* at least 0 .*not -1.0",
+        ),
     ],
 )
 def test_settings_that_would_give_no_figure_are_refused(kind, options, said):
@@ -275,13 +292,32 @@ def test_word_similarity_is_that_of_the_vectors_that_predict(experiment):
     expected, moved = (
         similarity(M, corpus.words, Benchmark(pairs, scores)).rho for M in (W, W - W.mean(0))
     )
-    assert found["one"] == {"rho": expected, "rho_centred": moved, "found": 12}
+    agreed = {"rho": expected, "rho_centred": moved, "found": 12, "missing": 1}
+    again = {f"{key}_as_written": value for key, value in agreed.items()}
+    assert found["one"] == agreed | again  # the embedded text has no capitals
     assert expected != moved
-    assert found["few"] == {"rho": None, "rho_centred": None, "found": 1}
+    assert (found["few"]["rho"], found["few"]["rho_centred"]) == (None, None)
+    assert (found["few"]["found"], found["few"]["missing"]) == (1, 1)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert expected != pytest.approx(
         similarity(model.words.matrix(), corpus.words, Benchmark(pairs, scores)).rho
     )
+
+
+def test_both_look_ups_are_kept_where_they_find_other_pairs(experiment):
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    written = [word for word in corpus.words if word.isalpha()][:16]
+    capitals = {written[0]: written[0].upper()}
+    corpus = replace(corpus, words=[capitals.get(word, word) for word in corpus.words])
+    pairs = Benchmark(list(zip(written[:8], written[8:], strict=True)), np.arange(8.0))
+    found = word_similarity(model, corpus, {"own": pairs})["own"]
+    W = model.output_layer.words.matrix()
+    assert (found["found"], found["missing"]) == (8, 0)
+    assert (found["found_as_written"], found["missing_as_written"]) == (7, 1)
+    assert found["rho"] == similarity(W, corpus.words, pairs).rho
+    rest = Benchmark(pairs.pairs[1:], pairs.scores[1:])
+    assert found["rho_as_written"] == similarity(W, corpus.words, rest).rho
 
 
 def test_only_a_fetched_text_is_judged_by_fetched_benchmarks(experiment, tmp_path, monkeypatch):

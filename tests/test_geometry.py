@@ -236,7 +236,7 @@ def test_views_and_arrays_that_may_not_be_written_are_taken_and_left_as_they_are
     assert geometry.mean_cosine(W[::-1, ::-1]) == pytest.approx(geometry.mean_cosine(W))
     V = torch.from_numpy(before.copy())
     for M in (W, V):
-        neighbours.nearest_neighbours(M), cones.enclosing_cone(M), geometry.common_drift(M)
+        neighbours.nearest_neighbours(M), cones.cone_angles(M), geometry.common_drift(M)
         np.testing.assert_array_equal(M, before)
 
 
@@ -304,30 +304,6 @@ def test_isoscore_is_the_published_sequence_of_steps(seed, d):
     assert geometry.isoscore(W) == pytest.approx(steps)
 
 
-def test_the_floor_of_the_mean_cosine_has_the_moments_of_random_signs():
-    """It is the spread of a cloud without a side, whether or not the cloud has one."""
-    n = 40
-    W = unit(cloud(0, (n, 5)) * [5, 3, 1, 1, 1] + 2)
-    C = W @ W.T
-    variance = 2 * (np.square(C).sum() - n) / (n * (n - 1)) ** 2
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "BLOCK", 7 * n)
-        floor = geometry.cosine_floor(W, draws=4000)
-    assert len(floor.cosines) == 4000
-    assert floor.cosines.mean() == pytest.approx(0, abs=4 * np.sqrt(variance / 4000))
-    assert floor.cosines.var() == pytest.approx(variance, rel=0.2)
-    assert floor.p == 1 / 4001  # W leans to one side, no draw does
-    turned = geometry.cosine_floor(W * np.random.default_rng(1).choice([-1, 1], (n, 1)), seed=1)
-    assert turned.p > 0.02
-
-
-def test_shuffled_columns_keep_the_drift_and_are_no_floor():
-    W = cloud(0, (300, 6), 2)
-    shuffled = np.random.default_rng(1).permuted(W, axis=0)
-    assert geometry.mean_cosine(shuffled) == pytest.approx(geometry.mean_cosine(W), abs=0.02)
-    assert geometry.mean_cosine(W) > 0.7 > 0.1 > geometry.cosine_floor(W).cosines.max()
-
-
 @few
 @given(seeds, shapes, st.floats(0, 3))
 def test_contributions_of_dimensions_add_up_to_the_mean_cosine(seed, shape, shift):
@@ -363,11 +339,10 @@ def test_drift_is_the_energy_that_centring_removes(seed, shape, shift):
 
 def test_drift_of_copies_is_everything_and_of_opposites_nothing():
     same = geometry.common_drift(np.ones((5, 3)))
-    assert (same.share, same.cosine_share) == (pytest.approx(1), pytest.approx(1))
+    assert (same.share, same.along, same.cosine) == pytest.approx((1, 1, 1))
     opposite = geometry.common_drift([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
     assert opposite.share == opposite.along == 0
     assert geometry.common_drift(np.zeros((3, 2))) == (0, 0, 0, 0)
-    assert geometry.common_drift(np.eye(3)).cosine_share == 0
 
 
 def test_norms_by_frequency_average_each_bin():
@@ -418,44 +393,6 @@ def test_a_density_is_the_mean_of_bells_and_has_area_one(seed):
     assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
 
 
-@few
-@given(seeds, shapes)
-def test_margins_lie_between_their_bounds(seed, shape):
-    """Against the margin by its definition, over many contexts and the word's own best one."""
-    W, n = cloud(seed, shape), shape[0]
-    contexts = np.r_[cloud(seed + 1, (200, shape[1])), W, W - W.mean(0)]
-    logits = unit(contexts) @ W.T
-    for given_, chosen in ((None, W - W.mean(0)), (W, W)):
-        bounds = cones.margin_bounds(W, given_)
-        assert (bounds.lower <= bounds.upper).all()
-        np.testing.assert_allclose(bounds.upper, neighbours.nearest_neighbours(W)[0])
-        own = unit(chosen) @ W.T
-        for i in range(n):
-            others = np.arange(n) != i
-            assert (logits[:, i] - logits[:, others].max(1)).max() <= bounds.upper[i] + 1e-9
-            attained = max(0, own[i, i] - own[i, others].max())
-            assert bounds.lower[i] == pytest.approx(attained, abs=1e-9)
-    least, most = bounds.recognisable(0.1)
-    assert (least, most) == ((bounds.lower > 0.1).mean(), (bounds.upper > 0.1).mean())
-
-
-def test_a_word_without_a_witness_has_the_default_context():
-    W = np.random.default_rng(0).normal(size=(7, 3))
-    contexts = W - W.mean(0)
-    contexts[3] = np.nan
-    default, holed = cones.margin_bounds(W), cones.margin_bounds(W, contexts)
-    np.testing.assert_allclose(holed.lower, default.lower)
-    contexts[4, 0] = np.nan
-    with pytest.raises(CourseError, match="row 4 of the matrix holds a number that is not finite"):
-        cones.margin_bounds(W, contexts)
-
-
-def test_the_margin_of_two_words_is_their_distance():
-    bounds = cones.margin_bounds([[3.0, 4.0], [0.0, 0.0]])
-    assert bounds.lower == pytest.approx([5, 5]) and bounds.upper == pytest.approx([5, 5])
-    assert bounds.recognisable(5.1) == (0, 0) and bounds.recognisable(4.9) == (1, 1)
-
-
 @settings(max_examples=150, deadline=None)
 @given(seeds, shapes, st.integers(0, 2), st.integers(0, 2), st.floats(1e-3, 1e3))
 def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digits, kind, scale):
@@ -479,58 +416,8 @@ def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wron
             raise RuntimeError("too many iterations")
         return np.full(system.shape[1], wrong), 0.0
 
-    monkeypatch.setattr(geometry, "nnls", nnls)
+    monkeypatch.setattr(cones, "nnls", nnls)
     np.testing.assert_allclose(cones.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
-
-
-@few
-@given(seeds, st.floats(0.01, 1.55), st.integers(3, 8), st.integers(0, 60))
-def test_a_cone_of_known_aperture_is_found(seed, aperture, d, inside):
-    """Rows ±e_k tilted to one angle from an axis hold it; more rows nearer the axis change nothing,
-    nor do lengths and a rotation."""
-    rim = np.concatenate([np.eye(d)[1:], -np.eye(d)[1:]])
-    rim = np.cos(aperture) * np.eye(d)[0] + np.sin(aperture) * rim
-    random = np.random.default_rng(seed)
-    across = np.c_[np.zeros(inside), unit(random.normal(size=(inside, d - 1)))]
-    angle = random.uniform(0, aperture, size=(inside, 1))
-    W = np.r_[rim, np.cos(angle) * np.eye(d)[0] + np.sin(angle) * across]
-    turn = rotation(seed, d)
-    W = random.uniform(0.1, 9, size=(len(W), 1)) * W @ turn
-    cone = cones.enclosing_cone(np.r_[W, np.zeros((1, d))])
-    assert cone.angle == pytest.approx(aperture, abs=1e-6)
-    assert cone.bound == pytest.approx(aperture, abs=1e-6) and cone.bound <= cone.angle + 1e-12
-    np.testing.assert_allclose(cone.axis, turn[0], atol=1e-5)
-
-
-@few
-@given(seeds, shapes, st.floats(0, 4))
-def test_both_sides_of_the_cone_hold_by_themselves(seed, shape, shift):
-    W = cloud(seed, shape, shift)
-    cone = cones.enclosing_cone(W)
-    assert np.linalg.norm(cone.axis) == pytest.approx(1)
-    assert np.arccos((unit(W) @ cone.axis).min().clip(-1)) == pytest.approx(cone.angle, abs=1e-6)
-    assert cone.weights.sum() == pytest.approx(1) and (cone.weights >= 0).all()
-    mean = np.linalg.norm(cone.weights @ unit(W))
-    assert cone.bound == pytest.approx(np.arccos(min(mean, 1)), abs=1e-6)
-    if cone.bound < np.pi / 2 - 1e-6:
-        assert cone.angle == pytest.approx(cone.bound, abs=1e-5)
-    else:
-        assert cone.angle >= np.pi / 2 - 1e-6
-
-
-def test_a_cone_of_many_rows_is_that_of_all_of_them():
-    """More rows than enter at a time: the nearest point of the whole hull is the axis."""
-    W = cloud(0, (1500, 40), 0.8)
-    cone = cones.enclosing_cone(W)
-    point = cones.nearest_in_hull(unit(W)) @ unit(W)
-    assert np.cos(cone.bound) == pytest.approx(np.linalg.norm(point), abs=1e-8)
-    assert cone.angle == pytest.approx(cone.bound, abs=1e-6) and cone.angle < np.pi / 2 - 0.01
-    assert len(np.flatnonzero(cone.weights)) <= 40
-
-
-def test_no_half_space_holds_plus_and_minus_the_axes():
-    cone = cones.enclosing_cone(np.r_[np.eye(3), -np.eye(3)])
-    assert cone.bound == pytest.approx(np.pi / 2) and cone.angle == pytest.approx(np.pi)
 
 
 @few
@@ -541,7 +428,6 @@ def test_cone_angles_are_those_to_the_axis(seed, shape):
     np.testing.assert_allclose(cones.cone_angles(W, axis), expected, atol=1e-7)
     mean = unit(W).mean(0)
     np.testing.assert_allclose(cones.cone_angles(W), cones.cone_angles(W, mean), atol=1e-12)
-    assert cones.cone_angles(W).max() >= cones.enclosing_cone(W).bound - 1e-9
 
 
 @few
@@ -583,8 +469,6 @@ BAD_ARGUMENTS = [
     (lambda: geometry.sampled_isotropy(np.eye(3), draws=1), "2 draws or more, got 40000 and 1"),
     (lambda: neighbours.density(np.ones(5)), "not all the same"),
     (lambda: neighbours.density([1.0, np.nan]), "finite numbers"),
-    (lambda: cones.margin_bounds(np.eye(3), np.eye(2)), "one context a row"),
-    (lambda: cones.enclosing_cone(np.zeros((3, 2))), "every row is zero"),
     (lambda: cones.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
     (lambda: subspaces.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
     (lambda: subspaces.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),
@@ -617,11 +501,9 @@ PAIRWISE = (
     geometry.mean_cosine,
     geometry.positive_share,
     geometry.pair_cosines,
-    geometry.cosine_floor,
     geometry.cosine_by_dimension,
     geometry.common_drift,
     neighbours.nearest_neighbours,
-    cones.margin_bounds,
 )
 
 

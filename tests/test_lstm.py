@@ -369,3 +369,18 @@ def test_weights_begin_uniform(init):
             width = init or 50**-0.5
             assert 0.9 * width < parameter.max() <= width, name
             assert -width <= parameter.min() < -0.9 * width, name
+
+
+def test_input_dropout_is_of_the_word_vectors_alone():
+    """The layers behind the first read what is masked already, by `dropout`."""
+    torch.manual_seed(0)
+    plain = VariationalLSTM(6, 6, layers=3)
+    model = VariationalLSTM(6, 6, layers=3, input_dropout=0.5)
+    model.load_state_dict(plain.state_dict())
+    x = torch.randn(4, 2, 6)
+    torch.manual_seed(1)
+    hidden, _ = model.train()(x)
+    torch.manual_seed(1)
+    dropped = x * keep_mask(x[:1], 0.5)
+    assert (dropped == 0).any()
+    assert torch.equal(hidden, plain.eval()(dropped)[0])

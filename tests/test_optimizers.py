@@ -247,11 +247,12 @@ def test_bad_groups_are_refused():
     with pytest.raises(CourseError, match="unknown optimizer 'muons'; did you mean muon"):
         build("words", optimizer="muons")
     for wrong, said in [
-        ({"betas": (0.9, 1.0)}, "each of betas is a share"),
+        ({"betas": (0.9, 1.0)}, "betas of Optimisation must be a list, each .* below 1"),
         ({"betas": (0.9,)}, "betas must be two numbers"),
-        ({"eps": 0.0}, "eps must be a number above 0"),
-        ({"weight_decay": math.nan}, "weight_decay must be a number of 0 or more"),
-        ({"groups": {"words.": {"betas": [0.9, "x"]}}}, "betas must be two numbers"),
+        ({"eps": 0.0}, "eps of Optimisation must be a number above 0"),
+        ({"weight_decay": math.nan}, "weight_decay of Optimisation must be a number at least 0"),
+        ({"groups": {"words.": {"betas": [0.9, "x"]}}}, "betas of the group 'words.' must be a"),
+        ({"groups": {"words.": {"betas": [0.9]}}}, "betas must be two numbers"),
     ]:
         with pytest.raises(CourseError, match=said):
             Optimisation(optimizer="adamw", **wrong)
@@ -259,7 +260,7 @@ def test_bad_groups_are_refused():
         build("words", betas=(0.9, 0.9))
     with pytest.raises(CourseError, match="group with muon 'momentun'; did you mean momentum"):
         build("words", optimizer="muon", momentun=0.9)
-    with pytest.raises(CourseError, match="learning_rate must be a number above 0, not -1"):
+    with pytest.raises(CourseError, match="learning_rate of .* must be a number above 0, not -1"):
         build("words", learning_rate=-1)
     with pytest.raises(CourseError, match="muon refuses its settings: Adjust learning rate"):
         build("words", optimizer="muon", adjust_lr_fn="matched")

@@ -15,6 +15,8 @@ from PIL import Image
 from course_lib import plots
 from course_lib.errors import CourseError
 from course_lib.metrics.similarity import wins
+from course_lib.metrics.statistics import mean_interval
+from course_lib.plots import interactive, style
 
 ALT = "Two points on a line, the second one higher than the first."
 
@@ -47,7 +49,7 @@ def shown(figure, alt=ALT):
     """The bundle and the metadata that `show` hands to the notebook."""
     with pytest.MonkeyPatch.context() as patch:
         calls = []
-        patch.setattr(plots, "display", lambda data, **options: calls.append((data, options)))
+        patch.setattr(style, "display", lambda data, **options: calls.append((data, options)))
         plots.show(figure, alt)
     [(data, options)] = calls
     assert options["raw"]
@@ -85,6 +87,46 @@ def test_every_curve_has_its_own_colour_style_and_marker():
     assert len({str(line._unscaled_dash_pattern) for line in drawn}) == 6
 
 
+def test_a_curve_over_seeds_is_their_mean_with_its_interval():
+    runs = np.array([[3.0, 2.0, 1.0], [5.0, 2.5, 1.5], [4.0, 3.0, 2.0]])
+    ax = plots.lines({"seeds": ([1, 2, 4], runs), "one": [3, 2, 1]}, "epoch", "loss").axes[0]
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[1, 4], [2, 2.5], [4, 1.5]])
+    (band,) = ax.collections
+    wanted = [mean_interval(column)[1:3] for column in runs.T]
+    for x, ends in zip([1, 2, 4], wanted, strict=True):
+        heights = {y for at, y in band.get_paths()[0].vertices.tolist() if at == x}
+        assert sorted(heights) == pytest.approx(ends)
+
+
+def test_curves_keep_the_order_of_their_points():
+    back = plots.lines({"there and back": ([0, 2, 1, 0], [0, 1, 2, 3])}, "x", "y").axes[0].lines[0]
+    assert back.get_xdata().tolist() == [0, 2, 1, 0]
+
+
+def test_axes_that_share_their_ticks_keep_their_names():
+    _, axes = plots.panels(2, 2, sharex=True, sharey=True)
+    for ax in axes.flat:
+        plots.lines({"a": [1, 2]}, "epoch", "loss", ax=ax)
+        assert ax.xaxis.label.get_visible() and ax.yaxis.label.get_visible()
+
+
+def test_names_that_would_run_into_each_other_are_turned():
+    def angles(names):
+        groups = {name: [1.0, 2.0] for name in names}
+        intervals = {name: (1.5, 1.0, 2.0) for name in names}
+        ax = plots.seeds(groups, intervals, "method", "loss").axes[0]
+        return {label.get_rotation() for label in ax.get_xticklabels()}
+
+    assert angles("ab") == {0} and angles(["a method of long name", *"bcd"]) == {25}
+
+
+def test_drawing_moves_no_generator():
+    before = np.random.get_state()[1].copy()
+    plots.seeds({"a": [1.0, 2.0]}, {"a": (1.5, 1, 2)}, "x", "y")
+    plots.lines({"a": np.ones((3, 4))}, "x", "y")
+    assert (np.random.get_state()[1] == before).all()
+
+
 def test_the_palette_survives_paper_and_greyscale():
     """Contrast of at least 3 with the paper; frequency grows darker from rare to frequent."""
 
@@ -112,15 +154,17 @@ def test_frequency_rank_draws_sorted_shares_and_leaves_out_unseen_words():
 
 
 def test_cosine_histogram_is_a_density():
-    patch = plots.cosine_histogram({"all": np.full(10, 0.5)}).axes[0].patches[1]
-    heights, edges, _ = patch.get_data()
-    assert (heights * np.diff(edges)).sum() == pytest.approx(1)
-    assert edges[heights.argmax()] <= 0.5 < edges[heights.argmax() + 1] + 1e-9
+    (outline,) = plots.cosine_histogram({"all": np.full(10, 0.5)}).axes[0].collections
+    x, y = outline.get_paths()[0].vertices.T
+    area = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+    assert area == pytest.approx(1)
+    high = x[y == y.max()]
+    assert high.min() <= 0.5 < high.max() + 1e-9 and np.ptp(high) == pytest.approx(1 / 40)
 
 
 def test_against_frequency_follows_the_median():
     counts = np.repeat([1, 10, 100, 1000], 5)
-    line = plots.against_frequency(np.log10(counts), counts, "log").axes[0].lines[1]
+    line = plots.against_frequency(np.log10(counts), counts, "log").axes[0].lines[0]
     np.testing.assert_allclose(line.get_ydata(), [0, 1, 2, 3])
     np.testing.assert_allclose(line.get_xdata(), [1, 10, 100, 1000])
 
@@ -151,7 +195,7 @@ def test_the_animation_is_self_contained_small_and_accessible():
     assert f'aria-label="{html.escape("A cloud <grows> & grows")}"' in page
     assert 'aria-label="Snapshot"' in page and "<button type=" in page
     assert "prefers-reduced-motion" in page and "the most frequent &amp; common" in page
-    assert not re.search(r"@[A-Z]+@", page) and len(page) < plots.ANIMATION_BYTES
+    assert not re.search(r"@[A-Z]+@", page) and len(page) < interactive.ANIMATION_BYTES
     assert "image/png" in data and metadata["image/png"]["alt"]
 
 
@@ -224,8 +268,8 @@ def test_seeds_stand_at_their_number_and_means_carry_their_interval():
     groups = {0.0: [5.0, 7.0], 0.4: [3.0, 4.0, 5.0]}
     intervals = {0.0: (6.0, 5.5, 6.5), 0.4: (4.0, 3.0, 5.5, 1.0, 3)}
     ax = plots.seeds(groups, intervals, "dropout", "perplexity").axes[0]
-    dots = [line.get_xydata().tolist() for line in ax.lines if line.get_label() == "a seed"]
-    assert dots == [[[0.0, 5.0], [0.0, 7.0]], [[0.4, 3.0], [0.4, 4.0], [0.4, 5.0]]]
+    (dots,) = [dots for dots in ax.collections if dots.get_label() == "a seed"]
+    assert dots.get_offsets().tolist() == [[0, 5], [0, 7], [0.4, 3], [0.4, 4], [0.4, 5]]
     (bars,) = ax.containers
     assert bars.lines[0].get_xydata().tolist() == [[0.0, 6.0], [0.4, 4.0]]
     spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]
@@ -260,10 +304,11 @@ def test_wins_names_rows_and_columns_and_counts_every_pair_but_oneself():
     ax = plots.wins(table, benchmarks=4).axes[0]
     pd.testing.assert_frame_equal(table, before)
     cells = {(int(t.get_position()[1]), int(t.get_position()[0])): t.get_text() for t in ax.texts}
+    assert ax.yaxis_inverted()  # the first row is on top
     assert cells == {(i, j): str(table.iloc[i, j]) for i in range(3) for j in range(3) if i != j}
     assert [t.get_text() for t in ax.get_yticklabels()] == ["one", "two", "three"]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["one", "two", "three"]
-    assert ax.images[0].get_clim() == (0, 4)
+    assert ax.collections[0].get_clim() == (0, 4)
 
 
 def test_the_explorer_holds_every_curve_of_every_combination():
@@ -296,7 +341,7 @@ def test_the_explorer_holds_every_curve_of_every_combination():
 def test_the_explorer_is_self_contained_and_accessible():
     page = shown(explorer()[0])[0]["text/html"]
     assert not re.search(r"(src|href)=|https?:|import\(|fetch\(", page)
-    assert not re.search(r"@[A-Z]+@", page) and len(page) < plots.ANIMATION_BYTES
+    assert not re.search(r"@[A-Z]+@", page) and len(page) < interactive.ANIMATION_BYTES
     assert page.count('type="range"') == 2 and 'aria-label="k"' in page and ALT in page
     assert "bent &amp; moved" in page
 
@@ -329,16 +374,17 @@ def test_nobody_is_there_when_tests_run():
 
 def test_where_nobody_is_there_one_line_stands_and_the_drawing_is_tried(capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr(plots, "display", lambda *given, **options: seen.append("shown"))
+    monkeypatch.setattr(interactive, "display", lambda *given, **options: seen.append("shown"))
     plots.live(drawing(seen), **CONTROLS)
-    assert capsys.readouterr().out == plots.AWAY + "\n"
+    assert capsys.readouterr().out == interactive.AWAY + "\n"
     assert seen == [(0.5, "straight")]
 
 
 def test_where_somebody_is_there_controls_redraw(capsys, monkeypatch):
     seen, displayed = [], []
-    monkeypatch.setattr(plots, "attended", lambda: True)
-    monkeypatch.setattr(plots, "display", lambda data, **options: displayed.append(data))
+    monkeypatch.setattr(interactive, "attended", lambda: True)
+    for module in (interactive, style):
+        monkeypatch.setattr(module, "display", lambda data, **options: displayed.append(data))
     plots.live(drawing(seen), **CONTROLS)
     first, panel = displayed  # the figure, drawn once before the panel with its controls
     assert first["text/plain"] == "A line of the straight kind that rises to 0.5."
@@ -354,7 +400,7 @@ def test_where_somebody_is_there_controls_redraw(capsys, monkeypatch):
 
 @pytest.mark.parametrize("somebody", [True, False])
 def test_a_control_that_draw_does_not_know_says_so(monkeypatch, somebody):
-    monkeypatch.setattr(plots, "attended", lambda: somebody)
+    monkeypatch.setattr(interactive, "attended", lambda: somebody)
     with pytest.raises(CourseError, match="argument of bend 'knd'; did you mean kind"):
         plots.live(drawing([]), c=CONTROLS["c"], knd=CONTROLS["kind"])
     with pytest.raises(CourseError, match="control c starts at 7, which is none of its values"):

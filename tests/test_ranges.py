@@ -80,3 +80,13 @@ def test_bounds_that_nobody_named_hold_too():
     check("x", 3.5, Annotated[float, Ge(3)])
     with pytest.raises(CourseError, match="a number at least 3"):
         check("x", 2.5, Annotated[float, Ge(3)])
+
+
+def test_an_annotation_for_type_checkers_alone_says_nothing():
+    @checked
+    def f(x: "NobodyKnows", k: "Positive" = 1.0) -> "NobodyKnows":  # noqa: F821
+        return x
+
+    assert f("anything") == "anything"
+    with pytest.raises(CourseError, match="k must be"):
+        f("anything", 0)

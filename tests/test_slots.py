@@ -1,4 +1,4 @@
-"""Jobs in slots: what one of them suffers stays its own."""
+"""Jobs in workers: what one of them suffers stays its own."""
 
 import os
 import signal
@@ -8,24 +8,24 @@ from concurrent.futures import Future
 import psutil
 import pytest
 
-from course_lab.process_slots import KILLED, run_in_workers
+from course_lab.workers import KILLED, run_in_workers
 
 
 def job(what):
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "sleep":
-        time.sleep(60)
+        time.sleep(3600)
     if what == "timeout":
         raise TimeoutError("a disk that does not answer")
     return os.environ.get("SLOT", ""), os.getpid()
 
 
 def test_a_killed_job_and_a_late_one_leave_the_others_alone():
-    started, jobs = time.time(), {"a": "kill", "b": "sleep", "c": "", "d": ""}
+    jobs = {"a": "kill", "b": "sleep", "c": "", "d": ""}
     seconds = {"sleep": 2.0}  # the others have as long as they take
     found = dict(run_in_workers(job, jobs, 1, seconds.get, [{"SLOT": "7"}]))
-    assert found["a"] == KILLED and found["b"] is None and time.time() - started < 30
+    assert found["a"] == KILLED and found["b"] is None  # an hour before its end
     assert found["c"] == found["d"] and found["c"][0] == "7"  # one process, used again
     assert dict(run_in_workers(job, {"late": ""}, 1, lambda _: 0)) == {"late": None}
 

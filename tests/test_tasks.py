@@ -167,7 +167,7 @@ def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     head["identity"]["corpus"]["train.de"] = "0" * 64
     save_checkpoint(best, tensors, head)
     with pytest.raises(CourseError, match="another version of .*: train.de has another checksum"):
-        course_lab.load_checkpoint(best)
+        course_lab.load_checkpoint(best, experiment.corpus.kind)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ from torch import nn
 
 import course_lab
 from course_lab import part, provenance, recipes
-from course_lab.run import accelerator_on
+from course_lab.processes import accelerator_on
 from course_lib import data, machine
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
@@ -36,6 +37,7 @@ from course_lib.training import (
     InverseSquareRoot,
     OneCycle,
     Optimisation,
+    loop,
 )
 from course_lib.training.averaging import stalled
 from course_lib.training.batches import LanguageModelBatches
@@ -96,17 +98,20 @@ def test_schedules_follow_their_formulas():
         (OneCycle, {"rise": 1.0}),
         (OneCycle, {"hold": 0.5, "rise": 0.5}),
     ):
-        with pytest.raises(CourseError, match=f"{next(iter(broken[1]))} (must be|is a share)"):
+        with pytest.raises(CourseError, match=f"{next(iter(broken[1]))} .*must be"):
             broken[0](**broken[1])
-    with pytest.raises(CourseError, match="start must be a number above 0"):
+    with pytest.raises(CourseError, match="start of OneCycle must be a number above 0"):
         OneCycle(start=0)
     root = InverseSquareRoot(100)
     assert root(0, 1, 50) == 0.5 and root(0, 1, 100) == 1 and root(0, 1, 400) == 0.5
     for schedule, settings, what in [
-        (EpochDecay, {"rate": -0.9}, "rate must be a number above 0"),
-        (EpochDecay, {"start": 0}, "start must be a whole number of 1"),
-        (Cosine, {"floor": 5}, "floor is a share"),
-        (Cosine, {"warmup": -1}, "warmup must be a whole number of 0"),
+        (EpochDecay, {"rate": -0.9}, "rate of EpochDecay must be a number above 0"),
+        (EpochDecay, {"rate": math.inf}, "rate of EpochDecay must be a number above 0"),
+        (EpochDecay, {"start": 0}, "start of EpochDecay must be a whole number of at least 1"),
+        (EpochDecay, {"last": math.nan}, "last of EpochDecay must be a whole number"),
+        (Cosine, {"floor": 5}, "floor of Cosine must be a number at least 0 and at most 1"),
+        (Cosine, {"floor": math.nan}, "floor of Cosine must be"),
+        (Cosine, {"warmup": -1}, "warmup of Cosine must be a whole number of at least 0"),
     ]:
         with pytest.raises(CourseError, match=what):
             schedule(**settings)
@@ -142,11 +147,35 @@ def test_bad_settings_are_refused():
         ("average_from", 0, 1), ("batch", 0, 1), ("batch", 2.5, 1), ("epochs", 1.5, 0),
         ("evaluation_memory", -3, 0), ("evaluation_clamp", 0, 1),
     ]:  # fmt: skip
-        with pytest.raises(CourseError, match=f"{name} must be a whole number of {least} or more"):
+        wanted = f"{name} of Optimisation must be a whole number of at least {least}"
+        with pytest.raises(CourseError, match=wanted):
             Optimisation(**{name: value})
-    for name, value in [("clip", -1.0), ("clip", 0), ("learning_rate", math.nan)]:
-        with pytest.raises(CourseError, match=f"{name} must be a number above 0, not {value}"):
+    for name, value in [
+        ("clip", -1.0), ("clip", 0), ("clip", math.inf), ("learning_rate", math.nan),
+        ("learning_rate", math.inf), ("eps", 0.0), ("eps", math.nan),
+    ]:  # fmt: skip
+        wanted = f"{name} of Optimisation must be a number above 0.*, not {value}"
+        with pytest.raises(CourseError, match=wanted):
             Optimisation(**{name: value})
+    for value in (-1e-6, math.nan, math.inf):
+        with pytest.raises(CourseError, match="weight_decay of Optimisation must be"):
+            Optimisation(weight_decay=value)
+    with pytest.raises(CourseError, match="schedule must be one such as"):
+        Optimisation(schedule="cosine")
+    with pytest.raises(CourseError, match="the group 'words.' must be a table"):
+        Optimisation(groups={"words.": 0.1})
+    for setting, value in [("learning_rate", math.inf), ("momentum", -0.5), ("ns_steps", 2.5)]:
+        group = {"words.": {"optimizer": "muon", setting: value}}
+        with pytest.raises(CourseError, match=f"{setting} of the group 'words.' must be"):
+            Optimisation(groups=group)
+
+
+def test_the_decay_of_zaremba_begins_after_the_epoch_that_he_states():
+    """His code multiplies by rate^max(e − max_epoch, 0), e from 1: `start` is max_epoch + 1."""
+    for max_epoch in (1, 5, 10):
+        ours = EpochDecay(0.9, max_epoch + 1)
+        for e in range(1, 15):
+            assert ours(0, e, 1) == pytest.approx(0.9 ** max(e - max_epoch, 0))
 
 
 def test_one_sgd_step_is_the_formula(experiment, tmp_path):
@@ -1204,6 +1233,106 @@ def test_pickles_truncated_and_foreign_files_are_refused(tmp_path):
     save_file({"w": torch.zeros(2)}, path)
     with pytest.raises(CourseError, match="no progress"):
         load_checkpoint(path)
+    for head in ("[1]", "{"):
+        save_file({"w": torch.zeros(2)}, path, {"progress": head})
+        with pytest.raises(CourseError, match="no progress"):
+            load_checkpoint(path)
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_refused(tmp_path):
+    """In any byte of a tensor or of the progress; a checkpoint without a digest is still read."""
+    path = tmp_path / "last.safetensors"
+    tensors = {
+        "w": torch.randn(3, 4),
+        "count": torch.tensor(3.0, dtype=torch.float64),
+        "empty": torch.zeros(0, 2),
+        "random": torch.get_rng_state()[:9],
+        "half": torch.randn(5).bfloat16(),
+    }
+    progress = {"epoch": 1, "nll": 0.1, "best": math.inf, "name": "é"}
+    save_checkpoint(path, tensors, progress)
+    read, head = load_checkpoint(path)
+    assert head == progress and all(torch.equal(read[k], t) for k, t in tensors.items())
+    whole = bytearray(path.read_bytes())
+    data_begins = 8 + int.from_bytes(whole[:8], "little")
+    for place in (data_begins, len(whole) - 1, data_begins + 30, whole.index(b"0.1") + 2):
+        for bit in (0, 2):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(CourseError, match="last.safetensors is damaged: .*remove it"):
+                load_checkpoint(path)
+    save_file(tensors, path, {"progress": json.dumps(progress)})
+    assert load_checkpoint(path)[1] == progress
+
+
+def test_a_damaged_checkpoint_is_not_trained_on(experiment, tmp_path):
+    experiment = experiment.change(optimisation={"epochs": 1})
+    course_lab.run(experiment, tmp_path, progress=False)
+    path = tmp_path / "last.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-400] ^= 4
+    path.write_bytes(content)
+    task = LanguageModelBatches(experiment.load_corpus(), experiment.optimisation)
+    with pytest.raises(CourseError, match="last.safetensors is damaged"):
+        fit(
+            experiment.build(40 + 1), task, experiment.optimisation, Accelerator(cpu=True),
+            folder=tmp_path, identity={}, progress=False,
+        )  # fmt: skip
+
+
+class Recorded(LanguageModelBatches):
+    """Batches that remember where each epoch's order comes from, judged as they are told."""
+
+    def __init__(self, corpus, optimisation, judged=()):
+        super().__init__(corpus, optimisation)
+        self.orders = []
+        self.judged = iter(judged)
+
+    def updates(self, generator):
+        self.orders.append(torch.randint(2**31, (), generator=generator.clone_state()).item())
+        yield from super().updates(generator)
+
+    def validate(self, model):
+        return next(self.judged, 9.0)
+
+
+def test_every_epoch_has_an_order_of_its_own_and_every_seed(experiment, tmp_path):
+    o = replace(experiment.optimisation, epochs=3)
+    corpus = experiment.load_corpus()
+
+    def orders(seed):
+        task = Recorded(corpus, o)
+        model = experiment.build(len(corpus))
+        folder = tmp_path / f"{seed} {len(list(tmp_path.iterdir()))}"
+        accelerator = Accelerator(cpu=True)
+        fit(model, task, o, accelerator, folder=folder, identity={}, seed=seed, progress=False)
+        return task.orders
+
+    first, other = orders(1), orders(2)
+    assert len(set(first + other)) == 6 and orders(1) == first
+
+
+def test_processes_and_epochs_have_chance_of_their_own():
+    def seed(number, index, workers, epoch):
+        accelerator = SimpleNamespace(process_index=index, num_processes=workers)
+        run = SimpleNamespace(seed=number, epoch=epoch, accelerator=accelerator)
+        loop._Run.draw_anew(run)
+        return torch.initial_seed()
+
+    for workers in (1, 2, 3):
+        places = [(n, i, workers, e) for n in (1, 2) for i in range(workers) for e in range(4)]
+        assert len({seed(*place) for place in places}) == len(places)
+
+
+def test_of_equal_epochs_the_first_is_the_best(experiment, tmp_path):
+    """And a worse or an equal one afterwards does not take its place."""
+    o = replace(experiment.optimisation, epochs=4)
+    corpus = experiment.load_corpus()
+    model, task = experiment.build(len(corpus)), Recorded(corpus, o, [9.0, 8.0, 8.0, 8.5])
+    accelerator = Accelerator(cpu=True)
+    fit(model, task, o, accelerator, folder=tmp_path, identity={}, progress=False)
+    assert load_checkpoint(tmp_path / "best.safetensors")[1]["epoch"] == 2
 
 
 def test_a_changed_result_is_refused(tmp_path, experiment):

@@ -30,18 +30,42 @@ class SetupError(Exception):
 
 
 def inside_environment():
-    """True in the project's `.venv`, or wherever else someone installed the project (conda)."""
-    if Path(sys.prefix).resolve() == (ROOT / ".venv").resolve():
-        return True
+    """Return whether this Python has the course's packages and runs this checkout's code.
+
+    That is so in the project's own `.venv`, and in another environment into which someone
+    installed this checkout (conda). An environment of another checkout is named and not taken:
+    notebooks' kernels would run the other checkout's code.
+    """
     if sys.version_info[:2] < OLDEST:
         return False
+    checkout = installed_checkout()
+    if checkout is None:  # an environment that is only half made has no code of another checkout
+        return Path(sys.prefix).resolve() == (ROOT / ".venv").resolve()
+    if checkout != ROOT:
+        print(
+            f"setup: the environment {sys.prefix} belongs to {checkout}; "
+            f"{ROOT} takes its own, {ROOT / '.venv'}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return checkout == ROOT
+
+
+def installed_checkout():
+    """Return the folder from which this Python imports `course_lib`, or None without the course.
+
+    A process of its own is asked, with no working directory on its path, as kernels are started.
+    """
     from importlib import metadata
 
     try:
         metadata.version("course-lib")
     except metadata.PackageNotFoundError:
-        return False
-    return True
+        return None
+    code = "from importlib.util import find_spec as f; s = f('course_lib'); print(s and s.origin)"
+    asked = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True)
+    origin = asked.stdout.strip()
+    return None if origin in ("", "None") else Path(origin).resolve().parent.parent
 
 
 def check_python(version=sys.version_info, executable=sys.executable):
@@ -56,13 +80,13 @@ def check_python(version=sys.version_info, executable=sys.executable):
 
 
 def environment_python(root=ROOT):
-    """The interpreter of the project's environment (it need not exist yet)."""
+    """Return the interpreter of the project's environment, which need not exist yet."""
     folder, name = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
     return root / ".venv" / folder / name
 
 
 def fingerprint(root=ROOT):
-    """SHA-256 of the files that decide what is installed, and where they lie."""
+    """Return a SHA-256 of the files that decide what is installed, and of where they lie."""
     digest = hashlib.sha256(str(root).encode())
     for name in ("pyproject.toml", "constraints.txt", "tools/bootstrap.py"):
         digest.update((root / name).read_bytes())
@@ -70,7 +94,7 @@ def fingerprint(root=ROOT):
 
 
 def pinned(package, root=ROOT):
-    """The requirement `package==version` as constraints.txt has it."""
+    """Return the requirement `package==version` as constraints.txt has it."""
     for line in (root / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.split("==")[0].strip().lower() == package:
             return line.strip()
@@ -127,7 +151,7 @@ def install_kernel(root=ROOT):
 
 
 def works(python):
-    """Its version (3, …) when the interpreter is there, starts, has pip, and is supported."""
+    """Return an interpreter's version (3, …), or None unless it starts, has pip, is supported."""
     try:
         shown = subprocess.run(
             [str(python), "-c", "import sys, pip; print(*sys.version_info[:2])"],
@@ -142,15 +166,21 @@ def works(python):
 
 def setup(root=ROOT):
     """Bring `.venv` up to date, print the time of each step, return its interpreter."""
-    python, stamp = environment_python(root), root / ".venv" / "course-stamp"
+    python = environment_python(root)
+    stamp = root / ".venv" / "course-stamp"
     log = root / "build" / "setup.log"
+
+    # Nothing is to be done where the same files decided the last installation.
     if stamp.is_file() and stamp.read_text() == fingerprint(root):
         version = works(python)
         if version and version != sys.version_info[:2]:
-            there, here = ("{}.{}".format(*v[:2]) for v in (version, sys.version_info))
-            print(f"setup: .venv has Python {there}; make clean ALL=1 first for {here}")
+            old = "{}.{}".format(*version)
+            new = "{}.{}".format(*sys.version_info[:2])
+            print(f"setup: .venv has Python {old}; make clean ALL=1 first for {new}")
         if version:
             return python
+
+    # The steps.
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "2"]
     # Not compiled: that is half of the time, and Python compiles what is imported when it is.
     pip += ["--no-compile", "--constraint", root / "constraints.txt"]
@@ -167,6 +197,8 @@ def setup(root=ROOT):
     ]
     if not works(python):
         steps.insert(0, ("environment .venv", lambda: make_environment(root, log)))
+
+    # The installation; the stamp is written when all of it is there.
     for name, step in steps:
         print(f"setup: {name:<20}", end=" ", flush=True)
         begin = time.time()
@@ -214,6 +246,9 @@ def main(arguments):
     environment = dict(os.environ, PYTHONUTF8="1")
     # Images for containers often set this; every start would then compile all of torch anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Before whatever another checkout has put there; kernels inherit it.
+    paths = [str(ROOT), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     try:
         return subprocess.call([str(python), "-m", "tools"] + arguments, env=environment)
     except KeyboardInterrupt:

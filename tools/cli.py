@@ -1,4 +1,4 @@
-"""`python -m tools course | site | test | lab | progress | notebooks …`."""
+"""The command line `python -m tools course | site | test | lab | progress | notebooks …`."""
 
 import ast
 import json
@@ -21,35 +21,36 @@ Names = Annotated[list[str] | None, typer.Argument(help="Notebooks; all when non
 
 
 def build_folder(*parts: str) -> Path:
-    """A folder under `build/`, where everything made by the course goes."""
-    from course_lab.notebook_source import ROOT
-
-    return ROOT.joinpath("build", *parts)
+    """Return a folder under `build/`, where everything made by the course goes."""
+    return notebook_source.ROOT.joinpath("build", *parts)
 
 
 def check_profile(profile: str) -> str:
-    """The profile, or CourseError with near matches."""
-    from course_lab.notebook_source import PROFILES
-
-    if profile not in PROFILES:
-        raise unknown("profile", profile, PROFILES)
+    """Return the profile; raise CourseError with near matches for an unknown one."""
+    if profile not in notebook_source.PROFILES:
+        raise unknown("profile", profile, notebook_source.PROFILES)
     return profile
 
 
-def value(text: str):
-    """A parameter's value as Python reads it; what is no literal is a string. CourseError for a
-    literal that JSON has not."""
+def parameter_value(text: str):
+    """Return a parameter's value as Python reads it; what is no literal is a string.
+
+    Raises CourseError for a literal that JSON cannot write down.
+    """
     try:
-        found = ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (SyntaxError, TypeError, ValueError):
         return text
     try:
-        json.dumps(found, allow_nan=False)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         raise CourseError(
             f"a parameter is a number, True, None, a string, or a list or table of such, not {text}"
         ) from None
-    return found
+    return value
+
+
+# --- the commands --------------------------------------------------------------------------------
 
 
 def course(
@@ -61,9 +62,13 @@ def course(
     ] = None,
     site: Annotated[bool, typer.Option(help="Build the website from the result.")] = True,
 ):
-    """Execute the notebooks, several at a time, only what changed or failed; build the website."""
+    """Execute the notebooks and build the website.
+
+    Several notebooks run at a time. Only what changed or failed is executed again.
+    """
     from tools.run_lessons import run_course, table
 
+    # The parameters of the command line.
     parameters = {"PROFILE": check_profile(profile)}
     for assignment in parameter or ():
         name, equals, text = assignment.partition("=")
@@ -71,14 +76,19 @@ def course(
             raise CourseError(f"a parameter is given as NAME=VALUE, not {assignment!r}")
         if name == "PROFILE":
             raise CourseError(f"the profile is given by --profile {text}")
-        parameters[name] = value(text)
-    begin, executed = time.perf_counter(), build_folder("course", profile)
+        parameters[name] = parameter_value(text)
+
+    # The execution and its summary.
+    begin = time.perf_counter()
+    executed = build_folder("course", profile)
     outcomes = run_course(notebook_source.select(names or []), executed, parameters, workers)
     print(f"\n{table(outcomes)}\n")
     print(f"notebooks: {(time.perf_counter() - begin) / 60:.1f} minutes, in {executed}")
     failed = [outcome.name for outcome in outcomes if outcome.status == "failed"]
     if failed:
         print(f"failed: {', '.join(failed)}; with their output in {executed / 'failed'}")
+
+    # The website, of whatever succeeded.
     if site and len(failed) < len(outcomes):
         build_site(profile)
     raise typer.Exit(1 if failed else 0)
@@ -89,8 +99,21 @@ def build_site(profile: Profile = "quick"):
     from tools.site import build
 
     begin = time.perf_counter()
-    index = build(build_folder("course", check_profile(profile)), build_folder("site"))
+    executed = build_folder("course", check_profile(profile))
+    index = build(executed, build_folder("site"), command_lines())
     print(f"website:   {time.perf_counter() - begin:.1f} seconds, open {index}")
+
+
+def command_lines() -> dict[str, typer.Typer]:
+    """Return the three command lines by the words that start them, for the website's page."""
+    from benchmarks.cli import app as benchmarks
+    from course_lab.cli import application as course_lab
+
+    return {
+        "python -m course_lab": course_lab(),
+        "python -m tools": application(),
+        "python -m benchmarks": benchmarks,
+    }
 
 
 def test(
@@ -99,9 +122,11 @@ def test(
     ] = None,
     workers: Annotated[int, typer.Option(help="Test processes at the same time.")] = 2,
 ):
-    """Run the tests, and every notebook as a smoke copy, its exercises solved: what the checked
-    cells print must hold, and every check must say right."""
-    # The notebooks after the tests and one by one: kernels that start at the same moment can
+    """Run the tests, and then every notebook as a smoke copy with its exercises solved.
+
+    What the checked cells print must hold, and every check of an exercise must say right.
+    """
+    # The notebooks come after the tests and one by one: kernels that start at the same moment can
     # take each other's port, and nbval would wait for ever.
     parallel = ["tests", "-n", str(workers), "--dist", "loadfile", "--durations", "10"]
     one_by_one = smoke_copies([])
@@ -110,7 +135,10 @@ def test(
 
 
 def smoke_copies(names: list[str]) -> list[str]:
-    """Write the smoke copies of notebooks, of all without names; pytest's arguments for them."""
+    """Write the smoke copies of the named notebooks, of all without names.
+
+    Returns the arguments with which pytest executes them.
+    """
     from tools import notebooks
 
     copies = build_folder("smoke", *names)  # named ones apart: several can run at a time
@@ -119,29 +147,40 @@ def smoke_copies(names: list[str]) -> list[str]:
 
 
 def pytest(arguments: list[str], workers: int) -> int:
-    """Run pytest with its share of the threads; its exit code."""
+    """Run pytest with its part of the machine's threads; return its exit code.
+
+    Kernels inherit the path, by which solved notebooks import `tools` from any folder.
+    """
     from joblib import cpu_count
 
-    environment = os.environ | {"OMP_NUM_THREADS": str(max(1, cpu_count() // workers))}
-    environment |= {"PYTHONHASHSEED": "0", "COURSE_EXERCISES": "strict"}
+    root = str(notebook_source.ROOT)
+    paths = [root, os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {
+        "OMP_NUM_THREADS": str(max(1, cpu_count() // workers)),
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "COURSE_EXERCISES": "strict",
+    }
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    return subprocess.call(command, env=environment, cwd=build_folder().parent)
+    return subprocess.call(command, env=environment, cwd=root)
 
 
 def progress():
     """Print the exercises of every lesson, which are right, and since when."""
     from course_lib.progress import count, progress_file, recorded, standing
     from tools import exercises
-    from tools.site import heading
+    from tools.lesson_page import heading
 
-    right, every = recorded(), []
+    right = recorded()
+    every = []
     for source in notebook_source.sources():
         cells = notebook_source.read(source).cells
-        if found := exercises.find(source.stem, cells):
-            print(f"{heading(cells, source.stem)[0]} ({count(found, right)} right)")
-            for one in found:
-                print(f"  {one.name:<6}{one.title:<54}  {standing(one, right)}")
-        every += found
+        asked = exercises.find(source.stem, cells)
+        if asked:
+            print(f"{heading(cells, source.stem)[0]} ({count(asked, right)} right)")
+        for exercise in asked:
+            print(f"  {exercise.name:<6}{exercise.title:<54}  {standing(exercise, right)}")
+        every += asked
     if not every:
         raise CourseError(f"there are no lessons in {notebook_source.FOLDER}; take the repository")
     print(f"{count(every, right)} exercises are right; the record is {progress_file()}")
@@ -150,11 +189,29 @@ def progress():
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
-    command += [f"--ServerApp.root_dir={build_folder().parent}"]
+    command += [f"--ServerApp.root_dir={notebook_source.ROOT}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command += ["--allow-root"]  # in a container, where Jupyter would refuse to start
     raise typer.Exit(subprocess.call(command))
 
 
+# --- the lessons' files --------------------------------------------------------------------------
+
 group = typer.Typer(no_args_is_help=True, help="The lessons' files: pairs, contract, outputs.")
+
+
+@group.command()
+def new(
+    name: Annotated[str, typer.Argument(help="NN_name; the number decides the lesson's part.")],
+    title: Annotated[str, typer.Argument(help="The lesson's title.")],
+    question: Annotated[str, typer.Argument(help="The one question that the lesson answers.")],
+):
+    """Write a new lesson's skeleton, its notebook and its solutions, to be filled in."""
+    from tools.new_lesson import write_lesson
+
+    for path in write_lesson(name, title, question):
+        print(f"wrote {path.relative_to(notebook_source.ROOT)}")
+    print(f"what is to be filled in: python -m tools notebooks lint {name}")
 
 
 @group.command()
@@ -185,12 +242,6 @@ def solve(names: Names = None):
     raise typer.Exit(pytest(smoke_copies(names or []), 2))
 
 
-def report(problems: list[str]) -> None:
-    """Print the problems; exit 1 when there are any."""
-    print("\n".join(problems) or "no problems")
-    raise typer.Exit(1 if problems else 0)
-
-
 @group.command()
 def check(names: Names = None):
     """Compare the sources, cell kinds and tags of every pair."""
@@ -202,18 +253,22 @@ def check(names: Names = None):
 @group.command()
 def lint(names: Names = None):
     """Check the lessons against the contract of CONTRIBUTING.md."""
+    chosen = notebook_source.select(names or [])
+    report([problem for source in chosen for problem in lesson_linter.lint(source)])
 
-    report(
-        [p for source in notebook_source.select(names or []) for p in lesson_linter.lint(source)]
-    )
+
+def report(problems: list[str]) -> None:
+    """Print the problems; exit with status 1 when there are any."""
+    print("\n".join(problems) or "no problems")
+    raise typer.Exit(1 if problems else 0)
 
 
 def application() -> typer.Typer:
-    """The application with every command mounted."""
+    """Return the application with every command mounted."""
     app = typer.Typer(
         name="tools",
         help="The making of the course: lessons, tests, website, exercises.",
-        epilog="Besides: `setup` makes the environment, `clean [--all]` removes what was built.",
+        epilog="Besides, `setup` makes the environment, `clean [--all]` removes what was built.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

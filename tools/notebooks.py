@@ -1,8 +1,7 @@
-"""Lessons as files: the `.py` source and its paired `.ipynb`, and the contract a lesson keeps.
+"""Lessons as files: the `.py` source, its paired `.ipynb`, and the copies that the tests execute.
 
 The percent-format `.py` is the source and always wins; the `.ipynb` beside it is what readers
-open, with the outputs of the `quick` profile. CONTRIBUTING.md lists the contract; `lint` checks
-it rule by rule.
+open, with the outputs of the `quick` profile.
 """
 
 import shutil
@@ -19,17 +18,17 @@ EXECUTED = "executed"  # where a notebook's metadata has the digest of the code 
 CHECK = "# NBVAL_CHECK_OUTPUT"  # the first line of a cell whose output the tests compare
 
 
-# --- pairs ---------------------------------------------------------------------------------------
-
-
 def pair(source: Path, executed: Path | None = None) -> bool:
-    """Bring the `.ipynb` beside `source` up to date; True when that changed the file.
+    """Bring the `.ipynb` beside `source` up to date; return whether that changed the file.
 
     Outputs of unchanged cells stay, or come from the notebook `executed`, whose code's digest is
     kept with them. Of full-scale notebooks only those of checked cells are kept.
     """
     target = source.with_suffix(".ipynb")
-    notebook, before = read(source), target.read_text("utf-8") if target.is_file() else None
+    before = target.read_text("utf-8") if target.is_file() else None
+
+    # The outputs, from an execution or from the older pair.
+    notebook = read(source)
     identity = [(cell["id"], tags(cell)) for cell in notebook.cells]
     metadata = dict(METADATA)
     if executed:
@@ -41,6 +40,8 @@ def pair(source: Path, executed: Path | None = None) -> bool:
         outputs = nbformat.reads(before, as_version=4)
         metadata |= {EXECUTED: outputs.metadata.get(EXECUTED, "")}
         notebook = combine_inputs_with_outputs(notebook, outputs)
+
+    # Names and tags as the source has them, and no outputs that readers should not see.
     for cell, (name, labels) in zip(notebook.cells, identity, strict=True):
         cell["id"] = name
         # jupytext would take the tags of the older notebook, but the .py decides
@@ -50,6 +51,7 @@ def pair(source: Path, executed: Path | None = None) -> bool:
             if full_scale(source) and not cell.source.startswith(CHECK):
                 cell.outputs, cell.execution_count = [], None
     notebook.metadata = nbformat.from_dict(metadata)
+
     after = nbformat.writes(notebook) + "\n"
     if after != before:
         target.write_text(after, "utf-8")
@@ -57,33 +59,28 @@ def pair(source: Path, executed: Path | None = None) -> bool:
 
 
 def check(source: Path) -> list[str]:
-    """How the pair of `source` has drifted apart, one line for each difference."""
+    """Return how the pair of `source` has drifted apart, one line for each difference."""
     target = source.with_suffix(".ipynb")
     if not target.is_file():
         return [f"{target.name} is missing; run `python -m tools notebooks pair`"]
-    left, right = read(source).cells, nbformat.read(target, as_version=4).cells
-    found = []
-    if len(left) != len(right):
-        found.append(f"{source.name} has {len(left)} cells, {target.name} has {len(right)}")
-    for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
-        for what, a, b in (
-            ("kind", one.cell_type, other.cell_type),
-            ("text", one.source, other.source),
-            ("tags", tags(one), tags(other)),
-        ):
-            if a != b:
-                found.append(f"{source.name}, cell {number}: {what} differs from {target.name}")
-    return found
-
-
-# --- the lesson contract -------------------------------------------------------------------------
-
-
-# --- copies for the tests ------------------------------------------------------------------------
+    cells = read(source).cells
+    paired = nbformat.read(target, as_version=4).cells
+    problems = []
+    if len(cells) != len(paired):
+        problems.append(f"{source.name} has {len(cells)} cells, {target.name} has {len(paired)}")
+    for number, (cell, other) in enumerate(zip(cells, paired, strict=False), 1):
+        differs = {
+            "kind": cell.cell_type != other.cell_type,
+            "text": cell.source != other.source,
+            "tags": tags(cell) != tags(other),
+        }
+        for what in (name for name, yes in differs.items() if yes):
+            problems.append(f"{source.name}, cell {number}: {what} differs from {target.name}")
+    return problems
 
 
 def smoke_copies(target: Path, chosen: list[Path]) -> list[Path]:
-    """Write the notebooks of sources into an emptied `target` with PROFILE = "smoke" injected.
+    """Write copies of notebooks with PROFILE = "smoke" injected into an emptied folder.
 
     Outputs come along, so that nbval compares the checked cells with the committed `quick` run. A
     notebook with a parameter FOLDER trains into a fresh one, never going on with an older run.

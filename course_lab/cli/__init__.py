@@ -1,10 +1,11 @@
 """The command line: one typer application, one file a group of commands."""
 
+import os
 import sys
 
 import typer
 
-from course_lib.errors import CourseError
+from course_lab.cli.failures import explanation
 
 
 def application() -> typer.Typer:
@@ -27,16 +28,56 @@ def application() -> typer.Typer:
 
 
 def run_application(app: typer.Typer) -> int:
-    """Run a command of `app`; a `CourseError` is printed as one message, exit code 2."""
-    for stream in (sys.stdout, sys.stderr):  # whose encoding may lack a letter of a text
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    """Run a command of `app` and return its exit code.
+
+    0: it is done. 1: what it checks is wrong, or nobody reads its output any more. 2: an error that
+    the reader can mend, told in one message. 130: it was interrupted. Only a fault of the code
+    itself, which `explanation` has no sentence for, ends in a traceback.
+    """
+    _tolerate_encodings()
+    try:
+        code = _exit_code(app)
+        sys.stdout.flush()  # what is printed may meet a full disk, or a closed pipe, only now
+    except BrokenPipeError:
+        _drop_output()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        sentence = explanation(error)
+        if sentence is None:
+            raise
+        if isinstance(error, OSError):
+            _drop_output()
+        print(f"error: {sentence}", file=sys.stderr)
+        return 2
+    return code
+
+
+def _exit_code(app: typer.Typer) -> int:
+    """Run a command; typer ends each by SystemExit, with its exit code."""
     try:
         app(standalone_mode=True)
-    except CourseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except SystemExit as end:
+        return end.code or 0
     return 0
+
+
+def _tolerate_encodings() -> None:
+    """Print `?` for a letter that the terminal lacks; refuse bytes of input that are no text."""
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "replace"), (sys.stdin, "strict")):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=errors)
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere, for Python would fail once more as it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def main() -> int:

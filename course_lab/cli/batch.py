@@ -1,5 +1,9 @@
 """`python -m course_lab batch run | status | merge | keep PLAN`."""
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -21,26 +25,63 @@ def run(
 ):
     """Do the unfinished runs of a plan, or go on with them; never one twice.
 
-    Exit code 1 when runs failed, were killed or are blocked by what their folder holds.
+    Exit code 1 when runs failed, were killed or are blocked by what their folder holds. A signal
+    that ends the command (INT, TERM, HUP) ends its workers and kernels, too; the next call goes on
+    from the checkpoints. The exit code is then 128 and the signal's number.
     """
     from course_lab import batch, plans
+    from course_lab.batch_states import summary, table
+    from course_lib.ranges import Count, check
 
-    states = batch.run_plan(plans.read_plan(plan), workers, budget, retry, backend)
-    print(f"\n{batch.table(states)}\n\n{batch.summary(states)}")
+    check("--workers", workers, Count)
+    check("--budget", budget, batch.Minutes | None)
+    try:
+        with ending_signals():
+            states = batch.run_plan(plans.read_plan(plan), workers, budget, retry, backend)
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        name = signal.Signals(number).name
+        print(f"ended by {name}; the same command goes on from the checkpoints", file=sys.stderr)
+        raise typer.Exit(128 + number) from None
+    print(f"\n{table(states)}\n\n{summary(states)}")
     bad = [s for s in states if s.name in ("failed", "killed", "blocked")]
     for s in bad:
         print(f"{s.name}: {s.folder}")
     raise typer.Exit(1 if bad else 0)
 
 
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt(number) on SIGTERM and SIGHUP, which would end the process at once.
+
+    A signal that is ignored stays so, as SIGHUP is under `nohup`.
+    """
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [n for n in numbers if signal.getsignal(n) == signal.SIG_DFL]
+
+    def interrupt(number, frame):
+        for n in numbers:  # one signal is enough; a second would interrupt the ending
+            signal.signal(n, signal.SIG_IGN)
+        raise KeyboardInterrupt(number)
+
+    for n in numbers:
+        signal.signal(n, interrupt)
+    try:
+        yield
+    finally:
+        for n in numbers:
+            signal.signal(n, signal.SIG_DFL)
+
+
 @app.command()
 def status(plan: Name):
     """Where each run of a plan stands, and about how long the rest will take."""
-    from course_lab import batch, plans
+    from course_lab import plans
+    from course_lab.batch_states import states_of, summary, table
 
-    read = plans.read_plan(plan)
-    states = batch.states_of(read)
-    print(f"{read.title}\n\n{batch.table(states)}\n\n{batch.summary(states)}")
+    content = plans.read_plan(plan)
+    states = states_of(content)
+    print(f"{content.title}\n\n{table(states)}\n\n{summary(states)}")
 
 
 @app.command()
@@ -52,18 +93,26 @@ def merge(
 
     Exit code 1 when one is refused: damaged, of another experiment, or not what is here already.
     """
-    from course_lab import batch, plans
+    from course_lab import plans
+    from course_lab.merge import REFUSED, merge
 
-    found = batch.merge(plans.read_plan(plan), folder)
-    for key, what in found.items():
-        print(f"{key}: {what}")
-    raise typer.Exit(1 if any(what.startswith("refused") for what in found.values()) else 0)
+    outcomes = merge(plans.read_plan(plan), folder)
+    for key, outcome in outcomes.items():
+        print(f"{key}: {outcome}")
+    raise typer.Exit(1 if any(o.startswith(REFUSED) for o in outcomes.values()) else 0)
 
 
 @app.command()
 def keep(plan: Name):
-    """Copy the results of a plan's finished runs to data/results, to be committed."""
-    from course_lab import batch, plans
+    """Copy the results of a plan's finished runs to data/results, to be committed.
 
-    for folder in batch.keep(plans.read_plan(plan)):
-        print(f"kept {folder}")
+    Exit code 1 when one is refused: damaged, or another result of that run is kept already.
+    """
+    from course_lab import plans
+    from course_lab.merge import REFUSED, keep
+
+    outcomes = keep(plans.read_plan(plan))
+    for key, outcome in outcomes.items():
+        refused = outcome.startswith(REFUSED)
+        print(f"{key}: {outcome}" if refused else f"kept {outcome}")
+    raise typer.Exit(1 if any(o.startswith(REFUSED) for o in outcomes.values()) else 0)

@@ -19,10 +19,13 @@ def examine(
     against: Annotated[Path | None, typer.Option(help="Another one to compare it with.")] = None,
     corpus: Annotated[
         str | None,
-        typer.Option(help="Text, by name or folder, in which the tokenizer's pieces are counted."),
+        typer.Option(
+            help="Text, by name or folder, in which words are counted; of a run, its own text."
+        ),
     ] = None,
     matrix: Annotated[
-        str | None, typer.Option(help="The matrix by the end of its name, where it is not found.")
+        str | None,
+        typer.Option(help="The matrix by the end of its name, where it is not found."),
     ] = None,
     counts: Annotated[
         Path | None, typer.Option(help="Counts: word<TAB>count, or a count a line.")
@@ -32,38 +35,46 @@ def examine(
         typer.Option(help="Folder for the report; default: one of its own in build/examine."),
     ] = None,
 ) -> None:
-    """Diagnose the output matrix of a checkpoint; writes a report and the numbers as JSON."""
+    """Diagnose the output matrix of a checkpoint; writes a report and the numbers as JSON.
+
+    Only what is named here is read: a checkpoint's word on its own text fetches and reads nothing.
+    """
     import hashlib
 
     from course_lab import examine as package
     from course_lib.data import folders
 
-    found = package.examine(
+    # the examination
+    examination = package.examine(
         checkpoint, against=against, corpus=corpus, matrix=matrix, counts=counts
     )
+    # the report
     path = checkpoint.resolve()
     run = path.name in ("best.safetensors", "last.safetensors")
     name = f"{path.parent.name}-{path.name}" if run else path.name
-    # others are named alike, as the runs of one seed of all recipes
+    # a digest tells the folders of files that are named alike, as the runs of all recipes
     name = (name.removesuffix(".safetensors") or "checkpoint") + "-"
     name += hashlib.sha256(str(path).encode()).hexdigest()[:6]
-    report = package.save_report(found, out or folders.home() / "build" / "examine" / name)
-    source = found.source
+    folder = out or folders.home() / "build" / "examine" / name
+    report = package.save_report(examination, folder)
+    # the verdict
+    source = examination.source
     print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")
-    print(f"\n{found.diagnosis.sentence}\n")
-    for finding in found.diagnosis.named:
+    print(f"\n{examination.diagnosis.sentence}\n")
+    for finding in examination.diagnosis.named:
         print(f"  {finding.title}: {finding.seen}\n    {finding.remedy}")
-    for name, value in found.metrics.items():
+    for name, value in examination.metrics.items():
         print(f"  {name:<50} {value:10.4g}")
-    for name, repair in found.repairs.items():
+    for name, repair in examination.repairs.items():
         change = ""
         if "perplexity" in repair:
             change = (
                 f"; perplexity {repair['perplexity_before']:,.2f} → {repair['perplexity']:,.2f}"
             )
         print(f"  after {name}: {repair['verdict']}{change}")
-    if found.against:
-        print(f"\n{found.against.source.path}: {found.against.diagnosis.sentence}")
-    for why in filter(None, (*found.source.notes, found.unknown, found.not_run, *found.sampled)):
-        print(f"note: {why}")
+    if examination.against:
+        print(f"\n{examination.against.source.path}: {examination.against.diagnosis.sentence}")
+    notes = (*source.notes, examination.unknown, examination.not_run, *examination.sampled)
+    for note in filter(None, notes):
+        print(f"note: {note}")
     print(f"\nreport: {report}")

@@ -10,13 +10,18 @@ import typer
 
 from course_lib.errors import CourseError
 
-CHECKPOINT = typer.Argument(help="A result folder, or a checkpoint file in one.")
-PROMPT = typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
-JSON = typer.Option("--json", help="Print JSON instead of a table.")
-
-Checkpoint = Annotated[Path, CHECKPOINT]
-Prompt = Annotated[str, PROMPT]
-Json = Annotated[bool, JSON]
+Checkpoint = Annotated[Path, typer.Argument(help="A result folder, or a checkpoint file in one.")]
+Prompt = Annotated[
+    str, typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
+]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        "--corpus",
+        help="The text it was trained on, by name or path: an older checkpoint has no vocabulary.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,19 +35,21 @@ def register(app: typer.Typer) -> None:
 def score(
     checkpoint: Checkpoint,
     text: Annotated[str, typer.Argument(help="The text; its first word is predicted from <eos>.")],
+    corpus: Text = None,
     as_json: Json = False,
 ) -> None:
     """How probable a text is: each word's probability given those before it, and the perplexity."""
     from course_lib.evaluation import generation
 
-    model, corpus = _load(checkpoint, text)
-    result = generation.score(model, corpus, text)
-    nats = [-x for x in result.log_prob.tolist()]
+    model, vocabulary = _language_model(checkpoint, corpus, text)
+    result = generation.score(model, vocabulary, text)
+    nats = [-log_prob for log_prob in result.log_prob.tolist()]
     if as_json:
         rows = [{"word": w, "nats": n} for w, n in zip(result.words, nats, strict=True)]
         return _print_json(words=rows, perplexity=result.perplexity)
-    rows = zip(result.words, map(math.exp, (-n for n in nats)), nats, strict=True)
-    _print_table(("word", "probability", "nats"), list(rows))
+    probabilities = [math.exp(-n) for n in nats]
+    rows = list(zip(result.words, probabilities, nats, strict=True))
+    _print_table(("word", "probability", "nats"), rows)
     print(f"\nperplexity {result.perplexity:,.2f} over {len(nats)} words")
 
 
@@ -50,16 +57,17 @@ def next_words(
     checkpoint: Checkpoint,
     prompt: Prompt = "",
     top: Annotated[int, typer.Option(min=1, help="How many words to list.")] = 10,
+    corpus: Text = None,
     as_json: Json = False,
 ) -> None:
     """The likeliest next words after a prompt, with their probabilities."""
     from course_lib.evaluation import generation
 
-    model, corpus = _load(checkpoint, prompt)
-    found = generation.continuations(model, corpus, prompt, top)
+    model, vocabulary = _language_model(checkpoint, corpus, prompt)
+    likeliest = generation.continuations(model, vocabulary, prompt, top)
     if as_json:
-        return _print_json(prompt=prompt, next=[pair._asdict() for pair in found])
-    _print_table(("word", "probability"), found)
+        return _print_json(prompt=prompt, next=[pair._asdict() for pair in likeliest])
+    _print_table(("word", "probability"), likeliest)
 
 
 def generate(
@@ -72,14 +80,15 @@ def generate(
         float | None, typer.Option(help="Draw from the likeliest words that hold this mass.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
+    corpus: Text = None,
     as_json: Json = False,
 ) -> None:
     """Continue a prompt, one drawn word after the other."""
     from course_lib.evaluation import generation
 
-    model, corpus = _load(checkpoint, prompt)
+    model, vocabulary = _language_model(checkpoint, corpus, prompt)
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    text = generation.generate(model, corpus, prompt, length, **settings)
+    text = generation.generate(model, vocabulary, prompt, length, **settings)
     if as_json:
         return _print_json(prompt=prompt, text=text, length=length, **settings)
     print(f"{prompt} {text}".strip(" "))
@@ -92,6 +101,7 @@ def translate(
     ] = None,
     beam: Annotated[int | None, typer.Option(help="Default: the recipe's.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Default: the recipe's.")] = None,
+    corpus: Text = None,
     as_json: Json = False,
 ) -> None:
     """Translate sentences by beam search, one line each."""
@@ -100,44 +110,55 @@ def translate(
     from course_lab import load_checkpoint
     from course_lib.evaluation import translation
 
-    model, corpus, experiment = load_checkpoint(checkpoint)
+    model, vocabulary, experiment = load_checkpoint(checkpoint, corpus)
     if not experiment.translates:
         raise CourseError(f"{checkpoint} is a language model; score, next and generate question it")
-    settings = {"beam": beam, "length_penalty": length_penalty}
     decoding = experiment.decoding
     search = decoding.build("decoding") if decoding else translation.BeamSearch()
-    search = replace(search, **{k: v for k, v in settings.items() if v is not None})
-    sentences = text or [line.rstrip("\n") for line in sys.stdin]
-    sources = [corpus.encode(sentence) for sentence in sentences]
-    found = translation.translate(model, sources, search, progress=sys.stderr.isatty())
-    texts = [corpus.decode(ids) for ids in found]
+    settings = {"beam": beam, "length_penalty": length_penalty}
+    search = replace(search, **{name: x for name, x in settings.items() if x is not None})
+    sentences = text or _lines_of_input()
+    sources = [vocabulary.encode(sentence) for sentence in sentences]
+    targets = translation.translate(model, sources, search, progress=sys.stderr.isatty())
+    translations = [vocabulary.decode(ids) for ids in targets]
     if as_json:
-        pairs = zip(sentences, texts, strict=True)
+        pairs = zip(sentences, translations, strict=True)
         return _print_json(translations=[{"source": s, "translation": t} for s, t in pairs])
-    print("\n".join(texts))
+    print("\n".join(translations))
 
 
-def _load(checkpoint: Path, text: str):
-    """Model and corpus of a checkpoint; says which words of `text` it will read as <unk>."""
+def _language_model(checkpoint: Path, corpus: str | None, text: str):
+    """Return a model and its vocabulary; say which words of `text` it will read as <unk>."""
     from course_lab import load_checkpoint
-    from course_lib.data import SentencePairs
     from course_lib.evaluation.generation import unknown_words
 
-    model, corpus, _ = load_checkpoint(checkpoint)
-    if isinstance(corpus, SentencePairs):
+    model, vocabulary, experiment = load_checkpoint(checkpoint, corpus)
+    if experiment.translates:
         raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
-    missing = unknown_words(corpus, text)
-    if missing and corpus.unk is not None:
+    missing = unknown_words(vocabulary, text)
+    if missing and vocabulary.unk is not None:
         print(f"not in the vocabulary, read as <unk>: {', '.join(missing)}", file=sys.stderr)
-    return model, corpus
+    return model, vocabulary
+
+
+def _lines_of_input() -> list[str]:
+    """Return the lines of standard input without their ends."""
+    try:
+        return [line.rstrip("\n") for line in sys.stdin]
+    except UnicodeDecodeError as error:
+        raise CourseError(
+            f"standard input is not {error.encoding.upper()} text (byte {error.start}: "
+            f"{error.reason}); convert it, for instance with iconv"
+        ) from None
 
 
 def _print_json(**values) -> None:
+    """Print named values as one JSON object."""
     print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
 def _print_table(names: tuple[str, ...], rows: list[tuple]) -> None:
-    """word, probability with a bar of 20 blocks for 1, and further numbers."""
+    """Print rows of a word, its probability with a bar of 20 blocks for 1, and more numbers."""
     width = max(len(names[0]), *(len(row[0]) for row in rows))
     print(f"{names[0]:<{width}}  {names[1]:>11}", *(f"{name:>7}" for name in names[2:]))
     for word, probability, *more in rows:
@@ -145,9 +166,9 @@ def _print_table(names: tuple[str, ...], rows: list[tuple]) -> None:
         print(f"{word:<{width}}  {probability:11.4%}{numbers}  {_bar(probability)}".rstrip())
 
 
-def _bar(share: float) -> str:
-    """20 blocks for 1, in eighths of a block; plain # where the terminal has no blocks."""
+def _bar(probability: float) -> str:
+    """Return 20 blocks for 1, in eighths of a block; `#` where the terminal has no blocks."""
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
-        return "#" * round(20 * share)
-    full, eighths = divmod(round(160 * share), 8)
+        return "#" * round(20 * probability)
+    full, eighths = divmod(round(160 * probability), 8)
     return "█" * full + " ▏▎▍▌▋▊▉"[eighths]

@@ -2,11 +2,19 @@
 
 import gc
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from course_lab import overrides
+
+def register(app: typer.Typer) -> None:
+    """Mount the commands."""
+    app.command()(train)
+    app.command()(recipes)
+    app.command()(results)
+
+
+# train -------------------------------------------------------------------------------------------
 
 
 def train(
@@ -37,32 +45,30 @@ def train(
     deadline: Annotated[
         float | None, typer.Option(help="Pause after this time, in seconds since 1970.")
     ] = None,
+    patience: Annotated[
+        float,
+        typer.Option(help="Seconds that one of several processes waits for another in training."),
+    ] = 600.0,
 ):
     """Train a recipe, or go on with it where it was interrupted.
 
     Under `accelerate launch` or `torchrun` the same command trains on several GPUs. Exit code 0,
     and no result, where it paused at the deadline that it was given.
     """
-    import json
-
     import course_lab
-    from course_lab.planned import Planned
-    from course_lib.errors import CourseError, Paused
+    from course_lib.errors import Paused
 
     if recipe.endswith(".json"):
-        try:
-            plain = json.loads(Path(recipe).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:  # not there, not JSON, not UTF-8
-            raise CourseError(f"{recipe} is not a readable experiment: {error}") from None
-        experiment = course_lab.Experiment.from_dict(plain)
-        given = {"--change": change or None, "--profile": profile, "--seed": seed}
-        for option, value in given.items():
-            if value is not None:
-                raise CourseError(f"{option} goes with a recipe's name; change {recipe} itself")
+        _refuse_beside_a_file(recipe, {"--change": change, "--profile": profile, "--seed": seed})
+        experiment = _experiment_of_file(recipe)
     else:
-        changes, seed = overrides.settings(change or []), 1 if seed is None else seed
-        experiment = Planned(recipe, profile or "standard", seed, changes).experiment()
-    options = {"device": device, "checkpoint_seconds": checkpoint_seconds, "deadline": deadline}
+        experiment = _experiment_of_recipe(recipe, profile, seed, change)
+    options = {
+        "device": device,
+        "checkpoint_seconds": checkpoint_seconds,
+        "deadline": deadline,
+        "patience": patience,
+    }
     runs = course_lab.with_starts(experiment, folder) if starts else [experiment]
     paused = None
     try:
@@ -72,14 +78,79 @@ def train(
                 print(f"{run.name} is trained, in {result.folder}")
         run = experiment
         result = course_lab.run(run, folder, **options)
-    except Paused as pause:  # as it was asked to; torchrun knows of no other code than 0 and 1
-        # without its traceback, which holds the model and so its connections
+    except Paused as pause:
+        # torchrun knows of no other exit codes than 0 and 1, and a pause is no failure; what is
+        # kept of it is its text, because its traceback holds the model and so the connections
         paused = f"{run.name} {pause}"
-    if not _together():
-        return
-    if paused:
+    is_first = _together()
+    if is_first and paused:
         print(paused)
-        return
+    elif is_first:
+        _print_result(result)
+
+
+def _refuse_beside_a_file(file: str, options: dict[str, object]) -> None:
+    """Raise CourseError for an option that an experiment of one's own states itself."""
+    from course_lib.errors import CourseError
+
+    for option, value in options.items():
+        if value is not None and value != []:
+            raise CourseError(f"{option} goes with a recipe's name; change {file} itself")
+
+
+def _experiment_of_file(file: str):
+    """Return the experiment of a file experiment.json."""
+    import json
+
+    import course_lab
+    from course_lib.errors import DAMAGED, CourseError
+
+    try:
+        plain = json.loads(Path(file).read_text(encoding="utf-8"))
+    except DAMAGED as error:
+        raise CourseError(f"{file} is not a readable experiment: {error}") from None
+    return course_lab.Experiment.from_dict(plain)
+
+
+def _experiment_of_recipe(
+    recipe: str, profile: str | None, seed: int | None, change: list[str] | None
+):
+    """Return a recipe's experiment with the settings that differ."""
+    from course_lab import overrides
+    from course_lab.planned import Planned
+
+    changes = overrides.settings(change or [])
+    seed = 1 if seed is None else seed
+    return Planned(recipe, profile or "standard", seed, changes).experiment()
+
+
+def _in_step() -> bool:
+    """Wait for the other processes; return whether this is the first, which speaks for all."""
+    from accelerate import PartialState
+
+    state = PartialState()
+    if state.num_processes > 1:
+        state.wait_for_everyone()
+    return state.is_main_process
+
+
+def _together() -> bool:
+    """End all processes as one; return whether this is the first.
+
+    Who left first would take a connection from the others.
+    """
+    from accelerate import PartialState
+
+    is_first = _in_step()
+    if PartialState().num_processes > 1:
+        gc.collect()  # of a sharded model, whose connections would outlive their group
+        PartialState().destroy_process_group()
+    return is_first
+
+
+def _print_result(result) -> None:
+    """Print a result's figures, one a line, and its folder."""
+    experiment = result.experiment
     print(f"{experiment.name}, profile {experiment.profile}, seed {experiment.seed}")
     shape = result.metrics.get("geometry", {})  # results of older versions have none
     for name, value in (result.metrics | shape).items():
@@ -90,25 +161,7 @@ def train(
     print(f"  result in {result.folder}")
 
 
-def _in_step() -> bool:
-    """Waits for the other processes. Whether this is the first of them, which speaks for all."""
-    from accelerate import PartialState
-
-    state = PartialState()
-    if state.num_processes > 1:
-        state.wait_for_everyone()
-    return state.is_main_process
-
-
-def _together() -> bool:
-    """Several processes end as one: who leaves first would take a connection from the others."""
-    from accelerate import PartialState
-
-    first = _in_step()
-    if PartialState().num_processes > 1:
-        gc.collect()  # of a sharded model, whose connections would outlive their group
-        PartialState().destroy_process_group()
-    return first
+# recipes -----------------------------------------------------------------------------------------
 
 
 def recipes(
@@ -127,10 +180,32 @@ def recipes(
     several GB, for oneDNN keeps compiled code for each length. ONEDNN_PRIMITIVE_CACHE_CAPACITY=100
     in the environment keeps less of it, and compiles more often.
     """
+    from course_lab import cost
+    from course_lib.errors import CourseError
+
+    chosen = _chosen_recipes(pattern, paper, corpus)
+    if plain:
+        print("\n".join(chosen))
+        return
+    rates = cost.rates()
+    width = max(map(len, chosen))
+    print(f"{'recipe':<{width}} {'parameters':>12} {'PFLOP':>9} {'GB':>6} {'time':>9}  source")
+    for name, recipe in chosen.items():
+        try:
+            c = cost.cost(recipe, rates)
+            cells = [f"{c.parameters:,}", f"{c.flops / 1e15:,.2f}", f"{c.memory / 2**30:.1f}"]
+            cells.append(_duration(c.seconds))
+        except CourseError:  # the reader's own text, which nobody has counted
+            cells = ["–"] * 4
+        print("{:<{}} {:>12} {:>9} {:>6} {:>9}  {}".format(name, width, *cells, recipe.source))
+
+
+def _chosen_recipes(pattern: str, paper: str | None, corpus: str | None) -> dict:
+    """Return the recipes that match all three, by name; CourseError where there is none."""
     from fnmatch import fnmatchcase
 
     import course_lab
-    from course_lab import cost, published
+    from course_lab import published
     from course_lib.errors import CourseError, unknown
 
     papers = {p for r in course_lab.recipes.values() for p, _ in published.cited(r.source)}
@@ -147,27 +222,32 @@ def recipes(
     }
     if not chosen:
         raise CourseError(f"no recipe matches {pattern!r}; `recipes --plain` lists all names")
-    if plain:
-        print("\n".join(chosen))
-        return
-    rates, width = cost.rates(), max(map(len, chosen))
-    print(f"{'recipe':<{width}} {'parameters':>12} {'PFLOP':>9} {'GB':>6} {'time':>9}  source")
-    for name, recipe in chosen.items():
-        try:
-            c = cost.cost(recipe, rates)
-            cells = f"{c.parameters:,}", f"{c.flops / 1e15:,.2f}", f"{c.memory / 2**30:.1f}"
-            cells += (_duration(c.seconds),)
-        except CourseError:  # the reader's own text, which nobody has counted
-            cells = ("–",) * 4
-        print("{:<{}} {:>12} {:>9} {:>6} {:>9}  {}".format(name, width, *cells, recipe.source))
+    return chosen
 
 
 def _duration(seconds: float) -> str:
-    """In the largest unit of which there are two."""
+    """Return a time in the largest unit of which there are two."""
     for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+# results -----------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A kept result in the list of results; `unreadable` says why it has no figures."""
+
+    name: str
+    profile: str = ""
+    corpus: str = ""
+    seed: int | str = ""
+    valid: str = ""
+    test: str = ""
+    commit: str = ""
+    variant: str = ""
+    unreadable: str | None = None
 
 
 def results(
@@ -182,34 +262,68 @@ def results(
 
     Columns: the corpus (of quick runs an embedded one, whatever the recipe's name says);
     perplexities of the validation and the test split; and how a run differs from its recipe: the
-    settings, or a digest of several (`experiment` in its result.json has them all).
+    settings, or a digest of several (`experiment` in its result.json has them all). A result that
+    cannot be read is listed with the reason, and the exit code is then 1.
     """
     from fnmatch import fnmatchcase
 
     import course_lab
-    from course_lib.errors import CourseError
 
     if keep is not None:
         print(f"kept {course_lab.keep_result(keep)}")
-    rows = [course_lab.read_result(folder) for folder in course_lab.kept_results()]
-    shown = [row for row in rows if fnmatchcase(row["experiment"]["name"], recipe)]
+    rows = [_row(folder) for folder in course_lab.kept_results()]
+    shown = [row for row in rows if fnmatchcase(row.name, recipe)]
     if rows and not shown:
-        raise CourseError(f"no kept result is of a recipe like {recipe!r}; try {recipe + '*'!r}")
-    width = max((len(row["experiment"]["name"]) for row in shown), default=6)
+        raise _no_result_of(recipe, {row.name for row in rows})
+    width = max((len(row.name) for row in shown), default=6)
     head = f"{'recipe':<{width}} {'profile':<9} {'corpus':<12} {'seed':>4} {'valid':>8} {'test':>8}"
     print(f"{head}  {'commit':<10}  differs in")
     for row in shown:
-        experiment, metrics = row["experiment"], row["metrics"]
+        if row.unreadable is not None:
+            print(f"{row.name:<{width}} unreadable: {row.unreadable}")
+            continue
         print(
-            f"{experiment['name']:<{width}} {experiment['profile']:<9}"
-            f" {Path(experiment['corpus']['kind']).name:<12} {experiment['seed']:>4}"
-            f" {metrics['valid_perplexity']:>8.2f} {metrics['test_perplexity']:>8.2f}"
-            f"  {row['provenance']['commit'][:10]}  {experiment.get('variant', '')}".rstrip()
+            f"{row.name:<{width}} {row.profile:<9} {row.corpus:<12} {row.seed:>4}"
+            f" {row.valid:>8} {row.test:>8}  {row.commit}  {row.variant}".rstrip()
         )
+    if any(row.unreadable is not None for row in shown):
+        raise typer.Exit(1)
 
 
-def register(app: typer.Typer) -> None:
-    """Mount the commands."""
-    app.command()(train)
-    app.command()(recipes)
-    app.command()(results)
+def _row(folder: Path) -> Row:
+    """Return the row of a kept result; a damaged one is named by its folder below all others."""
+    import course_lab
+    from course_lab.results import kept_folder
+    from course_lib.errors import CourseError
+
+    try:
+        content = course_lab.read_result(folder)
+        experiment = content["experiment"]
+        return Row(
+            experiment["name"],
+            experiment["profile"],
+            Path(experiment["corpus"]["kind"]).name,
+            experiment["seed"],
+            f"{content['metrics']['valid_perplexity']:.2f}",
+            f"{content['metrics']['test_perplexity']:.2f}",
+            content["provenance"]["commit"][:10],
+            experiment.get("variant", ""),
+        )
+    except CourseError as error:
+        reason = str(error)
+    except KeyError as error:
+        reason = f"{folder / 'result.json'} has no {error}"
+    except (TypeError, ValueError, AttributeError) as error:
+        reason = f"{folder / 'result.json'} has a value of the wrong kind ({error})"
+    # one folder a run lies below the name of its recipe
+    return Row(folder.parent.relative_to(kept_folder()).as_posix(), unreadable=reason)
+
+
+def _no_result_of(recipe: str, names: set[str]):
+    """Return the error for a pattern that no result matches, with names near it."""
+    from course_lib.errors import CourseError, unknown
+
+    plain = recipe.strip("*")
+    if any(plain in name for name in names):
+        return CourseError(f"no kept result is of a recipe like {recipe!r}; try {f'*{plain}*'!r}")
+    return unknown("recipe of a kept result", recipe, names)

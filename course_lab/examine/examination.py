@@ -1,26 +1,32 @@
-"""An examination: matrix, counts, diagnosis, metrics, repairs; one object that can be written."""
+"""An examination: matrix, counts, diagnosis, measures, repairs; one object that can be written.
+
+Nothing is read or fetched that the user did not name. What a checkpoint says of its own text
+decides nothing: see `course_runs`.
+"""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from course_lab import load_checkpoint
+from course_lab.examine import course_runs, measures
 from course_lab.examine import frequencies as counting
-from course_lab.examine.diagnosis import (
-    Groups,
-    diagnose,
-    frequency_groups,
-    random_spectrum,
-)
+from course_lab.examine.chance import random_spectrum
+from course_lab.examine.diagnosis import diagnose
 from course_lab.examine.frequencies import Frequencies
-from course_lab.examine.matrices import Source, read
-from course_lab.examine.record import PAIRED, SEED, Examination, few, nearest_distances
+from course_lab.examine.groups import Groups, frequency_groups, sample
+from course_lab.examine.matrices import read
+from course_lab.examine.measures import SEED, Spectra
+from course_lab.examine.record import Examination
 from course_lab.examine.repairs import REPAIRS, perplexities, read_in_part
+from course_lab.examine.source import Source
 from course_lib import data
+from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
-from course_lib.metrics import geometry, rank
+from course_lib.metrics import geometry
 
 NUMBERS = 1 << 26  # of a matrix examined at once, 512 MiB in float64; of larger ones a sample
 
@@ -33,164 +39,228 @@ def examine(
     matrix: str | None = None,
     counts: Path | None = None,
 ) -> Examination:
-    """Examine the output matrix of a checkpoint, and that of another to compare it with.
+    """Examine the output matrix of a checkpoint.
 
-    corpus: name or folder of the text whose words, by the checkpoint's tokenizer.json, are
-    counted; counts: a file of counts instead; a run of this course brings its own. matrix: the
-    tensor to be examined, where it is not found or not the one wanted; in `against` too, if that
-    has one of this name. CourseError for anything unreadable or without a word matrix.
+    path: a run of this course, a safetensors file, a Hugging Face folder, an .npy or .npz file.
+    against: another checkpoint to compare it with.
+    corpus: name or folder of the text in which words are counted. For a run of this course it is
+        the text that the run was trained on, or another with its words; any other is encoded with
+        the checkpoint's tokenizer.json.
+    matrix: the tensor to be examined, where it is not found or not the one wanted; in `against`,
+        too, if that has one of this name.
+    counts: a file of counts in place of a text.
+
+    Nothing else is read or fetched. A run brings the counts of its words. Its perplexity needs the
+    text: it is there if that is an embedded corpus, which needs neither a file nor the network, or
+    if it is the `corpus`.
+    Raises CourseError for anything unreadable, without a word matrix, or with weights that are not
+    finite.
     """
+    # the matrix, the text it was trained on, and how often each word occurs
     words = len(counting.read_counts(counts)[1]) if counts is not None else None
     source = read(path, matrix, words)
-    model, text, not_run = _model(source)
-    found, unknown = _frequencies(source, text, corpus, counts)
-    one = _examination(source, found, unknown)
+    text, no_text = _text_of_run(source, corpus)
+    frequencies, no_counts = _frequencies(source, text, corpus, counts)
+    # the examination
+    examination, repaired = _examine(source, frequencies, no_counts)
+    # perplexity before and after the repairs
+    model, not_run = _model_of_run(source, text, no_text)
     if model is None:
-        one = replace(one, not_run=not_run)
+        examination = replace(examination, not_run=not_run)
     else:
-        repairs = _with_perplexity(one.repairs, source, model, text)
-        one = replace(one, repairs=repairs, sampled=(*one.sampled, *read_in_part(text)))
+        if examination.W is not source.W:  # the repairs are those of a sample
+            repaired = {name: repair(source.W) for name, repair in REPAIRS.items()}
+        values = perplexities(model, text, source.experiment, {"": source.W} | repaired)
+        repairs = {
+            name: content | {"perplexity_before": values[""], "perplexity": values[name]}
+            for name, content in examination.repairs.items()
+        }
+        sampled = (*examination.sampled, *read_in_part(text))
+        examination = replace(examination, repairs=repairs, sampled=sampled)
+    # the other checkpoint
     if against is None:
-        return one
-    return replace(one, against=_other(against, corpus, matrix, one, found))
+        return examination
+    return replace(examination, against=_other(against, corpus, matrix, source, frequencies))
 
 
-def _other(path, corpus, matrix, one: Examination, found: Frequencies | None) -> Examination:
-    """The other checkpoint, without its repairs; counted by its own corpus or tokenizer, or, where
-    both have equally many words, like the first."""
-    words = len(one.source.W)
+def _other(
+    path: Path,
+    corpus: str | Path | None,
+    matrix: str | None,
+    first: Source,
+    frequencies: Frequencies | None,
+) -> Examination:
+    """Return the examination of the other checkpoint, without repairs.
+
+    Its words are counted in its own text or by its own tokenizer; where neither is at hand and both
+    checkpoints have equally many words, the counts are those of the first.
+    """
+    words = len(first.W)
     try:
         source = read(path, matrix, words)
     except CourseError:
         if matrix is None:
             raise
         source = read(path, None, words)
-    _, text, _ = _model(source)
-    tokenizer = (source.folder / "tokenizer.json").is_file()
-    own, unknown = _frequencies(source, text, corpus if tokenizer else None, None)
-    if own is None and found is not None and len(found.counts) == len(source.W):
-        own, unknown = found, None
-    return _examination(source, own, unknown, repaired=False)
-
-
-def _model(source: Source):
-    """(model, corpus, None) of a run of this course, else (None, None, why not)."""
-    if source.experiment is None:
-        return None, None, "perplexity needs a run of this course, whose model can be built"
     try:
-        model, corpus, _ = load_checkpoint(source.path)
+        text, _ = _text_of_run(source, corpus)
+    except CourseError:  # the corpus is the first one's
+        text = None
+    has_tokenizer = (source.folder / "tokenizer.json").is_file()
+    encoded = corpus if has_tokenizer and source.experiment is None else None
+    own, unknown = _frequencies(source, text, encoded, None)
+    if own is None and frequencies is not None and len(frequencies.counts) == len(source.W):
+        own, unknown = frequencies, None
+    return _examine(source, own, unknown, repaired=False)[0]
+
+
+# --- what a run of this course brings ------------------------------------------------------------
+
+
+def _text_of_run(
+    source: Source, corpus: str | Path | None
+) -> tuple[Corpus | SentencePairs | None, str | None]:
+    """Return (text, None) of a run whose text may be loaded, else (None, why not).
+
+    CourseError where the user names a text that cannot be loaded or has other words.
+    """
+    if source.experiment is None:
+        return None, "perplexity needs a run of this course, whose model can be built"
+    try:
+        text = course_runs.load_text(source, corpus)
     except CourseError as error:
-        return None, None, f"the model cannot be run: {error}"
-    return model, corpus, None
+        if corpus is not None:
+            raise
+        return None, f"the model cannot be run: {error}"
+    if text is None:
+        trained_on = source.experiment.corpus.kind
+        return None, (
+            f"the model cannot be run: it says that it was trained on {trained_on!r:.80}, which is "
+            "read only if you name it with --corpus"
+        )
+    return text, None
 
 
-def _frequencies(source, text, corpus, counts) -> tuple[Frequencies | None, str | None]:
-    """(counts, None) or (None, why there are none)."""
+def _model_of_run(
+    source: Source, text: Corpus | SentencePairs | None, no_text: str | None
+) -> tuple[nn.Module | None, str | None]:
+    """Return (model, None) of a run whose text is at hand, else (None, why not)."""
+    if text is None:
+        return None, no_text
+    if not course_runs.is_own(source, text):
+        return None, f"the model cannot be run: it was trained on another text than {text.name}"
+    weights = course_runs.read_weights(source)
+    try:
+        return course_runs.build_model(source, text, weights), None
+    except CourseError as error:
+        return None, f"the model cannot be run: {error}"
+
+
+def _frequencies(
+    source: Source,
+    text: Corpus | SentencePairs | None,
+    corpus: str | Path | None,
+    counts: Path | None,
+) -> tuple[Frequencies | None, str | None]:
+    """Return (counts, None), or (None, why there are none)."""
     N = len(source.W)
+    tokenizer = source.folder / "tokenizer.json"
+    known = text or source.vocabulary
     if counts is not None:
-        return counting.from_file(counts, N, _vocabulary(source, text, N)), None
+        words = list(known.words) if known else counting.pieces(tokenizer, N)
+        return counting.from_file(counts, N, words), None
+    if known:
+        return counting.of_corpus(known), None
     if corpus is not None:
-        tokenizer, given = None, data.load(corpus)
-        if source.experiment is None:
-            tokenizer = source.folder / "tokenizer.json"
-        elif text is not None and list(given.words) != list(text.words):
-            raise CourseError(
-                f"{source.path} was trained on {text.name}, whose words are not those of "
-                f"{given.name}; leave --corpus out"
-            )
-        return counting.from_text(given, tokenizer, N), None
-    if text is not None:
-        return counting.of_corpus(text), None
+        return counting.from_text(data.load(corpus), tokenizer, N), None
     return None, (
         "no counts: nothing is said about rare and frequent words. Give --counts FILE, or --corpus "
-        "NAME where a tokenizer.json lies beside the checkpoint"
+        "NAME with the text of a run, or with any text where a tokenizer.json lies beside the "
+        "checkpoint"
     )
 
 
-def _vocabulary(source: Source, text, N: int) -> list[str] | None:
-    """The words of the rows, where the run's corpus or a tokenizer beside the checkpoint says."""
-    if text is not None:
-        return list(text.words)
-    return counting.pieces(source.folder / "tokenizer.json", N)
+# --- one matrix ----------------------------------------------------------------------------------
 
 
-def _examination(source, found, unknown, repaired: bool = True) -> Examination:
-    W, counts, words, tokens = source.W, None, None, None
-    if found is not None:
-        counts, words, tokens = found.counts, found.words, found.counts.sum()
-    sampled = []
-    most = NUMBERS // W.shape[1]
-    if len(W) > most:
-        rows = np.sort(np.random.default_rng(SEED).choice(len(W), most, replace=False))
-        sampled.append(f"{most:,} of {len(W):,} words, drawn at random (seed {SEED})")
-        W = W[torch.from_numpy(rows)]
-        counts = None if counts is None else counts[rows]
-        words = None if words is None else [words[i] for i in rows]
+class _Examined(NamedTuple):
+    """The words that are examined, all or a sample, and what was left out."""
+
+    W: Tensor
+    counts: np.ndarray | None
+    words: list[str] | None
+    groups: Groups | None
+    sampled: tuple[str, ...]
+
+
+def _examine(
+    source: Source, frequencies: Frequencies | None, unknown: str | None, repaired: bool = True
+) -> tuple[Examination, dict[str, Tensor]]:
+    """Return the examination of a matrix and, unless `repaired` is false, the repaired matrices."""
+    # rare and frequent words of the whole vocabulary, then a sample of it
     groups = None
-    if counts is not None:
+    if frequencies is not None:
         try:
-            groups = frequency_groups(counts, tokens)
+            groups = frequency_groups(frequencies.counts)
         except CourseError as error:
             unknown = str(error)
-    diagnosis = diagnose(W, groups)  # refuses a matrix of nothing but zeros
-    if len(W) > PAIRED:
-        sampled.append(
-            f"nearest neighbours and the share of positive pairs: among {PAIRED:,} words"
-        )
-    spectrum = geometry.singular_values(W)
-    metrics = measured(W, groups, spectrum)
+    W, counts, words, groups, sampled = _sampled(source.W, frequencies, groups)
+    # the verdict, which refuses a matrix of nothing but zeros, and the numbers
+    diagnosis = diagnose(W, groups)
+    spectra = Spectra(geometry.singular_values(W), _centred_spectrum(W))
+    table = measures.measures(W, groups, spectra)
+    # both again after each repair
+    matrices = {name: repair(W) for name, repair in REPAIRS.items()} if repaired else {}
     repairs = {}
-    for name, repair in REPAIRS.items() if repaired else ():
-        better = repair(W)
-        after = geometry.singular_values(better)
-        gone = after[0] <= 1e-12 * spectrum[0]  # all rows alike: what is left is rounding
+    for name, better in matrices.items():
+        # a repaired matrix has mean 0
+        after = spectra.centred if name == "centring" else geometry.singular_values(better)
+        gone = after[0] <= 1e-12 * spectra.whole[0]  # all rows alike: what is left is rounding
         repairs[name] = {
-            "metrics": measured(better, groups, after),
+            "metrics": measures.measures(better, groups, Spectra(after, after)),
             "verdict": "Nothing is left." if gone else diagnose(better, groups).sentence,
         }
-    return Examination(
-        source, W, diagnosis, metrics, spectrum, random_spectrum(*W.shape), repairs,
-        counts, words, groups, found.source if found else None, unknown, sampled=tuple(sampled),
-    )  # fmt: skip
+    examination = Examination(
+        source,
+        W,
+        diagnosis,
+        table,
+        spectra.whole,
+        random_spectrum(*W.shape),
+        repairs,
+        counts,
+        words,
+        groups,
+        frequencies.source if frequencies else None,
+        unknown,
+        sampled=sampled,
+    )
+    return examination, matrices
 
 
-def measured(W, groups: Groups | None, spectrum: np.ndarray) -> dict[str, float]:
-    """The numbers of the table, by name; lengths in units of the root mean square norm."""
-    scale = float(W.double().square().sum(1).mean().sqrt())
-    some = few(W)
-    drift = geometry.common_drift(W)
-    table = {"mean cosine": drift.cosine}
-    if groups:
-        rare, frequent = W[groups.rare], W[groups.frequent]
-        table["mean cosine, rare words"] = geometry.mean_cosine(rare)
-        table["mean cosine, frequent words"] = geometry.mean_cosine(frequent)
-        table["mean cosine, rare with frequent"] = geometry.mean_cosine(rare, frequent)
-    cosines, isotropy = geometry.cosine_by_dimension(W), geometry.isotropy(W)
-    ranks = {"stable rank": 0.0, "rank for 99 % of the energy": 0}
-    if spectrum.any():
-        ranks["stable rank"] = geometry.stable_rank(spectrum)
-        ranks["rank for 99 % of the energy"] = rank.effective_rank(spectrum, 0.01)
-    return table | {
-        "share of the mean vector": drift.share,
-        "positive pairs": geometry.positive_share(some),
-        "σ₂/σ₁": float(spectrum[1] / spectrum[0]) if spectrum[0] else 0.0,
-        **ranks,
-        "IsoScore": geometry.isoscore(W),
-        "isotropy I₁": isotropy.I1,
-        "isotropy I₂": isotropy.I2,
-        "largest part of one dimension in the mean cosine": float(cosines.max()),
-        "distance to the nearest word": float(np.median(nearest_distances(some)) / scale)
-        if scale
-        else 0,
-        "root mean square norm": scale,
-    }
+def _centred_spectrum(W: Tensor) -> np.ndarray:
+    """Return the singular values of W minus its mean row."""
+    rows = W.double()
+    return geometry.singular_values(rows - rows.mean(0))
 
 
-def _with_perplexity(repairs: dict, source: Source, model, text) -> dict:
-    """The repairs with the perplexity before and after, of the whole matrix."""
-    matrices = {"": source.W} | {name: repair(source.W) for name, repair in REPAIRS.items()}
-    found = perplexities(model, text, source.experiment, matrices)
-    return {
-        name: content | {"perplexity_before": found[""], "perplexity": found[name]}
-        for name, content in repairs.items()
-    }
+def _sampled(W: Tensor, frequencies: Frequencies | None, groups: Groups | None) -> _Examined:
+    """Return all words of a matrix; of a large one all frequent words and some of the others."""
+    counts = frequencies.counts if frequencies else None
+    words = frequencies.words if frequencies else None
+    sampled = []
+    N = len(W)
+    most = NUMBERS // W.shape[1]
+    if N > most:
+        rows = sample(N, most, groups, SEED)
+        drawn = "drawn at random" if groups is None else "all frequent ones and others at random"
+        sampled.append(f"{most:,} of {N:,} words, {drawn} (seed {SEED})")
+        W = W[torch.from_numpy(rows)]
+        counts = None if counts is None else counts[rows]
+        words = None if words is None else [words[row] for row in rows]
+        groups = groups and groups.sampled(rows)
+    if len(W) > measures.PAIRED:
+        sampled.append(
+            f"nearest neighbours and the share of positive pairs: among {measures.PAIRED:,} words"
+        )
+    return _Examined(W, counts, words, groups, tuple(sampled))

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from course_lab.examine.record import Examination, few, nearest_distances
+from course_lab.examine.measures import few, nearest_distances
+from course_lab.examine.record import Examination
 from course_lib import plots
 from course_lib.metrics import geometry, neighbours, subspaces
 
@@ -21,17 +23,26 @@ class Picture(NamedTuple):
     caption: str
 
 
-def pictures(one: Examination) -> list[Picture]:
-    """Every picture that the numbers at hand allow."""
-    made = [spectrum(one), cosines(one), cloud(one), lengths(one), neighbour_distances(one)]
-    return [*made, mean_share(one), dimensions(one)]
+def pictures(examination: Examination) -> list[Picture]:
+    """Return every picture that the numbers at hand allow."""
+    drawings = (spectrum, cosines, cloud, lengths, neighbour_distances, mean_share, dimensions)
+    return [draw(examination) for draw in drawings]
 
 
-def spectrum(one: Examination) -> Picture:
+def _by_group(examination: Examination) -> dict[str, Tensor]:
+    """Return the rows of all words and, where they are known, of the rare and frequent ones."""
+    rows = {"all words": examination.W}
+    if examination.groups:
+        rows["rare"] = examination.W[examination.groups.rare]
+        rows["frequent"] = examination.W[examination.groups.frequent]
+    return rows
+
+
+def spectrum(examination: Examination) -> Picture:
     """Singular values over the largest, linear and logarithmic, beside a random matrix's."""
-    curves = {"this matrix": one.spectrum, "random matrix": one.random}
-    if one.against:
-        curves["compared with"] = one.against.spectrum
+    curves = {"this matrix": examination.spectrum, "random matrix": examination.random}
+    if examination.against:
+        curves["compared with"] = examination.against.spectrum
     # None of a value that is 0 but for rounding, which a logarithmic axis would be made of
     curves = {name: s[s > 1e-9 * max(s)] for name, s in curves.items() if s.any()}
     shares = {n: (np.arange(1, len(s) + 1) / len(s), s / s[0]) for n, s in curves.items()}
@@ -39,8 +50,8 @@ def spectrum(one: Examination) -> Picture:
     plots.lines(shares, "", "σₖ / σ₁", ax=above)
     plots.lines(shares, "rank of the singular value / d", "the same, logarithmic", "y", ax=below)
     below.legend_.remove()
-    half = one.spectrum[len(one.spectrum) // 2] / (one.spectrum[0] or 1)
-    chance = one.random[len(one.random) // 2] / one.random[0]
+    half = examination.spectrum[len(examination.spectrum) // 2] / (examination.spectrum[0] or 1)
+    chance = examination.random[len(examination.random) // 2] / examination.random[0]
     return Picture(
         "Singular values", figure,
         f"Singular values divided by the largest. Half-way they are at {half:.2f} of it, in a "
@@ -50,12 +61,9 @@ def spectrum(one: Examination) -> Picture:
     )  # fmt: skip
 
 
-def cosines(one: Examination) -> Picture:
+def cosines(examination: Examination) -> Picture:
     """Histogram of the cosines of random pairs: all words, and rare and frequent ones."""
-    groups = {"all words": one.W}
-    if one.groups:
-        groups |= {"rare": one.W[one.groups.rare], "frequent": one.W[one.groups.frequent]}
-    values = {name: geometry.pair_cosines(rows) for name, rows in groups.items()}
+    values = {name: geometry.pair_cosines(rows) for name, rows in _by_group(examination).items()}
     means = ", ".join(f"{name} {v.mean():z.2f}" for name, v in values.items())
     return Picture(
         "Cosines of pairs of words", plots.cosine_histogram(values),
@@ -65,20 +73,23 @@ def cosines(one: Examination) -> Picture:
     )  # fmt: skip
 
 
-def cloud(one: Examination) -> Picture:
+def cloud(examination: Examination) -> Picture:
     """The words on the plane of the two largest singular values."""
-    random, W = np.random.default_rng(0), one.W
+    random = np.random.default_rng(0)
+    W = examination.W
     rows = np.arange(len(W))
     if len(W) > POINTS:
         rows = np.sort(random.choice(len(W), POINTS, replace=False))
-    points, share, names = subspaces.project(W).points, None, {}
-    if one.counts is not None and one.counts.any():
-        share = one.counts[rows] / one.counts.sum()
+    points = subspaces.project(W).points
+    share = None
+    names = {}
+    if examination.counts is not None and examination.counts.any():
+        share = examination.counts[rows] / examination.counts.sum()
         if not share.any():
             share = None
-    if share is not None and one.words:
+    if share is not None and examination.words:
         for row in np.argsort(-share)[[0, 4, 9]]:
-            names[int(row)] = one.words[rows[row]].strip("Ġ▁ ") or "blank"
+            names[int(row)] = examination.words[rows[row]].strip("Ġ▁ ") or "blank"
     title = "" if len(rows) == len(W) else f"{len(rows):,} of the words"
     figure = plots.cloud(points[rows], share, names, title)
     centre = np.linalg.norm(points.mean(0)) / np.sqrt((points**2).sum(1).mean())
@@ -91,12 +102,12 @@ def cloud(one: Examination) -> Picture:
     )  # fmt: skip
 
 
-def lengths(one: Examination) -> Picture:
+def lengths(examination: Examination) -> Picture:
     """Norms against frequency, or, without counts, against the number of the row."""
-    norms = one.W.double().norm(dim=1).numpy()
-    if one.counts is not None and (one.counts > 0).sum() > 2:
-        figure = plots.against_frequency(norms, one.counts, "length of the word vector")
-        ends = [norms[ids].mean() for ids in one.groups[:2]] if one.groups else []
+    norms = examination.W.double().norm(dim=1).numpy()
+    if examination.counts is not None and (examination.counts > 0).sum() > 2:
+        figure = plots.against_frequency(norms, examination.counts, "length of the word vector")
+        ends = [norms[ids].mean() for ids in examination.groups[:2]] if examination.groups else []
         means = "; mean {:.3g} of rare, {:.3g} of frequent words".format(*ends) if ends else ""
         return Picture(
             "Lengths against frequency", figure,
@@ -116,15 +127,16 @@ def lengths(one: Examination) -> Picture:
     )  # fmt: skip
 
 
-def neighbour_distances(one: Examination) -> Picture:
-    """Density of the distance to the nearest word, in units of the root mean square length, with
-    that of as many Gaussian vectors of the same size."""
-    some = few(one.W)
-    random = np.random.default_rng(0).standard_normal(some.shape)
-    clouds = {"this matrix": some.double().numpy(), "random matrix": random}
-    if one.against:
-        clouds["compared with"] = few(one.against.W).double().numpy()
-    curves, medians = {}, {}
+def neighbour_distances(examination: Examination) -> Picture:
+    """Density of the distance to the nearest word, beside that of as many Gaussian vectors of the
+    same size; in units of the root mean square length."""
+    words = few(examination.W).double().numpy()
+    random = np.random.default_rng(0).standard_normal(words.shape)
+    clouds = {"this matrix": words, "random matrix": random}
+    if examination.against:
+        clouds["compared with"] = few(examination.against.W).double().numpy()
+    curves = {}
+    medians = {}
     for name, rows in clouds.items():
         scale = np.sqrt((rows**2).sum(1).mean()) or 1.0
         distance = nearest_distances(rows) / scale
@@ -143,11 +155,9 @@ def neighbour_distances(one: Examination) -> Picture:
     )  # fmt: skip
 
 
-def mean_share(one: Examination) -> Picture:
+def mean_share(examination: Examination) -> Picture:
     """Share of the energy that is the mean vector: of all words, the rare and the frequent."""
-    groups = {"all words": one.W}
-    if one.groups:
-        groups |= {"rare": one.W[one.groups.rare], "frequent": one.W[one.groups.frequent]}
+    groups = _by_group(examination)
     shares = {name: geometry.common_drift(rows).share for name, rows in groups.items()}
     figure, ax = plots.panels(height=0.9 + 0.7 * len(shares))
     bars = ax.barh(list(shares), list(shares.values()), color=plots.COLOURS[0], hatch="//",
@@ -165,11 +175,11 @@ def mean_share(one: Examination) -> Picture:
     )  # fmt: skip
 
 
-def dimensions(one: Examination) -> Picture:
+def dimensions(examination: Examination) -> Picture:
     """Energy of each coordinate over the average one, sorted; logarithmic."""
-    energy = one.W.double().square().mean(0).numpy()
+    energy = examination.W.double().square().mean(0).numpy()
     energy = np.sort(energy)[::-1] / (energy.mean() or 1)
-    flat = np.random.default_rng(0).chisquare(len(one.W), len(energy)) / len(one.W)
+    flat = np.random.default_rng(0).chisquare(len(examination.W), len(energy)) / len(examination.W)
     curves = {"this matrix": energy.clip(1e-6), "random matrix": np.sort(flat)[::-1]}
     figure = plots.lines(curves, "coordinate, largest first", "energy / average", "y")
     figure.axes[0].yaxis.set_major_formatter("{x:g}")

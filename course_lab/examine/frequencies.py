@@ -15,7 +15,7 @@ LINES = 10_000  # lines of text encoded at once
 
 @dataclass(frozen=True)
 class Frequencies:
-    """counts (N,) and, where they are known, the words; `source` says where both came from."""
+    """Counts (N,) and, where they are known, the words; `source` says where both came from."""
 
     counts: np.ndarray
     words: list[str] | None
@@ -23,17 +23,17 @@ class Frequencies:
 
 
 def of_corpus(corpus) -> Frequencies:
-    """Counts of the words, or pieces, of a corpus of the course in its train split."""
-    return Frequencies(
-        corpus.counts.numpy().astype(float), list(corpus.words), f"train split of {corpus.name}"
-    )
+    """Return the counts of a corpus' words, or pieces, in its train split."""
+    counts = corpus.counts.numpy().astype(float)
+    return Frequencies(counts, list(corpus.words), f"train split of {corpus.name}")
 
 
 def from_text(corpus, tokenizer: Path | None, N: int) -> Frequencies:
-    """Counts of N words in the train split of `corpus`: with a tokenizer.json its text is encoded
-    with that, without one the corpus must have N words itself.
+    """Return the counts of N words in the train split of a corpus.
 
-    CourseError for sentence pairs, or where the numbers of words do not agree.
+    corpus: the text. tokenizer: where a tokenizer.json may lie; the text is encoded with it, and
+    without one the corpus must have N words itself. N: rows of the matrix.
+    Raises CourseError for sentence pairs, or where the numbers of words do not agree.
     """
     if tokenizer is None or not tokenizer.is_file():
         if len(corpus) != N:
@@ -48,22 +48,23 @@ def from_text(corpus, tokenizer: Path | None, N: int) -> Frequencies:
     size = encode.get_vocab_size(with_added_tokens=True)
     if size > N:
         raise CourseError(f"{tokenizer} has {size:,} pieces, but the matrix only {N:,} rows")
-    counts, lines = np.zeros(N), corpus.decode(corpus.train).split("\n")
+    counts = np.zeros(N)
+    lines = corpus.decode(corpus.train).split("\n")
     for start in range(0, len(lines), LINES):
         texts = encode.encode_batch(lines[start : start + LINES], add_special_tokens=False)
         for text in texts:
             counts += np.bincount(text.ids, minlength=N)
-    return Frequencies(
-        counts, _pieces(encode, N), f"train split of {corpus.name}, by {tokenizer.name}"
-    )
+    source = f"train split of {corpus.name}, by {tokenizer.name}"
+    return Frequencies(counts, _pieces(encode, N), source)
 
 
 def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies:
-    """Counts from a file: a count a line, or `word<TAB>count`.
+    """Return the counts in a file that has a count a line, or `word<TAB>count`.
 
-    Where the words of the matrix are known, `word<TAB>count` is matched by word and what is
-    missing counts 0, what is there twice the sum; else the file needs N lines in the order of the
-    rows. CourseError names file and line.
+    path: the file. N: rows of the matrix. words: those of the rows, where they are known; then
+    `word<TAB>count` is matched by word, a missing word counts 0, and a word that is there twice
+    counts the sum. Else the file needs N lines in the order of the rows.
+    Raises CourseError, which names file and line.
     """
     path = Path(path)
     names, counts = read_counts(path)
@@ -71,18 +72,18 @@ def from_file(path: Path, N: int, words: list[str] | None = None) -> Frequencies
         table = Counter()
         for name, count in zip(names, counts, strict=True):
             table[name] += count
-        found = np.array([float(table[word]) for word in words])
-        if not found.any():
+        by_row = np.array([float(table[word]) for word in words])
+        if not by_row.any():
             raise CourseError(f"{path}: none of its words is a word of the matrix")
-        matched = f"{path.name}, matched by word ({(found > 0).sum():,} of {N:,} rows)"
-        return Frequencies(found, words, matched)
+        matched = f"{path.name}, matched by word ({(by_row > 0).sum():,} of {N:,} rows)"
+        return Frequencies(by_row, words, matched)
     if len(counts) != N:
         raise CourseError(f"{path} has {len(counts):,} counts, the matrix {N:,} rows")
     return Frequencies(counts, names, f"{path.name}, in the order of the rows")
 
 
 def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
-    """(words or None, counts) of a file of counts."""
+    """Return (words or None, counts) of a file of counts; CourseError names file and line."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")  # with a mark at its start or without
     except FileNotFoundError:
@@ -91,7 +92,8 @@ def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
         raise CourseError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CourseError(f"{path} is not UTF-8 text ({error})") from None
-    names, counts = [], []
+    names = []
+    counts = []
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         name, tab, count = line.rpartition("\t")
         try:
@@ -108,7 +110,7 @@ def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
 
 
 def pieces(tokenizer: Path, N: int) -> list[str] | None:
-    """What each of N rows stands for by a tokenizer.json; None where there is none."""
+    """Return what each of N rows stands for by a tokenizer.json; None where there is none."""
     return _pieces(_tokenizer(tokenizer), N) if tokenizer.is_file() else None
 
 

@@ -24,13 +24,13 @@ class Graded(NamedTuple):
 
 
 def zipf_counts(N: int, tokens: int = 10_000_000) -> Tensor:
-    """Counts proportional to 1 / rank, (N,) float64."""
+    """Return counts proportional to 1 / rank, (N,) float64."""
     share = 1 / torch.arange(1, N + 1, dtype=torch.float64)
     return (tokens * share / share.sum()).round()
 
 
 def diseased(disease: str, strength: float, N: int, d: int, seed: int = 0) -> Graded:
-    """A matrix with one disease; "healthy" is a round cloud whatever the strength.
+    """Return a matrix with one disease; "healthy" is a round cloud whatever the strength.
 
     drift: one vector added to every row. cone: the same, then every row stretched by a log-normal
     factor, so that lengths differ along the cone. low_rank: a matrix of rank d / 16 added. rogue:
@@ -63,7 +63,7 @@ def diseased(disease: str, strength: float, N: int, d: int, seed: int = 0) -> Gr
 
 
 def collapsed(N: int, d: int, seed: int = 0) -> Graded:
-    """Everything at once: a cone of a few degrees, about it few directions, lengths that differ."""
+    """Return a matrix with everything at once: a narrow cone, few directions, unequal lengths."""
     narrow = diseased("cone", 0.99, N, d, seed)
     flat = diseased("low_rank", 0.95, N, d, seed + 1).W
     lengths = narrow.W.norm(dim=1, keepdim=True)
@@ -72,7 +72,7 @@ def collapsed(N: int, d: int, seed: int = 0) -> Graded:
 
 
 def graded_series(N: int = 2000, d: int = 64, seed: int = 0) -> list[Graded]:
-    """Twelve matrices: healthy, five diseases weak and strong, and one that has collapsed."""
+    """Return twelve matrices: healthy, five diseases weak and strong, and one that collapsed."""
     steps = [(disease, s) for disease in DISEASES[:5] for s in (0.3, 0.8)]
     series = [diseased("healthy", 0.0, N, d, seed)]
     series += [diseased(*step, N, d, seed + i) for i, step in enumerate(steps, 1)]

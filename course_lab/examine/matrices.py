@@ -1,31 +1,31 @@
-"""Find the output matrix in a checkpoint and read it, and nothing else of it.
+"""Choose the output matrix among the tensors of a checkpoint, and read it with its words as rows.
 
-A run of this course, a safetensors file or sharded set, a Hugging Face folder, a NumPy array. Only
-safetensors, JSON and plain arrays are read; nothing is unpickled.
+Three questions: which tensor predicts words, does the same one read them, and are its words the
+rows or the columns? What a file does not say is decided by a rule, and a note says so.
 """
 
-import hashlib
-import json
 import re
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from course_lab import Experiment
+from course_lab.examine import course_runs
+from course_lab.examine.source import Source
+from course_lab.examine.tensor_files import (
+    ARRAYS,
+    Entry,
+    TensorFiles,
+    check_finite,
+    listed,
+    open_tensors,
+    read_json,
+)
 from course_lib.errors import CourseError, unknown
-from course_lib.training.checkpoint import is_pickle
 
-FLOATS = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"}
-PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 # What is called so predicts words (first) or reads them, in the order of preference. The last part
 # of the name may be `weight`, or what JAX calls it.
 HEADS = ["lm_head", "embed_out", "lm_head.decoder", "predictions.decoder", "output_projection",
@@ -37,202 +37,73 @@ EMBEDDINGS = ["wte", "embed_tokens", "word_embeddings", "tok_embeddings", "embed
 SHORT = {"output", "decoder", "head", "generator", "encoder", "embedding", "embeddings", "embed"}
 LAST = re.compile(r"\.(weight|kernel|embedding|embeddings)$")
 OTHER = re.compile(r"position|wpe|pos_emb|token_type|segment|patch|relative|layer_?norm|\.ln_")
-
-
-class Entry(NamedTuple):
-    """Where a tensor lies, its shape and its type as the file names it."""
-
-    file: Path
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True)
-class Source:
-    """A word matrix W (N, d) in float32 or float64 and where it came from."""
-
-    W: Tensor = field(repr=False)
-    path: Path
-    name: str
-    kind: str
-    dtype: str
-    sha256: dict[str, str]
-    tied: bool | None = None  # None where the file does not say
-    transposed: bool = False
-    notes: tuple[str, ...] = ()
-    experiment: Experiment | None = None
-
-    @property
-    def folder(self) -> Path:
-        """Where a tokenizer would lie."""
-        return self.path if self.path.is_dir() else self.path.parent
-
-    def to_dict(self) -> dict:
-        """Provenance, ready for JSON."""
-        return {
-            "path": str(self.path), "kind": self.kind, "matrix": self.name,
-            "words": len(self.W), "size": self.W.shape[1], "dtype": self.dtype,
-            "tied": self.tied, "transposed": self.transposed, "notes": list(self.notes),
-            "sha256": self.sha256,
-            "experiment": self.experiment.to_dict() if self.experiment else None,
-        }  # fmt: skip
+LISTED = 8  # candidates in a message
 
 
 def read(path: Path, name: str | None = None, words: int | None = None) -> Source:
-    """The output matrix of a checkpoint.
+    """Return the output matrix of a checkpoint.
 
-    name: the tensor, where it cannot be found or is not the one wanted; the end of its name will
-    do. words: N, where it is known, such as the number of counts; it decides which way round the
-    matrix lies. CourseError for what is missing, truncated, a pickle, not finite or without a
-    matrix that could be a vocabulary's; then it lists the candidates.
+    path: a run of this course, a safetensors file, an index of shards, a Hugging Face folder, an
+        .npy or .npz file.
+    name: the tensor, where it cannot be found or is not the one wanted; the end of its name does.
+    words: N, where it is known, such as the number of counts; it decides which way round the matrix
+        lies.
+    Raises CourseError for what is missing, damaged, a pickle, not finite, or without a matrix that
+    could be a vocabulary's; then it lists the candidates.
     """
     path = Path(path).expanduser()
     if not path.exists():
         raise CourseError(f"{path} does not exist; give a run, a checkpoint or a model folder")
-    if path.suffix in (".npy", ".npz"):
-        source = _read_array(path, name, words)
+    tensors = open_tensors(path)
+    header = course_runs.read_header(tensors)
+    if tensors.file.suffix in ARRAYS:
+        source = _read_array(path, tensors, name, words)
+    elif header and name is None:
+        source = course_runs.read_words(path, tensors, header)
     else:
-        file = _checkpoint(path) if path.is_dir() else path
-        if _is_pickle(file):
-            raise CourseError(
-                f"{file} is a pickle, which can run any code when opened; it is not read. Save "
-                "the weights as safetensors: safetensors.torch.save_model(model, "
-                "'model.safetensors')"
-            )
-        source = _read_tensors(path, file, name, words)
-    if not torch.stack(source.W.aminmax()).isfinite().all():
-        row = int((~source.W.isfinite()).any(1).nonzero()[0])
-        raise CourseError(f"{path}: row {row} of {source.name} holds a number that is not finite")
+        source = _read_model(path, tensors, name, words)
+    check_finite(path, source.name, source.W)
     return source
 
 
-# --- which file ----------------------------------------------------------------------------------
+# --- a model's tensors ---------------------------------------------------------------------------
 
 
-def _checkpoint(folder: Path) -> Path:
-    """The file of a folder to begin with: a run's best epoch, an index of shards, a model."""
-    for name in ("best.safetensors", "model.safetensors.index.json", "model.safetensors"):
-        if (folder / name).is_file():
-            return folder / name
-    found = sorted(folder.glob("*.safetensors.index.json")) or sorted(folder.glob("*.safetensors"))
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise CourseError(f"{folder} holds several models; name one: {_listed(found)}")
-    pickles = sorted(p for p in folder.iterdir() if p.suffix in PICKLES)
-    if pickles:
-        return pickles[0]
-    arrays = sorted(p for p in folder.iterdir() if p.suffix in (".npy", ".npz"))
-    hint = f"; name one of its arrays: {_listed(arrays)}" if arrays else ""
-    raise CourseError(f"{folder} holds no run of this course and no safetensors file{hint}")
-
-
-def _is_pickle(file: Path) -> bool:
-    return file.suffix in PICKLES or is_pickle(file)
-
-
-def _json(file: Path) -> dict:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CourseError(f"{file} is not readable JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise CourseError(f"{file} should hold a JSON object")
-    return content
-
-
-def _digests(files: Iterable[Path]) -> dict[str, str]:
-    found = {}
-    for file in files:
-        with open(file, "rb") as opened:
-            found[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
-    return found
-
-
-# --- safetensors ---------------------------------------------------------------------------------
-
-
-def _read_tensors(path: Path, file: Path, name: str | None, words: int | None) -> Source:
-    table, metadata = _table(file)
-    identity = _identity(metadata)
-    if identity and name is None:
-        return _read_run(path, table, identity)
-    config = _json(file.parent / "config.json")
-    vocabulary = _vocabulary(config)
-    matrices = {
-        n: e
-        for n, e in table.items()
-        if len(e.shape) == 2 and min(e.shape) > 1 and e.dtype in FLOATS
-    }
-    heads, embeddings = _called(matrices, HEADS), _called(matrices, EMBEDDINGS)
-    if vocabulary:  # a name alone may mislead
-        fits = [n for n in matrices if vocabulary in matrices[n].shape and not OTHER.search(n)]
-        heads = [n for n in heads if n in fits]
-        embeddings = [n for n in embeddings if n in fits] or [n for n in fits if n not in heads]
+def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int | None) -> Source:
+    """Return the output matrix of a model of which the names of its tensors are known."""
+    config = read_json(tensors.file.parent / "config.json")
+    vocabulary = _vocabulary_size(config)
+    # which tensor
+    candidates = _candidates(tensors.matrices(), vocabulary)
+    notes = []
     if name is not None:
-        chosen = _named(name, matrices, table, file)
-    elif heads or embeddings:
-        chosen = (heads or embeddings)[0]
-    elif len(matrices) == 1:
-        chosen = next(iter(matrices))
+        chosen = _named(name, tensors)
     else:
-        raise CourseError(_none_plausible(path, matrices))
-    raw = _tensor(chosen, table)
-    tied, notes = _tied(chosen, raw, heads, embeddings, config, table)
-    turned = _lies_across(table, chosen, words, vocabulary)
-    digests = _digests(dict.fromkeys([table[chosen].file, file]))
+        chosen, notes = _choose(path, tensors, candidates, vocabulary)
+    # whether it reads, too
+    raw = tensors.tensor(chosen)
+    tied, said = _tied(chosen, raw, candidates, config, tensors)
+    # which way round
+    across, rule = _lies_across(tensors, chosen, words, vocabulary)
+    N = raw.shape[across]
+    notes += [*said, *_turned(rule, raw.shape)] if across else said
+    if vocabulary is not None and N != vocabulary:
+        notes.append(f"config.json says {vocabulary:,} words; this matrix has {N:,}")
     return Source(
-        _widened(raw.T if turned else raw), path, chosen,
+        (raw.T if across else raw).contiguous(),
+        path,
+        chosen,
         "Hugging Face model" if config else "safetensors file",
-        table[chosen].dtype, digests, tied, turned, tuple(notes),
-    )  # fmt: skip
+        tensors.entries[chosen].dtype,
+        tensors.digests(chosen),
+        tied,
+        across,
+        tuple(notes),
+    )
 
 
-def _table(file: Path) -> tuple[dict[str, Entry], dict]:
-    """Every tensor of a file, or of the shards that an index names, without reading any."""
-    files = [file]
-    if file.name.endswith(".json"):
-        shards = _json(file).get("weight_map")
-        if not isinstance(shards, dict) or not shards:
-            raise CourseError(f"{file} is no index of safetensors files: it has no weight_map")
-        files = [file.parent / shard for shard in sorted(set(map(str, shards.values())))]
-        missing = [shard for shard in files if not shard.is_file()]
-        if missing:
-            raise CourseError(f"{file} names files that are missing: {_listed(missing)}")
-    table, metadata = {}, {}
-    for one in files:
-        if _is_pickle(one):
-            raise CourseError(f"{one} is a pickle; only safetensors files are read")
-        with _opened(one) as opened:
-            metadata |= opened.metadata() or {}
-            for name in opened.keys():  # noqa: SIM118
-                part = opened.get_slice(name)
-                table[name] = Entry(one, tuple(part.get_shape()), str(part.get_dtype()))
-    return table, metadata
-
-
-def _opened(file: Path):
-    try:
-        return safe_open(file, framework="pt")
-    except (SafetensorError, OSError) as error:
-        raise CourseError(f"{file} is truncated or not a safetensors file ({error})") from None
-
-
-def _tensor(name: str, table: dict[str, Entry]) -> Tensor:
-    with _opened(table[name].file) as opened:
-        return opened.get_tensor(name)
-
-
-def _widened(matrix: Tensor) -> Tensor:
-    """float64 stays, every smaller type becomes float32."""
-    wide = matrix if matrix.dtype == torch.float64 else matrix.float()
-    return wide.contiguous()
-
-
-def _vocabulary(config: dict) -> int | None:
-    """N as config.json has it, also that of the text part of a model of several."""
+def _vocabulary_size(config: dict) -> int | None:
+    """Return N as config.json has it, also that of the text part of a model of several parts."""
     for part in (config, config.get("text_config"), config.get("llm_config")):
         size = part.get("vocab_size") if isinstance(part, dict) else None
         if isinstance(size, int) and size > 1:
@@ -240,8 +111,32 @@ def _vocabulary(config: dict) -> int | None:
     return None
 
 
+class _Candidates(NamedTuple):
+    """Names of matrices that may predict words, of those that read them, and of unnamed ones.
+
+    `unnamed` have the vocabulary's size, but nothing in their names tells of words.
+    """
+
+    heads: list[str]
+    embeddings: list[str]
+    unnamed: list[str]
+
+
+def _candidates(matrices: dict[str, Entry], vocabulary: int | None) -> _Candidates:
+    """Return the candidates by name; where N is known, only those that have N rows or columns."""
+    heads = _called(matrices, HEADS)
+    embeddings = _called(matrices, EMBEDDINGS)
+    if vocabulary is None:
+        return _Candidates(heads, embeddings, [])
+    fitting = [n for n in matrices if vocabulary in matrices[n].shape and not OTHER.search(n)]
+    heads = [n for n in heads if n in fitting]
+    embeddings = [n for n in embeddings if n in fitting]
+    unnamed = [n for n in fitting if n not in heads and n not in embeddings]
+    return _Candidates(heads, embeddings, unnamed)
+
+
 def _called(matrices: Iterable[str], names: list[str]) -> list[str]:
-    """The matrices called by one of `names`, in the order of `names`, those nearer the top first.
+    """Return the matrices called by one of `names`, in their order, those nearer the top first.
 
     Short names mean a vocabulary only at the top of a model: `output` there, not in an attention.
     """
@@ -259,17 +154,51 @@ def _called(matrices: Iterable[str], names: list[str]) -> list[str]:
     return [matrix for *_, matrix in sorted(ranked)]
 
 
-def _named(name: str, matrices: dict, table: dict, file: Path) -> str:
-    """The matrix that the reader means by the end of its name."""
+def _choose(
+    path: Path, tensors: TensorFiles, candidates: _Candidates, vocabulary: int | None
+) -> tuple[str, list[str]]:
+    """Return the best candidate, and a note where its name does not tell of words."""
+    named = candidates.heads or candidates.embeddings
+    matrices = tensors.matrices()
+    if named:
+        return named[0], []
+    if len(candidates.unnamed) == 1:
+        (chosen,) = candidates.unnamed
+        return chosen, [f"{chosen} is taken since it alone has the {vocabulary:,} of config.json"]
+    if len(matrices) == 1 and not candidates.unnamed:
+        (chosen,) = matrices
+        return chosen, [f"{chosen} is taken since it is the only matrix"]
+    raise CourseError(_none_plausible(path, matrices))
+
+
+def _none_plausible(path: Path, matrices: dict[str, Entry]) -> str:
+    """Return the message that lists what may be named instead."""
+    largest = sorted(matrices, key=lambda n: -max(matrices[n].shape))[:LISTED]
+    if not largest:
+        return f"{path} holds no matrix of floating-point numbers: there is nothing to examine"
+    return (
+        f"no matrix of {path} is called like a word embedding or an output layer; name one with "
+        f"--matrix. Candidates: {_with_shapes(matrices, largest)}"
+    )
+
+
+def _with_shapes(matrices: dict[str, Entry], names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {'×'.join(map(str, matrices[name].shape))}" for name in names)
+
+
+def _named(name: str, tensors: TensorFiles) -> str:
+    """Return the matrix that the reader means by the end of its name."""
+    matrices = tensors.matrices()
+    file = tensors.file
     for ending in (name, f"{name}.weight"):
-        found = [n for n in matrices if n == ending]
-        found = found or [n for n in matrices if n.endswith("." + ending)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise CourseError(f"{name} is the end of several names in {file}: {_listed(found)}")
-    if name in table:
-        entry = table[name]
+        meant = [n for n in matrices if n == ending]
+        meant = meant or [n for n in matrices if n.endswith("." + ending)]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise CourseError(f"{name} is the end of several names in {file}: {listed(meant)}")
+    if name in tensors.entries:
+        entry = tensors.entries[name]
         raise CourseError(
             f"{name} in {file} is {entry.dtype} of shape {entry.shape}: a matrix of floating-point "
             "numbers is needed (quantised ones are not read)"
@@ -277,42 +206,36 @@ def _named(name: str, matrices: dict, table: dict, file: Path) -> str:
     raise unknown(f"matrix in {file}:", name, matrices)
 
 
-def _lies_across(table, chosen, words: int | None, vocabulary: int | None) -> bool:
-    """Whether the matrix is (d, N). Decided by N where it is known; else d is the dimension that
-    more of the other tensors have; else a vocabulary has more words than dimensions."""
-    rows, columns = table[chosen].shape
-    for known in (vocabulary, words):
-        if known is not None and (rows == known) != (columns == known):
-            return columns == known
-    sizes = Counter(
-        size for name, entry in table.items() if name != chosen for size in set(entry.shape)
-    )
-    if sizes[rows] != sizes[columns]:
-        return sizes[rows] > sizes[columns]
-    return rows < columns
-
-
-def _tied(chosen, matrix, heads, embeddings, config, table) -> tuple[bool | None, list[str]]:
-    """Whether one matrix reads and predicts, and what is to be said about it."""
+def _tied(
+    chosen: str, matrix: Tensor, candidates: _Candidates, config: dict, tensors: TensorFiles
+) -> tuple[bool | None, list[str]]:
+    """Return whether one matrix reads and predicts, None if unknown, and notes on the choice."""
+    # what the config says
     text = config.get("text_config")
     nested = text.get("tie_word_embeddings", True) if isinstance(text, dict) else True
     says = bool(config.get("tie_word_embeddings", nested)) if config else None
+    # the matrix predicts: is there another one that reads?
+    heads = candidates.heads
+    embeddings = candidates.embeddings or candidates.unnamed
     reading = [n for n in embeddings if n != chosen and n not in heads]
     if chosen in heads:
-        same = [n for n in reading if table[n].shape == table[chosen].shape]
-        if any(torch.equal(_tensor(n, table), matrix) for n in same):
+        shape = tensors.entries[chosen].shape
+        alike = [n for n in reading if tensors.entries[n].shape == shape]
+        if any(torch.equal(tensors.tensor(n), matrix) for n in alike):
             return True, [f"{chosen} is stored although it equals the input embedding"]
         notes = []
-        if says and same:
+        if says and alike:
             notes = ["config.json says tied, but the file holds an output matrix that differs "
                      "from the input embedding; the output matrix is examined"]  # fmt: skip
         return (False if reading else None), notes
+    # the matrix reads: does it predict, too?
     if heads:
         return False, [f"an input embedding; the output matrix of this model is {heads[0]}"]
-    architecture = str((config.get("architectures") or [""])[0])
     if says is False:
         return False, ["untied, and the file holds no output matrix: the input embedding is "
                        "examined"]  # fmt: skip
+    names = config.get("architectures")
+    architecture = str(names[0]) if isinstance(names, list) and names else ""
     if config and re.search(r"(?<!LMHead)(?<!Heads)Model$", architecture):
         return None, [f"{architecture} has no output layer: the input embedding is examined"]
     if says is None:
@@ -320,109 +243,81 @@ def _tied(chosen, matrix, heads, embeddings, config, table) -> tuple[bool | None
     return True, []
 
 
-def _none_plausible(path: Path, matrices: dict[str, Entry]) -> str:
-    largest = sorted(matrices, key=lambda n: -max(matrices[n].shape))[:8]
-    if not largest:
-        return f"{path} holds no matrix of floating-point numbers: there is nothing to examine"
-    listed = ", ".join(f"{n} {'×'.join(map(str, matrices[n].shape))}" for n in largest)
-    return (
-        f"no matrix of {path} is called like a word embedding or an output layer; name one with "
-        f"--matrix. Candidates: {listed}"
-    )
+# --- which way round -----------------------------------------------------------------------------
 
 
-# --- runs of the course --------------------------------------------------------------------------
+def _lies_across(
+    tensors: TensorFiles, chosen: str, words: int | None, vocabulary: int | None
+) -> tuple[bool, str]:
+    """Return whether a matrix is (d, N), and the rule that decided it.
+
+    N decides where it is known. Else d is the dimension that more of the other tensors have; else
+    a vocabulary has more words than dimensions.
+    """
+    rows, columns = tensors.entries[chosen].shape
+    for known, who in ((vocabulary, "config.json says"), (words, "the counts are of")):
+        if known is not None and (rows == known) != (columns == known):
+            return columns == known, f"{who} {known:,} words"
+    others = (set(entry.shape) for name, entry in tensors.entries.items() if name != chosen)
+    sizes = Counter(size for shape in others for size in shape)
+    if sizes[rows] != sizes[columns]:
+        return sizes[rows] > sizes[columns], f"more of the other tensors have the size {rows:,}"
+    return rows < columns, "a vocabulary is taken to have more words than dimensions"
 
 
-def _identity(metadata: dict) -> dict | None:
-    """Which experiment a checkpoint belongs to, if it is one of this course."""
-    try:
-        identity = json.loads(metadata["progress"])["identity"]
-        return identity if "experiment" in identity else None
-    except (KeyError, TypeError, json.JSONDecodeError):
-        return None
-
-
-def _read_run(path: Path, table: dict[str, Entry], identity: dict) -> Source:
-    """The output words of a run: a plain matrix, or the factors of a spectral one."""
-    experiment = Experiment.from_dict(identity["experiment"])
-    written = "model.output_layer.words"
-    tied = not any(name.startswith(f"{written}.") for name in table)
-    stem = "model.words" if tied else written
-    file = next(iter(table.values())).file
-    if f"{stem}.weight" in table:
-        name = f"{stem}.weight"
-        W, dtype = _tensor(name, table), table[name].dtype
-    elif f"{stem}.U" in table:
-        name = f"{stem}.U, free, V"
-        U, sigma, V = (_tensor(f"{stem}.{part}", table).double() for part in ("U", "free", "V"))
-        sigma = sigma.abs()
-        words = experiment.words if tied else experiment.output_words or experiment.words
-        if words.options.get("normalise"):
-            sigma = sigma / sigma.max()
-        W, dtype = (U * sigma) @ V.T, table[f"{stem}.U"].dtype
-    else:
-        raise CourseError(f"{file} is a checkpoint of {experiment.name} without its word matrix")
-    return Source(
-        _widened(W), path, name, "run of this course", dtype, _digests([file]), tied,
-        notes=(f"recipe {experiment.name}, profile {experiment.profile}, seed {experiment.seed}",),
-        experiment=experiment,
-    )  # fmt: skip
+def _turned(rule: str, shape: tuple[int, ...]) -> list[str]:
+    """Return the note on a matrix of which the columns are taken for the words."""
+    rows, columns = shape
+    return [
+        f"transposed: of a matrix of {rows:,} × {columns:,} the {columns:,} columns are taken for "
+        f"the words, since {rule}"
+    ]
 
 
 # --- arrays --------------------------------------------------------------------------------------
 
 
-def _read_array(path: Path, name: str | None, words: int | None) -> Source:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
-                chosen = _array_of(path, loaded, name)
-                array = loaded[chosen]
-        else:
-            chosen, array = path.stem, loaded
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+def _read_array(path: Path, tensors: TensorFiles, name: str | None, words: int | None) -> Source:
+    """Return the matrix of an .npy file, or the only or named one of an .npz file."""
+    chosen = _array_called(path, tensors, name)
+    entry = tensors.entries[chosen]
+    if not entry.is_matrix:
         raise CourseError(
-            f"{path} is truncated, or no array of plain numbers (objects would be a pickle, which "
-            f"is not read): {error}"
-        ) from None
-    if not _is_matrix(array):
-        raise CourseError(
-            f"{chosen} of {path} is {array.dtype} of shape {array.shape}: a matrix of "
+            f"{chosen} of {path} is {entry.dtype} of shape {entry.shape}: a matrix of "
             "floating-point numbers is needed, one word a row"
         )
-    rows, columns = array.shape
-    turned = rows < columns
-    if words is not None and (rows == words) != (columns == words):
-        turned = columns == words
-    wide = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32, copy=False)
+    alone = TensorFiles(tensors.file, {chosen: entry})  # the other arrays are no layers of a model
+    across, rule = _lies_across(alone, chosen, words, None)
+    notes = ["an array does not say whether it predicts words or reads them"]
+    if across:
+        notes += _turned(rule, entry.shape)
+    raw = tensors.tensor(chosen)
     return Source(
-        torch.from_numpy(np.ascontiguousarray(wide.T if turned else wide)),
-        path, chosen, "NumPy array", str(array.dtype), _digests([path]), None, turned,
-        ("an array does not say whether it predicts words or reads them",),
-    )  # fmt: skip
+        (raw.T if across else raw).contiguous(),
+        path,
+        chosen,
+        "NumPy array",
+        entry.dtype,
+        tensors.digests(chosen),
+        None,
+        across,
+        tuple(notes),
+    )
 
 
-def _array_of(path: Path, arrays, name: str | None) -> str:
-    """The one matrix of an .npz, or the one called `name`."""
-    shapes = {n: array.shape for n in arrays.files if _is_matrix(array := arrays[n])}
-    if name is None and len(shapes) == 1:
-        return next(iter(shapes))
+def _array_called(path: Path, tensors: TensorFiles, name: str | None) -> str:
+    """Return the name of the array to read. The only array of an .npy file needs no name."""
+    if tensors.file.suffix == ".npy":
+        return next(iter(tensors.entries))
+    matrices = tensors.matrices()
+    if name is None and len(matrices) == 1:
+        return next(iter(matrices))
     if name is None:
-        listed = ", ".join(f"{n} {'×'.join(map(str, shape))}" for n, shape in shapes.items())
+        hint = f"; name one with --matrix: {_with_shapes(matrices, matrices)}"
         raise CourseError(
-            f"{path} holds {len(shapes)} matrices of floating-point numbers"
-            + (f"; name one with --matrix: {listed}" if shapes else ": nothing to examine")
+            f"{path} holds {len(matrices)} matrices of floating-point numbers"
+            + (hint if matrices else ": nothing to examine")
         )
-    if name not in shapes:
-        raise unknown(f"matrix in {path}:", name, shapes)
+    if name not in matrices:
+        raise unknown(f"matrix in {path}:", name, matrices)
     return name
-
-
-def _is_matrix(array: np.ndarray) -> bool:
-    return array.ndim == 2 and array.dtype.kind == "f" and min(array.shape) > 1
-
-
-def _listed(things: Iterable) -> str:
-    return ", ".join(getattr(thing, "name", str(thing)) for thing in things)

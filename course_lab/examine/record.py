@@ -1,33 +1,36 @@
-"""What an examination finds, as data."""
+"""What an examination says, as data."""
 
 import platform
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from course_lab.examine.diagnosis import (
-    NAMED,
-    Diagnosis,
-    Groups,
-)
-from course_lab.examine.matrices import Source
-from course_lib.metrics.neighbours import nearest_neighbours
+from course_lab.examine.diagnosis import Diagnosis
+from course_lab.examine.findings import NAMED
+from course_lab.examine.groups import Groups
+from course_lab.examine.source import Source
+
+PACKAGES = ("course-lib", "torch", "numpy", "scipy", "safetensors")
 
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """What was found. `W`, `counts` and `groups` are those of the words that were examined, all or
-    a sample; `unknown` says why there are no counts, `not_run` why there is no perplexity."""
+    """The verdict on one matrix, the numbers, and what could not be said.
+
+    W, counts, words, groups: of the words that were examined, all or a sample. spectrum: singular
+    values; random: those of a Gaussian matrix of the same shape. counted: where the counts come
+    from. unknown: why there are no counts. not_run: why there is no perplexity. sampled: what was
+    computed on a part.
+    """
 
     source: Source
     W: Tensor = field(repr=False)
     diagnosis: Diagnosis
     metrics: dict[str, float]
     spectrum: np.ndarray = field(repr=False)
-    random: np.ndarray = field(repr=False)  # singular values of a Gaussian matrix of that shape
+    random: np.ndarray = field(repr=False)
     repairs: dict[str, dict]
     counts: np.ndarray | None = None
     words: list[str] | None = field(default=None, repr=False)
@@ -39,12 +42,13 @@ class Examination:
     against: "Examination | None" = None
 
     def to_dict(self) -> dict:
-        """Every number and its origin, ready for JSON."""
+        """Return every number and its origin, ready for JSON."""
         findings = [
             {"name": f.name, "severity": f.severity, "grade": f.grade, "seen": f.seen,
              "reason": f.reason, "remedy": f.remedy, "numbers": f.numbers}
             for f in self.diagnosis.findings
         ]  # fmt: skip
+        versions = {package: version(package) for package in PACKAGES}
         return {
             "verdict": self.diagnosis.name,
             "sentence": self.diagnosis.sentence,
@@ -59,39 +63,17 @@ class Examination:
             "missing": [why for why in (self.unknown, self.not_run) if why],
             "sampled": list(self.sampled),
             "source": self.source.to_dict(),
-            "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+            "versions": {"python": platform.python_version()} | versions,
             "against": self.against.to_dict() if self.against else None,
         }
 
 
-def few(W: Tensor) -> Tensor:
-    """At most PAIRED rows, drawn with a fixed seed: what all pairs are visited of."""
-    if len(W) <= PAIRED:
-        return W
-    rows = np.random.default_rng(SEED).choice(len(W), PAIRED, replace=False)
-    return W[torch.from_numpy(np.sort(rows))]
-
-
-def nearest_distances(W: Tensor) -> np.ndarray:
-    """Distance of every row to its nearest other row."""
-    return nearest_neighbours(W)[0]
-
-
-PAIRED = 4000  # words among which all pairs are visited
-
-
-SEED = 0
-
-
-PACKAGES = ("course-lib", "torch", "numpy", "scipy", "safetensors")
-
-
 def plain(value):
-    """NumPy's numbers as Python's; what is not a number, as None."""
+    """Return NumPy's numbers as Python's, and what is not a number as None."""
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not np.isfinite(value) else value

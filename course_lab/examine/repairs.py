@@ -1,4 +1,4 @@
-"""What a repair after training does: the diagnosis and the perplexity before and after."""
+"""The repairs after training, and the perplexity of a model before and after them."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib import data
-from course_lib.evaluation.perplexity import perplexity
+from course_lib.evaluation.perplexity import check_weights, perplexity
 from course_lib.evaluation.translation import translation_perplexity
 from course_lib.output_layers import FullWords
 from course_lib.output_layers.centring import all_but_the_top, centred
@@ -16,16 +16,23 @@ REPAIRS: dict[str, Callable[[Tensor], Tensor]] = {
     "centring": centred,
     "all-but-the-top": all_but_the_top,
 }
-TOKENS, COLUMNS = 20_000, 10  # of the validation split: enough to compare, in parallel columns
+TOKENS = 20_000  # of the validation split: enough to compare
+COLUMNS = 10  # read in parallel
 
 
 def perplexities(model, corpus, experiment, matrices: dict[str, Tensor]) -> dict[str, float]:
-    """Perplexity on the first 20,000 tokens of the validation split with each output matrix (N, d).
+    """Return the perplexity with each output matrix on the beginning of the validation split.
+
+    model: of a run. corpus: its text, of which 20,000 tokens are read. experiment: says how it is
+    evaluated. matrices: by name, (N, d) each.
 
     Only the output matrix is replaced: a tied model goes on reading with its own, since it has
     learned to read that one. The model is left as it was.
+    Raises CourseError for weights that are not finite.
     """
-    own, found = model.output_layer.words, {}
+    check_weights(model)
+    own = model.output_layer.words
+    values = {}
     for name, W in matrices.items():
         with torch.device("meta"):  # the matrix exists already
             words = FullWords(*W.shape)
@@ -33,14 +40,14 @@ def perplexities(model, corpus, experiment, matrices: dict[str, Tensor]) -> dict
         words.weight = torch.nn.Parameter(W.float().to(device), requires_grad=False)
         model.output_layer.words = words
         try:
-            found[name] = _perplexity(model, corpus, experiment.optimisation)
+            values[name] = _perplexity(model, corpus, experiment.optimisation)
         finally:
             model.output_layer.words = own
-    return found
+    return values
 
 
 def read_in_part(corpus) -> tuple[str, ...]:
-    """Which part of the validation split is read, where it is not the whole."""
+    """Say which part of the validation split is read, where it is not the whole."""
     pairs = isinstance(corpus, data.SentencePairs)
     tokens = sum(map(len, corpus.valid.target)) if pairs else len(corpus.valid)
     if tokens <= TOKENS:

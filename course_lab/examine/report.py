@@ -3,15 +3,20 @@
 import base64
 import html
 import json
+import os
+import tempfile
 from importlib import resources
 from pathlib import Path
 
-from course_lab.examine.diagnosis import MARKED, NAMED, Diagnosis, Finding
+from course_lab.examine.diagnosis import Diagnosis
 from course_lab.examine.figures import pictures
+from course_lab.examine.findings import MARKED, NAMED, Finding
 from course_lab.examine.record import Examination, plain
 from course_lib import plots
 from course_lib.training.checkpoint import write_atomically
 
+REPAIRED = ("mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",
+            "isotropy I₁", "stable rank", "distance to the nearest word")  # fmt: skip
 CENTRING = (
     "Centring an output matrix takes the same number from every logit of a position and changes no "
     "probability of a softmax over all words at once; a perplexity that differs after it tells of "
@@ -22,25 +27,38 @@ CENTRING = (
 def save_report(examination: Examination, folder: Path) -> Path:
     """Write report.json and report.html into `folder` and return the path of the second.
 
-    Both texts are made before either is written, so that an error leaves nothing behind.
+    Both get their names when both are complete, so that an error leaves no half report behind.
     """
-    figures = plain(examination.to_dict())
-    text = json.dumps(figures, indent=1, ensure_ascii=False, allow_nan=False)
-    document = page(examination)
+    # both texts
+    numbers = plain(examination.to_dict())
+    text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
+    contents = {"report.json": text + "\n", "report.html": page(examination)}
+    # both files, which get their names when both are complete
     folder = Path(folder)
-    write_atomically(folder / "report.json", (text + "\n").encode())
-    write_atomically(folder / "report.html", document.encode())
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as unfinished:
+        for name, content in contents.items():
+            write_atomically(Path(unfinished) / name, content.encode())
+        for name in contents:
+            os.replace(Path(unfinished) / name, folder / name)
     return folder / "report.html"
 
 
-def page(one: Examination) -> str:
-    """The whole page: verdict, findings, numbers, pictures, repairs, comparison, provenance."""
-    parts = [_head(one), _findings(one.diagnosis), _numbers(one), _pictures(one), _repairs(one)]
+def page(examination: Examination) -> str:
+    """Return the whole page: verdict, findings, numbers, pictures, repairs and provenance."""
+    parts = [
+        _head(examination),
+        _findings(examination.diagnosis),
+        _numbers(examination),
+        _pictures(examination),
+        _repairs(examination),
+        _origin(examination),
+    ]
     text = resources.files("course_lab.examine").joinpath("report.html").read_text("utf-8")
     slots = {
-        "TITLE": html.escape(f"Examination of {one.source.path.name}"),
+        "TITLE": html.escape(f"Examination of {examination.source.path.name}"),
         "NAMED": f"{100 * NAMED:g}",
-        "BODY": "\n".join([*parts, _origin(one)]),
+        "BODY": "\n".join(parts),
     }
     for slot, value in slots.items():
         text = text.replace(f"@{slot}@", value)
@@ -48,7 +66,7 @@ def page(one: Examination) -> str:
 
 
 def number(value) -> str:
-    """A number as the tables have it: three significant digits, thousands grouped."""
+    """Return a number as the tables have it: three significant digits, thousands grouped."""
     if value is None:
         return "–"
     if isinstance(value, int) or abs(value) >= 1000:
@@ -56,8 +74,9 @@ def number(value) -> str:
     return f"{0.0 if abs(value) < 1e-12 else value:.3g}".replace("-", "−")
 
 
-def _head(one: Examination) -> str:
-    source, diagnosis = one.source, one.diagnosis
+def _head(examination: Examination) -> str:
+    source = examination.source
+    diagnosis = examination.diagnosis
     about = f"{source.name}: {len(source.W):,} words × {source.W.shape[1]} dimensions"
     tied = {True: ", tied", False: ", untied", None: ""}[source.tied]
     healthy = "" if diagnosis.named else " healthy"
@@ -67,13 +86,17 @@ def _head(one: Examination) -> str:
         f'<p class="verdict{healthy}"><strong>{html.escape(diagnosis.sentence)}</strong> Taken '
         f"together {diagnosis.severity:.0%} of the cloud's energy is not where a healthy matrix "
         "would have it.</p>"
-        + "".join(f'<p class="quiet">{html.escape(_said(why))}</p>' for why in _missing(one))
+        + "".join(
+            f'<p class="quiet">{html.escape(_said(note))}</p>' for note in _notes(examination)
+        )
     )
 
 
-def _missing(one: Examination) -> list[str]:
-    found = [why for why in (one.unknown, one.not_run) if why]
-    return [*found, *(f"sampled: {what}" for what in one.sampled), *one.source.notes]
+def _notes(examination: Examination) -> list[str]:
+    """Return what is missing, what was sampled, and how the matrix was chosen."""
+    missing = [why for why in (examination.unknown, examination.not_run) if why]
+    sampled = [f"sampled: {what}" for what in examination.sampled]
+    return [*missing, *sampled, *examination.source.notes]
 
 
 def _said(text: str) -> str:
@@ -107,20 +130,21 @@ def _finding(finding: Finding) -> str:
     )
 
 
-def _numbers(one: Examination) -> str:
-    if one.against is None:
-        rows = [(name, number(value)) for name, value in one.metrics.items()]
+def _numbers(examination: Examination) -> str:
+    if examination.against is None:
+        rows = [(name, number(value)) for name, value in examination.metrics.items()]
         return "<h2>Numbers</h2>" + table(("measure", "value"), rows)
-    other = one.against
+    other = examination.against
     rows = [(name, number(value), number(other.metrics.get(name)))
-            for name, value in one.metrics.items()]  # fmt: skip
+            for name, value in examination.metrics.items()]  # fmt: skip
     severities = [
         (f"severity: {finding.title}", f"{finding.severity:.2f}", _severity(other, finding.name))
-        for finding in one.diagnosis.findings
+        for finding in examination.diagnosis.findings
     ]
-    rows += [*severities, ("verdict", one.diagnosis.sentence, other.diagnosis.sentence)]
-    rows += [("words × dimensions", *(f"{len(e.W):,} × {e.W.shape[1]}" for e in (one, other)))]
-    names = ("measure", one.source.path.name, other.source.path.name)
+    rows += [*severities, ("verdict", examination.diagnosis.sentence, other.diagnosis.sentence)]
+    shapes = (f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other))
+    rows.append(("words × dimensions", *shapes))
+    names = ("measure", examination.source.path.name, other.source.path.name)
     said = f"<p>Compared with <code>{html.escape(str(other.source.path))}</code>.</p>"
     return "<h2>Numbers, side by side</h2>" + said + table(names, rows)
 
@@ -130,9 +154,9 @@ def _severity(other: Examination, name: str) -> str:
     return f"{values[name]:.2f}" if name in values else "–"
 
 
-def _pictures(one: Examination) -> str:
+def _pictures(examination: Examination) -> str:
     cards = []
-    for picture in pictures(one):
+    for picture in pictures(examination):
         data = base64.b64encode(plots.png(picture.figure)).decode()
         cards.append(
             f"<figure><h3>{html.escape(picture.title)}</h3>"
@@ -142,35 +166,38 @@ def _pictures(one: Examination) -> str:
     return f'<h2>Pictures</h2><div class="figures">{"".join(cards)}</div>'
 
 
-def _repairs(one: Examination) -> str:
-    kept = ["mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",
-            "isotropy I₁", "stable rank", "distance to the nearest word"]  # fmt: skip
-    names = ("measure", "as it is", *one.repairs)
-    rows = [
-        (name, number(one.metrics[name]),
-         *(number(repair["metrics"][name]) for repair in one.repairs.values()))
-        for name in kept if name in one.metrics
-    ]  # fmt: skip
-    rows.append(("verdict", one.diagnosis.sentence, *(r["verdict"] for r in one.repairs.values())))
+def _repairs(examination: Examination) -> str:
+    repairs = examination.repairs.values()
+    names = ("measure", "as it is", *examination.repairs)
+    # numbers and verdict before and after
+    rows = []
+    for name in REPAIRED:
+        if name in examination.metrics:
+            after = (number(repair["metrics"][name]) for repair in repairs)
+            rows.append((name, number(examination.metrics[name]), *after))
+    verdicts = (repair["verdict"] for repair in repairs)
+    rows.append(("verdict", examination.diagnosis.sentence, *verdicts))
     said = "<p>After training, without any data: subtract the mean row (centring), or also take "
     said += "away the first d/100 principal directions (all-but-the-top).</p>"
-    perplexity = [repair.get("perplexity") for repair in one.repairs.values()]
+    # perplexity, where the model could be run
+    perplexity = [repair.get("perplexity") for repair in repairs]
     if all(perplexity):
-        before = next(iter(one.repairs.values()))["perplexity_before"]
+        before = next(iter(repairs))["perplexity_before"]
         values = (f"{value:,.2f}" for value in (before, *perplexity))
         rows.append(("perplexity (validation)", *values))
         said += f"<p>{CENTRING}</p>"
-        if one.source.tied:
+        if examination.source.tied:
             said += "<p>The model is tied: it goes on reading with its own matrix, and only the "
             said += "one that predicts is repaired.</p>"
     else:
-        said += f"<p>{html.escape(_said(one.not_run or 'no perplexity'))}</p>"
+        said += f"<p>{html.escape(_said(examination.not_run or 'no perplexity'))}</p>"
     return "<h2>Repairs</h2>" + said + table(names, rows)
 
 
-def _origin(one: Examination) -> str:
-    content = one.to_dict()
-    source, versions = content["source"], content["versions"]
+def _origin(examination: Examination) -> str:
+    content = examination.to_dict()
+    source = content["source"]
+    versions = content["versions"]
     rows = {
         "file": source["path"],
         "matrix": f"{source['matrix']}, {source['dtype']}"
@@ -185,7 +212,7 @@ def _origin(one: Examination) -> str:
 
 
 def table(names, rows) -> str:
-    """An HTML table: the first column names, the others numbers or sentences."""
+    """Return an HTML table: the first column has names, the others numbers or sentences."""
     head = "".join(
         f'<th scope="col"{" class=number" * (i > 0)}>{html.escape(name)}</th>'
         for i, name in enumerate(names)

@@ -11,10 +11,10 @@ import torch
 from tokenizers import Tokenizer
 
 from course_lib.data.bpe import SPECIAL, encode_all, learned, normalise
-from course_lib.data.corpus import SPLITS, digest
+from course_lib.data.corpus import SPLITS, Encoding, ThreeSplits, digest
 from course_lib.data.rows import Ids, Texts
 from course_lib.errors import CourseError
-from course_lib.ranges import Count
+from course_lib.ranges import Count, checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,36 @@ class Split:
         return len(self.source)
 
 
+class PieceEncoding(Encoding):
+    """The pieces of a byte-pair encoding and their ids; the first four are special.
+
+    Sentence pairs have one, and so has a trained translator without its sentences.
+    """
+
+    pad: ClassVar[int] = 0
+    bos: ClassVar[int] = 1
+    eos: ClassVar[int] = 2
+    unk: ClassVar[int] = 3
+
+    encoding: Tokenizer
+    lowercase: bool
+
+    def encode(self, text: str) -> torch.Tensor:
+        """Return the ids of a sentence without special pieces, (n,) int64.
+
+        A character that train does not contain becomes `<unk>`.
+        """
+        (ids,) = encode_all(self.encoding, [text], self.lowercase)
+        return torch.tensor(ids, dtype=torch.int64)
+
+    def decode(self, ids: torch.Tensor | list[int]) -> str:
+        """Return the sentence of `ids`: pieces joined, special ones left out, single blanks."""
+        ids = torch.as_tensor(ids).flatten().tolist()
+        return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
+
+
 @dataclass
-class SentencePairs:
+class SentencePairs(ThreeSplits, PieceEncoding):
     """Sentence pairs; `words[i]` is the piece with id i, the first four of them special.
 
     `direction` is "de-en" for German into English. `sha256` holds the digest of the text of each
@@ -53,11 +81,6 @@ class SentencePairs:
     `left_out` counts the pairs of train that were cleaned away while reading. `compound_split` says
     that published BLEU is of words with compounds split at their hyphens, too.
     """
-
-    pad: ClassVar[int] = 0
-    bos: ClassVar[int] = 1
-    eos: ClassVar[int] = 2
-    unk: ClassVar[int] = 3
 
     name: str
     words: list[str] = field(repr=False)
@@ -73,23 +96,9 @@ class SentencePairs:
     licence: str = "unknown"
     source: str = "unknown"
 
-    def __post_init__(self):
-        for split in SPLITS:
-            if not len(getattr(self, split)):
-                raise CourseError(f"corpus {self.name}: the {split} split is empty")
-
-    def __len__(self) -> int:
-        """N, the number of pieces."""
-        return len(self.words)
-
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """piece -> id"""
-        return {word: i for i, word in enumerate(self.words)}
-
     @cached_property
     def counts(self) -> torch.Tensor:
-        """How often each piece occurs in train, both languages, (N,) int64.
+        """The number of times that each piece occurs in train, both languages, (N,) int64.
 
         One `<eos>` for each sentence; `<pad>` and `<bos>`, which are never predicted, count 0.
         """
@@ -98,19 +107,8 @@ class SentencePairs:
         counts[self.eos] += 2 * len(self.train)
         return torch.from_numpy(counts)
 
-    def encode(self, text: str) -> torch.Tensor:
-        """Ids of a sentence without special pieces, (n,) int64; unseen characters are `<unk>`."""
-        (ids,) = encode_all(self.encoding, [text], self.lowercase)
-        return torch.tensor(ids, dtype=torch.int64)
-
-    def decode(self, ids: torch.Tensor | list[int]) -> str:
-        """The sentence of `ids`: pieces joined, special ones left out, single blanks."""
-        ids = torch.as_tensor(ids).flatten().tolist()
-        return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
-
     def describe(self) -> dict:
-        """Figures and origin, ready for JSON. Tokens count pieces and one `<eos>` a sentence."""
-        share = self.counts.double() / self.counts.sum()
+        """Return figures and origin, ready for JSON; tokens are pieces and one `<eos>` each."""
         sizes = {}
         for split in SPLITS:
             pairs = getattr(self, split)
@@ -126,17 +124,18 @@ class SentencePairs:
             "lower-cased": self.lowercase,
             **sizes,
             "pairs left out of train": self.left_out,
-            "unknown share": float(share[self.unk]),
-            "unigram entropy (nats)": float(-torch.xlogy(share, share).sum()),
-            "licence": self.licence,
-            "source": self.source,
-            "sha256": dict(self.sha256),
+            **self.origin(),
         }
 
+    @checked
     def small(
         self, train: Count = 2_000, valid: Count = 200, test: Count = 200, words: Count = 1_000
     ) -> "SentencePairs":
-        """The first pairs of each split, and an encoding of at most `words` pieces learned anew."""
+        """Return the beginning of each split, in pieces that are learned anew.
+
+        train, valid, test: how many pairs of each split.
+        words: how many pieces at most.
+        """
         texts = {}
         for split, n in zip(SPLITS, (train, valid, test), strict=True):
             pairs = getattr(self, split)
@@ -155,12 +154,19 @@ def encoded(
     lowercase: bool = False,
     **origin,
 ) -> SentencePairs:
-    """Sentence pairs from the (source, target) texts of each split.
+    """Return sentence pairs from the texts of each split.
 
-    One encoding of at most `pieces` pieces is learned on train, both languages together; it does
-    not depend on the direction.
+    name: of the corpus.
+    texts: (source, target), the sentences of both sides, by split.
+    direction: the languages of source and target, such as "de-en".
+    pieces: how many the encoding has at most. It is learned on train, both languages together,
+        and does not depend on the direction.
+    lowercase: whether the pieces are of lower-cased text.
+    origin: licence, source and the number of pairs left out.
     """
     texts = {split: (Texts.of(x), Texts.of(y)) for split, (x, y) in texts.items()}
+
+    # The digest of each side, from which the cache knows what was learned before.
     languages = direction.split("-")
     sha256 = {
         f"{split}.{language}": side.digest()
@@ -175,6 +181,8 @@ def encoded(
         f"{key} {lowercase}",
         sum(len(side.values) for side in train),
     )
+
+    # The ids of each split.
     splits = {
         split: Split(*(Ids.of(encode_all(bpe, side, lowercase)) for side in sides), *sides)
         for split, sides in texts.items()

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import evaluating
+from course_lib.evaluation.perplexity import check_weights, evaluating
 from course_lib.models import LanguageModel
+from course_lib.protocols import WithMemory
 
 CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
 
@@ -146,8 +147,11 @@ def reading(model: LanguageModel) -> Iterator[None]:
     """`evaluating` without gradients; a Transformer remembers at least `CONTEXT` tokens.
 
     Word by word, a Transformer without memory would see one word at a time.
+    Raises CourseError for weights that are not finite.
     """
-    short = getattr(model.encoder, "memory", CONTEXT) < CONTEXT
+    check_weights(model)
+    encoder = model.encoder
+    short = isinstance(encoder, WithMemory) and encoder.memory < CONTEXT
     with torch.no_grad(), evaluating(model, CONTEXT if short else None):
         yield
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from course_lib.data.batches import columns
 from course_lib.errors import CourseError
 from course_lib.models.state import detach
+from course_lib.protocols import WithMemory
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
     longer = (memory, clamp) != (None, None)
     if longer:
         encoder = model.encoder
-        if not hasattr(encoder, "with_memory"):
+        if not isinstance(encoder, WithMemory):
             raise CourseError(f"{type(encoder).__name__} has no memory to lengthen or to clamp")
         model.encoder = encoder.with_memory(
             encoder.memory if memory is None else memory, encoder.clamp if clamp is None else clamp
@@ -74,6 +75,16 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
             model.encoder = encoder
         for module in training:
             module.training = True
+
+
+def check_weights(model) -> None:
+    """Raise CourseError that names the first parameter of a model that holds NaN or infinity."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise CourseError(
+                f"the weights are broken: {name} holds a number that is not finite; take an "
+                "earlier checkpoint"
+            )
 
 
 def best_first(rows: list[dict]) -> list[dict]:

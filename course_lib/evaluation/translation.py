@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
+from annotated_types import Ge, Le
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -16,6 +17,7 @@ from course_lib.evaluation.generation import reading
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.models import TranslationModel
 from course_lib.output_layers import IGNORE
+from course_lib.ranges import Count, NonNegative, check_fields
 
 PAD, BOS, EOS = SentencePairs.pad, SentencePairs.bos, SentencePairs.eos
 TOKENIZERS = ("13a", "intl", "none")
@@ -49,17 +51,13 @@ class BeamSearch:
     until none can be beaten. CourseError for impossible settings.
     """
 
-    beam: int = 4
-    length_penalty: float = 0.6
-    ratio: float = 1.0
-    extra: int = 50
+    beam: Count = 4
+    length_penalty: Annotated[float, Ge(0), Le(100)] = 0.6  # above, lp of a long Y overflows
+    ratio: NonNegative = 1.0
+    extra: Count = 50
 
     def __post_init__(self):
-        if self.beam < 1 or self.length_penalty < 0 or self.ratio < 0 or self.extra < 1:
-            raise CourseError(
-                "a beam search needs beam ≥ 1, length_penalty ≥ 0, ratio ≥ 0 and extra ≥ 1, not "
-                f"{self.beam}, {self.length_penalty}, {self.ratio} and {self.extra}"
-            )
+        check_fields(self)
 
     def penalty(self, length):
         """lp of |Y| = `length`, a number or a tensor."""

@@ -18,12 +18,11 @@ from torch.nn.functional import normalize
 
 from course_lib.errors import CourseError
 from course_lib.metrics.inputs import (
-    BLOCK,
     as_matrix,
     as_numbers,
     as_spectrum,
     count_rows_in_pairs,
-    row_blocks,
+    rows_at_once,
     unit_rows,
 )
 from course_lib.metrics.subspaces import oriented
@@ -81,33 +80,6 @@ def mean_cosine(W, other=None) -> float:
     return float(_contributions(unit_rows(W)).sum())
 
 
-class CosineFloor(NamedTuple):
-    """cosines (draws,): mean cosine of the cloud with signs drawn; p: how often it reaches W's."""
-
-    cosines: np.ndarray
-    p: float
-
-
-def cosine_floor(W, draws: int = 199, seed: int = 0) -> CosineFloor:
-    """What mean cosine a cloud of these very directions has without a side that it prefers.
-
-    Null hypothesis: w and −w are equally likely, so each row's sign is drawn anew. That keeps every
-    norm and the whole spectrum, low rank and rogue dimensions included, and takes away only the
-    common direction: mean 0, variance 2 Σ_{i≠j} cos²_ij / (n (n−1))². (Shuffling entries within
-    columns would keep the columns' means, that is the drift itself, and is no floor.)
-    p = (1 + number of draws ≥ W's) / (1 + draws), one-sided.
-    """
-    rows = unit_rows(W)
-    n = count_rows_in_pairs(rows)
-    random, sums = np.random.default_rng(seed), []
-    for count in _counts(draws, max(1, BLOCK // n)):
-        signs = random.integers(0, 2, size=(count, n), dtype=np.int8) * 2 - 1
-        sums.append(torch.as_tensor(signs, device=rows.device).double() @ rows)
-    cosines = (torch.cat(sums).square().sum(1) - rows.square().sum()) / (n * (n - 1))
-    reached = int((cosines >= _contributions(rows).sum()).sum())
-    return CosineFloor(cosines.cpu().numpy(), (1 + reached) / (1 + draws))
-
-
 def cosine_by_dimension(W) -> np.ndarray:
     """Contribution of each of the d coordinates to the mean cosine, of which they are the sum.
 
@@ -124,11 +96,6 @@ class Drift(NamedTuple):
     cosine: float  # the mean cosine
     along: float  # its part that comes from the one direction m
     centred: float  # the mean cosine once m is subtracted
-
-    @property
-    def cosine_share(self) -> float:
-        """Share of the mean cosine along m; it says little where the mean cosine is near 0."""
-        return self.along / self.cosine if self.cosine else 0.0
 
 
 def common_drift(W) -> Drift:
@@ -203,7 +170,7 @@ def positive_share(W) -> float:
     """Share of the pairs of different rows whose cosine is above 0: all of them, block by block."""
     rows = unit_rows(W)
     n = count_rows_in_pairs(rows)
-    positive = sum(int((block @ rows.T > 0).sum()) for block in row_blocks(rows))
+    positive = sum(int((block @ rows.T > 0).sum()) for block in rows.split(rows_at_once(n)))
     return (positive - int((rows.square().sum(1) > 0).sum())) / (n * (n - 1))
 
 
@@ -224,7 +191,7 @@ def isotropy(W, both_signs: bool = True) -> Isotropy:
     matrix = as_matrix(W)
     axes = oriented(matrix, torch.linalg.eigh(matrix.T @ matrix).eigenvectors)
     log_z = []
-    for some in axes.split(max(1, BLOCK // len(matrix)), dim=1):
+    for some in axes.split(rows_at_once(len(matrix)), dim=1):
         along = matrix @ some
         log_z += [sign.logsumexp(0) for sign in ((along, -along) if both_signs else (along,))]
     log_z = torch.cat(log_z)
@@ -261,8 +228,3 @@ def _contributions(rows: Tensor) -> Tensor:
     """Each column's part of the mean of ŵ_iᵀŵ_j over i ≠ j: (n, k) → (k,)."""
     n = count_rows_in_pairs(rows)
     return (rows.sum(0).square() - rows.norm(dim=0).square()) / (n * (n - 1))
-
-
-def _counts(total: int, most: int) -> list[int]:
-    """`total` in parts of at most `most`."""
-    return [min(most, total - start) for start in range(0, total, most)]

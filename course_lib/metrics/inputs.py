@@ -10,7 +10,10 @@ BLOCK = 1 << 24  # numbers held at once where all pairs of rows are visited: 128
 
 
 def as_matrix(W) -> Tensor:
-    """W (n, d) as a finite tensor in float64 on its device; CourseError that says why it is not."""
+    """Return W (n, d) as a finite tensor in float64 on its device.
+
+    Raises CourseError that says why it is no finite matrix.
+    """
     if not isinstance(W, Tensor):
         try:
             W = torch.from_numpy(np.require(W, np.float64, "CW"))
@@ -26,7 +29,10 @@ def as_matrix(W) -> Tensor:
 
 
 def as_numbers(values, name: str) -> np.ndarray:
-    """A list or vector of finite numbers (n,) as an array in float64; CourseError naming it."""
+    """Return a list or vector of finite numbers (n,) as an array in float64.
+
+    Raises CourseError that names it by `name`.
+    """
     if isinstance(values, Tensor):
         values = values.detach().double().cpu()
     try:
@@ -39,7 +45,10 @@ def as_numbers(values, name: str) -> np.ndarray:
 
 
 def as_spectrum(values) -> np.ndarray:
-    """Singular values divided by the largest, so that no square overflows."""
+    """Return singular values divided by the largest, so that no square overflows.
+
+    Raises CourseError if one is below 0, or none above.
+    """
     values = as_numbers(values, "singular values")
     if not (values >= 0).all() or not values.any():
         raise CourseError("singular values are 0 or more, and one above 0 is needed")
@@ -47,7 +56,10 @@ def as_spectrum(values) -> np.ndarray:
 
 
 def unit_rows(W) -> Tensor:
-    """Rows divided by their largest entry, then by their norm: no square overflows or vanishes."""
+    """Return the rows of W (n, d), each divided by its norm; a row of zeros stays.
+
+    A row is divided by its largest entry first, so that no square overflows or vanishes.
+    """
     matrix = as_matrix(W)
     largest = torch.maximum(matrix.amax(1, keepdim=True), -matrix.amin(1, keepdim=True))
     matrix = matrix / largest.where(largest > 0, 1.0)
@@ -55,11 +67,13 @@ def unit_rows(W) -> Tensor:
     return matrix.div_(norm.where(norm > 0, 1.0))
 
 
-def row_blocks(rows: Tensor):
-    return rows.split(max(1, BLOCK // len(rows)))
+def rows_at_once(width: int) -> int:
+    """Return how many rows of `width` numbers a block holds, at least one."""
+    return max(1, BLOCK // width)
 
 
 def count_rows_in_pairs(rows: Tensor) -> int:
+    """Return the number of rows. Raises CourseError if they make no pair."""
     if len(rows) < 2:
         raise CourseError(f"pairs of different rows need at least two rows, got {len(rows)}")
     return len(rows)

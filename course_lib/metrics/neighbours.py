@@ -6,7 +6,7 @@ from scipy.stats import gaussian_kde
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import BLOCK, as_matrix, as_numbers, count_rows_in_pairs
+from course_lib.metrics.inputs import as_matrix, as_numbers, count_rows_in_pairs, rows_at_once
 
 
 def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +30,7 @@ def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
     fast = torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
     sieves = [_Sieve(centred.to(fast)), _Sieve(centred)]
     distance, index = rows.new_empty(n), torch.empty(n, dtype=torch.long, device=rows.device)
-    for ids in torch.arange(n, device=rows.device).split(max(1, BLOCK // n)):
+    for ids in torch.arange(n, device=rows.device).split(rows_at_once(n)):
         i, j = sieves[0].candidates(ids)
         crowded = torch.bincount(i, minlength=len(ids)) > CROWD
         if crowded.any():
@@ -38,7 +38,7 @@ def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
             settled = ~crowded[i]
             i = torch.cat([i[settled], crowded.nonzero()[:, 0][again]])
             j = torch.cat([j[settled], others])
-        some = max(1, BLOCK // (4 * rows.shape[1]))
+        some = rows_at_once(4 * rows.shape[1])
         pairs = zip(i.split(some), j.split(some), strict=True)
         apart = torch.cat([(rows[ids[a]] - rows[b]).norm(dim=1) for a, b in pairs])
         least = apart.new_full((len(ids),), torch.inf).scatter_reduce(0, i, apart, "amin")

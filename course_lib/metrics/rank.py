@@ -146,21 +146,6 @@ def noisy_low_rank(n: int, c: float, rank: int = 10, seed: int = 0) -> np.ndarra
     return matrix
 
 
-def noisy_press_rank(n: int, c: float, rank: int = 10, precision=np.float64) -> float:
-    """What Press' rank of `noisy_low_rank` is for large n, without any matrix.
-
-    The noise's singular values fill a quarter of a circle, x = σ √n / (2 √c) in [0, 1] with density
-    4/π √(1 − x²) (Marchenko and Pastur 1967), so that of the n − rank of them a share
-
-        1 − 2/π (x √(1 − x²) + arcsin x)
-
-    exceeds the threshold x. The `rank` entries must themselves be above threshold and noise.
-    """
-    threshold = 0.5 * np.sqrt(2 * n + 1) * np.finfo(precision).eps
-    x = min(1.0, threshold * np.sqrt(n) / (2 * np.sqrt(c))) if c else 1.0
-    return rank + (n - rank) * (1 - 2 / np.pi * (x * np.sqrt(1 - x**2) + np.arcsin(x)))
-
-
 class Fragility(NamedTuple):
     """Ranks of one noisy matrix: Press' by both precisions, and the ε-effective ones by ε."""
 

@@ -4,7 +4,7 @@ Samples are a model's results over seeds, (n,); SciPy computes. Every interval h
 1 − α that is asked for, 95 % if nothing is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -47,20 +47,17 @@ class Difference(NamedTuple):
     p: float
 
 
-def student(a, b, confidence: float = 0.95) -> Difference:
-    """The unpaired t-test of equal means, for equal variances (parthiban2021, on 10 seeds each).
-
-    CourseError for fewer than 2 values in a sample, or if neither varies.
-    """
-    return _t_test(a, b, confidence, equal_var=True)
-
-
 def welch(a, b, confidence: float = 0.95) -> Difference:
     """The unpaired t-test of equal means whatever the variances: the one to use by default.
 
     CourseError for fewer than 2 values in a sample, or if neither varies.
     """
-    return _t_test(a, b, confidence, equal_var=False)
+    a, b = (_sample(values, 2, "each side of a t-test") for values in (a, b))
+    if np.ptp(a) == 0 and np.ptp(b) == 0:
+        raise CourseError("a t-test needs values that vary, in one of the two samples at least")
+    return _difference(
+        stats.ttest_ind(a, b, equal_var=False), float(a.mean() - b.mean()), confidence
+    )
 
 
 def paired(a, b, confidence: float = 0.95) -> Difference:
@@ -75,42 +72,6 @@ def paired(a, b, confidence: float = 0.95) -> Difference:
     if np.ptp(a - b) == 0:
         raise CourseError("a paired t-test needs differences that vary")
     return _difference(stats.ttest_rel(a, b), float((a - b).mean()), confidence)
-
-
-class Interval(NamedTuple):
-    """A statistic of a sample and the interval around it."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-def bootstrap_interval(
-    values,
-    statistic: Callable = np.mean,
-    method: str = "BCa",
-    confidence: float = 0.95,
-    resamples: int = 9_999,
-    seed: int = 0,
-) -> Interval:
-    """The interval of any statistic(values, axis=…) over samples drawn with replacement.
-
-    method: "percentile", or "BCa", which corrects for bias and skew (Efron 1987). With few seeds
-    both are too narrow; `mean_interval` is not. CourseError for another method, fewer than 2
-    values, or values that are all equal.
-    """
-    if method not in ("percentile", "BCa"):
-        raise unknown("bootstrap method", method, ("percentile", "BCa"))
-    values = _sample(values, 2, "a bootstrap interval", varied=True)
-    found = stats.bootstrap(
-        (values,),
-        statistic,
-        method=method,
-        confidence_level=confidence,
-        n_resamples=resamples,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Interval(float(statistic(values)), float(found.low), float(found.high))
 
 
 def holm(p_values) -> np.ndarray:
@@ -261,14 +222,6 @@ def summary(
             verdict = "better" if (test.difference < 0) == lower_is_better else "worse"
         rows[name] |= dict(zip(DIFFERENCE, (*test[:3], p, verdict), strict=True))
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*Mean._fields, *DIFFERENCE])
-
-
-def _t_test(a, b, confidence: float, equal_var: bool) -> Difference:
-    a, b = (_sample(values, 2, "each side of a t-test") for values in (a, b))
-    if np.ptp(a) == 0 and np.ptp(b) == 0:
-        raise CourseError("a t-test needs values that vary, in one of the two samples at least")
-    found = stats.ttest_ind(a, b, equal_var=equal_var)
-    return _difference(found, float(a.mean() - b.mean()), confidence)
 
 
 def _difference(found, difference: float, confidence: float) -> Difference:

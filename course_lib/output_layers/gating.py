@@ -25,7 +25,7 @@ class GradientGating(OutputLayer):
 
     The paper counts over the last K steps, which takes N·K numbers. Here a is an exponential
     average with the same horizon, which takes N. The targets of all processes are counted. Where an
-    update is made of several calls, `parts`, each call stands for the whole.
+    update is made of several calls, `micro_batches`, each call stands for the whole.
     Source: Yu et al. 2022.
     """
 
@@ -43,7 +43,7 @@ class GradientGating(OutputLayer):
         super().__init__(words, *arguments, **options)
         self.alpha = alpha
         self.horizon = horizon
-        self.parts = 1  # calls an update is made of
+        self.micro_batches = 1  # calls an update is made of
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
         self.register_buffer("steps", torch.zeros(()))
 
@@ -62,14 +62,14 @@ class GradientGating(OutputLayer):
         counts.scatter_add_(0, seen.clamp(min=0), (seen >= 0).to(counts))
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)  # an update sees the targets of all processes
-        counts = self.parts * counts.to(self.appearances)
-        self.appearances.lerp_(counts, 1 / (self.parts * self.horizon))
+        counts = self.micro_batches * counts.to(self.appearances)
+        self.appearances.lerp_(counts, 1 / (self.micro_batches * self.horizon))
         self.steps += 1
 
     def gates(self):
         """Return which words are rare (N,), g₁ (N,) and g₂ (N,) at this step."""
         # the average, without the zeros that it began with
-        memory = 1 - 1 / (self.parts * self.horizon)
+        memory = 1 - 1 / (self.micro_batches * self.horizon)
         a = self.appearances / (1 - memory ** self.steps.double()).to(self.appearances)
         # the rare words and their gates
         rare = a < self.alpha

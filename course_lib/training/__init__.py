@@ -1,14 +1,14 @@
 """Optimisation as data, the training loop, checkpoints."""
 
-from course_lib.training.optimisation import (
+from course_lib.training.optimisation import Optimisation
+from course_lib.training.optimizers import CoupledAdam
+from course_lib.training.schedules import (
     Constant,
     Cosine,
     EpochDecay,
     InverseSquareRoot,
     OneCycle,
-    Optimisation,
 )
-from course_lib.training.optimizers import CoupledAdam
 
 __all__ = [
     "Constant",

@@ -1,4 +1,4 @@
-"""What a run trains on and is judged by: its updates, epoch by epoch, and its validation figure."""
+"""The batches that a run trains on, epoch by epoch, and the validation that it is judged by."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -14,8 +14,13 @@ from course_lib.evaluation.translation import translation_perplexity
 from course_lib.training.optimisation import Optimisation
 
 # Settings that change how running text is read, and are off unless asked for.
-OF_TEXT = ("random_length", "partial_shuffle", "sum_over_steps")
-OF_TEXT += ("evaluation_memory", "evaluation_clamp")
+OF_TEXT = (
+    "random_length",
+    "partial_shuffle",
+    "sum_over_steps",
+    "evaluation_memory",
+    "evaluation_clamp",
+)
 
 
 class MicroBatch(NamedTuple):
@@ -41,24 +46,33 @@ class Task(Protocol):
     rows: int  # in an epoch
 
     def updates(self, generator: torch.Generator) -> Iterator[Update]:
-        """One epoch; all order and chance from the generator, equal in all processes."""
+        """Yield one epoch; order and chance come from the generator, equal in all processes."""
 
     def validate(self, model: nn.Module) -> float:
-        """The perplexity of the validation split, for monitoring."""
+        """Return the perplexity of the validation split, for monitoring."""
 
 
 class LanguageModelBatches:
-    """Language modelling: contiguous columns, the state carried from one segment to the next.
+    """Contiguous columns of running text, the state carried from one segment to the next.
 
-    With `accumulate` above 1 the columns of a batch are read in so many parts, one after the
-    other, and their gradients added: the same update in less memory, except that every part draws
-    masks of its own where dropout has one mask for all columns (of words, of recurrent weights).
+    With `accumulate` above 1 a batch is read in so many micro-batches of columns, one after the
+    other, and their gradients are added. That is the same update in less memory, with one
+    exception: dropout that has one mask for all columns, as of words or recurrent weights, has one
+    for every micro-batch. The released code of AWD-LSTM cuts every drawn length off at the base
+    length + 10 when it fine-tunes, and that of MoS at the base length + max_seq_len_delta; here no
+    length is cut off.
     """
 
     def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
-        o = self.optimisation = optimisation
-        self.corpus, self.workers, parts = corpus, workers, workers * o.accumulate
-        if o.batch % parts:
+        """Take the columns of process number `index` of `workers`.
+
+        CourseError for a batch that the processes cannot share, and for splits that are too short.
+        """
+        o = optimisation
+        self.optimisation = optimisation
+        self.corpus = corpus
+        self.workers = workers
+        if o.batch % (workers * o.accumulate):
             split = f"{workers} processes" + f" × {o.accumulate} parts" * (o.accumulate > 1)
             raise CourseError(f"a batch of {o.batch} does not divide by {split}")
         self.columns = data.columns(corpus.train, o.batch, f"the train split of {corpus.name}")
@@ -73,37 +87,57 @@ class LanguageModelBatches:
         self.mine = slice(index * share, (index + 1) * share)
 
     def updates(self, generator):
-        o, columns = self.optimisation, self.columns
+        """Yield one epoch of segments; with `partial_shuffle` every column begins elsewhere."""
+        o = self.optimisation
+        columns = self.columns
         if o.partial_shuffle:
             columns = data.partial_shuffle(columns, generator)
         columns = columns[:, self.mine]
         for tokens, target in data.batches(columns, o.length, generator, o.random_length):
             pairs = zip(tokens.chunk(o.accumulate, 1), target.chunk(o.accumulate, 1), strict=True)
-            parts = [MicroBatch((x,), y, 1 / o.accumulate) for x, y in pairs]
-            yield Update(parts, len(target), len(target), target.numel() * self.workers)
+            micro_batches = [MicroBatch((x,), y, 1 / o.accumulate) for x, y in pairs]
+            yield Update(
+                micro_batches,
+                rows=len(target),
+                steps=len(target),
+                tokens=target.numel() * self.workers,
+            )
 
     def validate(self, model):
-        o, corpus = self.optimisation, self.corpus
+        """Return the perplexity of the validation split, cut into `evaluation_batch` columns."""
+        o = self.optimisation
         return perplexity(
-            model, corpus.valid, corpus.eos, o.evaluation_batch, o.evaluation_length,
-            o.evaluation_memory, o.evaluation_clamp,
-        )  # fmt: skip
+            model,
+            self.corpus.valid,
+            self.corpus.eos,
+            batch=o.evaluation_batch,
+            length=o.evaluation_length,
+            memory=o.evaluation_memory,
+            clamp=o.evaluation_clamp,
+        )
 
 
 class TranslationBatches:
-    """Translation: batches of sentence pairs of similar length, at most `max_tokens` on either
-    side over all processes and parts. Every target counts the same, in however long a batch.
+    """Batches of sentence pairs of similar length.
 
-    CourseError for a setting of running text, of which pairs of sentences have nothing.
+    Either side of a batch has at most `max_tokens` tokens over all processes and micro-batches.
+    Every target counts the same, in however long a batch.
     """
 
     def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
+        """Take the batches of process number `index` of `workers`.
+
+        CourseError for a setting of running text, which sentence pairs are not, and for a pair in
+        any split that is too long for a batch.
+        """
         for name in OF_TEXT:
             value = getattr(optimisation, name)
             if value is not None and value is not False:  # a memory of 0 is asked for, too
                 raise CourseError(f"{name} is of running text; {corpus.name} has sentence pairs")
-        self.corpus, self.optimisation = corpus, optimisation
-        self.index, self.workers = index, workers
+        self.corpus = corpus
+        self.optimisation = optimisation
+        self.index = index
+        self.workers = workers
         self.max_tokens = optimisation.max_tokens // (workers * optimisation.accumulate)
         train = f" of the train split of {corpus.name}"
         self.rows = len(buckets(corpus.train, self.max_tokens, None, index, workers, train))
@@ -112,20 +146,28 @@ class TranslationBatches:
             buckets(getattr(corpus, name), optimisation.max_tokens, where=where)
 
     def updates(self, generator):
-        train, parts = self.corpus.train, self.optimisation.accumulate
-        targets, batches = train.target.lengths + 1, []
-        for rank in range(self.workers):  # all processes draw alike and know each other's counts
-            same = generator.clone_state()
-            batches.append(buckets(train, self.max_tokens, same, rank, self.workers))
+        """Yield one epoch of batches; chance decides their order and which pairs meet in one."""
+        train = self.corpus.train
+        parts = self.optimisation.accumulate
+        targets = train.target.lengths + 1  # with <eos>
+
+        # All processes draw alike, so that each knows the counts of all the others.
+        batches = [
+            buckets(train, self.max_tokens, generator.clone_state(), rank, self.workers)
+            for rank in range(self.workers)
+        ]
         for start in range(0, self.rows, parts):
-            now = [of_rank[start : start + parts] for of_rank in batches]
-            counts = [[int(targets[rows].sum()) for rows in of_rank] for of_rank in now]
-            total, own = sum(map(sum, counts)), []
-            for rows, count in zip(now[self.index], counts[self.index], strict=True):
+            update = [of_rank[start : start + parts] for of_rank in batches]
+            counts = [[int(targets[rows].sum()) for rows in of_rank] for of_rank in update]
+            total = sum(map(sum, counts))
+            micro_batches = []
+            for rows, count in zip(update[self.index], counts[self.index], strict=True):
                 source, tokens, target = collate(train, rows)
-                own.append(MicroBatch((source, tokens), target, self.workers * count / total))
-            yield Update(own, len(own), 1, total)
+                weight = self.workers * count / total
+                micro_batches.append(MicroBatch((source, tokens), target, weight))
+            yield Update(micro_batches, rows=len(micro_batches), steps=1, tokens=total)
 
     def validate(self, model):
+        """Return the perplexity of the validation split."""
         batches = token_batches(self.corpus.valid, self.optimisation.max_tokens)
         return translation_perplexity(model, batches)

@@ -1,10 +1,12 @@
 """Checkpoints: one safetensors file each, its JSON inside, replaced atomically.
 
 Weights and progress lie in one file because two files cannot be replaced at one instant: a run
-killed in between would pair one step's weights with another's progress. Only safetensors and JSON
-are read; nothing is unpickled.
+killed in between would pair one step's weights with another's progress. The progress contains a
+SHA-256 of both, so that a bit which rots on a disk is not trained on. Only safetensors and JSON are
+read; nothing is unpickled.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -15,10 +17,15 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from course_lib.errors import CourseError
+from course_lib.protocols import Sharded
+
+# What of a run is plain data: the names are attributes of the training loop's run.
+PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
+DIGEST = "digest"  # the name of the SHA-256 in the JSON, absent from checkpoints of old versions
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """`content` under its final name all at once, or not at all."""
+    """Write `content` under its final name all at once, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
@@ -27,25 +34,39 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:  # a full disk, say, which the part would keep full
+    except BaseException as error:  # a full disk, say, which the part would keep full
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a failed write does not say of which file
         raise
 
 
 def write_json(path: Path, content: dict) -> None:
-    """`content` as readable JSON, atomically."""
+    """Write `content` as readable JSON, atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, (text + "\n").encode())
 
 
 def save_checkpoint(path: Path, tensors: dict[str, Tensor], progress: dict) -> None:
-    """`tensors` and the JSON object `progress` in one file."""
+    """Write `tensors`, the JSON object `progress` and the SHA-256 of both to one file."""
     tensors = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    write_atomically(Path(path), save(tensors, {"progress": json.dumps(progress)}))
+    # One entry of metadata: safetensors writes several in an order that changes from run to run.
+    head = json.dumps(progress | {DIGEST: digest(tensors, progress)})
+    write_atomically(Path(path), save(tensors, {"progress": head}))
+
+
+def digest(tensors: dict[str, Tensor], progress: dict) -> str:
+    """Return the SHA-256 of named tensors, their types and shapes, and a JSON object."""
+    sha256 = hashlib.sha256(json.dumps(progress).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        sha256.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return sha256.hexdigest()
 
 
 def is_pickle(path: Path) -> bool:
-    """By the first bytes: a pickle's, or the zip archive that torch.save puts one into.
+    """Return whether the first bytes are a pickle's, or those of the zip file of torch.save.
 
     A safetensors file begins with the length of its header, any eight bytes, which may look like
     them; the ninth is the header's `{`.
@@ -57,7 +78,11 @@ def is_pickle(path: Path) -> bool:
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
-    """(tensors, progress) of a file written by `save_checkpoint`; CourseError says why not."""
+    """Return (tensors, progress) of a file written by `save_checkpoint`.
+
+    CourseError where there is none, and for a file that is a pickle, truncated, damaged or another
+    program's. A checkpoint of an old version has no digest and is taken as it is.
+    """
     path = Path(path)
     if not path.is_file():
         raise CourseError(
@@ -76,20 +101,40 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     except SafetensorError as error:
         raise CourseError(f"{path} is truncated or not a safetensors file ({error})") from None
     except (KeyError, json.JSONDecodeError):
-        raise CourseError(f"{path} holds weights but no progress of a run of this course") from None
+        progress = None
+    if not isinstance(progress, dict):
+        raise CourseError(f"{path} holds weights but no progress of a run of this course")
+    saved = progress.pop(DIGEST, None)
+    if saved is not None and saved != digest(tensors, progress):
+        raise CourseError(
+            f"{path} is damaged: its content is not what was saved (another SHA-256). Put a copy "
+            "in its place, or remove it and train again"
+        )
     return tensors, progress
 
 
+def check_progress(head: object, path: Path) -> None:
+    """Raise CourseError for a checkpoint that no training goes on from, as of a best epoch."""
+    has = head if isinstance(head, dict) else ()
+    if missing := [name for name in PROGRESS if name not in has]:
+        raise CourseError(
+            f"{path} is no checkpoint of a run to go on with (it has no {missing[0]}, as the best "
+            "epoch's has not); remove it"
+        )
+
+
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor that is sharded over the processes, put together; all of them must call it."""
-    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    """Return a tensor that is sharded over processes, put together; all of them must call it."""
+    return tensor.full_tensor() if isinstance(tensor, Sharded) else tensor
 
 
 def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
-    """The inverse of `whole`: on the device of `like`, and cut up where that is; a tensor of
-    another shape, such as a second moment that rows share, is then whole in every process."""
+    """Return a tensor on the device of `like`, and sharded as that is: the inverse of `whole`.
+
+    A tensor of another shape, such as a second moment that rows share, is whole in every process.
+    """
     tensor = tensor.to(like.device)
-    if hasattr(like, "device_mesh"):
+    if isinstance(like, Sharded):
         from torch.distributed.tensor import distribute_tensor  # seconds that few runs need
 
         same = tensor.shape == like.shape
@@ -98,36 +143,44 @@ def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name; a tied matrix once."""
+    """Return parameters and buffers by name; a tied matrix occurs once."""
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
 def restore(
     model: nn.Module, tensors: dict[str, Tensor], where: str, prefix: str = "model."
 ) -> None:
-    """Copy the checkpoint's weights into the model; CourseError where they do not fit."""
+    """Copy a checkpoint's weights into the model.
+
+    model: receives the weights in its parameters and buffers.
+    tensors: of the checkpoint, by name.
+    where: the checkpoint's name in an error.
+    prefix: what the names of the weights begin with in the checkpoint.
+
+    CourseError where a weight is missing or has another shape.
+    """
     with torch.no_grad():
         for name, parameter in parameters_of(model).items():
             saved = tensors.get(prefix + name)
             if saved is None or saved.shape != parameter.shape:
-                found = "missing" if saved is None else f"{tuple(saved.shape)}"
+                shape = "missing" if saved is None else f"{tuple(saved.shape)}"
                 raise CourseError(
                     f"{where} belongs to another model: {name} should be {tuple(parameter.shape)}, "
-                    f"is {found}"
+                    f"is {shape}"
                 )
             parameter.copy_(sharded_as(saved, parameter))
 
 
-def difference(found: object, expected: object, name: str = "") -> str | None:
-    """The first place where two nested settings differ, for an error message; None if nowhere.
+def difference(saved: object, expected: object, name: str = "") -> str | None:
+    """Return the first place where two nested settings differ, in words; None if nowhere.
 
     A setting that one of them does not name is None in it: a library that has learned a new one
     still knows what was trained before.
     """
-    if isinstance(found, dict) and isinstance(expected, dict):
-        places = sorted(found.keys() | expected.keys())
+    if isinstance(saved, dict) and isinstance(expected, dict):
+        places = sorted(saved.keys() | expected.keys())
         inside = (
-            difference(found.get(k), expected.get(k), f"{name}.{k}".strip(".")) for k in places
+            difference(saved.get(k), expected.get(k), f"{name}.{k}".strip(".")) for k in places
         )
         return next(filter(None, inside), None)
-    return None if found == expected else f"{name or 'it'} is {found!r} there, {expected!r} here"
+    return None if saved == expected else f"{name or 'it'} is {saved!r} there, {expected!r} here"

@@ -14,9 +14,12 @@ from tqdm import tqdm  # not its widget, which a static page cannot show
 
 from course_lib.errors import CourseError, Paused
 from course_lib.models import state as states
+from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained, Resharded
 from course_lib.training.averaging import WeightAverage, stalled
 from course_lib.training.batches import Task, Update
 from course_lib.training.checkpoint import (
+    PROGRESS,
+    check_progress,
     difference,
     load_checkpoint,
     parameters_of,
@@ -39,6 +42,7 @@ def fit(
     *,
     folder: Path,
     identity: dict,
+    vocabulary: dict | None = None,
     starts: list[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
@@ -49,30 +53,47 @@ def fit(
 ) -> list[dict]:
     """Train `model` in place and return one row of figures an epoch.
 
-    `folder` receives last.safetensors (everything a resumed run needs; on one CPU it then ends
-    bit-identical to an undisturbed one) and best.safetensors (the epoch of lowest validation
-    perplexity, or the last one where `optimisation.keep` says so). `identity` is stored in both; a
-    checkpoint of another identity is refused. `starts`, where and by what code the run was begun
-    and gone on with, are stored in last. A model that comes `trained` is validated first and is
-    kept, as epoch 0, until an epoch is better.
-    `callback(step, model)` sees step 0 before training and every step after it.
-    CourseError when the loss is no longer finite: the last good checkpoint stays. After
-    `deadline`, in seconds as time.time() counts, it saves and raises `Paused`; several
-    processes do so together, every WINDOW steps, and within an epoch as many must go on with it.
+    model: a language or translation model. Its modules that are `Annealed`, `Constrained` or
+        `Accumulating` (course_lib.protocols) are told of every step.
+    task: the batches of this process, and the validation.
+    optimisation: every setting of the training.
+    accelerator: where it trains, and in how many processes.
+    folder: receives last.safetensors, which is everything that a resumed run needs, and
+        best.safetensors, the epoch of lowest validation perplexity, or the last epoch where
+        `optimisation.keep` says so. On one CPU a resumed run ends bit-identical to an undisturbed
+        one.
+    identity: what the run is, as plain data; it is stored in both files.
+    vocabulary: plain data by which the model can be asked without its text; stored in both.
+    starts: where and by what code the run was begun and gone on with; stored in last.
+    seed: decides the order of the batches and all chance of the training.
+    callback: `callback(step, model)` sees step 0 before training and every step after it.
+    progress: whether a progress bar is shown.
+    checkpoint_seconds: how often last.safetensors is written within an epoch.
+    deadline: the moment, in seconds as time.time() counts, after which the run saves and raises
+        `Paused`. Several processes do so together, every WINDOW steps; within an epoch as many
+        processes must go on with it.
+    trained: the model comes trained. It is validated first, as epoch 0, and stays the best until
+        an epoch is better.
 
-    A module of the model that has `anneal(progress)` is called with the share of the run done, in
-    [0, 1), before every step (noise that fades out), one that has `after_step()` after every step
-    (a word matrix that is centred again); both without gradients.
+    CourseError when the loss is no longer finite, where the last good checkpoint stays, and for a
+    checkpoint of another identity in `folder`.
     """
     run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
-    run.starts, run.callback, run.checkpoint_seconds = list(starts), callback, checkpoint_seconds
+    run.vocabulary = vocabulary
+    run.starts = list(starts)
+    run.callback = callback
+    run.checkpoint_seconds = checkpoint_seconds
     run.deadline = math.inf if deadline is None else deadline
     run.resume()
+
+    # Weights that come trained are an epoch of their own, number 0.
     if optimisation.epochs == 0:
         run.keep_best(epoch=0)
     elif trained and run.step == 0:
         run.best = run.validate()
         run.keep_best(epoch=0)
+
+    # The epochs.
     with tqdm(
         total=optimisation.max_steps or optimisation.epochs * run.rows,
         initial=run.step if optimisation.max_steps else run.epoch * run.rows + run.row,
@@ -88,31 +109,18 @@ def fit(
     return run.epochs
 
 
-# What of a run is plain data.
-PROGRESS = ("step", "epoch", "row", "nll", "tokens", "seconds", "epochs", "best")
-
-
-def check_progress(head: object, path: Path) -> None:
-    """CourseError for a checkpoint that no training goes on from, such as that of a best epoch."""
-    has = head if isinstance(head, dict) else ()
-    if missing := [name for name in PROGRESS if name not in has]:
-        raise CourseError(
-            f"{path} is no checkpoint of a run to go on with (it has no {missing[0]}, as the best "
-            "epoch's has not); remove it"
-        )
-
-
 def spread(model: nn.Module, device: str, processes: int) -> None:
-    """Parameters, gradients and so the optimiser's state over all processes (FSDP).
+    """Shard parameters, gradients and so the optimiser's state over all processes (FSDP).
 
-    Each of the encoder's `blocks`, where it has some, is put together for its own call alone; the
-    rest, word vectors among it, for the whole forward and backward pass.
+    Each block of an encoder that is `Blocked` is put together for its own call alone. All other
+    parameters, word vectors among them, are put together for the whole forward and backward pass.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard  # seconds that few runs need
 
     mesh = init_device_mesh(device, (processes,))
-    for block in getattr(model.encoder, "blocks", ()):
+    blocks = model.encoder.blocks if isinstance(model.encoder, Blocked) else ()
+    for block in blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
 
@@ -121,77 +129,103 @@ class _Run:
     """The mutable middle of a training run; all of it goes into a checkpoint."""
 
     def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
-        self.task, self.optimisation, self.accelerator = task, optimisation, accelerator
-        self.folder, self.identity, self.seed = folder, identity, seed
+        self.task = task
+        self.optimisation = optimisation
+        self.accelerator = accelerator
+        self.folder = folder
+        self.identity = identity
+        self.seed = seed
         self.rows = task.rows
-        self.bare, workers = model.to(accelerator.device), accelerator.num_processes
-        if optimisation.shard and workers > 1:
+
+        # The model and its optimiser, bare and as the accelerator wraps them.
+        workers = accelerator.num_processes
+        sharded = optimisation.shard and workers > 1
+        self.bare = model.to(accelerator.device)
+        if sharded:
             spread(self.bare, accelerator.device.type, workers)
         self.bare_optimizer = optimisation.build(self.bare.named_parameters())
-        if optimisation.shard and workers > 1:
+        if sharded:
             self.model, self.optimizer = self.bare, self.bare_optimizer
         else:
             self.model, self.optimizer = accelerator.prepare(self.bare, self.bare_optimizer)
+
+        # The modules that are told of every step.
         modules = list(self.bare.modules())
         for module in modules:
-            if hasattr(module, "parts"):
-                module.parts = optimisation.accumulate
-        self.before_step = [m.anneal for m in modules if hasattr(m, "anneal")]
-        self.after_step = [m.after_step for m in modules if hasattr(m, "after_step")]
-        self.step = self.epoch = self.row = 0  # steps done, epochs done, rows done in this epoch
+            if isinstance(module, Accumulating):
+                module.micro_batches = optimisation.accumulate
+        self.annealed = [module for module in modules if isinstance(module, Annealed)]
+        self.constrained = [module for module in modules if isinstance(module, Constrained)]
+
+        # Where the run stands, at its beginning.
+        self.step = 0  # steps done
+        self.epoch = 0  # epochs done
+        self.row = 0  # rows done in this epoch
         self.carried = (None,) * optimisation.accumulate  # the state of each part of a batch
-        self.nll, self.tokens = 0.0, 0  # sums of this epoch, over all processes
-        self.seconds, self.epochs, self.best = 0.0, [], math.inf
+        self.nll = 0.0  # nats of this epoch, over all processes
+        self.tokens = 0  # of this epoch, over all processes
+        self.seconds = 0.0  # of this epoch
+        self.epochs = []  # a row of figures each
+        self.best = math.inf  # the lowest validation perplexity
         self.average = None  # the mean of the weights, once it has begun
+        self.vocabulary = None  # stored in the checkpoints
         self.draw_anew()
 
     def draw_anew(self) -> None:
-        """Chance from the seed, another for every process and for every epoch to begin with."""
+        """Seed the random generators, differently for every process and for every epoch."""
         number = self.accelerator.process_index + self.accelerator.num_processes * self.epoch
         torch.manual_seed(self.seed + 1_000_003 * number)
 
     # One epoch ------------------------------------------------------------------------------
 
     def finished(self) -> bool:
-        """Whether every epoch or step is done, or `patience` is at its end."""
+        """Return whether every epoch or step is done, or `patience` is at its end."""
         o = self.optimisation
-        history = [e["valid_perplexity"] for e in self.epochs]
         return (
             self.epoch >= o.epochs
             or (o.max_steps is not None and self.step >= o.max_steps)
-            or (o.patience is not None and stalled(history, o.patience))
+            or self.stalled(o.patience)
         )
 
+    def stalled(self, epochs: int | None) -> bool:
+        """Return whether the validation has `stalled` for so many epochs; None never does."""
+        history = [row["valid_perplexity"] for row in self.epochs]
+        return epochs is not None and stalled(history, epochs)
+
     def one_epoch(self, bar) -> None:
-        """From wherever the epoch stands to its end, its validation and its checkpoint."""
-        o, alone = self.optimisation, self.accelerator.num_processes == 1
+        """Go from wherever the epoch stands to its end, its validation and its checkpoint."""
+        o = self.optimisation
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
         self.model.train()
         if self.average is None and self.epoch + 1 == o.average_from:
             self.average = WeightAverage(self.bare)
-        window, started, saved, skipped = [], time.perf_counter(), time.perf_counter(), 0
+        window = []  # losses that nobody has looked at yet, with their numbers of tokens
+        started = saved = time.perf_counter()
+        skipped = 0
         for update in self.task.updates(generator):
-            if skipped < self.row:  # done before the run was interrupted
+            # Updates that were done before the run was interrupted are drawn again and left out.
+            if skipped < self.row:
                 skipped += update.rows
                 continue
             window.append((self.one_step(update), update.tokens))
-            skipped = self.row = self.row + update.rows
+            self.row += update.rows
+            skipped = self.row
             last = self.row == self.rows or self.step == o.max_steps
-            late = time.time() > self.deadline
-            due = late or time.perf_counter() - saved > self.checkpoint_seconds
-            if not alone:  # their clocks differ: the first one's decides, where all of them look
-                late, due = self.agreed(late, due) if len(window) == WINDOW else (False, False)
+
+            # Look at the losses where the window is full, and before anything is saved.
+            late, due = self.late_or_due(saved, full=len(window) == WINDOW)
             if len(window) == WINDOW or due or last:
                 self.look(window)
-                passed = time.perf_counter() - started
-                self.seconds, started = self.seconds + passed, time.perf_counter()
-                speed = self.tokens / max(self.seconds, 1e-9)
-                perplexity_now = math.exp(min(self.nll / self.tokens, 700))
-                bar.set_postfix_str(f"perplexity {perplexity_now:.1f}, {speed:,.0f} tokens/s")
+                now = time.perf_counter()
+                self.seconds += now - started
+                started = now
+                bar.set_postfix_str(self.speed())
             if due and not last:
                 self.save()
                 saved = time.perf_counter()
+
+            # Tell whoever watches; stop where it is time to.
             bar.update(1 if o.max_steps else update.rows)
             if self.callback:
                 self.callback(self.step, self.bare)
@@ -199,32 +233,82 @@ class _Run:
                 raise Paused(f"paused at its deadline in epoch {self.epoch + 1}; run it again")
             if last:
                 break
+
+        # The end of the epoch, and of this process's time where any process is late.
         self.finish_epoch()
         late = torch.tensor(float(time.time() > self.deadline), device=self.accelerator.device)
         if self.accelerator.reduce(late, "sum") and not self.finished():
             raise Paused(f"paused at its deadline after epoch {self.epoch}; run it again")
 
-    def agreed(self, *flags: bool) -> list[bool]:
-        """The first process's flags; all processes must call it."""
-        said = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
-        return [bool(flag) for flag in broadcast(said).tolist()]
+    def late_or_due(self, saved: float, full: bool) -> tuple[bool, bool]:
+        """Return whether the deadline has passed, and whether a checkpoint is due.
+
+        Several processes have clocks that differ: the first one's decides, and only where the
+        window is `full`, which is where all of them look.
+        """
+        late = time.time() > self.deadline
+        due = late or time.perf_counter() - saved > self.checkpoint_seconds
+        if self.accelerator.num_processes == 1:
+            return late, due
+        return self.agreed(late, due) if full else (False, False)
+
+    def agreed(self, *flags: bool) -> tuple[bool, ...]:
+        """Return the first process's flags; all processes must call it."""
+        flags = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
+        return tuple(bool(flag) for flag in broadcast(flags).tolist())
+
+    def speed(self) -> str:
+        """Return the epoch's perplexity and tokens a second so far, for the progress bar."""
+        speed = self.tokens / max(self.seconds, 1e-9)
+        return f"perplexity {math.exp(self.nll / self.tokens):.1f}, {speed:,.0f} tokens/s"
 
     def one_step(self, update: Update) -> torch.Tensor:
-        """One update; returns the cross-entropy in nats a token, still on the device."""
-        o, accelerator = self.optimisation, self.accelerator
-        done, share = self.progress(0), self.progress(update.rows)
+        """Do one update; return the cross-entropy in nats a token, still on the device."""
+        o = self.optimisation
+
+        # What depends on the place in the run: annealed modules, the learning rates.
+        before = self.progress(0)
+        after = self.progress(update.rows)
         self.step += 1
         with torch.no_grad():
-            for anneal in self.before_step:
-                anneal(done)
-        factor = o.factor(share, self.epoch + 1, self.step, update.steps)
+            for module in self.annealed:
+                module.anneal(before)
+        factor = o.factor(after, self.epoch + 1, self.step, update.steps)
         for group in self.bare_optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
         self.rate = o.learning_rate * factor
-        device, bf16 = accelerator.device, PRECISIONS[o.precision] == "bf16"
-        total, carried, last = 0.0, [], len(update.micro_batches) - 1
+
+        # The gradient, clipped, and the step.
+        nll = self.gradients(update)
+        if o.clip:
+            self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
+        self.optimizer.step()
+
+        # What follows a step: constraints, the average of the weights.
+        with torch.no_grad():
+            for module in self.constrained:
+                module.after_step()
+        if self.average and o.average_last is None:
+            self.average.update()
+        self.optimizer.zero_grad()
+        return nll
+
+    def gradients(self, update: Update) -> torch.Tensor:
+        """Add up the gradients of an update's micro-batches and carry their states on.
+
+        Returns the update's cross-entropy in nats a token, on the device.
+        """
+        o = self.optimisation
+        accelerator = self.accelerator
+        device = accelerator.device
+        bf16 = PRECISIONS[o.precision] == "bf16"
+        total = 0.0
+        carried = []
+        last = len(update.micro_batches) - 1
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
-            inputs, target = (x.to(device) for x in part.inputs), part.target.to(device)
+            inputs = (x.to(device) for x in part.inputs)
+            target = part.target.to(device)
+            # Processes exchange gradients once an update, after its last micro-batch.
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
             with apart:
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
@@ -234,19 +318,10 @@ class _Run:
                 accelerator.backward(step.loss * scale)
             total = total + step.nll * part.weight
         self.carried = tuple(carried)
-        if o.clip:
-            accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
-        self.optimizer.step()
-        with torch.no_grad():
-            for after_step in self.after_step:
-                after_step()
-        if self.average and o.average_last is None:
-            self.average.update()
-        self.optimizer.zero_grad()
         return total
 
     def progress(self, rows: int) -> float:
-        """The share of the run that is done `rows` further on: of its steps, else of its rows."""
+        """Return the share of the run that is done `rows` further on: of its steps or rows."""
         if self.optimisation.max_steps is not None:
             return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
@@ -264,32 +339,35 @@ class _Run:
         window.clear()
 
     def diverged(self, what: str) -> CourseError:
-        """What to do about it, and where it was still well."""
+        """Return the error that says what to do, and where the run was still well."""
         last = self.folder / "last.safetensors"
-        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
+        state = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
         return CourseError(
-            f"{what} (epoch {self.epoch + 1}); {kept}. Try a lower learning rate or clip, or fp32"
+            f"{what} (epoch {self.epoch + 1}); {state}. Try a lower learning rate or clip, or fp32"
         )
 
     def validate(self) -> float:
-        """The validation perplexity, the same in all processes, whose last digits may differ."""
+        """Return the validation perplexity, the first process's, which all agree on."""
         with self.average.in_place() if self.average else nullcontext():
             valid = self.task.validate(self.bare)
-        if hasattr(self.bare, "reshard"):
+        if isinstance(self.bare, Resharded):
             self.bare.reshard()  # which a forward pass without a backward pass leaves undone
         if self.accelerator.num_processes > 1:
-            said = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
-            valid = broadcast(said).item()
+            first = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
+            valid = broadcast(first).item()
         if not math.isfinite(valid):
             raise self.diverged(f"the validation perplexity is {valid} after step {self.step}")
         return valid
 
     def finish_epoch(self) -> None:
-        """Validate, note the figures, keep the best weights."""
-        o, started = self.optimisation, time.perf_counter()
+        """Validate, note the figures, keep the best weights, save."""
+        o = self.optimisation
+        started = time.perf_counter()
         if o.average_last is not None and self.epoch >= o.epochs - o.average_last:
             self.average = self.average or WeightAverage(self.bare)
             self.average.update()
+
+        # The epoch's row of figures.
         valid = self.validate()
         self.epochs.append(
             {
@@ -303,30 +381,37 @@ class _Run:
                 "validation_seconds": round(time.perf_counter() - started, 3),
             }
         )
-        self.epoch, self.row = self.epoch + 1, 0
+
+        # The next epoch begins with nothing: no row, no state, no sums.
+        self.epoch += 1
+        self.row = 0
         self.carried = (None,) * o.accumulate
-        self.nll, self.tokens, self.seconds = 0.0, 0, 0.0
+        self.nll = 0.0
+        self.tokens = 0
+        self.seconds = 0.0
+
+        # The best weights, the beginning of an average, the checkpoint.
         if valid < self.best or o.keep == "last":
             self.keep_best(self.epoch)
         self.best = min(valid, self.best)
-        history = [e["valid_perplexity"] for e in self.epochs]
-        if not self.average and o.average_after is not None and stalled(history, o.average_after):
+        if not self.average and self.stalled(o.average_after):
             self.average = WeightAverage(self.bare)
         self.save()
 
     def keep_best(self, epoch: int) -> None:
-        """The weights as validated, as best.safetensors."""
+        """Write the weights as they were validated to best.safetensors."""
         average = self.average.mean if self.average else {}
         weights = parameters_of(self.bare) | average
         weights = self.gathered({f"model.{k}": v for k, v in weights.items()})
         if self.accelerator.is_main_process:
-            head = {"identity": self.identity, "epoch": epoch}
+            head = {"identity": self.identity, "vocabulary": self.vocabulary, "epoch": epoch}
             save_checkpoint(self.folder / "best.safetensors", weights, head)
 
     # Checkpoints ----------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Everything that decides what happens next, as last.safetensors."""
+        """Write everything that decides what happens next to last.safetensors."""
+        # Weights, the optimiser's state, the average; then random generators and carried states.
         named = {id(p): name for name, p in self.bare.named_parameters()}
         tensors = {f"model.{k}": v for k, v in parameters_of(self.bare).items()}
         for parameter, slots in self.bare_optimizer.state.items():
@@ -336,48 +421,58 @@ class _Run:
             tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
         tensors = self.gathered(tensors)
         tensors |= self.chance() | self.contexts()
+
+        # The first process writes them, unless they would not be worth going on from.
         if not self.accelerator.is_main_process:
             return
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        head = {"identity": self.identity} | {name: getattr(self, name) for name in PROGRESS}
+        head = {"identity": self.identity, "vocabulary": self.vocabulary}
+        head |= {name: getattr(self, name) for name in PROGRESS}
         head["starts"] = self.starts
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
     def gathered(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The whole tensors in the memory of the first process's host, nothing in the others': one
-        at a time, as all together may not fit the GPUs that they are sharded over."""
-        found = {}
+        """Return the whole tensors in the memory of the first process's host, none in the others'.
+
+        They are put together one at a time: all at once may not fit the GPUs that hold the parts.
+        """
+        gathered = {}
         for name, tensor in tensors.items():
             tensor = whole(tensor)
             if self.accelerator.is_main_process:
-                found[name] = tensor.cpu()
-        return found
+                gathered[name] = tensor.cpu()
+        return gathered
 
     def contexts(self) -> dict[str, torch.Tensor]:
-        """The state that every process carries from segment to segment."""
+        """Return the state that every process carries from segment to segment."""
         carried = states.flatten(self.carried)
         if self.accelerator.num_processes == 1:
             return carried
-        gathered = {name: self.accelerator.gather(t[None]).cpu() for name, t in carried.items()}
-        return {f"{process}.{name}": t for name, all_ in gathered.items()
-                for process, t in enumerate(all_)}  # fmt: skip
+        return {
+            f"{process}.{name}": of_process
+            for name, tensor in carried.items()
+            for process, of_process in enumerate(self.accelerator.gather(tensor[None]).cpu())
+        }
 
     def chance(self) -> dict[str, torch.Tensor]:
-        """The state of every process's random generators."""
+        """Return the state of every process's random generators."""
         device = self.accelerator.device
-        states_here = {"cpu": torch.get_rng_state()}
+        generators = {"cpu": torch.get_rng_state()}
         if device.type == "cuda":
-            states_here["cuda"] = torch.cuda.get_rng_state(device)
+            generators["cuda"] = torch.cuda.get_rng_state(device)
         return {
             f"random.{kind}.{process}": state
-            for kind, here in states_here.items()
-            for process, state in enumerate(self.accelerator.gather(here.to(device)[None]).cpu())
+            for kind, own in generators.items()
+            for process, state in enumerate(self.accelerator.gather(own.to(device)[None]).cpu())
         }
 
     def resume(self) -> None:
-        """Go back to where last.safetensors stands, if there is one."""
+        """Go back to where last.safetensors stands, if there is one.
+
+        CourseError for the checkpoint of another run, or of other processes within an epoch.
+        """
         path = self.folder / "last.safetensors"
         if not path.exists():
             return
@@ -389,33 +484,46 @@ class _Run:
             )
         check_progress(head, path)
         restore(self.bare, tensors, str(path))
+        self.resume_optimizer(tensors, head.get("averaged_steps"))
+        for name in PROGRESS:
+            setattr(self, name, head[name])
+        self.resume_process(tensors, path)
+
+    def resume_optimizer(self, tensors: dict[str, torch.Tensor], averaged: int | None) -> None:
+        """Restore the optimiser's state, and the average of weights over `averaged` steps."""
         device = self.accelerator.device
-        parameters, slots = dict(self.bare.named_parameters()), self.bare_optimizer.state
+        parameters = dict(self.bare.named_parameters())
+        slots = self.bare_optimizer.state
         for name, value in tensors.items():
             if name.startswith("optimizer."):
                 _, key, parameter = name.split(".", 2)
                 like = parameters[parameter]
                 slots[like][key] = sharded_as(value, like) if value.ndim else value.to(device)
-        if head.get("averaged_steps") is not None:
-            prefix = "average."
+        if averaged is not None:
             mean = {
-                name: sharded_as(tensors[prefix + name], parameter)
+                name: sharded_as(tensors[f"average.{name}"], parameter)
                 for name, parameter in parameters.items()
             }
-            self.average = WeightAverage(self.bare, head["averaged_steps"], mean)
-        for name in PROGRESS:
-            setattr(self, name, head[name])
-        self.draw_anew()
-        rank, workers = self.accelerator.process_index, self.accelerator.num_processes
+            self.average = WeightAverage(self.bare, averaged, mean)
+
+    def resume_process(self, tensors: dict[str, torch.Tensor], path: Path) -> None:
+        """Restore what each process has of its own: the states it carries, its random generators.
+
+        A run that stands between two epochs may go on with another number of processes, whose
+        chance is then drawn anew.
+        """
+        device = self.accelerator.device
+        rank = self.accelerator.process_index
+        workers = self.accelerator.num_processes
         before = sum(name.startswith("random.cpu.") for name in tensors)
         if self.row and before != workers:  # each has read columns and batches of its own
             raise CourseError(
                 f"{path} stands in the middle of epoch {self.epoch + 1} of a run with {before} "
                 f"processes; go on with as many, or choose another folder"
             )
-        mine = "state" if workers == 1 else f"{rank}.state"
-        carried = states.map_state(lambda t: t.to(device), states.unflatten(tensors, mine))
-        self.carried = carried or self.carried
+        carried = states.unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
+        self.carried = states.map_state(lambda t: t.to(device), carried) or self.carried
+        self.draw_anew()
         if before == workers:
             torch.set_rng_state(tensors[f"random.cpu.{rank}"])
             if device.type == "cuda" and f"random.cuda.{rank}" in tensors:

@@ -1,0 +1,266 @@
+"""Where each run of a plan stands, as its folder tells, and how long the rest will take.
+
+There is no list of jobs that could go out of date. A folder that cannot be understood makes its
+own run `blocked` and concerns no other.
+"""
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from course_lab import results
+from course_lab.experiment import Experiment
+from course_lab.locks import RUN, TRAINING, held
+from course_lab.planned import Planned, earlier
+from course_lab.plans import Plan
+from course_lib.errors import CourseError
+from course_lib.training.loop import check_progress
+
+# What reading a damaged file raises: no file, no JSON, no safetensors, or other content than is
+# expected there.
+DAMAGE = (
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+)
+
+
+# One run -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a run stands."""
+
+    planned: Planned
+    folder: Path
+    name: str  # waiting, running, paused, done, failed, killed or blocked
+    epoch: int = 0  # finished epochs
+    epochs: int = 0  # epochs of the whole run, at most
+    seconds: float = 0.0  # of training and validation so far
+    share: float = 0.0  # of the training, which took these seconds
+    figures: dict = field(default_factory=dict)
+    cell: int | None = None  # of the notebook, from 1, as the reader counts them
+    error: str = ""
+
+    def __str__(self):
+        if self.name == "done":
+            shown = [f"{name.replace('_', ' ')} {v:.2f}" for name, v in self.figures.items()]
+            return ", ".join(["done", *shown])
+        if self.name == "waiting":
+            return f"waiting for {self.error}" if self.error else "waiting"
+        begun = self.share or (self.epochs and self.name in ("running", "paused"))
+        begun = f" epoch {self.epoch} of {self.epochs}" * bool(begun)
+        cell = f" cell {self.cell}" if self.cell else ""
+        return f"{self.name}{begun}{cell}" + f": {self.error}" * bool(self.error)
+
+    @property
+    def waits(self) -> bool:
+        """Whether another run must finish first; `error` names it."""
+        return self.name == "waiting" and bool(self.error)
+
+
+def state(planned: Planned) -> State:
+    """Return where a run stands; it is `blocked` where its folder cannot be understood."""
+    experiment = planned.experiment()
+    folder = results.run_folder(experiment)
+    fresh = State(planned, folder, "waiting", epochs=experiment.optimisation.epochs)
+    try:
+        return _in_folder(fresh, experiment)
+    except CourseError as error:
+        reason = str(error)
+    except DAMAGE as error:
+        reason = f"{folder} is not readable ({type(error).__name__}: {error}); mend or remove it"
+    return replace(fresh, name="blocked", error=reason)
+
+
+def _in_folder(fresh: State, experiment: Experiment) -> State:
+    folder = fresh.folder
+    running = held(folder / RUN) or held(folder / TRAINING)
+    failure = _failure(folder / "failed.json")
+
+    # How far the training is
+    if (folder / "result.json").exists():
+        now = _done(fresh, experiment)
+    elif (folder / "last.safetensors").exists():
+        now = _paused(fresh, experiment)
+    elif running or failure:
+        now = fresh
+    else:
+        now = _not_begun(fresh, experiment)
+
+    # What happens to it
+    if running and now.name != "done":
+        return replace(now, name="running")
+    if failure and not running:
+        return replace(now, name="failed", **failure)
+    return now
+
+
+def _failure(path: Path) -> dict:
+    """Return the cell and the error of a failed run; nothing where the run did not fail."""
+    try:
+        failure = json.loads(path.read_text(encoding="utf-8"))
+        cell = failure["cell"]
+        error = failure["error"]
+        if not isinstance(cell, int | None) or not isinstance(error, str):
+            raise TypeError("a number and a sentence are expected")
+    except FileNotFoundError:
+        return {}
+    except DAMAGE as error:
+        raise CourseError(f"{path.name} is damaged ({error}); remove it") from None
+    return {"cell": cell, "error": error}
+
+
+def checked_result(folder: Path, experiment: Experiment) -> dict:
+    """Return the result of a run, with at least `metrics`, `epochs` and `provenance`.
+
+    Raises CourseError where it is damaged, incomplete or another experiment's.
+    """
+    try:
+        content = results.result_of(folder, experiment)
+        _figures(content["metrics"])
+        _seconds(content["epochs"])
+        content["provenance"].keys()
+    except DAMAGE as error:
+        raise _unlike(folder / "result.json", "result of this course", error) from None
+    return content
+
+
+def _done(fresh: State, experiment: Experiment) -> State:
+    """Return the state of a run that has a result."""
+    content = checked_result(fresh.folder, experiment)
+    epochs = content["epochs"]
+    return replace(
+        fresh,
+        name="done",
+        figures=_figures(content["metrics"]),
+        share=1.0,
+        epoch=len(epochs),
+        seconds=_seconds(epochs),
+    )
+
+
+def _paused(fresh: State, experiment: Experiment) -> State:
+    """Return the state of a run that has a checkpoint; its tensors are not read."""
+    path = fresh.folder / "last.safetensors"
+    try:
+        with safe_open(path, framework="pt") as file:
+            progress = json.loads(file.metadata()["progress"])
+        check_progress(progress, path)
+        epochs = len(progress["epochs"])
+        seconds = _seconds(progress["epochs"])
+        share = epochs / max(1, fresh.epochs)
+        # A run that ends by its steps knows its share of them within an epoch, too.
+        limit = experiment.optimisation.max_steps
+        if limit and progress["step"] / limit > share:
+            share = progress["step"] / limit
+            seconds += progress["seconds"]
+    except DAMAGE as error:
+        raise _unlike(path, "checkpoint of a run", error) from None
+    return replace(fresh, name="paused", share=share, epoch=epochs, seconds=seconds)
+
+
+def _unlike(path: Path, kind: str, error: Exception) -> CourseError:
+    return CourseError(f"{path} is no {kind} ({type(error).__name__}: {error}); remove it")
+
+
+def _figures(metrics: dict) -> dict[str, float]:
+    """Return the figures of the validation and the test split."""
+    return {k: float(v) for k, v in metrics.items() if k.startswith(("valid_", "test_"))}
+
+
+def _seconds(rows: list[dict]) -> float:
+    """Return the seconds of training and validation of finished epochs."""
+    seconds = float(sum(row["seconds"] + row["validation_seconds"] for row in rows))
+    if not math.isfinite(seconds):
+        raise ValueError(f"its epochs took {seconds} seconds")
+    return seconds
+
+
+def _not_begun(fresh: State, experiment: Experiment) -> State:
+    """Return the state of a run without a checkpoint, which may begin with another's weights."""
+    if first := earlier(experiment):
+        folder = results.run_folder(first)
+        weights = folder / f"{experiment.start_weights}.safetensors"
+        name = first.name + f" with {first.variant}" * bool(first.variant)
+        if not (folder / "result.json").exists():
+            return replace(fresh, error=f"the weights of {name}")
+        if not weights.exists():
+            raise CourseError(
+                f"it begins with the weights of {name}, of which only the result is here; "
+                f"bring {weights} as well"
+            )
+    # A run without training pauses between two of its final figures.
+    return replace(fresh, name="paused") if (fresh.folder / "figures.json").exists() else fresh
+
+
+# All runs of a plan ------------------------------------------------------------------------------
+
+
+def states_of(plan: Plan) -> list[State]:
+    """Return where each run stands; `blocked` where it waits for weights that no run makes."""
+    states = [state(planned) for planned in plan.runs]
+    made = {s.folder for s in states}
+    return [
+        replace(s, name="blocked", error=f"it begins with {s.error}, which no run here makes")
+        if s.waits and results.run_folder(earlier(s.planned.experiment())) not in made
+        else s
+        for s in states
+    ]
+
+
+def table(states: list[State]) -> str:
+    """Return one line a run: recipe, variant, seed, and where the run stands."""
+    rows = [("recipe", "variant", "seed", "state")]
+    rows += [(s.planned.recipe, s.planned.variant, str(s.planned.seed), str(s)) for s in states]
+    a, b, c = (max(len(row[i]) for row in rows) for i in range(3))
+    return "\n".join(f"{r:<{a}}  {v:<{b}}  {n:>{c}}  {s}" for r, v, n, s in rows)
+
+
+def summary(states: list[State]) -> str:
+    """Return `8 runs: 5 done, 2 waiting, 1 failed; about 12 minutes of training remain`."""
+    counts: dict[str, int] = {}
+    for s in states:
+        counts[s.name] = counts.get(s.name, 0) + 1
+    text = f"{len(states)} runs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
+    minutes, unknown = remaining(states)
+    if minutes:
+        text += f"; about {minutes:.1f} minutes of training remain"
+    return text + f"; of {unknown} the length is not known yet" * bool(unknown)
+
+
+def remaining(states: list[State]) -> tuple[float, int]:
+    """Return the minutes that unfinished runs need, one at a time, and how many are unknown.
+
+    A run that has finished an epoch is judged by itself, another run by those of its recipe and
+    profile.
+    """
+    # Seconds of whole runs, by recipe and profile
+    whole: dict[tuple[str, str], list[float]] = {}
+    for s in states:
+        if s.share and s.seconds:
+            kind = (s.planned.recipe, s.planned.profile)
+            whole.setdefault(kind, []).append(s.seconds / s.share)
+
+    # Seconds of what is not done of them
+    seconds = 0.0
+    unknown = 0
+    for s in states:
+        alike = whole.get((s.planned.recipe, s.planned.profile))
+        if s.name not in ("waiting", "running", "paused", "killed"):
+            continue
+        if s.share and s.seconds:
+            seconds += s.seconds / s.share - s.seconds
+        elif alike:
+            seconds += sum(alike) / len(alike)
+        else:
+            unknown += 1
+    return seconds / 60, unknown

@@ -1,0 +1,79 @@
+"""The table of numbers of an examination, from singular values that are computed once."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_lab.examine.groups import Groups
+from course_lib.metrics import geometry, rank
+from course_lib.metrics.neighbours import nearest_neighbours
+
+PAIRED = 4000  # words among which all pairs are visited
+SEED = 0
+
+
+class Spectra(NamedTuple):
+    """Singular values of a matrix, and of the same matrix minus its mean row; largest first."""
+
+    whole: np.ndarray
+    centred: np.ndarray
+
+
+def measures(W: Tensor, groups: Groups | None, spectra: Spectra) -> dict[str, float]:
+    """Return the numbers of the table by name; lengths in units of the root mean square norm.
+
+    W (N, d): one word a row. groups: rare and frequent words, or None. spectra: those of W.
+    """
+    scale = float(W.double().square().sum(1).mean().sqrt())
+    # cosines
+    drift = geometry.common_drift(W)
+    table = {"mean cosine": drift.cosine}
+    if groups:
+        rare = W[groups.rare]
+        frequent = W[groups.frequent]
+        table["mean cosine, rare words"] = geometry.mean_cosine(rare)
+        table["mean cosine, frequent words"] = geometry.mean_cosine(frequent)
+        table["mean cosine, rare with frequent"] = geometry.mean_cosine(rare, frequent)
+    pairs = few(W)
+    table["share of the mean vector"] = drift.share
+    table["positive pairs"] = geometry.positive_share(pairs)
+    # spectrum
+    sigma = spectra.whole
+    table["σ₂/σ₁"] = float(sigma[1] / sigma[0]) if sigma[0] else 0.0
+    table["stable rank"] = geometry.stable_rank(sigma) if sigma.any() else 0.0
+    table["rank for 99 % of the energy"] = rank.effective_rank(sigma, 0.01) if sigma.any() else 0
+    # isotropy
+    isotropy = geometry.isotropy(W)
+    table["IsoScore"] = isoscore(spectra.centred, W.shape[1])
+    table["isotropy I₁"] = isotropy.I1
+    table["isotropy I₂"] = isotropy.I2
+    largest = float(geometry.cosine_by_dimension(W).max())
+    table["largest part of one dimension in the mean cosine"] = largest
+    # lengths
+    nearest = float(np.median(nearest_distances(pairs)) / scale) if scale else 0
+    table["distance to the nearest word"] = nearest
+    table["root mean square norm"] = scale
+    return table
+
+
+def isoscore(centred: np.ndarray, d: int) -> float:
+    """Return IsoScore from the singular values of the centred cloud in d dimensions.
+
+    Naive: `geometry.isoscore(W)`, which computes the singular values.
+    """
+    return (geometry.participation_rank(centred) - 1) / (d - 1) if centred.any() else 0.0
+
+
+def few(W: Tensor) -> Tensor:
+    """Return at most PAIRED rows, drawn with a fixed seed: those of which all pairs are visited."""
+    if len(W) <= PAIRED:
+        return W
+    rows = np.random.default_rng(SEED).choice(len(W), PAIRED, replace=False)
+    return W[torch.from_numpy(np.sort(rows))]
+
+
+def nearest_distances(W: Tensor | np.ndarray) -> np.ndarray:
+    """Return the distance of every row to its nearest other row, (N,)."""
+    return nearest_neighbours(W)[0]

@@ -1,0 +1,82 @@
+"""The vocabulary of a trained model: what a text must leave behind so that the model can be asked.
+
+It round-trips through JSON and lies in every checkpoint, so that a model outlives its corpus.
+"""
+
+import json
+from dataclasses import dataclass, field
+
+import torch
+from tokenizers import Tokenizer
+
+from course_lib.data.corpus import EOS, Corpus, WordEncoding
+from course_lib.data.pairs import PieceEncoding, SentencePairs
+from course_lib.errors import CourseError
+
+
+@dataclass
+class WordVocabulary(WordEncoding):
+    """The words of a language model, by id, and how often each occurred in the train split."""
+
+    name: str
+    words: list[str] = field(repr=False)
+    counts: torch.Tensor = field(repr=False)  # (N,) int64
+    sha256: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass
+class PieceVocabulary(PieceEncoding):
+    """The encoding of a translator and how often each piece occurred in the train split."""
+
+    name: str
+    words: list[str] = field(repr=False)
+    counts: torch.Tensor = field(repr=False)  # (N,) int64
+    encoding: Tokenizer = field(repr=False)
+    direction: str
+    lowercase: bool
+    sha256: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+Vocabulary = WordVocabulary | PieceVocabulary | Corpus | SentencePairs
+
+
+def vocabulary_to_dict(corpus: Vocabulary) -> dict:
+    """Return the vocabulary of a corpus as plain data, ready for JSON."""
+    plain = {"name": corpus.name, "counts": corpus.counts.tolist(), "sha256": dict(corpus.sha256)}
+    if isinstance(corpus, WordEncoding):
+        return plain | {"words": corpus.words}
+    return plain | {
+        "tokenizer": json.loads(corpus.encoding.to_str()),  # whose quotes are then escaped once
+        "direction": corpus.direction,
+        "lowercase": corpus.lowercase,
+    }
+
+
+def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocabulary:
+    """Return the vocabulary that `vocabulary_to_dict` wrote.
+
+    CourseError, which names the file `where`, for anything else.
+    """
+    damaged = CourseError(f"{where} holds a vocabulary that cannot be read")
+    if not isinstance(plain, dict) or not isinstance(plain.get("name"), str):
+        raise damaged
+    try:
+        counts = torch.tensor(plain["counts"], dtype=torch.int64)
+        sha256 = dict(plain["sha256"])
+        if "tokenizer" in plain:
+            encoding = Tokenizer.from_str(json.dumps(plain["tokenizer"]))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise CourseError(f"{damaged} ({error})") from None
+    if "tokenizer" in plain:
+        encoding.encode_special_tokens = True  # a text with "<pad>" in it means the five characters
+        words = [encoding.id_to_token(i) for i in range(encoding.get_vocab_size())]
+        direction, lowercase = plain.get("direction"), plain.get("lowercase")
+        made = PieceVocabulary(plain["name"], words, counts, encoding, direction, lowercase, sha256)
+        good = isinstance(direction, str) and isinstance(lowercase, bool)
+    else:
+        words = plain.get("words")
+        made = WordVocabulary(plain["name"], words, counts, sha256)
+        good = isinstance(words, list) and EOS in words and all(type(w) is str for w in words)
+    if not good or None in words or counts.shape != (len(words),) or (counts < 0).any():
+        raise damaged
+    return made

@@ -1,0 +1,148 @@
+"""One statistic for every comparison of the course: runs of one seed are pairs.
+
+Two models that are trained from one seed share the start of their common parameters and the order
+of their batches, so the difference of their log perplexities varies less than either. Of n seeds
+
+    d_s = 100 (log perplexity of the method - log perplexity of the baseline)   per cent,
+    d̄ ± t_{n-1, 1-α/2} · sd(d) / √n                                            its interval,
+
+and p is that of the paired t-test, corrected by Holm over all methods of the table. A verdict is
+
+    better, worse    the corrected p is below α;
+    no difference larger than x %    both one-sided tests at α refuse a difference of x = `margin`
+                                     (Schuirmann 1987), so that the 1 - 2α interval lies inside;
+    undecided: n seeds would decide    neither; n seeds see a difference of the margin in four of
+                                       five tries, by the spread of the pairs at hand.
+
+A difference that is real and smaller than the margin is called better or worse, not equivalent.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from course_lib.errors import CourseError, unknown
+from course_lib.metrics.statistics import holm, mean_interval
+from course_lib.ranges import Positive, Share, checked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_SEEDS = 10_000  # beyond which nobody would run an experiment
+
+
+@checked
+def compare(
+    results: Mapping[str, Mapping[int, float]],
+    baseline: str,
+    margin: Positive = 2.0,
+    alpha: Share = 0.05,
+) -> "pd.DataFrame":
+    """Compare every model with the baseline, a row each, by the seeds that both have.
+
+    results: model → {seed: perplexity}; margin: per cent of perplexity that would not matter.
+    Columns: n (seeds in common), perplexity (the model's mean over all its seeds), low, high (its
+    interval), difference, difference low, difference high (per cent), p (Holm), verdict.
+    CourseError for an unknown baseline, for perplexities that are not positive, and for a model
+    that shares fewer than two seeds with the baseline.
+    """
+    import pandas as pd
+
+    if baseline not in results:
+        raise unknown("baseline", baseline, results)
+    others = [name for name in results if name != baseline]
+    differences = {name: paired_differences(results, name, baseline) for name in others}
+    p_values = dict(zip(others, holm([_p(d) for d in differences.values()]), strict=True))
+    rows = {}
+    for name, by_seed in results.items():
+        values = _logarithms(name, by_seed)
+        mean = mean_interval(np.exp(values), 1 - alpha) if len(values) > 1 else None
+        rows[name] = {"n": len(values), "perplexity": float(np.exp(values).mean())}
+        rows[name] |= {"low": mean.low, "high": mean.high} if mean else {}
+        rows[name] |= {"verdict": "baseline"}
+        if name == baseline:
+            continue
+        d = differences[name]
+        low, high = interval(d, 1 - alpha)
+        rows[name] |= {"n": len(d), "difference": d.mean(), "difference low": low}
+        rows[name] |= {"difference high": high, "p": p_values[name]}
+        rows[name] |= {"verdict": verdict(d, p_values[name], margin, alpha)}
+    columns = ["n", "perplexity", "low", "high", "difference", "difference low"]
+    columns += ["difference high", "p", "verdict"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def paired_differences(results, name: str, baseline: str) -> np.ndarray:
+    """Return 100 (log perplexity - that of the baseline) of every seed that both models have."""
+    seeds = sorted(results[name].keys() & results[baseline].keys())
+    if len(seeds) < 2:
+        raise CourseError(
+            f"{name} and {baseline} share {len(seeds)} of their seeds; a comparison needs two"
+        )
+    method, base = ({s: results[m][s] for s in seeds} for m in (name, baseline))
+    return 100 * (_logarithms(name, method) - _logarithms(baseline, base))
+
+
+def interval(differences, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the confidence interval of the mean of paired differences."""
+    differences = np.asarray(differences, np.float64)
+    n = len(differences)
+    half = stats.t.ppf((1 + confidence) / 2, n - 1) * differences.std(ddof=1) / math.sqrt(n)
+    return float(differences.mean() - half), float(differences.mean() + half)
+
+
+def verdict(differences, p: float, margin: float, alpha: float = 0.05) -> str:
+    """Return the verdict on paired differences in per cent, whose corrected p is given."""
+    differences = np.asarray(differences, np.float64)
+    if p < alpha:
+        return "better" if differences.mean() < 0 else "worse"
+    low, high = interval(differences, 1 - 2 * alpha)
+    if -margin < low and high < margin:
+        return f"no difference larger than {margin:g} %"
+    n = seeds_for(margin, float(differences.std(ddof=1)), alpha=alpha)
+    return f"undecided: {n} seeds would decide"
+
+
+def paired_power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
+    """Return how often n pairs of spread `sd` show a true difference, by the noncentral t."""
+    if sd == 0:
+        return 1.0
+    shift = abs(difference) / sd * math.sqrt(n)
+    critical = stats.t.ppf(1 - alpha / 2, n - 1)
+    right = stats.nct.sf(critical, n - 1, shift)
+    wrong_side = np.nan_to_num(stats.nct.cdf(-critical, n - 1, shift))  # NaN where it underflows
+    return float(right + wrong_side)
+
+
+def seeds_for(difference: float, sd: float, wanted: float = 0.8, alpha: float = 0.05) -> int:
+    """Return the least number of pairs that show `difference` in the share `wanted` of tries.
+
+    sd: spread of the pairs' differences in a pilot. At most MOST_SEEDS.
+    """
+    low, high = 1, 2  # power grows with n: double until it suffices, then halve the gap
+    while high < MOST_SEEDS and paired_power(difference, sd, high, alpha) < wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if paired_power(difference, sd, middle, alpha) < wanted:
+            low = middle
+        else:
+            high = middle
+    return min(high, MOST_SEEDS)
+
+
+def _logarithms(name: str, by_seed: Mapping[int, float]) -> np.ndarray:
+    values = np.array([by_seed[seed] for seed in sorted(by_seed)], np.float64)
+    if not len(values) or not (np.isfinite(values) & (values > 0)).all():
+        raise CourseError(f"{name} needs finite perplexities above 0, not {values.tolist()}")
+    return np.log(values)
+
+
+def _p(differences: np.ndarray) -> float:
+    """The two-sided p of the paired t-test; pairs without any spread leave no doubt."""
+    if differences.std() == 0:
+        return 1.0 if differences.mean() == 0 else 0.0
+    return float(stats.ttest_1samp(differences, 0).pvalue)

@@ -1,0 +1,105 @@
+"""Schedules: the factor on the learning rate at every step, as frozen data."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from course_lib.ranges import Count, Dropout, Positive, Share, Whole, check, check_fields
+
+
+class Schedule(Protocol):
+    """A function from the place in a run to the factor that multiplies all learning rates."""
+
+    def __call__(self, progress: float, epoch: int, step: int) -> float:
+        """Return the factor at one step.
+
+        progress: share of all steps that is done, in [0, 1].
+        epoch: number of the epoch, from 1.
+        step: number of the step over the whole run, from 1.
+        """
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The learning rate stays as it is."""
+
+    def __call__(self, progress: float, epoch: int, step: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class EpochDecay:
+    """The learning rate is multiplied by `rate` at the beginning of some epochs.
+
+    Epoch `start` is the first whose learning rate is lower. The last multiplication is that of
+    epoch `last`, where there is one. So the factor in epoch e is rate^max(0, min(e, last) − start
+    + 1). The released code of Zaremba et al. (2014), with whose settings inan2017 trains, has the
+    exponent max(e − max_epoch, 0): `start` is its `max_epoch` + 1.
+    """
+
+    rate: Positive = 0.9
+    start: Count = 6
+    last: Count | None = None
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def __call__(self, progress: float, epoch: int, step: int) -> float:
+        epoch = epoch if self.last is None else min(epoch, self.last)
+        return self.rate ** max(0, epoch - self.start + 1)
+
+
+@dataclass(frozen=True)
+class InverseSquareRoot:
+    """Linear over `warmup` steps, then ∝ step^−½, 1 at the peak (Vaswani et al. 2017, eq. 3)."""
+
+    warmup: Count = 4000
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def __call__(self, progress: float, epoch: int, step: int) -> float:
+        return min(step / self.warmup, math.sqrt(self.warmup / step))
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """Half a cosine from 1 to `floor` over the run, after a linear `warmup` in steps."""
+
+    warmup: Whole = 0
+    floor: Share = 0.0
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def __call__(self, progress: float, epoch: int, step: int) -> float:
+        decay = self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
+        return decay * min(1.0, step / max(1, self.warmup))
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """Up along half a cosine, level for a while, then down to 0 along half a cosine.
+
+    rise: share of the run over which the factor rises from 1/`start` to 1.
+    start: how many times lower the learning rate is at the beginning.
+    hold: share of the run over which the factor stays at 1.
+    """
+
+    rise: Dropout = 0.3
+    start: Positive = 25.0
+    hold: Dropout = 0.0
+
+    def __post_init__(self):
+        check_fields(self)
+        check("rise + hold of OneCycle", self.rise + self.hold, Dropout)
+
+    def __call__(self, progress: float, epoch: int, step: int) -> float:
+        if progress < self.rise:
+            up = 0.5 * (1 - math.cos(math.pi * progress / self.rise))
+            return 1 / self.start + (1 - 1 / self.start) * up
+        fall = max(0.0, progress - self.rise - self.hold) / (1 - self.rise - self.hold)
+        return 0.5 * (1 + math.cos(math.pi * fall))
+
+
+SCHEDULES = {s.__name__: s for s in (Constant, EpochDecay, InverseSquareRoot, Cosine, OneCycle)}

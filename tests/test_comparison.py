@@ -1,0 +1,110 @@
+"""The one statistic: SciPy's paired test on logarithms, verdicts that err as often as they say."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from course_lib.errors import CourseError
+from course_lib.metrics.comparison import compare, interval, paired_power, seeds_for, verdict
+
+
+def runs(rng, n, effect=0.0, shared=0.05, own=0.01):
+    """Two models whose seeds share most of their luck; `effect` in per cent."""
+    luck = rng.normal(0, shared, n)
+    base = np.exp(4.6 + luck + rng.normal(0, own, n))
+    method = np.exp(4.6 + luck + effect / 100 + rng.normal(0, own, n))
+    tables = [dict(enumerate(map(float, values))) for values in (base, method)]
+    return dict(zip(("plain", "method"), tables, strict=True))
+
+
+@given(st.integers(0, 999), st.integers(2, 12), st.floats(-5, 5))
+def test_a_row_is_scipys_paired_test_of_logarithms(seed, n, effect):
+    results = runs(np.random.default_rng(seed), n, effect)
+    row = compare(results, "plain").loc["method"]
+    logs = [np.log([results[m][s] for s in range(n)]) for m in ("method", "plain")]
+    test = stats.ttest_rel(*logs)
+    assert row.p == pytest.approx(test.pvalue)
+    bounds = test.confidence_interval(0.95)
+    assert row["difference"] == pytest.approx(100 * (logs[0] - logs[1]).mean())
+    assert row["difference low"] == pytest.approx(100 * bounds.low)
+    assert row["difference high"] == pytest.approx(100 * bounds.high)
+
+
+def test_only_seeds_that_both_have_are_paired():
+    results = {"plain": {1: 100.0, 2: 110.0, 3: 90.0}, "method": {2: 99.0, 3: 81.0, 4: 5.0}}
+    row = compare(results, "plain").loc["method"]
+    assert row.n == 2 and row["difference"] == pytest.approx(100 * np.log(0.9))
+    assert compare(results, "plain").loc["plain", "n"] == 3
+
+
+def test_p_values_are_corrected_for_the_whole_table():
+    rng = np.random.default_rng(0)
+    results = runs(rng, 6, -2.0)
+    alone = compare(results, "plain").loc["method", "p"]
+    for i in range(4):
+        results[f"other {i}"] = runs(rng, 6)["method"]
+    assert compare(results, "plain").loc["method", "p"] == pytest.approx(5 * alone)
+
+
+@pytest.mark.parametrize(
+    ("effect", "n", "starts"),
+    [(-5, 6, "better"), (5, 6, "worse"), (0, 12, "no difference larger than 2 %")],
+)
+def test_verdicts(effect, n, starts):
+    results = runs(np.random.default_rng(3), n, effect)
+    assert compare(results, "plain").loc["method", "verdict"] == starts
+
+
+def test_too_few_seeds_are_undecided_and_say_how_many_would_decide():
+    d = np.array([-3.0, 2.0, 0.5])
+    said = verdict(d, 0.9, margin=2.0)
+    assert said == f"undecided: {seeds_for(2.0, d.std(ddof=1))} seeds would decide"
+
+
+def test_a_verdict_of_no_difference_is_rarely_wrong():
+    """Of 400 tables with a true difference of just the margin at most about 5 % deny it."""
+    rng = np.random.default_rng(1)
+    denied = 0
+    for _ in range(400):
+        d = rng.normal(2.0, 1.0, 8)
+        p = float(stats.ttest_1samp(d, 0).pvalue)
+        denied += verdict(d, p, margin=2.0).startswith("no difference")
+    assert denied <= 32
+
+
+@given(st.floats(0.2, 10), st.floats(0.2, 10))
+def test_seeds_needed_are_the_least_that_reach_the_power(difference, sd):
+    n = seeds_for(difference, sd)
+    if n < 10_000:
+        assert paired_power(difference, sd, n) >= 0.8
+        assert n == 2 or paired_power(difference, sd, n - 1) < 0.8
+
+
+def test_power_is_that_of_simulated_experiments():
+    rng = np.random.default_rng(2)
+    d = rng.normal(1.0, 1.0, (20_000, 8))
+    p = stats.ttest_1samp(d, 0, axis=1).pvalue
+    assert paired_power(1.0, 1.0, 8) == pytest.approx((p < 0.05).mean(), abs=0.01)
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(4)
+    inside = [
+        low <= 0.3 <= high for low, high in (interval(rng.normal(0.3, 1, 5)) for _ in range(4000))
+    ]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ({"method": {1: 1.0}}, "unknown baseline 'plain'"),
+        ({"plain": {1: 1.0, 2: 2.0}, "method": {2: 1.0}}, "share 1 of their seeds"),
+        ({"plain": {1: 1.0, 2: 0.0}, "method": {1: 1.0, 2: 1.0}}, "finite perplexities above 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(results, message):
+    with pytest.raises(CourseError, match=message):
+        compare(results, "plain")

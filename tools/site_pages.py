@@ -1,0 +1,170 @@
+"""The website's pages that depend on what there is, such as navigation, gallery and commands."""
+
+import html
+import io
+import re
+from pathlib import Path
+
+import typer
+from typer.cli import get_docs_for_click
+
+from course_lab import notebook_source
+from course_lib.progress import count, recorded, standing
+from tools.lesson_page import PARTS, Lesson, keep_known_links, target
+
+
+def write_course_pages(lessons: list[Lesson], source: Path) -> None:
+    """Write the navigation and the map of the course, for index.md, and the gallery's cards."""
+    folder = source / "generated"
+    navigation = []
+    course_map = []
+    cards = []
+    for part in [*PARTS, "More"]:
+        members = [lesson for lesson in lessons if lesson.part == part]
+        if not members:
+            continue
+        pages = "\n".join(f"lessons/{lesson.name}" for lesson in members)
+        navigation.append(f"```{{toctree}}\n:hidden:\n:caption: {part}\n\n{pages}\n```\n")
+        rows = [
+            f"| [{cell(lesson.title)}](lessons/{lesson.name}.ipynb) | {cell(lesson.question)} |\n"
+            for lesson in members
+        ]
+        course_map.append(f"## {part}\n\n| lesson | asks |\n|---|---|\n{''.join(rows)}")
+        cards += [
+            card(lesson, source / "_static" / "figures") for lesson in members if lesson.thumbnail
+        ]
+    (folder / "navigation.md").write_text("\n".join(navigation), "utf-8")
+    (folder / "map.md").write_text("\n".join(course_map), "utf-8")
+    grid = f":::::{{container}} course-gallery\n{''.join(cards)}:::::\n"
+    (folder / "gallery.md").write_text(grid, "utf-8")
+
+
+def write_progress(lessons: list[Lesson], folder: Path) -> None:
+    """Write the exercises of every lesson as they stand in the reader's record, for progress.md."""
+    right = recorded()
+    every = [exercise for lesson in lessons for exercise in lesson.exercises]
+    parts = []
+    for lesson in filter(lambda lesson: lesson.exercises, lessons):
+        rows = [
+            f"- {'✓ ' * (exercise.name in right)}[{exercise.title}]"
+            f"(project:#{target(lesson.name, exercise)}): {standing(exercise, right)}\n"
+            for exercise in lesson.exercises
+        ]
+        heading = f"## [{lesson.title}](lessons/{lesson.name}.ipynb)"
+        parts.append(f"{heading}\n\n{count(lesson.exercises, right)} right\n\n{''.join(rows)}")
+    summary = f"**{count(every, right)} exercises are right.**"
+    (folder / "progress.md").write_text("\n".join([summary + "\n", *parts]), "utf-8")
+
+
+def cell(text: str) -> str:
+    """Return a text as one cell of a Markdown table holds it."""
+    return text.replace("|", r"\|")
+
+
+def card(lesson: Lesson, folder: Path) -> str:
+    """Return a gallery card: the lesson's figure at 640 pixels, its title and its question."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(lesson.thumbnail)).convert("RGB")
+    picture.thumbnail((640, 640))
+    picture.save(folder / f"{lesson.name}.png", optimize=True)
+    return (
+        f"::::{{container}} course-card\n"
+        f'<img src="_static/figures/{lesson.name}.png" alt="{html.escape(lesson.alt)}" '
+        f'width="{picture.width}" height="{picture.height}">\n\n'
+        f"[{lesson.title}](lessons/{lesson.name}.ipynb)\n\n{lesson.question}\n::::\n"
+    )
+
+
+def write_commands(commands: dict[str, typer.Typer], folder: Path) -> None:
+    """Write every command with its arguments and options, for commands.md."""
+    pages = []
+    for name, application in commands.items():
+        command = typer.main.get_command(application)
+        context = typer.Context(command, info_name=name)
+        page = get_docs_for_click(obj=command, ctx=context, name=name, indent=1)
+        page = re.sub(r"(?m)^\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", page)  # they follow below
+        pages.append(re.sub(rf"(?m)^(#+) `{name} (.*)`$", r"\1 \2", page))
+    (folder / "commands.md").write_text("\n".join(pages), "utf-8")
+
+
+def write_guides(source: Path) -> None:
+    """Write the pages that name lessons or files of the repository, with the links that lead on."""
+    # CONTRIBUTING.md, whose page lies a level deeper than the file.
+    contributing = (notebook_source.ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    below = re.sub(r"\]\((?!\w+:|[#./])", "](../", contributing)
+    text = keep_known_links(below, source / "how-to")
+    (source / "generated" / "contributing.md").write_text(text, "utf-8")
+
+    # The guide to all lessons, of which some may have failed.
+    guide = source / "which-lesson.md"
+    above = guide.read_text("utf-8").replace("](../notebooks/", "](notebooks/")
+    guide.write_text(keep_known_links(above, source), "utf-8")
+
+
+def write_speed(folder: Path) -> None:
+    """Write the tables of `benchmarks models --keep` that are kept, for speed.md."""
+    from benchmarks.models import TABLE, ratios
+    from course_lab import results
+
+    if not (results.kept_folder() / f"{TABLE}.json").exists():
+        (folder / "speed.md").write_text("No measurement is kept yet.\n", "utf-8")
+        return
+    measured = results.read_table(TABLE)
+    origin = measured["provenance"]
+    parts = [
+        f"Measured on {origin['device']}, {origin['threads']} threads, torch "
+        f"{origin['packages']['torch']}, {measured['rounds']} rounds, commit "
+        f"`{origin['commit'][:7]}`.\n"
+    ]
+    for precision, rows in measured["rows"].items():
+        models = [row for row in rows if "model" in row]
+        layers = [row for row in rows if "method" in row]
+
+        # Beside plain PyTorch and the machine's floor.
+        heads = ["", "tokens/s", "plain", "over plain", "of the floor", "MB", "of plain"]
+        own = [
+            [
+                row["model"],
+                f"{row['tokens/s']:,.0f}",
+                f"{row['plain']:,.0f}",
+                f"{row['tokens/s'] / row['plain']:.2f}",
+                f"{row['tokens/s'] / row['floor']:.2f}",
+                f"{row['MB']:,.0f}",
+                f"{row['MB'] / row['plain MB']:.2f}",
+            ]
+            for row in models
+        ]
+        parts.append(f"## In {precision}\n\n{markdown_table(heads, own)}")
+
+        # Beside the papers' released code.
+        heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
+        beside = [ratios(row, precision) for row in models]
+        parts.append(f"Beside the references:\n\n{markdown_table(heads, beside)}")
+
+        # Where the time goes.
+        places = [
+            [row["model"], ", ".join(f"`{name}` {s:.0%}" for name, s in row["where"].items())]
+            for row in models
+        ]
+        where = "Where our step spends its time, of that inside of PyTorch's operators:"
+        parts.append(f"{where}\n\n{markdown_table(['', 'operators'], places, ':---')}")
+
+        # The output layers.
+        steps = [[row["method"], f"{row['ms']:,.0f}", f"{row['of softmax']:.2f}"] for row in layers]
+        if steps:
+            step = "A step of AWD-LSTM on the Penn Treebank with each output layer:"
+            parts.append(f"{step}\n\n{markdown_table(['', 'ms', 'over our softmax'], steps)}")
+    (folder / "speed.md").write_text("\n".join(parts), "utf-8")
+
+
+def markdown_table(heads: list[str], rows: list[list[str]], rule: str = "---:") -> str:
+    """Return a Markdown table; each row's first cell is set as code, which keeps on one line.
+
+    heads  the columns' headings, the first of them empty
+    rows   the rows' cells
+    rule   how all columns but the first are aligned
+    """
+    named = [[f"`{name}`", *cells] for name, *cells in rows]
+    lines = [heads, ["---", *[rule] * (len(heads) - 1)], *named]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
