@@ -173,9 +173,9 @@ def _prepare(
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """Raise CourseError for clusters by frequency where the words have another order."""
+    is_clustered = "by_frequency" in experiment.requires
     is_whole = "half" not in experiment.corpus.options  # a half keeps the order of the whole
-    is_ordered = "by_frequency" not in experiment.requires or (corpus.counts.diff() <= 0).all()
-    if is_whole and not is_ordered:
+    if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
             f"but the words of {corpus.name} are in another order; load them with the option "
