@@ -147,7 +147,7 @@ def test_what_is_cited_exists(path):
 
 
 def test_references_are_read():
-    text = "wang2019, theorem 3.1, eqs. 6 and 7; Vaswani et al. 2017, section 5; gao2019, Tables 1 to 3"
+    text = "(wang2019, theorem 3.1, eqs. 6, 7; Wu et al. 2016, section 5) (gao2019, Tables 1 to 3)"
     assert cited(text, None) == [
         ("wang2019", "theorem", "3.1"),
         ("wang2019", "equation", "6"),

@@ -23,7 +23,8 @@ def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictio
     """One pass over a split (L,) at batch 1, state carried, the first token predicted from eos."""
     device = next(model.parameters()).device
     text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
-    state, parts = None, []
+    state = None
+    parts = []
     with evaluating(model):
         for start in range(0, len(tokens), length):
             target = text[start + 1 : start + 1 + length]
@@ -35,8 +36,10 @@ def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictio
 
 
 @torch.no_grad()
-def cache_probability(found: Predictions, window: int, theta: float, block: int = 128) -> Tensor:
-    """p_cache(y_t) (L,): of the `window` contexts before h_t, those that the same word followed.
+def cache_probability(
+    predictions: Predictions, window: int, theta: float, block: int = 128
+) -> Tensor:
+    """Return p_cache(y_t) (L,): the weight of those contexts before h_t that y_t followed, too.
 
         p_cache(y_t) = Σ_i [y_i = y_t] exp(θ h_tᵀh_i) / Σ_i exp(θ h_tᵀh_i),  t − window ≤ i < t
 
@@ -45,15 +48,19 @@ def cache_probability(found: Predictions, window: int, theta: float, block: int 
     product with the contexts before it, short enough to stay in the cache; the cost is
     2 L (window + block) d.
     """
-    hidden, target = found.hidden.float(), found.target
-    if found.hidden.dtype == torch.float64:
-        hidden = found.hidden
-    probability, outside, seen = hidden.new_zeros(len(target)), None, None
+    target = predictions.target
+    hidden = predictions.hidden
+    if hidden.dtype != torch.float64:
+        hidden = hidden.float()
+    probability = hidden.new_zeros(len(target))
+    outside = band_shape = None
     for start in range(0, len(target), block):
-        first, stop = max(0, start - window), min(start + block, len(target))
+        first = max(0, start - window)
+        stop = min(start + block, len(target))
         scores = theta * hidden[start:stop] @ hidden[first:stop].T
-        if scores.shape != seen:  # the same band for all blocks but the first and the last
-            seen, before = scores.shape, start - first
+        if scores.shape != band_shape:  # one band for all blocks but the first and the last
+            band_shape = scores.shape
+            before = start - first
             band = torch.ones_like(scores, dtype=torch.bool)
             outside = ~band.tril_(before - 1).triu_(before - window)
         attention = scores.masked_fill_(outside, -torch.inf).softmax(-1)
@@ -63,20 +70,23 @@ def cache_probability(found: Predictions, window: int, theta: float, block: int 
     return probability
 
 
-def mixed_perplexity(found: Predictions, cached: Tensor, weight: float) -> float:
-    """exp(mean −log((1−λ) p_model + λ p_cache)), λ = `weight`; p_model alone at the first token."""
+def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: float) -> float:
+    """Return exp(mean −log((1−λ) p_model + λ p_cache)), λ = `weight`.
+
+    The first token, before which nothing has been seen, has p_model alone.
+    """
     shares = torch.full_like(cached, weight).double()
     shares[:1] = 0
-    model = torch.log1p(-shares) + found.log_prob.double()
+    model = torch.log1p(-shares) + predictions.log_prob.double()
     return (-torch.logaddexp(model, (shares * cached.double()).log()).mean()).exp().item()
 
 
-def search(found: Predictions, windows, thetas, weights) -> list[dict]:
-    """Perplexity of every combination, best first: for a validation split. All λ share one pass."""
+def search(predictions: Predictions, windows, thetas, weights) -> list[dict]:
+    """Return the perplexity of every combination on a validation split, best first."""
     rows = []
     for window, theta in product(windows, thetas):
-        cached = cache_probability(found, window, theta)
+        cached = cache_probability(predictions, window, theta)
         for weight in weights:
-            value = mixed_perplexity(found, cached, weight)
+            value = mixed_perplexity(predictions, cached, weight)
             rows.append({"window": window, "theta": theta, "weight": weight, "perplexity": value})
     return best_first(rows)

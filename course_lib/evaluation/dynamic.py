@@ -153,7 +153,7 @@ def dynamic_perplexity(
 
         Δθ = −η g / (√MS_g + ε) + λ (θ₀ − θ) √MS_g / mean √MS_g,   λ √MS_g / mean ≤ 1
 
-    settings as `losses` takes them: η = `rate`, λ = `decay`, ε = `epsilon`, `length` of a segment;
+    settings as `losses` takes them: η = `rate`, λ = `decay`, ε = `epsilon`, `length` of a segment.
     The weights return to θ₀ at the end.
 
     The paper says "mean" of all parameters; the code that made its figures, and this, means the
@@ -167,7 +167,8 @@ def dynamic_perplexity(
     a sum over the tensors, by their number.
     """
     steps = losses(model, tokens, eos, squares, **settings)
-    total, segments = 0.0, -(-len(tokens) // settings.get("length", SEGMENT))
+    segments = -(-len(tokens) // settings.get("length", SEGMENT))
+    total = 0.0
     with exactly(model):
         for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
             total = total + nll.double() * count

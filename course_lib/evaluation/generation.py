@@ -51,11 +51,11 @@ def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
         raise CourseError("there is nothing to score: the text has no words")
     with reading(model):
         tables = _tables(model, torch.cat([torch.tensor([corpus.eos]), ids[:-1]]))
-        found = [
+        log_prob = [
             table.gather(1, target[:, None].to(table.device))[:, 0]
             for (table, _), target in zip(tables, ids.split(CONTEXT), strict=True)
         ]
-    return Score([corpus.words[i] for i in ids], torch.cat(found).cpu())
+    return Score([corpus.words[i] for i in ids], torch.cat(log_prob).cpu())
 
 
 def continuations(

@@ -111,7 +111,9 @@ def perplexity(
     """
     device = next(model.parameters()).device
     text = columns(torch.cat([tokens.new_tensor([eos]), tokens]), batch).to(device)
-    state, total, count = None, torch.zeros((), dtype=torch.float64, device=device), 0
+    state = None
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    count = 0
     with evaluating(model, memory, clamp):
         for start in range(0, len(text) - 1, length):
             target = text[start + 1 : start + 1 + length]

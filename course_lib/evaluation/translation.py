@@ -70,54 +70,66 @@ class BeamSearch:
         no translation of finite probability, as of a model with NaN.
         """
         with reading(model):
-            found = self._search(model, source)
-        if not all(found):
+            finished = self._search(model, source)
+        if not all(finished):
             raise CourseError(
                 "the model gives no translation a finite probability: its weights are broken; "
                 "take an earlier checkpoint"
             )
-        return [max(finished, key=lambda hypothesis: hypothesis.score) for finished in found]
+        return [max(of_one, key=lambda hypothesis: hypothesis.score) for of_one in finished]
 
     def _search(self, model, source) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each column; columns that are done leave the batch."""
-        k, N, device = self.beam, model.output_layer.words.shape[0], source.device
-        ids, column = torch.arange(N, device=device), torch.arange(source.shape[1], device=device)
+        """Return the finished hypotheses of each column; columns that are done leave the batch."""
+        k = self.beam
+        N = model.output_layer.words.shape[0]
+        device = source.device
+        ids = torch.arange(N, device=device)
+        column = torch.arange(source.shape[1], device=device)
         limit = (self.ratio * (source != PAD).sum(0)).long() + self.extra  # greatest |Y|, (B,)
-        found = [[] for _ in column]
+        hypotheses = [[] for _ in column]
         history = torch.full((len(column), 1, 1), BOS, device=device)  # (B, open, n)
         total = torch.zeros(len(column), 1, device=device)  # log P of the open, (B, open)
-        finished, best = torch.zeros_like(limit), torch.full_like(total[:, 0], -torch.inf)  # (B,)
-        n, state = 0, None
+        finished = torch.zeros_like(limit)  # how many are, (B,)
+        best = torch.full_like(total[:, 0], -torch.inf)  # score of the best of them, (B,)
+        n = 0
+        state = None
         while len(column):
-            n, opened = n + 1, history.shape[1]
+            # the likeliest continuations of the open hypotheses
+            n += 1
+            opened = history.shape[1]
             step = model(source, history[..., -1].reshape(1, -1), state=state)
             log_prob = model.output_layer.log_prob(step.hidden[0]).view(-1, opened, N)
             barred = (ids == PAD) | (ids == BOS) | ((n >= limit)[:, None] & (ids != EOS))
             log_prob = (total[..., None] + log_prob).masked_fill_(barred[:, None], -torch.inf)
             top, at = log_prob.flatten(1).topk(min(2 * k, opened * N))
-            parent, word = at // N, at % N
+            parent = at // N
+            word = at % N
             ends = word == EOS
 
+            # those that end are finished
             ended = ends[:, :k] & top[:, :k].isfinite()
             b, rank = ended.nonzero().unbind(1)
             rows = column[b], history[b, parent[b, rank], 1:], top[b, rank]
             for i, y, value in zip(*(t.cpu() for t in rows), strict=True):
-                found[i].append(Hypothesis(y, value.item(), value.item() / self.penalty(n)))
+                hypotheses[i].append(Hypothesis(y, value.item(), value.item() / self.penalty(n)))
             finished = finished + ended.sum(1)
             scores = top[:, :k].masked_fill(~ended, -torch.inf) / self.penalty(n)
             best = torch.maximum(best, scores.amax(1))
 
+            # the best others stay open
             total, rank = top.masked_fill(ends, -torch.inf).topk(min(k, top.shape[1]))
             parent, word = parent.gather(1, rank), word.gather(1, rank)
+
+            # columns that are done leave
             reachable = total[:, 0] / self.penalty(limit)
             (b,) = ((finished < k) & (best < reachable)).nonzero(as_tuple=True)
             columns = (b[:, None] * opened + parent[b]).flatten()
-            left = None if len(b) == len(column) else b  # the keys of the source stay as they are
-            state = model.encoder.select(step.state, columns, left)
+            rest = None if len(b) == len(column) else b  # the keys of the source stay as they are
+            state = model.encoder.select(step.state, columns, rest)
             history = torch.cat([history[b[:, None], parent[b]], word[b, :, None]], 2)
             column, limit, source, total = column[b], limit[b], source[:, b], total[b]
             finished, best = finished[b], best[b]
-        return found
+        return hypotheses
 
 
 def translate(
@@ -127,25 +139,26 @@ def translate(
     batch: int = 64,
     progress: bool = True,
 ) -> list[Tensor]:
-    """The translation (n,) of each source (m,), ids without special ones, in the same order.
+    """Return the translation (n,) of each source (m,), ids without special ones, in their order.
 
     Sentences of similar length go through the search together, `batch` at a time, the longest
     first, so that what does not fit into memory shows at once. CourseError if batch < 1.
     """
     if batch < 1:
         raise CourseError(f"a batch needs at least 1 sentence, not {batch}")
-    search, device = search or BeamSearch(), next(model.parameters()).device
+    search = search or BeamSearch()
+    device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-    found: list[Tensor] = [torch.empty(0, dtype=torch.int64)] * len(sources)
+    translations: list[Tensor] = [torch.empty(0, dtype=torch.int64)] * len(sources)
     with tqdm(total=len(order), desc="translating", unit="sentence", disable=not progress) as bar:
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
             closed = [torch.cat([sources[i], sources[i].new_tensor([EOS])]) for i in rows]
             source = pad_sequence(closed, padding_value=PAD).to(device)
             for i, hypothesis in zip(rows, search(model, source), strict=True):
-                found[i] = hypothesis.ids
+                translations[i] = hypothesis.ids
             bar.update(len(rows))
-    return found
+    return translations
 
 
 @torch.no_grad()

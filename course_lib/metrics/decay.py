@@ -1,8 +1,8 @@
 """How fast a spectrum falls: the two laws of wang2020, section 4.2, fitted to singular values.
 
-Fits are least squares in log σ. There a relative error counts the same at every k, so that the tail
-has its say (in σ itself the few largest would decide alone), and both laws are linear in their
-logarithms but for the exponential's γ: the best is found exactly, without starting values.
+Fits are least squares in log σ. There a relative error counts the same at every k, and the tail has
+its say; in σ itself the few largest values would decide alone. Both laws are linear in their
+logarithms but for the exponential's γ, so the best fit needs no starting values.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Fit:
-    """A law with how well it describes `used` singular values."""
+    """A law, and how well it describes `used` singular values."""
 
     law: Exponential | Polynomial
     error: float  # root mean square of log σ − log law: 0.1 is a typical error of 10 %
@@ -51,11 +51,13 @@ class Fit:
 
 
 def fit_exponential(values) -> Fit:
-    """`Exponential` by least squares in log σ: for each γ a line in k^γ, and the best γ of them.
+    """Return the `Exponential` law that fits singular values best, by least squares in log σ.
 
-    values (n,) are singular values in decreasing order, at least 4; those below n 2⁻⁵² σ_1 are
-    rounding and left out. c2 ≥ 0 follows from the order. γ lies in [0.02, 20]: towards 0 the law
-    becomes the polynomial one. CourseError for what is no such spectrum.
+    For each γ the fit is a line in k^γ; the best γ lies in [0.02, 20]. Towards 0 the law becomes
+    the polynomial one. c2 ≥ 0 follows from the order of the values.
+
+    values: (n,), in decreasing order, at least 4; those below n 2⁻⁵² σ_1 are rounding and left out.
+    Raises CourseError for what is no such spectrum.
     """
     k, logs = _logarithms(values)
 
@@ -65,17 +67,23 @@ def fit_exponential(values) -> Fit:
     def loss(log_gamma):
         return line(np.exp(log_gamma))[2]
 
+    # the best γ of a grid, refined between its neighbours
     best = int(np.argmin([line(gamma)[2] for gamma in GAMMAS]))
     around = np.log(GAMMAS[[max(best - 1, 0), min(best + 1, len(GAMMAS) - 1)]])
-    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12})
-    gamma = float(min(np.exp(found.x), GAMMAS[best], key=lambda value: line(value)[2]))
+    refined = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12}).x
+    gamma = float(min(np.exp(refined), GAMMAS[best], key=lambda value: line(value)[2]))
+
+    # its line
     offset, slope, _ = line(gamma)
     law = Exponential(float(np.exp(offset)), float(-slope / k[-1] ** gamma), gamma)
     return _fit(law, 3, offset + slope * (k / k[-1]) ** gamma, logs)
 
 
 def fit_polynomial(values) -> Fit:
-    """`Polynomial` by least squares in log σ: a line in log k. Arguments as `fit_exponential`."""
+    """Return the `Polynomial` law that fits singular values best: a line in log k.
+
+    values and errors: as `fit_exponential`.
+    """
     k, logs = _logarithms(values)
     offset, slope, _ = _line(np.log(k), logs)
     law = Polynomial(float(np.exp(offset)), float(-slope))
@@ -83,7 +91,7 @@ def fit_polynomial(values) -> Fit:
 
 
 def better(values) -> Fit:
-    """The exponential or the polynomial fit, whichever has the lower AIC.
+    """Return the exponential or the polynomial fit, whichever has the lower AIC.
 
     The criterion charges the exponential for its third parameter, without which it could not lose:
     the polynomial law is its limit. Singular values are no independent draws, so that this is a
@@ -93,7 +101,7 @@ def better(values) -> Fit:
 
 
 def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
-    """K = 1, 2, … and log σ_k, without what rounding left of zeros."""
+    """Return k = 1, 2, … and log σ_k, without what rounding makes of zeros."""
     values = as_numbers(values, "singular values")
     if (np.diff(values) > 0).any() or values[-1] < 0:
         raise CourseError("singular values, 0 or more, are needed in decreasing order")
@@ -106,7 +114,7 @@ def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _line(x, y) -> tuple[float, float, float]:
-    """offset, slope and mean squared error of the least-squares line y ≈ offset + slope x."""
+    """Return offset, slope and mean squared error of the line y ≈ offset + slope x."""
     across = x - x.mean()
     slope = across @ (y - y.mean()) / (across @ across)
     offset = y.mean() - slope * x.mean()
@@ -114,7 +122,8 @@ def _line(x, y) -> tuple[float, float, float]:
 
 
 def _fit(law, parameters: int, predicted, logs) -> Fit:
-    square, variance = float(np.mean((logs - predicted) ** 2)), float(np.var(logs))
+    square = float(np.mean((logs - predicted) ** 2))
+    variance = float(np.var(logs))
     # What rounding leaves of a perfect fit is no evidence for one law against the other.
     floor = (8 * np.finfo(float).eps * max(1.0, np.abs(logs).max())) ** 2
     aic = len(logs) * np.log(max(square, floor)) + 2 * parameters

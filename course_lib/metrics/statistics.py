@@ -102,11 +102,10 @@ def pearson(x, y, confidence: float = 0.95) -> Correlation:
     CourseError for fewer than 4 pairs, or if x or y does not vary.
     """
     x, y = _pairs(x, y)
-    found = stats.pearsonr(x, y)
-    interval = found.confidence_interval(confidence)
-    return Correlation(
-        *(float(v) for v in (found.statistic, interval.low, interval.high, found.pvalue)), len(x)
-    )
+    test = stats.pearsonr(x, y)
+    interval = test.confidence_interval(confidence)
+    numbers = test.statistic, interval.low, interval.high, test.pvalue
+    return Correlation(*map(float, numbers), len(x))
 
 
 def spearman(x, y, confidence: float = 0.95) -> Correlation:
@@ -141,12 +140,12 @@ def equivalence(a, b, margin: float, alpha: float = 0.05) -> Equivalence:
     """
     if not margin > 0:
         raise CourseError(f"the margin of an equivalence test must be above 0, not {margin}")
-    found = welch(a, b, 1 - 2 * alpha)
+    both = welch(a, b, 1 - 2 * alpha)
     a, b = (np.asarray(values, np.float64) for values in (a, b))
     above = stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater").pvalue
     below = stats.ttest_ind(a - margin, b, equal_var=False, alternative="less").pvalue
     p = float(max(above, below))
-    return Equivalence(found.difference, found.low, found.high, p, p < alpha)
+    return Equivalence(both.difference, both.low, both.high, p, p < alpha)
 
 
 def power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
@@ -157,7 +156,8 @@ def power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
     """
     if n < 2 or not sd > 0:
         raise CourseError(f"power needs 2 seeds or more and sd > 0, not n = {n}, sd = {sd}")
-    df, shift = 2 * n - 2, abs(difference) / (sd * np.sqrt(2 / n))
+    df = 2 * n - 2
+    shift = abs(difference) / (sd * np.sqrt(2 / n))
     edge = stats.t.ppf(1 - alpha / 2, df)
     return float(stats.nct.sf(edge, df, [shift, -shift]).sum())  # its cdf is NaN far out
 

@@ -66,8 +66,15 @@ class Ceiling(NamedTuple):
 
 
 def lead(W, i: int, h, bias=None) -> float:
-    """w_iᵀh + b_i − max_{j≠i} (w_jᵀh + b_j), less what rounding can have added: above 0 it proves
-    that context h (d,) makes word i the argmax. W (N, d), bias (N,)."""
+    """Return by how much context h puts word i ahead: above 0 it proves that i is argmaxable.
+
+    That is w_iᵀh + b_i − max_{j≠i} (w_jᵀh + b_j), less what rounding can have added.
+
+    W: (N, d), a word a row.
+    i: the word.
+    h: (d,), the context.
+    bias: (N,) or none.
+    """
     W, b = _arrays(W, bias)
     h = as_numbers(h, "context")
     logits = W @ h + b
@@ -77,11 +84,17 @@ def lead(W, i: int, h, bias=None) -> float:
 
 
 def ceiling(W, i: int, weights, bias=None) -> Ceiling:
-    """What convex weights over the other words prove about word i: for every context h
-    lead ≤ (w_i − Σ λ_j w_j)ᵀh + b_i − Σ λ_j b_j ≤ slope ‖h‖∞ + offset, slope = ‖w_i − Σ λ_j w_j‖₁.
+    """Return what convex weights over the other words prove about word i, for every context h:
 
-    weights: pair (others, λ) as in `Verdicts.weights`. CourseError if they are not convex weights
-    over other words.
+        lead ≤ (w_i − Σ λ_j w_j)ᵀh + b_i − Σ λ_j b_j ≤ slope ‖h‖∞ + offset,
+
+    slope = ‖w_i − Σ λ_j w_j‖₁.
+
+    W: (N, d), a word a row.
+    i: the word.
+    weights: a pair (others, λ) as in `Verdicts.weights`.
+    bias: (N,) or none.
+    Raises CourseError if they are not convex weights over other words.
     """
     W, b = _arrays(W, bias)
     others, share = (np.asarray(part) for part in weights)
@@ -120,30 +133,40 @@ def argmaxable_words(
 
     CourseError if W or bias is not finite or does not fit, or a word is not in 0 … N−1.
     """
+    # what is asked, and how much time there is
     problem = _Problem(W, bias, bound)
     words = np.arange(problem.n) if words is None else np.unique(np.asarray(words, dtype=int))
     if len(words) and not 0 <= words[0] <= words[-1] < problem.n:
         raise CourseError(f"words are numbers from 0 to {problem.n - 1}")
     deadline = time.monotonic() + time_limit
     contexts = np.full((problem.n, problem.d), np.nan)
-    leads, weights = np.full(problem.n, np.nan), problem.twins(words)
+    leads = np.full(problem.n, np.nan)
     with tqdm(total=len(words), disable=not progress, unit="word") as bar:
+        # 1: words that share their row with another
+        weights = problem.twins(words)
         bar.update(len(weights))
-        rest, starts = np.setdiff1d(words, list(weights)), {}
+
+        # 2: all others together
+        rest = np.setdiff1d(words, list(weights))
+        starts = {}  # where the search ended for words that it did not solve
         for begin in range(0, len(rest), problem.block):
             if time.monotonic() < deadline:
                 ids = rest[begin : begin + problem.block]
-                solved, found, ahead, last = problem.approach(ids, steps, deadline)
-                contexts[solved], leads[solved] = found, ahead
-                starts |= last
+                solved, witnesses, ahead, ends = problem.approach(ids, steps, deadline)
+                contexts[solved] = witnesses
+                leads[solved] = ahead
+                starts |= ends
                 bar.update(len(solved))
+
+        # 3: a programme for each word that is open still
         for i, start in sorted(starts.items()):
             if time.monotonic() < deadline:
                 verdict = problem.programme(i, start, deadline)
                 if isinstance(verdict, tuple):
                     weights[i] = verdict
                 elif verdict is not None:
-                    contexts[i], leads[i] = verdict, problem.leads(verdict[None], [i])[0]
+                    contexts[i] = verdict
+                    leads[i] = problem.leads(verdict[None], [i])[0]
                 bar.update(verdict is not None)
     return Verdicts(words, contexts[words], leads[words], weights)
 
@@ -223,20 +246,32 @@ class _Problem:
         return weights
 
     def approach(self, ids: np.ndarray, steps: int, deadline: float):
-        """Words solved, their contexts and leads, and where the others stopped {word: x}."""
+        """Return the words solved, their contexts and leads, and where others stopped {word: x}.
+
+        Gilbert's algorithm for all words at once: y moves towards the corner w_i − w_j of the hull
+        whose word j is ahead, as far as the point nearest 0 on the way.
+        """
         ids = torch.as_tensor(ids, device=self.W.device)
         y = (self.X[ids] - self.mean) @ self.whiten
-        solved, found, ahead, idle = [], [], [], 0
+        solved = []
+        witnesses = []
+        ahead = []
+        idle = 0
         for _ in range(steps):
+            # words that their context puts first are solved
             h = self.context(y @ self.whiten.T)
             leads, rival = self.rivals(h, ids)
             won = leads > 0
-            for parts, part in ((solved, ids), (found, h), (ahead, leads)):
+            for parts, part in ((solved, ids), (witnesses, h), (ahead, leads)):
                 parts.append(part[won].cpu().numpy())
-            ids, y, rival = ids[~won], y[~won], rival[~won]
+            ids = ids[~won]
+            y = y[~won]
+            rival = rival[~won]
             idle = 0 if won.any() else idle + 1
             if not len(ids) or idle == PATIENCE or time.monotonic() > deadline:
                 break
+
+            # a step towards the rival's corner
             corner = (self.X[ids] - self.X[rival]) @ self.whiten
             if self.b is not None:  # s > 0 is an inequality as the others
                 last = self.whiten[-1]
@@ -245,21 +280,26 @@ class _Problem:
             share = -(y * way).sum(1) / way.square().sum(1).clamp_min(1e-300)
             y += share.clamp(0, 1)[:, None] * way
         rest = {int(i): x for i, x in zip(ids, y @ self.whiten.T, strict=True)}
-        return *(np.concatenate(part) for part in (solved, found, ahead)), rest
+        return *(np.concatenate(part) for part in (solved, witnesses, ahead)), rest
 
     def programme(self, i: int, x: Tensor, deadline: float):
-        """A context (d,), a certificate (others, weights), or None."""
+        """Return a context (d,), a certificate (others, weights), or None where time ran out.
+
+        The programme takes the few inequalities that x comes nearest to violating, and those that
+        its solution violates, until there are none or its weights prove that there is no solution.
+        """
         for solve in SOLVERS:
             chosen = torch.zeros(self.n + len(self.extras), dtype=torch.bool, device=x.device)
             violated = self._add(chosen, i, x, self.X.shape[1])
-            while violated and (left := deadline - time.monotonic()) > 0:
+            while violated and (seconds := deadline - time.monotonic()) > 0:
                 rows = chosen.nonzero()[:, 0]
                 A = self._inequalities(i, rows) @ self.whiten
                 size = A.norm(dim=1, keepdim=True)
-                solution = solve((A / size).cpu().numpy(), left)
+                solution = solve((A / size).cpu().numpy(), seconds)
                 if solution is None:
                     break
-                y, weights = solution[0], solution[1] / size[:, 0].cpu().numpy()
+                y, weights = solution
+                weights = weights / size[:, 0].cpu().numpy()
                 if (weights := self._certificate(i, rows.cpu().numpy(), weights)) is not None:
                     return weights
                 x = self.whiten @ torch.as_tensor(y, device=x.device)
@@ -291,7 +331,8 @@ class _Problem:
         weights = rows[words], shares[words] / shares[words].sum()
         slope, offset = ceiling(self.W, i, weights, self.b)
         if self.bound is not None:
-            slope, offset = 0.0, offset + slope * self.bound
+            offset += slope * self.bound
+            slope = 0.0
         small = slope <= TOLERANCE * self.scale
         reach = self.scale * (self.bound or 0.0)
         reach += 0.0 if self.b is None else float(self.b.abs().max())

@@ -49,18 +49,24 @@ def uniformly_negative_direction(H) -> Hull:
     unit = (H / norms.where(norms > 0, 1.0)).numpy()
     new = max(NEW, d)
     active = np.unique(np.linspace(0, M - 1, min(M, new)).astype(int))
+
+    # a programme over few contexts; those on which its v fails join them
     while True:
         rows = np.hstack([unit[active], np.ones((len(active), 1))])
         bounds = [(-1, 1)] * d + [(None, None)]
-        found = linprog(-np.eye(d + 1)[-1], rows, np.zeros(len(active)), bounds=bounds)
-        if not found.success:
-            raise CourseError(f"the linear programme was not solved: {found.message}")
-        v, t, share = found.x[:d], found.x[d], -found.ineqlin.marginals
+        programme = linprog(-np.eye(d + 1)[-1], rows, np.zeros(len(active)), bounds=bounds)
+        if not programme.success:
+            raise CourseError(f"the linear programme was not solved: {programme.message}")
+        v = programme.x[:d]
+        t = programme.x[d]
+        share = -programme.ineqlin.marginals
         along = unit @ v
         failed = np.setdiff1d(np.flatnonzero(along > -t / 2), active)
         if t <= 1e-9 or not len(failed):
             break
         active = np.union1d(active, failed[along[failed].argsort()[::-1][:new]])
+
+    # both certificates, on all contexts
     direction = F.normalize(torch.from_numpy(v), dim=0)
     margin = float(-(H @ direction).max())
     if margin <= 0:
@@ -157,8 +163,8 @@ def rare_word_experiment(H, log_rest, appears, log_rest_there, epsilon, alpha) -
             return loss.item(), gradient.numpy()
 
         start, options = np.zeros(H.shape[1]), {"gtol": 1e-10, "ftol": 0, "maxiter": 10_000}
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-        return torch.from_numpy(found.x)
+        solution = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        return torch.from_numpy(solution.x)
 
     never, rare = minimum(0.0), minimum(epsilon)
     return RareWord(float((never - rare).square().sum()), bound, never, rare)
