@@ -184,7 +184,7 @@ def test_plain_and_course_models_are_the_same_function(name):
     case = SMALL[name]
     plain, ours = same_weights(case)
     assert sum(p.numel() for p in plain.parameters()) == sum(p.numel() for p in ours.parameters())
-    text, states = torch.randint(case.words, (15, case.batch)), [None, None]
+    text, states = torch.randint(case.vocabulary, (15, case.batch)), [None, None]
     for start in (0, 7):
         tokens, target = text[start : start + 7], text[start + 1 : start + 8]
         expected, states[0] = plain(tokens, states[0], target)
