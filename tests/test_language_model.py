@@ -161,9 +161,7 @@ def test_reading_drops_whole_words_and_anneals_its_noise():
     steady = InputEmbedding(noise=0.2, fade=False)
     steady.anneal(1.0)
     assert (steady(words, ids) - words(ids)).std().item() == pytest.approx(0.2, rel=0.1)
-    with pytest.raises(
-        CourseError, match="noise of InputEmbedding must be a number at least 0"
-    ):
+    with pytest.raises(CourseError, match="noise of InputEmbedding must be a number at least 0"):
         InputEmbedding(noise=-0.1)
     reading.anneal(0.0)
     assert torch.equal(reading.eval()(words, ids), words(ids))

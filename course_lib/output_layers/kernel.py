@@ -271,7 +271,7 @@ class _Bent:
 
 @dataclass
 class _LogitGradient:
-    """The gradient of the weighted loss with respect to the logits:
+    """The gradient of the weighted loss with respect to the logits, in factors.
 
         dense · weight + at_target · onehot(y) + everywhere        (m, N)
 
@@ -422,7 +422,7 @@ class _BlockedLoss:
             return _Bent(raw, leaves, self.options.transform(raw, *leaves, scratch=scratch))
 
     def _statistics(self, block: _BlockInputs, logits: Tensor, p: Tensor) -> Block:
-        """Return what an objective may ask for: log Z, the target's logit, …"""
+        """Return what an objective may ask for, log Z and the target's logit among it."""
         inputs, real = self.inputs, self.real
         shape = b, components, _ = block.shape
         log_z = log_normaliser(logits, p, block.row_target).to(real)
