@@ -129,7 +129,9 @@ def test_table_of_output_layers(monkeypatch):
 
 CASES = models.MODELS
 SMALL = {
-    "awd-lstm/ptb": replace(CASES["awd-lstm/ptb"], vocabulary=30, sizes=(6, 9, 6), batch=4, length=7),
+    "awd-lstm/ptb": replace(
+        CASES["awd-lstm/ptb"], vocabulary=30, sizes=(6, 9, 6), batch=4, length=7
+    ),
     "mos/ptb": replace(
         CASES["mos/ptb"], vocabulary=30, sizes=(6, 9, 8), batch=4, length=7, components=3, parts=2
     ),

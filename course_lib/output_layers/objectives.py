@@ -205,8 +205,8 @@ class _Softened(torch.autograd.Function):
 
         τ ∂/∂l = ŷ − ỹ,    τ ∂/∂s = ỹ ∘ (r − Σ ỹ r),    r = (s − l) / τ,
 
-    They are made in the same walk over strips of rows that stay in the cache. Autograd would write about
-    fifteen tensors as large as the logits; this writes one for each gradient that is wanted.
+    They are made in the same walk over strips of rows that stay in the cache. Autograd would write
+    about fifteen tensors as large as the logits; this writes one for each gradient that is wanted.
     """
 
     @staticmethod
