@@ -178,7 +178,7 @@ def check(found: dict[str, Experiment]) -> dict:
 
 @torch.no_grad()
 def same_weights(experiment: Experiment, segments: int = 24) -> Iterator[tuple[float, float]]:
-    """Yield the losses of the course's and the plain model with one set of weights, in nats a token.
+    """Yield the losses of both models with one set of weights, in nats a token.
 
     The weights are those that the course's training of `experiment` ended with. Every segment is
     read with all dropout and penalties.

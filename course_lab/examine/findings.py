@@ -216,9 +216,9 @@ def norm_collapse(rows: Tensor, rank: float) -> Finding:
     """Return the finding that words have hardly any length.
 
     It measures by how much a word falls short of half the root mean square R on average, which is
-    the mean of (1 − 2‖w‖/R)₊. What a Gaussian cloud of r effective dimensions has, r the `rank`, is
-    subtracted: with F_r the distribution function of χ²_r it is F_r(r/4) − 2 E χ_r/√r · F_{r+1}(r/4),
-    which is below 1 in 10,000 from r = 24 on.
+    the mean of (1 − 2‖w‖/R)₊. What a Gaussian cloud of r = `rank` effective dimensions has is
+    subtracted. With F_r the distribution of χ²_r that is F_r(r/4) − 2 E χ_r/√r · F_{r+1}(r/4),
+    below 1 in 10,000 from r = 24 on.
     """
     # what is seen
     norms = rows.norm(dim=1)
