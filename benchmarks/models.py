@@ -1,5 +1,4 @@
-"""Speed and memory of the papers' models, against plain PyTorch, against what the machine allows,
-and against the public reference implementations.
+"""Speed and memory of the papers' models beside plain PyTorch, the machine's floor and references.
 
 The floor of a step is  operations / rate of matrix products + bytes / bandwidth,  both measured on
 this machine: all products at the rate of a large square one in that precision; the recurrent
@@ -171,8 +170,10 @@ class Attention:
 
 @dataclass(frozen=True)
 class CacheCase:
-    """The continuous cache over given hidden states: each word's probability from the model's
-    softmax and from the cache."""
+    """The continuous cache over given hidden states.
+
+    Each word has a probability from the model's softmax and one from the cache.
+    """
 
     vocabulary: int
     size: int
@@ -237,8 +238,10 @@ class DynamicCase:
         return _timed(step, precision, device)
 
     def work(self, precision: str) -> Work:
-        """As training at batch 1, but the update also reads θ₀ and the gradients' mean squares,
-        and no norm is taken."""
+        """Return the work of training at batch 1 with the update of dynamic evaluation.
+
+        The update also reads θ₀ and the gradients' mean squares, and no norm is taken.
+        """
         once = replace(self.model, batch=1, length=dynamic.SEGMENT).work(precision)
         return replace(once, memory=once.memory * (_PASSES + 1) / _PASSES)
 
@@ -425,8 +428,10 @@ def models(
 def output_layers(
     names: list[str], precision: str, rounds: int = 3, device: str | None = None
 ) -> Iterator[dict]:
-    """Yields one row a method: a whole step of AWD-LSTM with that output layer, in milliseconds and
-    over that with our softmax."""
+    """Yield one row a method: a whole step of AWD-LSTM with that output layer.
+
+    The row has its milliseconds, and their ratio to those of a step with our softmax.
+    """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     keep_freed_memory()
     base = MODELS["awd-lstm/ptb"]
@@ -450,7 +455,7 @@ def _with_layer(name, case, precision, device):
     return whole_step(model.to(device), case, "course", precision, device, clip=0.25)
 
 
-TABLE = "benchmarks/models"  # kept under data/results by `benchmark models --keep`
+TABLE = "benchmarks/models"  # kept under data/results by `benchmarks models --keep`
 LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
 floor: operations at the rate of large products and bytes at the bandwidth measured here
 MB: peak of a fresh process"""
@@ -510,8 +515,11 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
 
 
 def ratios(row: dict, precision: str) -> list[str]:
-    """A model beside its reference: name, the reference's tokens/s, ours over them, the ratio
-    wanted, our memory over its, the most that was wanted."""
+    """Return the cells of a model's row beside its reference.
+
+    They are its name, the reference's tokens/s, our speed over it, the ratio wanted, our memory
+    over the reference's, and the largest such ratio wanted.
+    """
     reference, speed = row["reference"], row["tokens/s"]
     low, high = reference["tokens"]
     wanted = [f"{ratio:g}" for ratio, kind in reference["wanted"] if kind in (None, precision)]

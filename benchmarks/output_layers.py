@@ -1,7 +1,8 @@
 """Time and memory of every output layer: against its naive PyTorch form, and against our softmax.
 
 Each method is measured twice: alone, forward and backward from given contexts, and inside a whole
-training step of an AWD-LSTM's size, plain nn.LSTMs around it.
+training step of an AWD-LSTM's size, with plain nn.LSTMs around it. The naive form of a layer is its
+`reference`; those of penalties and of the augmented loss stand here.
 """
 
 import math
@@ -31,6 +32,7 @@ from course_lib.output_layers import (
     Softmax,
     SpectralWords,
 )
+from course_lib.output_layers.naive import plain_logits
 from course_lib.regularizers import (
     Activations,
     CosineRegularizer,
@@ -47,12 +49,17 @@ _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
 _AUGMENTED = AugmentedLoss(weight=13.0, temperature=20.0)
 
 
+def _plain(layer, hidden, target):
+    """Return the layer's cross-entropy by its plain form."""
+    return layer.reference(hidden, target)
+
+
 @dataclass(frozen=True)
 class Method:
     """An output layer with its word matrix and penalties, and the naive form of the same loss."""
 
     layer: Callable[[nn.Module], nn.Module]
-    naive: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+    naive: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor] = _plain
     words: Callable[[int, int], nn.Module] = FullWords
     regularizers: tuple = ()
     objective: Callable | None = None  # in place of the cross-entropy
@@ -60,67 +67,32 @@ class Method:
     components: int = 1
 
 
-def _logits(layer, hidden):
-    return F.linear(hidden, layer.words.matrix(), layer.bias)
-
-
-def _softmax(layer, hidden, target):
-    return F.cross_entropy(_logits(layer, hidden), target)
-
-
-def _adversarial(layer, hidden, target):
-    with torch.no_grad():
-        norms = layer.words.matrix()[target].norm(dim=-1) * hidden.norm(dim=-1)
-    margin = layer.alpha * norms[:, None] * F.one_hot(target, layer.words.shape[0])
-    return F.cross_entropy(_logits(layer, hidden) - margin, target)
+def _clusters(words):
+    """Return Transformer-XL's clusters of its 267,735 words, as shares of another vocabulary."""
+    return AdaptiveSoftmax(words, cutoffs=[words.shape[0] * part // 40 for part in (3, 6, 30)])
 
 
 def _augmented(layer, hidden, target):
-    W, tau = layer.words.matrix(), _AUGMENTED.temperature
-    logits = _logits(layer, hidden)
+    """The augmented loss (inan2017), with the soft targets of a tied model."""
+    W = layer.words.matrix()
+    tau = _AUGMENTED.temperature
+    logits = plain_logits(layer, hidden)
     soft = (W[target] @ W.T / tau).detach().softmax(-1)
     kl = F.kl_div((logits / tau).log_softmax(-1), soft, reduction="batchmean")
     return F.cross_entropy(logits, target) + _AUGMENTED.weight * kl
 
 
-def _clusters(words):
-    """Transformer-XL's clusters of its 267,735 words, of as many parts of another vocabulary."""
-    return AdaptiveSoftmax(words, cutoffs=[words.shape[0] * part // 40 for part in (3, 6, 30)])
-
-
-def _adaptive(layer, hidden, target):
-    logits, first, edges = _logits(layer, hidden), layer.edges[1], layer.edges
-    head = torch.cat([logits[:, :first], layer.clusters(hidden)], 1).log_softmax(-1)
-    pieces = [head[:, :first]]
-    for c, (low, high) in enumerate(zip(edges[1:], edges[2:], strict=False)):
-        pieces.append(head[:, first + c, None] + logits[:, low:high].log_softmax(-1))
-    return F.nll_loss(torch.cat(pieces, 1), target)
-
-
-def _gated(layer, hidden, target):
-    with torch.no_grad():
-        counts = torch.bincount(target, minlength=layer.words.shape[0])
-        layer.appearances.lerp_(counts.to(layer.appearances), 1 / layer.horizon)
-        layer.steps += 1
-        rare, to_rare, among_rare = layer.gates()
-        gate = torch.where(rare[target][:, None], among_rare, to_rare)
-        gate.scatter_(1, target[:, None], 1.0)
-    matrix = layer.words.matrix()
-    logits = F.linear(hidden.detach(), matrix, layer.bias.detach())
-    to_rows = F.cross_entropy(gate * logits + (1 - gate) * logits.detach(), target)
-    others = F.cross_entropy(F.linear(hidden, matrix.detach(), layer.bias), target)
-    return others + to_rows - to_rows.detach()
-
-
 def _cosine(layer, hidden, target):
+    """The cross-entropy with the cosine penalty (gao2019)."""
     rows = F.normalize(layer.words.matrix())
     cosine = (rows.sum(0).square().sum() - len(rows)) / len(rows) ** 2
-    return _softmax(layer, hidden, target) + cosine
+    return _plain(layer, hidden, target) + cosine
 
 
 def _spectrum(layer, hidden, target):
+    """The cross-entropy with the penalties of spectrum control (wang2020)."""
     words = layer.words
-    loss = _softmax(layer, hidden, target)  # forms U Σ Vᵀ
+    loss = _plain(layer, hidden, target)  # forms U Σ Vᵀ
     for factor in (words.U, words.V):
         gram = factor.T @ factor - torch.eye(SIZE, device=hidden.device)
         loss = loss + 0.1 * gram.square().sum()
@@ -129,64 +101,21 @@ def _spectrum(layer, hidden, target):
     return loss + (words.singular_values() - prior).square().sum()
 
 
-def _gss(layer, hidden, target):
-    x = _logits(layer, hidden)
-    c, k = layer.c, layer.k
-    return F.cross_entropy(k * (x - c) + c - (k - 1) * F.softplus(x - c), target)
-
-
-def _sigsoftmax(layer, hidden, target):
-    x = _logits(layer, hidden)
-    return F.cross_entropy(x + F.logsigmoid(x), target)
-
-
-def _capped(layer, hidden, target):
-    return F.cross_entropy(layer.cap * torch.tanh(_logits(layer, hidden) / layer.cap), target)
-
-
-def _plif(layer, hidden, target):
-    x, slopes = _logits(layer, hidden), F.softplus(layer.free_slopes)
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    width = (layer.high - layer.low) / len(slopes)
-    i = ((x - layer.low) / width).long().clamp(0, len(slopes) - 1)
-    start, before = layer.low + width * i.to(x), width * (slopes.cumsum(0) - slopes)
-    return F.cross_entropy((x - start) * slopes[i] + before[i], target)
-
-
-def _mos(layer, hidden, target):
-    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
-    weights = layer.prior(hidden).softmax(-1)
-    logits = _logits(layer, latent)
-    if alpha := getattr(layer, "alpha", 0.0):  # adversarial targets in every component
-        with torch.no_grad():
-            norms = layer.words.matrix()[target].norm(dim=-1)[:, None] * latent.norm(dim=-1)
-        margin = alpha * norms[..., None] * F.one_hot(target, layer.words.shape[0])[:, None]
-        logits = logits - margin
-    prob = (logits.softmax(-1) * weights[..., None]).sum(1)
-    return F.nll_loss(torch.log(prob.float() + 1e-8), target)
-
-
-def _moc(layer, hidden, target):
-    latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, SIZE)
-    weights = layer.prior(hidden).softmax(-1)
-    return _softmax(layer, (latent * weights[..., None]).sum(1), target)
-
-
 METHODS = {
-    "softmax": Method(Softmax, _softmax),
-    "adversarial": Method(AdversarialSoftmax, _adversarial),
+    "softmax": Method(Softmax),
+    "adversarial": Method(AdversarialSoftmax),
     "cosine": Method(Softmax, _cosine, regularizers=(CosineRegularizer(),)),
     "spectrum": Method(Softmax, _spectrum, SpectralWords, _PENALTIES),
-    "adaptive": Method(_clusters, _adaptive, copies=6),
-    "gated": Method(GatedSoftmax, _gated, copies=10),
+    "adaptive": Method(_clusters, copies=6),
+    "gated": Method(GatedSoftmax, copies=10),
     "augmented": Method(Softmax, _augmented, objective=CrossEntropy() + _AUGMENTED, copies=10),
-    "sigsoftmax": Method(SigSoftmax, _sigsoftmax, copies=6),
-    "gss": Method(GeneralizedSigSoftmax, _gss, copies=8),
-    "capped": Method(SoftCappedSoftmax, _capped, copies=6),
-    "plif": Method(PiecewiseLinearSoftmax, _plif, copies=12),
-    "moc": Method(MixtureOfContexts, _moc),
-    "mos": Method(MixtureOfSoftmaxes, _mos, copies=6, components=15),
-    "mos+adversarial": Method(AdversarialMixtureOfSoftmaxes, _mos, copies=8, components=15),
+    "sigsoftmax": Method(SigSoftmax, copies=6),
+    "gss": Method(GeneralizedSigSoftmax, copies=8),
+    "capped": Method(SoftCappedSoftmax, copies=6),
+    "plif": Method(PiecewiseLinearSoftmax, copies=12),
+    "moc": Method(MixtureOfContexts),
+    "mos": Method(MixtureOfSoftmaxes, copies=6, components=15),
+    "mos+adversarial": Method(AdversarialMixtureOfSoftmaxes, copies=8, components=15),
 }
 
 
@@ -195,19 +124,17 @@ class _Alone(nn.Module):
 
     def __init__(self, method: Method, vocabulary: int, naive: bool):
         super().__init__()
-        self.layer, self.method, self.naive = (
-            method.layer(method.words(vocabulary, SIZE)),
-            method,
-            naive,
-        )
+        self.layer = method.layer(method.words(vocabulary, SIZE))
+        self.method = method
+        self.naive = naive
 
     def forward(self, hidden, target):
         if self.naive:
             return self.method.naive(self.layer, hidden.flatten(0, -2), target.flatten())
-        given, words = (), self.layer.words
-        if self.method.objective is not None:
-            given = self.method.objective, (words(target.flatten()), words.matrix())
-        loss, _ = self.layer(hidden, target, *given)
+        words = self.layer.words
+        objective = self.method.objective
+        soft = None if objective is None else (words(target.flatten()), words.matrix())
+        loss, _ = self.layer(hidden, target, objective, soft)
         for regularizer in self.method.regularizers:
             loss = loss + regularizer(words, Activations(hidden, hidden))
         return loss
@@ -230,7 +157,12 @@ class _Whole(nn.Module):
 
 
 def _stepper(name, naive, precision, shape, whole, device="cpu"):
-    """(forward, backward and update as a function; bytes that its gradients need anyway)."""
+    """Return a step as a function, and the bytes that its gradients need anyway.
+
+    name: of the method; naive: whether by its naive form; precision: fp32 or bf16;
+    shape: vocabulary and positions; whole: a training step with its update, not the layer alone.
+    """
+    # model and random text with Zipf's frequencies
     torch.manual_seed(1)
     vocabulary, n = shape
     model = (_Whole if whole else _Alone)(METHODS[name], vocabulary, naive).to(device)
@@ -261,7 +193,7 @@ def _stepper(name, naive, precision, shape, whole, device="cpu"):
 
 
 def _memory(name, naive, precision, shape, device, threads) -> float:
-    """MB at the peak of two steps beyond the parameters and one gradient for each of them."""
+    """Return the peak of two steps in MB, beyond the parameters and a gradient for each of them."""
     torch.set_num_threads(threads)
     where = torch.device(device)
     # a small step first: what the libraries keep for themselves is not counted
@@ -281,19 +213,25 @@ def output_layers(
     whole: bool = True,
     device: str | None = None,
 ):
-    """Yields one row a method, the softmax first: times, ratios, memory.
+    """Yield one row a method, the softmax first, with times, ratios and memory.
+
+    vocabulary: one of `SHAPES`; names: of methods; precision: fp32 or bf16; rounds: timed steps of
+    each variant; whole: whether whole training steps are timed, too; device: None for the fastest.
 
     "ms", "naive ms": forward and backward alone; "of naive", "of softmax": ratios of times;
     "MB", "naive MB": beyond parameters and their gradients; "step": a whole training step's time
     over that with our softmax. NaN where a naive form would need more than half of the memory.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    threads, shape = torch.get_num_threads(), (vocabulary, SHAPES[vocabulary])
-    total, nan = machine.total_memory(torch.device(device)), float("nan")
+    threads = torch.get_num_threads()
+    shape = vocabulary, SHAPES[vocabulary]
+    total = machine.total_memory(torch.device(device))
+    nan = float("nan")
     for name in dict.fromkeys(["softmax", *names]):
         method = METHODS[name]
         fits = 4 * math.prod(shape) * method.components * method.copies < total / 2
         variants = {"": (name, False)} | ({"naive ": (name, True)} if fits else {})
+        # the layer alone
         alone = alternating(
             {
                 key: _stepper(*variant, precision, shape, False, device)[0]
@@ -307,6 +245,7 @@ def output_layers(
             row[f"{key}MB"] = in_a_process(_memory, *variant, precision, shape, device, threads)
         row["of naive"] = alone.ratio("", "naive ") if fits else nan
         row["of softmax"] = alone.ratio("", "softmax")
+        # in a training step
         if whole:
             steps = {
                 key: _stepper(key, False, precision, shape, True, device)[0]

@@ -55,8 +55,11 @@ def report(
     d: int = 400,
     methods: tuple[str, ...] = METHODS,
 ) -> Iterator[dict]:
-    """One row a method, each in a process of its own, whose NumPy takes OMP_NUM_THREADS threads
-    as torch does. float64 is the exact one; at full size it takes the longest, by far."""
+    """Yield one row a method, each measured in a process of its own.
+
+    NumPy takes OMP_NUM_THREADS threads there, as torch does. The method in float64 is exact, and at
+    full size it takes by far the longest.
+    """
     threads = torch.get_num_threads()
     for method in methods:
         yield in_a_process(measured, method, kind, m, N, d, threads)

@@ -146,8 +146,11 @@ def _shift(x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def plain_cache(hidden, words, bias, target, window, theta, weight, length=70) -> float:
-    """Σ −log p of the words after the first `window`, one at a time, a one-hot row for each of the
-    past (pointer.py of the released AWD-LSTM). hidden (L, d), words (N, d), target (L,)."""
+    """Return Σ −log p of the words after the first `window`, taken one at a time.
+
+    Every past word has a one-hot row, as in pointer.py of the released AWD-LSTM.
+    hidden: (L, d); words: (N, d); target: (L,).
+    """
     one_hot, total = F.one_hot(target, len(words)).float(), 0.0
     for start in range(window, len(target), length):
         part = slice(start, start + length)
@@ -161,7 +164,7 @@ def plain_cache(hidden, words, bias, target, window, theta, weight, length=70) -
 
 
 def plain_dynamic(model, text, squares, rate, decay, epsilon, length=5):
-    """Yields the loss of each segment of text (L, 1) before the update that follows it:
+    """Yield the loss of each segment of text (L, 1) before the update that follows it.
 
     θ ← θ − η g/(√MS + ε) + λ (θ₀ − θ) √MS / mean √MS, parameter by parameter, `squares` the MS in
     the parameters' order (dynamiceval.py of the released mixture of softmaxes). A model returns

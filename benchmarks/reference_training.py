@@ -155,8 +155,11 @@ class ReferenceLSTM(PlainLSTM):
 
 
 def check(found: dict[str, Experiment]) -> dict:
-    """What tells rounding from a mistake, of two finished trainings: losses of one set of weights,
-    where no difference can grow; and iterates further on, whose means swing less than one does."""
+    """Return what tells rounding from a mistake in two finished trainings.
+
+    These are losses of one set of weights, where no difference can grow, and means over later
+    iterates, which swing less than a single iterate does.
+    """
     folders = {name: results.run_folder(experiment) for name, experiment in found.items()}
     pairs = list(same_weights(found["course"]))
     course, plain = (statistics.mean(losses) for losses in zip(*pairs, strict=True))
@@ -175,8 +178,11 @@ def check(found: dict[str, Experiment]) -> dict:
 
 @torch.no_grad()
 def same_weights(experiment: Experiment, segments: int = 24) -> Iterator[tuple[float, float]]:
-    """Losses with all dropout and penalties, in nats a token, of the course's and the plain model
-    with the weights that the course's training of `experiment` ended with, segment by segment."""
+    """Yield the losses of the course's and of the plain model with the same weights, in nats a token.
+
+    The weights are those that the course's training of `experiment` ended with. Every segment is
+    read with all dropout and penalties.
+    """
     corpus, ours = _trained("course", experiment)
     plain, o = as_plain(ours.train()).train(), experiment.optimisation
     text = _batchify(corpus.train, o.batch)
@@ -195,8 +201,11 @@ def going_on(
     every: int = 10,
     progress: bool = True,
 ) -> list[float]:
-    """Validation perplexities of single iterates: every so many steps of the plain training from
-    the weights that "course" or "plain" ended with. Lengths and masks are the same for both."""
+    """Return validation perplexities of single iterates of the plain training.
+
+    It goes on from the weights that "course" or "plain" ended with, and is validated every so many
+    steps. Lengths and masks are the same for both.
+    """
     corpus, model = _trained(kind, experiment)
     model = as_plain(model) if kind == "course" else model
     o = experiment.optimisation

@@ -87,8 +87,10 @@ class Seconds(dict):
 
 
 def alternating(steps: dict, rounds: int) -> Seconds:
-    """Every step once a round, in turn, after two rounds to warm up; each second round backwards,
-    so that none always follows the same other."""
+    """Time every step once a round, in turn, after two rounds to warm up.
+
+    Every second round runs backwards, so that no step always follows the same other.
+    """
     seconds = {name: [] for name in steps}
     for number in range(rounds + 2):
         for name in list(steps)[:: -1 if number % 2 else 1]:

@@ -119,21 +119,33 @@ def _failure(path: Path) -> dict:
     return {"cell": cell, "error": error}
 
 
+def checked_result(folder: Path, experiment: Experiment) -> dict:
+    """Return the result of a run, with at least `metrics`, `epochs` and `provenance`.
+
+    Raises CourseError where it is damaged, incomplete or another experiment's.
+    """
+    try:
+        content = results.result_of(folder, experiment)
+        _figures(content["metrics"])
+        _seconds(content["epochs"])
+        content["provenance"].keys()
+    except DAMAGE as error:
+        raise _unlike(folder / "result.json", "result of this course", error) from None
+    return content
+
+
 def _done(fresh: State, experiment: Experiment) -> State:
     """Return the state of a run that has a result."""
-    path = fresh.folder / "result.json"
-    try:
-        content = results.result_of(fresh.folder, experiment)
-        figures = {
-            name: float(value)
-            for name, value in content["metrics"].items()
-            if name.startswith(("valid_", "test_"))
-        }
-        epochs = len(content["epochs"])
-        seconds = _seconds(content["epochs"])
-    except DAMAGE as error:
-        raise _unlike(path, "result of this course", error) from None
-    return replace(fresh, name="done", figures=figures, share=1.0, epoch=epochs, seconds=seconds)
+    content = checked_result(fresh.folder, experiment)
+    epochs = content["epochs"]
+    return replace(
+        fresh,
+        name="done",
+        figures=_figures(content["metrics"]),
+        share=1.0,
+        epoch=len(epochs),
+        seconds=_seconds(epochs),
+    )
 
 
 def _paused(fresh: State, experiment: Experiment) -> State:
@@ -158,6 +170,11 @@ def _paused(fresh: State, experiment: Experiment) -> State:
 
 def _unlike(path: Path, kind: str, error: Exception) -> CourseError:
     return CourseError(f"{path} is no {kind} ({type(error).__name__}: {error}); remove it")
+
+
+def _figures(metrics: dict) -> dict[str, float]:
+    """Return the figures of the validation and the test split."""
+    return {k: float(v) for k, v in metrics.items() if k.startswith(("valid_", "test_"))}
 
 
 def _seconds(rows: list[dict]) -> float:

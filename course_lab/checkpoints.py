@@ -27,7 +27,9 @@ def load_checkpoint(
     """Return the model of a run, the vocabulary to ask it with, and its experiment.
 
     The checkpoint brings its vocabulary, so that no text is read. One of an older version brings
-    none; then the corpus itself stands for it, by the rules of `load_text`.
+    none; then the corpus itself stands for it. A checkpoint may come from anywhere, so what it
+    says about itself opens no file and starts no download: without `corpus` only a text that this
+    machine has by a name of the course is read.
 
     path: a run's folder, which stands for its best epoch, or a checkpoint file.
     corpus: the name or path of the text that the model was trained on, read in place of the
@@ -47,22 +49,6 @@ def load_checkpoint(
     model = experiment.build(len(vocabulary))
     restore(model, tensors, str(path))
     return model.eval(), vocabulary, experiment
-
-
-def load_text(path: Path, corpus: str | Path | None = None) -> data.Corpus | data.SentencePairs:
-    """Return the text that a checkpoint's model was trained on.
-
-    A checkpoint may come from anywhere, so what it says about itself opens no file and starts no
-    download. Without `corpus` only a text that this machine has by a name of the course is read:
-    an embedded one, or one that has been fetched.
-
-    path: a run's folder or a checkpoint file.
-    corpus: the name or path of the text.
-
-    CourseError where the text must be named, or is not the one that the model was trained on.
-    """
-    path = _checkpoint_file(path)
-    return _text(path, read_checkpoint(path)[1], corpus)
 
 
 def _checkpoint_file(path: Path) -> Path:
@@ -85,7 +71,7 @@ def _experiment(path: Path, head: dict) -> Experiment:
 
 
 def _text(path: Path, head: dict, named: str | Path | None) -> data.Corpus | data.SentencePairs:
-    """Return the text of `load_text` for a checkpoint with this header."""
+    """Return the text that the model of a checkpoint with this header was trained on."""
     experiment = _experiment(path, head)
     trained_on = experiment.corpus
     if named is None:

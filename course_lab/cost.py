@@ -64,11 +64,13 @@ class Rates(NamedTuple):
 
 
 def cost(experiment: Experiment, rates: Rates) -> Cost:
-    """The cost of training, of its validations, and of the final figures or the adaptation.
+    """Return the cost of training, of its validations, and of the final figures or the adaptation.
 
-    Beam search is left out. CourseError for a corpus whose size is not known by its name.
+    Beam search is left out. Raise CourseError for a corpus whose size is not known by its name.
     """
-    e, o, size = experiment, experiment.optimisation, corpus_size(experiment.corpus)
+    e = experiment
+    o = experiment.optimisation
+    size = corpus_size(experiment.corpus)
     model = _built(e, size.words)
     learned, steps = _training(e, size)
     read = size.valid * o.epochs + size.valid + size.test
@@ -88,8 +90,10 @@ def cost(experiment: Experiment, rates: Rates) -> Cost:
 
 
 def corpus_size(corpus: Part) -> Size:
-    """Of a text its published counts; of sentence pairs the pieces asked for and about their
-    number. CourseError for a corpus that is not known by its name."""
+    """Return the published counts of a text, or the pieces and about the tokens of sentence pairs.
+
+    Raise CourseError for a corpus that is not known by its name.
+    """
     options = corpus.options
     if corpus.kind == "docstrings":
         size = Size(options.get("words", WORDS), *TOKENS)
@@ -113,7 +117,7 @@ def corpus_size(corpus: Part) -> Size:
 
 
 def _training(e: Experiment, size: Size) -> tuple[float, float]:
-    """Targets learned from and steps made, over the run."""
+    """Return the targets learned from and the steps made, over the run."""
     o = e.optimisation
     batch = o.max_tokens if e.translates else o.batch * o.length
     steps = o.epochs * size.train / batch
@@ -123,7 +127,7 @@ def _training(e: Experiment, size: Size) -> tuple[float, float]:
 
 
 def _dynamic(adaptation: Part, size: Size) -> float:
-    """Targets learned from: the train split's statistics, the search, and both splits."""
+    """Return the targets read: for the train split's statistics, the search and both splits."""
     settings = adaptation.build("adaptation")
     grid = (settings.rate, settings.decay, settings.epsilon)
     combinations = math.prod(len(x) if isinstance(x, list | tuple) else 1 for x in grid)
@@ -136,7 +140,7 @@ def _dynamic(adaptation: Part, size: Size) -> float:
 
 
 def encoder_macs(model: OutputModel, e: Experiment) -> float:
-    """Multiplications and additions of one pass of the encoder, for each target.
+    """Return multiplications with additions of one pass of the encoder, for each target.
 
     A translator's source is taken to be as long as its target.
     """
@@ -158,7 +162,10 @@ def encoder_macs(model: OutputModel, e: Experiment) -> float:
 
 
 def output_macs(model: OutputModel, e: Experiment) -> float:
-    """Of the output layer and, where they are factors, of the word matrices, for each target."""
+    """Return multiplications with additions of the output layer, for each target.
+
+    Word matrices that are factors count with it.
+    """
     layer, (words, d) = model.output_layer, model.output_layer.words.shape
     macs = words * d
     if isinstance(layer, AdaptiveSoftmax):
@@ -175,7 +182,7 @@ def output_macs(model: OutputModel, e: Experiment) -> float:
 
 
 def _adaptive_rows(edges: list[int]) -> float:
-    """Rows a target meets: the head, and its cluster as often as Zipf's law has it there."""
+    """Return the rows a target meets: the head, and its cluster as often as Zipf's law has it."""
 
     def share(low: int, high: int) -> float:
         return math.log((high + 0.5) / (low + 0.5)) / math.log((edges[-1] + 0.5) / 0.5)
@@ -185,7 +192,7 @@ def _adaptive_rows(edges: list[int]) -> float:
 
 
 def _recurrent(model: OutputModel) -> int:
-    """Numbers in the matrices of the recurrence."""
+    """Return how many numbers the matrices of the recurrence hold."""
     encoder = model.encoder
     matrices = encoder.recurrent if isinstance(encoder, LSTMStack | RHN) else []
     if isinstance(encoder, LSTMTranslator):
@@ -194,7 +201,7 @@ def _recurrent(model: OutputModel) -> int:
 
 
 def _penalties(model: OutputModel) -> float:
-    """Operations a step: UᵀU and VᵀV and their gradients."""
+    """Return the operations a step of UᵀU, VᵀV and their gradients."""
     if not any(isinstance(r, Orthogonality) for r in model.regularizers):
         return 0.0
     words, d = model.output_layer.words.shape
@@ -205,7 +212,7 @@ def _penalties(model: OutputModel) -> float:
 
 
 def _memory(model: OutputModel, e: Experiment, count: int) -> float:
-    """Parameters, gradients, the optimiser's numbers, means, and what the backward pass needs."""
+    """Return the bytes of parameters, gradients, optimiser, means and activations."""
     o = e.optimisation
     copies = 2 + SLOTS[o.optimizer]
     copies += any(x is not None for x in (o.average_from, o.average_after, o.average_last))
@@ -216,22 +223,22 @@ def _memory(model: OutputModel, e: Experiment, count: int) -> float:
 
 
 def activations(model: OutputModel, o: Optimisation) -> float:
-    """Numbers the encoder and the output layer keep for the backward pass, for each target.
+    """Return how many numbers the backward pass needs of encoder and output layer, for each target.
 
-    Counted as the inputs and outputs of every matrix product, and of attention its weights.
+    Inputs and outputs of every matrix product are counted, and the weights of attention.
     """
     encoder, layer = model.encoder, model.output_layer
     shapes = [p.shape[-2:] for p in encoder.parameters() if p.dim() == 2]
     shapes += [m.shape for p in encoder.parameters() if p.dim() == 3 for m in p]
-    kept = sum(sum(shape) for shape in shapes)
+    numbers = sum(sum(shape) for shape in shapes)
     if isinstance(encoder, TransformerXL):
         heads = encoder.layers[0].attention.heads
-        kept += 3 * len(encoder.layers) * heads * (o.length + encoder.memory)
-    return kept + layer.words.shape[1] * getattr(layer, "components", 1) * 2
+        numbers += 3 * len(encoder.layers) * heads * (o.length + encoder.memory)
+    return numbers + layer.words.shape[1] * getattr(layer, "components", 1) * 2
 
 
 def rates() -> Rates:
-    """This machine's rates, measured once in about a second and kept in the cache."""
+    """Return this machine's rates, measured once in about a second and kept in the cache."""
     cuda = torch.cuda.is_available()
     name = torch.cuda.get_device_name() if cuda else processor()
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
@@ -248,7 +255,7 @@ def rates() -> Rates:
 
 
 def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu") -> float:
-    """Operations a second of (m, k) @ (k, n), the best of several."""
+    """Return the operations a second of (m, k) @ (k, n), the best of several trials."""
     m, k, n = shape
     a, b = torch.randn(m, k, device=device).to(dtype), torch.randn(k, n, device=device).to(dtype)
     repeats = 20 if device == "cuda" else 3
@@ -263,7 +270,7 @@ def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu
 
 
 def _built(e: Experiment, vocabulary: int) -> OutputModel:
-    """The model on the meta device; recipes that share one share it here."""
+    """Return the model on the meta device; recipes with the same model share it."""
     shape = [e.encoder, e.words, e.output_words, e.size, e.tied, e.output_layer]
     key = repr([*shape, e.regularizers, vocabulary])
     if key not in _MODELS:

@@ -67,6 +67,7 @@ class Experiment:
             _check_folder(name, getattr(self, name))
         for role, part in self.parts():
             part.check(role)
+        self._check_small()
         if self.tied and self.output_words is not None:
             raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
 
@@ -83,6 +84,13 @@ class Experiment:
         """Whether it needs sentence pairs, where a language model needs running text."""
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
         return issubclass(kinds.get(self.encoder.kind, object), Translator)
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """What the output layer requires of the order of the corpus' words."""
+        if self.translates:  # whose pieces come in the order in which the encoding learned them
+            return frozenset()
+        return self.output_layer.class_in("output_layer").requires
 
     def load_corpus(self) -> data.Corpus | data.SentencePairs:
         """Return the corpus; its options `half` and `small` take a part of it.
@@ -105,10 +113,16 @@ class Experiment:
             if self.translates:
                 raise CourseError(f"{self.name}: half is of running text; pairs are cut by small")
             corpus = corpus.half(half)
-        if small is None:
-            return corpus
-        _check_small(small, corpus.small)
-        return corpus.small(**small)
+        return corpus if small is None else corpus.small(**small)
+
+    def _check_small(self) -> None:
+        """Raise CourseError for a number that the option `small` of the corpus does not take."""
+        hints = annotations((data.SentencePairs if self.translates else data.Corpus).small)
+        small = validated("corpus.small", self.corpus.options.get("small"), dict | None)
+        for name, value in (small or {}).items():
+            if name not in hints:
+                raise unknown("option of small", name, hints)
+            validated(f"corpus.small.{name}", value, hints[name])
 
     def build(self, vocabulary: int) -> OutputModel:
         """Return the untrained model for that many words, drawn from the experiment's seed.
@@ -178,8 +192,9 @@ class Experiment:
         return validated("an experiment", plain, cls)
 
     def change(self, **changes) -> "Experiment":
-        """Return a copy with other fields; a dict changes single settings of a part or of the
-        optimisation.
+        """Return a copy with other fields.
+
+        A dict changes single settings of a part or of the optimisation.
 
         experiment.change(seed=2, optimisation={"epochs": 3}, encoder={"dropout": 0.5})
         """
@@ -205,15 +220,6 @@ def corpus_hints(corpus: Part) -> dict[str, Any]:
     if "direction" not in hints:  # pairs have no halves
         hints["half"] = Literal["first", "second"]
     return hints | {"small": dict}
-
-
-def _check_small(small: Any, cut: Any) -> None:
-    """Raise CourseError for a number that `small` of a corpus does not take."""
-    hints = annotations(cut)
-    for name, value in validated("small", small, dict).items():
-        if name not in hints:
-            raise unknown("option of small", name, hints)
-        validated(f"small.{name}", value, hints[name])
 
 
 def _renamed(plain: dict) -> dict:

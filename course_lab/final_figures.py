@@ -108,7 +108,7 @@ def _translation_figures(
         translations = translate(model, split.source, search, progress=progress)
         hypotheses = [corpus.decode(ids) for ids in translations]
         references = list(split.target_text)
-        return figures | _bleu_figures(name, hypotheses, references, experiment, corpus.lowercase)
+        return figures | _bleu_figures(name, hypotheses, references, corpus)
 
     figures = noted("valid", partial(of_split, "valid")) | noted("test", partial(of_split, "test"))
     signatures = [name for name in figures if name.endswith("signature")]
@@ -120,8 +120,7 @@ def _bleu_figures(
     name: str,
     hypotheses: list[str],
     references: list[str],
-    experiment: Experiment,
-    lowercase: bool,
+    corpus: SentencePairs,
 ) -> dict:
     """Return BLEU of a split's translations, in up to three ways.
 
@@ -129,13 +128,13 @@ def _bleu_figures(
     by the course's own tokeniser, which is nearer to the papers' figures. WMT 2014 has a third,
     with compounds split at their hyphens, as Vaswani et al. (2017) measured it.
     """
-    score = bleu(hypotheses, references, lowercase=lowercase)
+    score = bleu(hypotheses, references, lowercase=corpus.lowercase)
     words = [[tokenise(text) for text in side] for side in (hypotheses, references)]
-    tokenised = bleu(*words, tokenize="none", lowercase=lowercase)
+    tokenised = bleu(*words, tokenize="none", lowercase=corpus.lowercase)
     figures = {f"{name}_bleu": score.score, f"{name}_tokenised_bleu": tokenised.score}
-    if experiment.corpus.kind == "wmt14":
+    if corpus.compound_split:
         compounds = [[split_compounds(text) for text in side] for side in words]
-        split_up = bleu(*compounds, tokenize="none", lowercase=lowercase)
+        split_up = bleu(*compounds, tokenize="none", lowercase=corpus.lowercase)
         figures[f"{name}_compound_split_bleu"] = split_up.score
     return figures | {
         "bleu_signature": score.signature,

@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from course_lab import results
-from course_lab.batch_states import DAMAGE, state
+from course_lab.batch_states import DAMAGE, checked_result, state
 from course_lab.keep import keep_result
 from course_lab.locks import RUN, TRAINING
 from course_lab.plans import Plan
@@ -35,7 +35,7 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
             continue
         experiment = planned.experiment()
         try:
-            content = results.result_of(source, experiment)
+            content = checked_result(source, experiment)
             outcomes[planned.key] = _merged(content, source, results.run_folder(experiment))
         except (CourseError, Timeout) as error:
             outcomes[planned.key] = f"{REFUSED}{error}"

@@ -1,4 +1,4 @@
-"""A notebook's `.py` source: which there are, their cells, tags, sections and tables."""
+"""The `.py` sources of the notebooks: their cells, tags, sections and tables."""
 
 import ast
 import hashlib
@@ -13,14 +13,8 @@ from nbformat import NotebookNode
 from course_lib.errors import CourseError, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
 FOLDER = ROOT / "notebooks"
-
-
 PROFILES = ("smoke", "quick", "standard", "full")
-
-
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -28,12 +22,15 @@ METADATA = {
 
 
 def sources(folder: Path = FOLDER) -> list[Path]:
-    """The sources of all lessons, `NN_name.py`, in the order of the course."""
+    """Return the sources of all notebooks, `NN_name.py`, in the order of the course."""
     return sorted(Path(folder).glob("[0-9][0-9]_*.py"))
 
 
 def select(names: list[str], folder: Path = FOLDER) -> list[Path]:
-    """The sources called `names` (all when empty); CourseError with near matches otherwise."""
+    """Return the sources with these names, or all where there are no names.
+
+    Raises CourseError, with near matches, for a name that no notebook has.
+    """
     known = {path.stem: path for path in sources(folder)}
     for name in names:
         if name not in known:
@@ -42,24 +39,25 @@ def select(names: list[str], folder: Path = FOLDER) -> list[Path]:
 
 
 def full_scale(path: Path) -> bool:
-    """True for notebooks 20 to 29, which train at full scale and keep a lighter contract."""
+    """Return whether a notebook is one of 20 to 29, which train at full scale."""
     return path.name.startswith("2")
 
 
 def read(source: Path) -> NotebookNode:
-    """The notebook of a `.py` source, with cell names that depend on nothing but the content."""
+    """Return the notebook of a `.py` source; the ids of its cells are digests of their content."""
     notebook = jupytext.read(source)
     notebook.metadata = nbformat.from_dict(METADATA)
     seen: dict[str, int] = {}
     for cell in notebook.cells:
-        name = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+        content = f"{cell.cell_type}\n{cell.source}"
+        name = hashlib.sha256(content.encode()).hexdigest()[:12]
         seen[name] = seen.get(name, 0) + 1
         cell["id"] = name if seen[name] == 1 else f"{name}-{seen[name]}"
     return notebook
 
 
 def digest(notebook: NotebookNode) -> str:
-    """Of the code: the same as long as only its layout and comments change."""
+    """Return a digest of the code, which layout and comments do not change."""
 
     def tree(text):
         try:
@@ -72,7 +70,7 @@ def digest(notebook: NotebookNode) -> str:
 
 
 def tags(cell: NotebookNode) -> list[str]:
-    """The tags of a cell."""
+    """Return the tags of a cell."""
     return list(cell.metadata.get("tags", []))
 
 
@@ -81,9 +79,10 @@ class MissingSection(CourseError):
 
 
 def section(cells: list[NotebookNode], heading: str) -> list[NotebookNode]:
-    """The cells from `## heading` to the next `##`; the first cut off before the heading.
+    """Return the cells from `## heading` to the next heading of that level or above.
 
-    Raises MissingSection when there is no such heading.
+    A cell that holds more than the section is cut to the section. Raises MissingSection where
+    there is no such heading.
     """
     inside: list[NotebookNode] = []
     for cell in cells:
@@ -101,19 +100,20 @@ def section(cells: list[NotebookNode], heading: str) -> list[NotebookNode]:
 
 
 def prose(cells: list[NotebookNode]) -> str:
+    """Return the text of the Markdown cells."""
     return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def code(cells: list[NotebookNode]) -> Iterator[tuple[int, NotebookNode]]:
-    """(number from 1, cell) of the code cells."""
+    """Yield (number from 1, cell) of every code cell; the number counts all cells."""
     return ((i, cell) for i, cell in enumerate(cells, 1) if cell.cell_type == "code")
 
 
 def rows(text: str, header: tuple[str, ...]) -> list[list[str]]:
-    """The rows of the Markdown table in `text` whose header starts with the words `header`."""
+    """Return the rows of the Markdown table in `text` whose header begins with these words."""
     table: list[list[str]] | None = None
     for line in text.splitlines():
-        # `|` inside `…`, or escaped as in $P(w \| h)$, does not separate cells
+        # A `|` inside `…`, or escaped as in $P(w \| h)$, does not separate cells.
         inner = re.sub(r"`[^`]*`", lambda m: m[0].replace("|", "\0"), line.strip())
         inner = inner.replace(r"\|", "\0")
         if not inner.startswith("|"):
@@ -129,7 +129,7 @@ def rows(text: str, header: tuple[str, ...]) -> list[list[str]]:
 
 
 def minutes(source: Path) -> dict[str, float]:
-    """Minutes by profile, as the table of the lesson's `Before you start` states them."""
+    """Return the minutes by profile that the table under `Before you start` states."""
     table = rows(prose(section(read(source).cells, "Before you start")), ("profile", "minutes"))
     stated = {}
     for row in table:
@@ -140,5 +140,5 @@ def minutes(source: Path) -> dict[str, float]:
 
 
 def plain(text: str) -> str:
-    """The Python of a cell, without its magics and shell commands."""
+    """Return the Python of a cell, without its magics and shell commands."""
     return re.sub(r"(?m)^\s*[%!].*$", "", text)

@@ -17,10 +17,6 @@ from course_lib.training import batches
 from course_lib.training.optimisation import OPTIONS
 
 LABEL = 80  # characters; longer labels become a digest
-# Digests name the folders of kept results, in which a renamed setting stays what it was called.
-FIRST_NAMES = {
-    f"input_embedding.{option}": f"reading.{option}" for option in ("row_dropout", "noise", "fade")
-}
 
 # What only language models read, and what only translators do.
 OF_TEXT = ("batch", "length", "evaluation_batch", "evaluation_length", *batches.OF_TEXT)
@@ -141,8 +137,7 @@ def label(change: dict[str, Any]) -> str:
     text = ",".join(f"{path}={_short(value)}" for path, value in sorted(change.items()))
     if len(text) <= LABEL and re.fullmatch(r"([\w.,=+\[\]-]*[\w\]])?", text, re.ASCII):
         return text
-    first = {FIRST_NAMES.get(path, path): value for path, value in change.items()}
-    return hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(change, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _short(value: Any) -> str:

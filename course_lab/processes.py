@@ -10,8 +10,8 @@ from torch import distributed
 
 from course_lib.errors import unknown
 
-# Seconds. In training all processes do the same at the same time, so a process that does not answer
-# for minutes hangs. Loading a corpus and searching at test time take one process longer than another.
+# Seconds. In training all processes do the same at the same time, so that one which does not answer
+# for minutes hangs. Loading a corpus or searching at test time may take one of them much longer.
 PATIENCE = 600.0
 LONG_PATIENCE = 7_200.0
 

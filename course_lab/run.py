@@ -173,7 +173,7 @@ def _prepare(
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """Raise CourseError for clusters by frequency where the words have another order."""
-    is_clustered = experiment.output_layer.kind == "AdaptiveSoftmax" and not experiment.translates
+    is_clustered = "by_frequency" in experiment.requires
     is_whole = "half" not in experiment.corpus.options  # a half keeps the order of the whole
     if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
         raise CourseError(

@@ -3,24 +3,15 @@
 import torch
 from torch import Tensor
 
-from course_lib.errors import CourseError
-
-
-def check_probability(name: str, dropout: float) -> float:
-    """`dropout` itself; CourseError unless it is at least 0 and below 1, where nothing is left."""
-    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-        raise CourseError(f"{name} is a share, at least 0 and below 1; {dropout} is not")
-    return dropout
-
 
 def keep_mask(like: Tensor, dropout: float) -> Tensor:
-    """Shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""
+    """Return a mask shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""
     keep = 1 - dropout
     return torch.empty_like(like).bernoulli_(keep).div_(keep)
 
 
 def locked_dropout(x: Tensor, dropout: float) -> Tensor:
-    """x (T, …) times one mask for all time steps; x itself where nothing is to be dropped.
+    """Return x (T, …) times one mask for all time steps, or x where nothing is to be dropped.
 
     The mask is in float32 even where x is of a half type, in which 1/(1 − dropout) is up to 0.2 %
     off, the same way everywhere, and the mean of what is read no longer x.

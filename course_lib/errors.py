@@ -1,5 +1,7 @@
 """Errors written for the reader: what is wrong, where, and what to do."""
 
+import lzma
+import tarfile
 import tokenize
 import zipfile
 import zlib
@@ -24,6 +26,8 @@ DAMAGED = (
     ValueError,
     NotImplementedError,
     RecursionError,
+    lzma.LZMAError,
+    tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
     tokenize.TokenError,

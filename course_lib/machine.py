@@ -42,8 +42,10 @@ def peak_memory(device: torch.device) -> float:
 
 
 def reset_peak_memory(device: torch.device) -> float:
-    """Forget the peak; MB held now. Where the system cannot forget it, later peaks count from the
-    highest so far."""
+    """Forget the peak and return the MB that are held now.
+
+    Where the system cannot forget it, later peaks count from the highest so far.
+    """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device) / 2**20

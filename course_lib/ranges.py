@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -51,6 +51,8 @@ def described(hint: Any) -> str:
     """Return an annotation in words: `a number above 0`, `a whole number of at least 1 or none`."""
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(described, get_args(hint)))
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
     if get_origin(hint) is not Annotated:
         names = {type(None): "none", bool: "true or false", int: "a whole number"}
         names |= {float: "a finite number", str: "a word", dict: "a table"}
@@ -112,6 +114,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, one) for one in get_args(hint))
     if hint is type(None):
         return value is None
+    if origin is Literal:
+        return value in get_args(hint)
     if origin in (list, tuple, Sequence):
         if not isinstance(value, list | tuple):
             return False

@@ -185,7 +185,7 @@ def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
 
 
 class _SpectrumPrior(_Regularizer):
-    """weight · Σ_k (σ_(k) − c_k)², with σ_(1) ≥ σ_(2) ≥ … against c_1 ≥ c_2 ≥ …
+    """weight · Σ_k (σ_(k) − c_k)², both σ and c sorted by falling size.
 
     Singular values are paired with the prior by rank, at each step anew, because they may cross
     during training; of all pairings this one has the smallest sum.

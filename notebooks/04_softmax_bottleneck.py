@@ -54,6 +54,7 @@ import pandas as pd
 import torch
 from IPython.display import Markdown, display
 
+# %%
 import course_lab
 from course_lib import data, output_layers, plots, theory
 from course_lib.evaluation.log_prob import log_prob_blocks

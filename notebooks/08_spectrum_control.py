@@ -63,8 +63,7 @@ from IPython.display import Code, Markdown, display
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import part, plans, published
-from course_lab.planned import Planned
+from course_lab import part, planned, plans, published
 from course_lib import plots, regularizers, theory
 from course_lib.errors import CourseError
 from course_lib.metrics import decay, geometry, statistics, subspaces
@@ -372,7 +371,7 @@ if PROFILE in ("standard", "full"):
     small = {}
 small["encoder.memory"] = 64
 plain, controlled = (
-    Planned(f"{MODEL}/{name}", PROFILE, SEED, small).experiment()
+    planned.Planned(f"{MODEL}/{name}", PROFILE, SEED, small).experiment()
     for name in ("tied", "spectrum")
 )
 
@@ -671,8 +670,9 @@ def setting(rate=None, orthogonality=None, **own):
 # %%
 def of(name, **own):
     """The committed results of one setting, one a seed."""
+    model = f"{MODEL}/{name}"
     keys = [
-        Planned(f"{MODEL}/{name}", "quick", seed, setting(**own)).key
+        planned.Planned(model, "quick", seed, setting(**own)).key
         for seed in (1, 2, 3)
     ]
     return [course_lab.read_kept(key) for key in keys]

@@ -114,7 +114,7 @@ def test_table_of_output_layers(monkeypatch):
     rows = list(output_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
     assert [r["method"] for r in rows] == ["softmax", "mos", "gss"]
     assert all(r[key] > 0 for r in rows for key in ("ms", "naive ms", "of naive", "step"))
-    monkeypatch.setattr(output_layers.results, "total_memory", lambda device: 0)
+    monkeypatch.setattr(output_layers.machine, "total_memory", lambda device: 0)
     (row,) = output_layers.output_layers(400, [], "bf16", 1, whole=False, device="cpu")
     assert row["naive ms"] != row["naive ms"]  # NaN: it would not fit
     printed = CliRunner().invoke(app, ["output-layers", "sofmax"])
@@ -184,7 +184,7 @@ def test_plain_and_course_models_are_the_same_function(name):
     case = SMALL[name]
     plain, ours = same_weights(case)
     assert sum(p.numel() for p in plain.parameters()) == sum(p.numel() for p in ours.parameters())
-    text, states = torch.randint(case.words, (15, case.batch)), [None, None]
+    text, states = torch.randint(case.vocabulary, (15, case.batch)), [None, None]
     for start in (0, 7):
         tokens, target = text[start : start + 7], text[start + 1 : start + 8]
         expected, states[0] = plain(tokens, states[0], target)

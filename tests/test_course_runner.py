@@ -1,6 +1,7 @@
 """The runner: failures named, parameters checked, only what changed is executed again."""
 
 import json
+import os
 
 import nbformat
 import pytest
@@ -179,7 +180,9 @@ def app(monkeypatch, tmp_path):
     """The command line with `build/` elsewhere and the website's build recorded."""
     built = []
     monkeypatch.setattr(command, "build_folder", lambda *parts: tmp_path.joinpath(*parts))
-    monkeypatch.setattr("tools.site.build", lambda executed, site: built.append(site) or site)
+    monkeypatch.setattr(
+        "tools.site.build", lambda executed, site, commands: built.append(site) or site
+    )
     app = command.application()
     app.built = built
     return app
@@ -248,6 +251,8 @@ def test_test_command_runs_smoke_copies_under_nbval(app, calls, tmp_path):
     assert sources == run_lessons.notebook_source.sources()
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
     assert rest["env"]["COURSE_EXERCISES"] == "strict"
+    root = str(run_lessons.notebook_source.ROOT)
+    assert rest["env"]["PYTHONPATH"].split(os.pathsep)[0] == root == rest["cwd"]
 
 
 def test_solve_command_runs_the_named_copies_only(app, calls):
@@ -255,6 +260,15 @@ def test_solve_command_runs_the_named_copies_only(app, calls):
     (_, sources), (words, rest) = calls
     assert [source.stem for source in sources] == ["02_degeneration"]
     assert "--nbval-lax" in words and rest["env"]["COURSE_EXERCISES"] == "strict"
+
+
+@pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
+def test_lab_starts_as_root_too(app, calls, monkeypatch, user, allowed):
+    """In a container, where JupyterLab refuses root unless it is told."""
+    monkeypatch.setattr(command.os, "geteuid", lambda: user, raising=False)
+    assert CliRunner().invoke(app, ["lab"]).exit_code == 5
+    ((words, _),) = calls
+    assert ("--allow-root" in words) == allowed and "jupyterlab" in words
 
 
 ASKED = """# %% [markdown]

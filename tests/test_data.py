@@ -1,7 +1,10 @@
 """Corpora, batches, bad input: the laws of course_lib.data."""
 
+import gzip
 import json
 import math
+import random
+import zipfile
 
 import pytest
 import torch
@@ -11,7 +14,7 @@ from typer.testing import CliRunner
 
 from course_lab.cli.data import app
 from course_lib import data
-from course_lib.data import folders
+from course_lib.data import archives, folders
 from course_lib.data.corpus import blocks_of, from_texts, lines
 from course_lib.data.download import absent
 from course_lib.data.registry import DOWNLOADS
@@ -324,3 +327,63 @@ def test_commands_describe_and_list():
 def test_command_fetch_knows_what_is_embedded():
     assert "zipf: embedded, nothing to download" in command("fetch", "zipf").stdout
     assert "did you mean ptb" in str(command("fetch", "pbt").exception)
+
+
+def test_lines_that_end_as_on_an_old_mac(tmp_path):
+    """CR alone ends lines of a file without any LF, and is a blank within the lines of others."""
+    for end in ("\n", "\r\n", "\r"):
+        corpus = data.load(folder_with(tmp_path, train=f"a b{end}b{end}{end}".encode()))
+        assert corpus.decode(corpus.train) == "a b\nb\n\n"
+        (tmp_path / "mine.txt").write_bytes(end.join(f"line {i}" for i in range(10)).encode())
+        own = data.load(tmp_path / "mine.txt", split=(0.5, 0.3, 0.2))
+        assert own.decode(own.test) == "line 8\nline 9\n"
+        assert list(archives.lines(tmp_path / "mine.txt"))[7:] == ["line 7", "line 8", "line 9"]
+        with pytest.raises(CourseError, match="there, line 3: the word 'x' is not among"):
+            corpus.encode(end.join(["a", "b", "x"]), "there")
+        bad = end.encode().join([b"a", b"b", b"\xff", b"c"])
+        with pytest.raises(CourseError, match="train.txt, line 3: byte 0xff"):
+            data.load(folder_with(tmp_path, train=bad))
+    corpus = data.load(folder_with(tmp_path, train=b"a\rb c\nd\n"))
+    assert corpus.decode(corpus.train) == "a b c\nd\n"
+
+
+@pytest.mark.parametrize("option", ["train", "valid", "test", "words"])
+@pytest.mark.parametrize("value", [-5, 0, 2.5, True, math.nan])
+def test_a_cut_of_a_corpus_has_sizes_above_0(option, value):
+    corpus = data.load("zipf", N=20, d=4, tokens=1000)
+    with pytest.raises(CourseError, match=f"{option} of ZipfCorpus must be a whole number of at"):
+        corpus.small(**{option: value})
+
+
+def test_options_of_corpora_are_in_their_ranges(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("".join(f"line {i}\n" for i in range(10)))
+    for options in ({"split": (math.nan, 0.5, 0.5)}, {"split": (0.5, 0.5)}, {"words": -1}):
+        with pytest.raises(CourseError, match=f"{next(iter(options))}.*must be"):
+            data.load(path, **options)
+    for options in ({"sharpness": math.nan}, {"components": 0}, {"tokens": -1}, {"d": 1.5}):
+        with pytest.raises(CourseError, match=f"{next(iter(options))} must be a"):
+            data.load("zipf", **options)
+
+
+def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path):
+    """Each kind of damage, and what readers of archives raise for it."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x", "some words\n" * 1000)
+    whole = path.read_bytes()
+    directory = whole.rindex(b"PK\x01\x02")
+    for place, value in [(directory + 10, 99), (directory + 8, 1), (35, 255), (45, 255)]:
+        damaged = bytearray(whole)
+        damaged[place] = value
+        path.write_bytes(damaged)
+        with pytest.raises(CourseError, match="a.zip is truncated or damaged"):
+            list(archives.lines(path, "x"))
+    plain = tmp_path / "a.txt.gz"
+    packed = bytearray(gzip.compress(random.Random(0).randbytes(3000)))
+    for place in range(30, 3000, 300):
+        packed[place] ^= 255
+    for content in (packed, packed[:50], b"no gzip"):
+        plain.write_bytes(content)
+        with pytest.raises(CourseError, match="a.txt.gz(, line .* is not UTF-8| is truncated or)"):
+            list(archives.lines(plain))

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from filelock import FileLock, Timeout
 from typer.testing import CliRunner
 
 from course_lab.cli.data import app
@@ -27,6 +29,8 @@ class Server(BaseHTTPRequestHandler):
     """Serves TEXTS; `cuts` many answers end halfway, `ranges` says whether Range is understood."""
 
     cuts, ranges, garbage = 0, True, False
+    length = redirect = None  # what is said in place of the true length; where it sends one on
+    pause, extra = 0.0, b""  # seconds between single bytes; what comes behind the end
     log: list = []
 
     def do_GET(self):
@@ -40,13 +44,27 @@ class Server(BaseHTTPRequestHandler):
         asked = self.headers.get("Range") if kind.ranges else None
         start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
         kind.log.append((self.path, start))
+        if kind.redirect is not None:
+            self.send_response(302)
+            self.send_header("Location", kind.redirect)
+            self.end_headers()
+            return
         if start >= len(content):
             self.send_error(416)
             return
         self.send_response(206 if asked else 200)
-        self.send_header("Content-Length", str(len(content) - start))
+        length = str(len(content) - start) if kind.length is None else kind.length
+        if length:
+            self.send_header("Content-Length", length)
         self.end_headers()
-        body = content[start:]
+        body = content[start:] + kind.extra
+        if kind.pause:
+            with suppress(OSError):  # the other side has had enough
+                for i in range(40):
+                    self.wfile.write(body[i : i + 1])
+                    self.wfile.flush()
+                    time.sleep(kind.pause)
+            return
         if kind.cuts > 0:
             kind.cuts -= 1
             body = body[: len(body) // 2]
@@ -120,11 +138,8 @@ def test_one_who_waits_and_goes_leaves_the_lock(corpus_at, monkeypatch):
         def __init__(self, path):
             pass
 
-        def __enter__(self):
-            raise KeyboardInterrupt
-
-        def __exit__(self, *_):
-            pass
+        def acquire(self, timeout=-1):
+            raise Timeout("held") if timeout == 0 else KeyboardInterrupt
 
     with serving() as (address, _):
         folder = corpus_at(address)
@@ -333,3 +348,77 @@ def test_a_folder_of_someone_else_is_read_without_a_record(archive_at, monkeypat
 
 def denied(*arguments):
     raise PermissionError("read-only")
+
+
+def of_unknown_size(monkeypatch, *addresses):
+    """Registers `tiny` as one file, of which neither size nor SHA-256 is known."""
+    file = registry.File("train.txt", None, None, tuple(f"{a}train.txt" for a in addresses))
+    entry = registry.Download("tiny", "", (file,), None, None, "", "a test server")
+    monkeypatch.setitem(registry.DOWNLOADS, "tiny", entry)
+    monkeypatch.setattr(download, "archived", lambda path: True)
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "0", "99999999999999"])
+def test_a_length_that_is_none_sends_to_the_next_mirror(corpus_at, monkeypatch, length):
+    folder = corpus_at()
+    with serving(length=length) as (bad, _), serving() as (good, kind):
+        of_unknown_size(monkeypatch, bad, good)
+        fetch("tiny", progress=False)
+    assert (folder / "train.txt").read_text() == TEXTS["train"] and len(kind.log) == 1
+
+
+@pytest.mark.parametrize(
+    "redirect", ["http://[bad", "nowhere:x", "file:///etc/passwd", "http://a b/"]
+)
+def test_a_bad_redirect_sends_to_the_next_mirror(corpus_at, redirect):
+    with serving(redirect=redirect) as (bad, _), serving() as (good, _):
+        folder = corpus_at(bad, good)
+        fetch("tiny", progress=False)
+        assert left_in(folder) == WHOLE
+
+
+def test_what_is_too_long_is_not_taken(corpus_at, monkeypatch):
+    """Of known size and of none: a server that does not stop fills no disk."""
+    with serving(extra=b"x" * 500_000, length="") as (bad, _), serving() as (good, _):
+        folder = corpus_at(bad, good)
+        fetch("tiny", progress=False)
+        assert (folder / "train.txt").read_text() == TEXTS["train"]
+        (folder / "train.txt").unlink()
+        monkeypatch.setattr(download, "LARGEST", 400_000)
+        of_unknown_size(monkeypatch, bad)
+        with pytest.raises(CourseError, match="more than 400,000 bytes arrived"):
+            fetch("tiny", progress=False)
+    assert "train.txt.part" not in left_in(folder)
+
+
+def test_a_server_that_trickles_is_given_up(corpus_at, monkeypatch):
+    monkeypatch.setattr(download, "WINDOW", 0.2)
+    monkeypatch.setattr(download, "ATTEMPTS", 1)
+    with serving(pause=0.05) as (slow, _), serving() as (good, _):
+        folder = corpus_at(slow, good)
+        fetch("tiny", progress=False)
+        assert left_in(folder) == WHOLE
+        (folder / "train.txt").unlink()
+        corpus_at(slow)
+        with pytest.raises(CourseError, match="bytes a second arrived"):
+            fetch("tiny", progress=False)
+
+
+def test_a_second_fetch_says_that_it_waits(corpus_at, capsys):
+    with serving() as (address, _):
+        folder = corpus_at(address)
+        folder.mkdir()
+        first = FileLock(folder / ".lock")
+        first.acquire()
+        second = threading.Thread(target=fetch, args=("tiny", False))
+        second.start()
+        said = ""
+        for _ in range(200):
+            said += capsys.readouterr().err
+            if said:
+                break
+            time.sleep(0.05)
+        assert f"another process downloads to {folder}; waiting for it" in said
+        first.release()
+        second.join(30)
+    assert not second.is_alive() and left_in(folder) == WHOLE

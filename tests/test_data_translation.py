@@ -340,6 +340,7 @@ def wmt14(folder, **changes):
 def test_wmt14_from_its_archives(at):
     wmt14(at / "wmt14")
     pairs = data.load("wmt14", pieces=100)
+    assert pairs.compound_split and pairs.small(train=2, valid=1, test=1, words=50).compound_split
     assert pairs.direction == "en-de" and pairs.left_out == 2 and not pairs.lowercase
     assert [len(getattr(pairs, split)) for split in data.SPLITS] == [12, 5, 4]
     assert list(pairs.train.source_text)[8:] == [

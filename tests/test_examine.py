@@ -3,9 +3,11 @@ writes one report or none."""
 
 import hashlib
 import html.parser
+import io
 import json
 import re
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -549,6 +551,33 @@ def test_a_damaged_file_gives_a_sentence_that_names_it(tmp_path, kind):
     assert refused > 30
 
 
+def test_archives_that_cannot_be_read_give_a_sentence(tmp_path):
+    """An unknown compression, a password, more numbers than fit; other members do not matter."""
+    file = tmp_path / "a.npz"
+    np.savez(file, W=W.numpy())
+    whole = file.read_bytes()
+    central = whole.index(b"PK\x01\x02")
+    for places, value in (((8, central + 10), 99), ((6, central + 8), 1)):
+        content = bytearray(whole)
+        for place in places:
+            content[place] = value
+        file.write_bytes(content)
+        with pytest.raises(CourseError, match="a.npz is truncated or no array"):
+            examine.read(file)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)}
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("W.npy", header.getvalue())
+    with pytest.raises(CourseError, match="a.npz is truncated or no array"):
+        examine.read(file)
+    file.write_bytes(whole)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("readme.txt", "two files")
+    assert torch.equal(examine.read(file).W, W)
+
+
 def test_numpy_arrays(tmp_path):
     np.save(tmp_path / "W.npy", W.half().numpy().T)
     source = examine.read(tmp_path / "W.npy")
@@ -771,7 +800,7 @@ def test_a_model_trained_here(runs):
     """Counts and perplexity come with it; centring changes no probability, the other repair does;
     what was read is what the model predicts with."""
     found = examine.examine(runs / "trained", corpus=runs)
-    model, corpus, _ = course_lab.load_checkpoint(runs / "trained")
+    model, corpus, _ = course_lab.load_checkpoint(runs / "trained", runs)
     assert torch.equal(found.source.W, model.output_layer.words.matrix()) and found.source.tied
     assert found.counts.tolist() == corpus.counts.tolist() and found.not_run is None
     assert found.diagnosis.named and found.diagnosis.name != "healthy"
@@ -796,7 +825,7 @@ def test_a_perplexity_of_a_part_says_of_which(runs, monkeypatch):
     )
     monkeypatch.setattr(repairs, "TOKENS", 150)
     found = examine.examine(runs / "trained", corpus=runs)
-    model, corpus, e = course_lab.load_checkpoint(runs / "trained")
+    model, corpus, e = course_lab.load_checkpoint(runs / "trained", runs)
     said = f"perplexity: the first 150 of {len(corpus.valid):,} tokens of the validation split"
     assert found.sampled == (said,)
     expected = perplexity(
@@ -813,7 +842,7 @@ def test_an_untrained_model_is_healthy(runs):
 
 
 def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs):
-    model, corpus, e = course_lab.load_checkpoint(runs / "spectral")
+    model, corpus, e = course_lab.load_checkpoint(runs / "spectral", runs)
     source = examine.read(runs / "spectral")
     torch.testing.assert_close(source.W.float(), model.output_layer.words.matrix())
     assert source.tied is False and source.name == "model.output_layer.words.U, free, V"
@@ -825,22 +854,29 @@ def test_spectral_words_are_put_together_and_the_reading_matrix_left_alone(runs)
     assert examine.read(runs / "trained", "words.weight").kind == "safetensors file"
 
 
-def test_a_run_without_its_corpus_is_examined_all_the_same(runs, monkeypatch):
+def test_a_run_without_its_corpus_is_examined_all_the_same(tmp_path, runs, monkeypatch):
     def gone(source, corpus):
         raise CourseError("the corpus is gone")
 
+    whole = examine.examine(runs / "trained", corpus=runs)
     monkeypatch.setattr(course_runs, "load_text", gone)
-    found = examine.examine(runs / "trained")
-    assert found.groups is None and "no counts" in found.unknown
+    found = examine.examine(runs / "trained")  # by the vocabulary in its checkpoint
+    assert found.diagnosis == whole.diagnosis and found.metrics == whole.metrics
+    assert found.counted == whole.counted and found.words == whole.words
     assert found.not_run == "the model cannot be run: the corpus is gone"
     assert "perplexity" not in found.repairs["centring"]
-    assert all(finding.name != "frequency_split" for finding in found.diagnosis.findings)
+    old = examine.examine(says(runs / "trained", tmp_path / "old.safetensors", False, kind="gone"))
+    assert old.groups is None and "no counts" in old.unknown
+    assert old.not_run == "the model cannot be run: the corpus is gone"
+    assert all(finding.name != "frequency_split" for finding in old.diagnosis.findings)
 
 
-def says(run, file, **corpus):
+def says(run, file, vocabulary=True, **corpus):
     """A checkpoint of a run that says it was trained on another corpus."""
     tensors, head = read_checkpoint(run / "best.safetensors")
     head["identity"]["experiment"]["corpus"] = corpus
+    if not vocabulary:  # as an older version wrote it
+        head["vocabulary"] = None
     save_checkpoint(file, tensors, head)
     return file
 
@@ -862,17 +898,42 @@ def test_a_checkpoint_does_not_decide_what_is_read_or_fetched(
     (tmp_path / "secret").write_text("root:x:0:0\n" * 20)
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nothing"))
     for kind in (str(tmp_path / "secret"), "ptb", "wikitext-2", "multi30k", str(runs)):
-        file = says(runs / "trained", tmp_path / "hostile.safetensors", kind=kind)
-        for found in (examine.examine(file), examine.examine(runs / "trained", against=file)):
-            assert found.groups is None and "no counts" in found.unknown
-            assert "read only if you name it with --corpus" in found.not_run
+        for vocabulary in (True, False):
+            file = tmp_path / "hostile.safetensors"
+            says(runs / "trained", file, vocabulary, kind=kind)
+            alone = examine.examine(file)
+            for found in (alone, examine.examine(runs / "trained", against=file)):
+                assert "read only if you name it with --corpus" in found.not_run
+            assert (alone.groups is None) is not vocabulary
+            assert vocabulary or "no counts" in alone.unknown
         assert loaded == [] and not (tmp_path / "nothing").exists()
-    assert "Read only if" not in reports.page(found) and "--corpus" in reports.page(found)
+    assert "--corpus" in reports.page(alone)
     # what the reader names is read, and held against the checksums
     with pytest.raises(CourseError, match="whose words are not those of secret"):
         examine.examine(file, corpus=tmp_path / "secret")
     assert loaded == [str(tmp_path / "secret")]
     assert examine.examine(file, corpus=runs).groups is not None
+
+
+def test_a_run_brings_its_counts_and_takes_those_of_a_text_with_its_words(tmp_path, runs, loaded):
+    own = examine.examine(runs / "trained")
+    corpus = examine.examine(runs / "trained", corpus=runs)
+    assert own.counts.tolist() == corpus.counts.tolist() and own.words == corpus.words
+    assert own.diagnosis.sentence == corpus.diagnosis.sentence and own.not_run is not None
+    counts = tmp_path / "counts.txt"
+    counts.write_text("".join(f"{word}\t{i}\n" for i, word in enumerate(reversed(own.words))))
+    assert examine.examine(runs / "trained", counts=counts).counts[-1] == 0  # matched by word
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text((runs / f"{split}.txt").read_text() + "w0 w0\n")
+    other = examine.examine(runs / "trained", corpus=tmp_path)
+    assert other.counts.sum() == own.counts.sum() + 3
+    assert "it was trained on another text" in other.not_run
+    tensors, head = read_checkpoint(runs / "trained" / "best.safetensors")
+    head["vocabulary"]["words"].append("more")
+    head["vocabulary"]["counts"].append(1)
+    save_checkpoint(tmp_path / "best.safetensors", tensors, head)
+    with pytest.raises(CourseError, match=r"holds (\d+) rows, but \d+ words"):
+        examine.examine(tmp_path / "best.safetensors")
 
 
 def test_options_of_a_checkpoint_lead_nowhere(tmp_path, runs, loaded):
@@ -893,7 +954,8 @@ def test_a_run_on_an_embedded_corpus_needs_no_name(tmp_path, loaded):
     assert found.counted == "train split of zipf"
     file = says(tmp_path / "run", tmp_path / "a.safetensors", kind="zipf", options={"N": 200})
     changed = examine.examine(file)
-    assert "the checksums differ" in changed.not_run and changed.groups is None
+    assert "the text of this corpus has changed" in changed.not_run
+    assert changed.counts.tolist() == found.counts.tolist()  # its own
 
 
 def test_weights_that_are_not_finite_are_refused_with_the_row(tmp_path, runs):

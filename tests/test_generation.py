@@ -1,5 +1,6 @@
 """Scoring, next words and generation against the model's own loss and against each other."""
 
+import io
 import json
 import math
 import sys
@@ -14,7 +15,9 @@ from typer.testing import CliRunner
 
 import course_lab
 from course_lab.cli import model as commands
+from course_lib import data
 from course_lib.data.corpus import from_texts
+from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
 from course_lib.evaluation.generation import continuations, encode, generate, score, top_k_top_p
@@ -22,6 +25,8 @@ from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training import Optimisation
+from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
+from course_lib.training.checkpoint import save_checkpoint
 
 LINES = "the cat sat on the mat\nthe dog <unk> at the cat\na bird sang\n"
 
@@ -302,3 +307,123 @@ def test_a_text_is_read_in_full_float32():
     cudnn.allow_tf32 = True
     score(model, CORPUS, "the cat sat")
     assert seen and not any(seen) and cudnn.allow_tf32
+
+
+# A checkpoint without its corpus -----------------------------------------------------------------
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A folder with a text, animals.txt, and a run on it."""
+    (tmp_path / "animals.txt").write_text(LINES * 20, encoding="utf-8")
+    experiment = course_lab.Experiment(
+        name="animals",
+        corpus=course_lab.part(str(tmp_path / "animals.txt")),
+        encoder=course_lab.part("VariationalLSTM", units=16, layers=1),
+        size=16,
+        optimisation=Optimisation(epochs=1, batch=2, length=5),
+    )
+    course_lab.run(experiment, tmp_path / "run", progress=False, device="cpu")
+    return tmp_path
+
+
+def older(file, **corpus):
+    """Make a checkpoint one of an older version, without a vocabulary, that names a corpus."""
+    tensors, head = read_checkpoint(file)
+    head["vocabulary"] = None
+    head["identity"]["experiment"]["corpus"] |= corpus
+    save_checkpoint(file, tensors, head)
+
+
+def test_a_model_is_asked_without_its_corpus(trained):
+    """The text is gone; best and last epoch answer as before, to the last digit."""
+    questions = [("score", "the zebra sat"), ("next", "the"), ("generate", "the cat")]
+    runs = [str(trained / "run"), str(trained / "run" / "last.safetensors")]
+    asked = [(command, run, text, "--json") for command, text in questions for run in runs]
+    before = [invoke(*question) for question in asked]
+    (trained / "animals.txt").unlink()
+    after = [invoke(*question) for question in asked]
+    assert [done.stdout for done in after] == [done.stdout for done in before]
+    assert [done.stderr for done in after] == [done.stderr for done in before]
+
+
+def test_an_older_checkpoint_asks_for_its_corpus_by_name(trained):
+    """What it says of itself opens no file; what the reader names is held against its checksum."""
+    before = invoke("next", str(trained / "run"), "the").stdout
+    best = trained / "run" / "best.safetensors"
+    older(best)
+    with pytest.raises(CourseError, match="a path in a checkpoint is not followed; .* --corpus"):
+        invoke("next", str(best), "the")
+    (trained / "animals.txt").rename(trained / "moved.txt")
+    moved = str(trained / "moved.txt")
+    assert invoke("next", str(best), "the", "--corpus", moved).stdout == before
+    (trained / "moved.txt").write_text(LINES * 10)
+    with pytest.raises(CourseError, match="another version of moved: train and valid and test"):
+        invoke("next", str(best), "the", "--corpus", moved)
+
+
+def test_what_a_checkpoint_says_of_itself_is_neither_read_nor_fetched(trained, monkeypatch):
+    monkeypatch.setenv("COURSE_DATA", str(trained / "empty"))
+    read = []
+    monkeypatch.setattr(data, "load", lambda *given, **options: read.append(given))
+    best = trained / "run" / "best.safetensors"
+    for kind, said in (("/etc/passwd", "not followed"), ("ptb", "ptb is not on this machine")):
+        older(best, kind=kind)
+        with pytest.raises(CourseError, match=f"{said}; name the text with --corpus"):
+            invoke("score", str(best), "the")
+    older(best, kind="zipf", options={"direction": "x/../../secret"})
+    with pytest.raises(CourseError, match="direction of its corpus is the path"):
+        invoke("score", str(best), "the", "--corpus", str(trained))
+    assert read == [] and not (trained / "empty").exists()
+
+
+def test_a_translator_answers_without_its_sentences(tmp_path):
+    recipe = course_lab.recipes["cldr/transformer-tiny"]
+    small = {"train": 200, "valid": 20, "test": 20, "words": 200}
+    pairs = course_lab.profile(recipe, "smoke").change(
+        corpus=course_lab.part("cldr", small=small), optimisation={"epochs": 0}
+    )
+    course_lab.run(pairs, tmp_path / "run", progress=False, device="cpu")
+    corpus = pairs.load_corpus()
+    _, vocabulary, _ = course_lab.load_checkpoint(tmp_path / "run")
+    assert vocabulary.words == corpus.words and torch.equal(vocabulary.counts, corpus.counts)
+    assert (vocabulary.direction, vocabulary.lowercase) == (corpus.direction, corpus.lowercase)
+    for text in [*corpus.test.source_text[:5], "<pad> Ünïcode <eos>", ""]:
+        ids = corpus.encode(text)
+        assert torch.equal(vocabulary.encode(text), ids)
+        assert vocabulary.decode(ids) == corpus.decode(ids)
+    # its text may be gone: with a path in its place, nothing but the vocabulary is left to read
+    question = ("translate", str(tmp_path / "run" / "best.safetensors"), corpus.test.source_text[0])
+    before = invoke(*question).stdout
+    tensors, head = read_checkpoint(tmp_path / "run" / "best.safetensors")
+    head["identity"]["experiment"]["corpus"] = {"kind": "/nowhere", "options": {}}
+    save_checkpoint(tmp_path / "run" / "best.safetensors", tensors, head)
+    assert invoke(*question).stdout == before
+
+
+VOCABULARIES = {
+    "no words": {"words": None},
+    "too few counts": {"counts": [1]},
+    "a count below 0": {"counts": [-1] * 12},
+    "counts that are none": {"counts": "many"},
+    "no line end": {"words": ["a"] * 12, "counts": [1] * 12},
+    "no tokenizer": {"tokenizer": {"version": "1.0"}},
+    "no name": {"name": 3},
+}
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+def test_a_damaged_vocabulary_is_an_error_that_names_the_file(kind):
+    plain = vocabulary_to_dict(CORPUS)
+    again = vocabulary_from_dict(json.loads(json.dumps(plain)), "x")
+    assert (again.words, again.sha256) == (CORPUS.words, CORPUS.sha256)
+    assert torch.equal(again.counts, CORPUS.counts)
+    with pytest.raises(CourseError, match="best.safetensors holds a vocabulary that cannot be"):
+        vocabulary_from_dict(plain | VOCABULARIES[kind], "best.safetensors")
+
+
+def test_input_that_is_no_text_is_named(monkeypatch):
+    lines = io.TextIOWrapper(io.BytesIO(b"gut\n\xff\xfe\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", lines)
+    with pytest.raises(CourseError, match="standard input is not UTF-8 text .byte 4: invalid"):
+        commands._lines_of_input()

@@ -291,6 +291,27 @@ def test_gradients_in_half_precision_are_the_exact_ones_rounded(dtype, k, way, m
         assert slope.item() == pytest.approx(1, abs=1e-3 if name == "bias" else 3e-3), name
 
 
+@pytest.mark.parametrize("objective", [None, LabelSmoothing(0.1), CrossEntropy(2.0)])
+def test_the_weights_of_positions_stay_in_float32(objective):
+    """1/255 lies halfway between two numbers of bfloat16, 0.4 % from either.
+
+    The target's row is 0, so that the contexts receive nothing but the softmax's part.
+    """
+    g = torch.Generator().manual_seed(0)
+    leaves = [torch.randn(*shape, generator=g) for shape in ((255, 1, 20), (60, 20))]
+    leaves[1][0] = 0
+    leaves = [t.bfloat16().double().requires_grad_() for t in leaves]
+    target = torch.zeros(255, dtype=torch.long)
+    exact = naive(*leaves, target, objective=objective).mean()
+    narrow = [t.detach().float().requires_grad_() for t in leaves]
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = chunked_loss(*narrow, target, objective=objective)
+    pairs = zip(torch.autograd.grad(loss, narrow), torch.autograd.grad(exact, leaves), strict=True)
+    for ours, theirs in pairs:
+        slope = (ours.double() * theirs).sum() / theirs.square().sum()
+        assert slope.item() == pytest.approx(1, abs=1.5e-3)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_gate_is_for_the_matrix_alone(dtype):
     """One that lets nothing pass: bias and contexts receive their gradients all the same."""

@@ -1,5 +1,6 @@
 """The language model and its perplexity."""
 
+import inspect
 import math
 
 import pytest
@@ -11,7 +12,17 @@ from course_lib.errors import CourseError
 from course_lib.evaluation.dynamic import dynamic_perplexity, losses
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
-from course_lib.models import InputEmbedding, LanguageModel, TransformerXL, VariationalLSTM
+from course_lib.models import (
+    AWDLSTM,
+    QRNN,
+    RHN,
+    InputEmbedding,
+    LanguageModel,
+    LSTMTranslator,
+    Transformer,
+    TransformerXL,
+    VariationalLSTM,
+)
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
 
 
@@ -150,7 +161,7 @@ def test_reading_drops_whole_words_and_anneals_its_noise():
     steady = InputEmbedding(noise=0.2, fade=False)
     steady.anneal(1.0)
     assert (steady(words, ids) - words(ids)).std().item() == pytest.approx(0.2, rel=0.1)
-    with pytest.raises(CourseError, match="noise must be a standard deviation of 0 or more, not -"):
+    with pytest.raises(CourseError, match="noise of InputEmbedding must be a number at least 0"):
         InputEmbedding(noise=-0.1)
     reading.anneal(0.0)
     assert torch.equal(reading.eval()(words, ids), words(ids))
@@ -235,3 +246,36 @@ def test_evaluation_asks_cudnn_for_full_precision_and_gives_it_back():
     finally:
         torch.backends.fp32_precision = everything
         cudnn.allow_tf32 = True
+
+
+SHARES = ["dropout", "input_dropout", "weight_drop", "hidden_dropout", "output_dropout"]
+SHARES += ["attention_dropout", "row_dropout"]
+COUNTS = ["input_size", "layers", "heads", "head_size", "feedforward", "depth", "clamp"]
+BAD = dict.fromkeys(SHARES, (-0.1, 1.0, math.nan, math.inf, True, "0.5"))
+BAD |= dict.fromkeys(COUNTS, (0, -1, 2.5, math.nan, True, "2"))
+BAD |= {"units": (0, -1, math.nan, [0], [4, 2.5]), "memory": (-1, 0.5, math.nan)}
+BAD |= {"zoneout": (-0.1, 1.1, math.nan), "transform_bias": (math.nan, math.inf, "0")}
+BAD |= {"init": (-0.1, math.nan, math.inf), "noise": (-0.1, math.nan, math.inf)}
+SWITCHES = {"pre_norm", "input_scale", "fade"}
+
+
+@pytest.mark.parametrize(
+    "kind", [AWDLSTM, QRNN, RHN, VariationalLSTM, LSTMTranslator, Transformer, TransformerXL,
+             InputEmbedding]
+)  # fmt: skip
+def test_every_option_of_an_encoder_is_in_its_range(kind):
+    """Every option but switches has a range, and what is outside is refused by name."""
+    options = set(inspect.signature(kind).parameters)
+    assert options <= BAD.keys() | SWITCHES
+    size = {"input_size": 4} if "input_size" in options else {}
+    size |= {"units": 4} if kind is VariationalLSTM else {}
+    for option in options - SWITCHES:
+        for value in BAD[option]:
+            with pytest.raises(CourseError, match=f"{option} of {kind.__name__} must be"):
+                kind(**size | {option: value})
+
+
+@pytest.mark.parametrize("kind", [AWDLSTM, QRNN])
+def test_a_stack_has_at_least_one_layer(kind):
+    with pytest.raises(CourseError, match=f"{kind.__name__} needs at least one layer"):
+        kind(4, [])

@@ -1,6 +1,8 @@
 """The storeys: which package may import which, and no circle of files anywhere."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx
@@ -56,3 +58,20 @@ def test_the_test_sees_an_arrow_that_points_up(tmp_path):
     bad.write_text("def f():\n    from course_lab import results\n")
     assert imported(bad) == {"course_lab.results"}
     assert imported(bad, everywhere=False) == set()
+
+
+LIGHT = "output_layers models regularizers metrics training evaluation data".split()
+# What runs, commands, notebooks and single measures need, but not who imports a layer.
+HEAVY = "accelerate typer papermill pydantic seaborn gensim pandas sklearn scipy matplotlib".split()
+
+
+def test_the_library_is_light_to_import():
+    """In a process of its own: what other tests have imported does not count."""
+    names = [f"course_lib.{name}" for name in LIGHT]
+    names += ["course_lib.training.checkpoint", "course_lib.training.batches"]
+    names += ["course_lib.evaluation.perplexity", "course_lib.evaluation.generation"]
+    code = f"import sys, {', '.join(names)}; print(*[m for m in {HEAVY} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.split() == []

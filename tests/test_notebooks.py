@@ -9,7 +9,9 @@ import pytest
 
 from course_lab import notebook_source
 from course_lib.errors import CourseError
-from tools import lesson_linter, notebooks
+from tools import lesson_linter, new_lesson, notebooks
+
+CODE = ("course_lib", "course_lab", "benchmarks", "tools", "tests")
 
 LESSON = f"""# %% [markdown]
 # # The cone
@@ -377,6 +379,60 @@ def test_smoke_copies_have_their_exercises_solved(tmp_path):
     assert "angle = None  # of the turn" in [cell.source for cell in shipped]
 
 
+def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path):
+    """The skeleton keeps the contract; each line with the mark is named until it is written."""
+    folder = tmp_path / "notebooks"
+    paths = new_lesson.write_lesson("13_my_lesson", "My lesson in NN", "Why?", folder)
+    assert [path.suffix for path in paths] == [".py", ".ipynb", ".py"]
+    source = paths[0]
+    problems = lesson_linter.lint(source)
+    outputs = [p for p in problems if "of other code" in p or "has no output to compare" in p]
+    unwritten = [p for p in problems if "still to be written" in p]
+    marks = source.read_text("utf-8").splitlines()
+    assert len(unwritten) == sum("✎" in line for line in marks) > 5
+    assert len(outputs) == 2 and sorted(problems) == sorted(outputs + unwritten)
+    assert "# # My lesson in NN" in marks and "# **Question.** Why?" in marks
+    # Written and executed, it has no problem left.
+    source.write_text(source.read_text("utf-8").replace("✎ ", "").replace("  # ✎", ""), "utf-8")
+    notebooks.pair(source)
+    checked = [c.source[:7] for c in notebook_source.read(source).cells].index("# NBVAL")
+    fill(source.with_suffix(".ipynb"), {checked: ("stream", {"text": "close to ten: True"})})
+    assert lesson_linter.lint(executed(source)) == []
+
+
+def test_a_new_lesson_runs_and_its_exercise_is_solved(tmp_path, monkeypatch):
+    """In the smoke profile, with the wrong answer refused."""
+    from course_lib import plots
+
+    monkeypatch.setenv("COURSE_EXERCISES", "strict")
+    monkeypatch.setattr(plots, "show", lambda figure, alt: None)
+    source, *_ = new_lesson.write_lesson("13_my_lesson", "Mine", "Why?", tmp_path / "notebooks")
+    cells = notebooks.exercises.solve(source, notebook_source.read(source).cells)
+    scope = {"__name__": "__main__"}
+    for _, cell in notebook_source.code(cells):
+        exec(cell.source.replace('PROFILE = "quick"', 'PROFILE = "smoke"'), scope)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("my_lesson", "T", "Why?"), "NN_name, such as 13_my_lesson, not 'my_lesson'"),
+        (("13_my lesson", "T", "Why?"), "NN_name"),
+        (("13_my_lesson", " ", "Why?"), "title is one line"),
+        (("13_my_lesson", "T", "Because."), "ends in a question mark, not 'Because.'"),
+        (("02_other", "T", "Why?"), "02 belongs to the lesson 02_cone"),
+    ],
+)
+def test_a_new_lesson_that_cannot_be_is_refused_before_anything_is_written(
+    tmp_path, words, message
+):
+    write(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CourseError, match=re.escape(message)):
+        new_lesson.write_lesson(*words, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_names_select_notebooks(tmp_path):
     write(tmp_path)
     write(tmp_path, name="20_train")
@@ -398,7 +454,13 @@ def test_every_committed_notebook_has_a_source():
 
 
 def test_code_is_clean():
-    folders = ["course_lib", "tests", "notebooks", "solutions", "docs"]
+    folders = [*CODE, "notebooks", "solutions", "docs"]
     command = [sys.executable, "-m", "ruff", "check", *folders]
+    done = subprocess.run(command, cwd=notebook_source.ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_code_is_laid_out():
+    command = [sys.executable, "-m", "ruff", "format", "--check", *CODE]
     done = subprocess.run(command, cwd=notebook_source.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -727,6 +727,118 @@ def test_errors_name_what_is_wrong():
         SpectralWords(3, 5)
 
 
+REFUSED = {
+    "alpha": (AdversarialSoftmax, -5.0, "at least 0"),
+    "epsilon": (AdversarialSoftmax, -0.1, "at least 0"),
+    "c": (GeneralizedSigSoftmax, float("nan"), "finite"),
+    "k": (GeneralizedSigSoftmax, -1.0, "above 0"),
+    "cap": (SoftCappedSoftmax, -30.0, "above 0"),
+    "pieces": (PiecewiseLinearSoftmax, 0, "at least 1"),
+    "low": (PiecewiseLinearSoftmax, 20.0, "below high"),
+    "high": (PiecewiseLinearSoftmax, float("inf"), "finite"),
+    "spread": (PiecewiseLinearSoftmax, -1.0, "at least 0"),
+    "components": (MixtureOfSoftmaxes, 0, "at least 1"),
+    "dropout": (MixtureOfContexts, 1.0, "below 1"),
+    "horizon": (GatedSoftmax, 0, "at least 1"),
+    "hidden_size": (MixtureOfSoftmaxes, 0, "at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_constant_out_of_its_range_is_refused(name):
+    kind, value, reason = REFUSED[name]
+    with pytest.raises(CourseError, match=f"{name} of {kind.__name__} must be .*{reason}"):
+        kind(FullWords(5, 3), **{name: value})
+    with pytest.raises(CourseError, match="alpha of GatedSoftmax .* at least 0"):
+        GatedSoftmax(FullWords(5, 3), alpha=-1.0)
+
+
+@pytest.mark.parametrize("kind", [FullWords, SpectralWords])
+def test_a_word_matrix_out_of_range_is_refused(kind):
+    for changes in ({"vocabulary": 0}, {"size": 0}, {"init": -0.1}, {"init": float("inf")}):
+        (name,) = changes
+        with pytest.raises(CourseError, match=f"{name} of {kind.__name__} must be"):
+            kind(**{"vocabulary": 5, "size": 3} | changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "name"),
+    [
+        (LabelSmoothing, {"epsilon": -1.0}, "epsilon"),
+        (LabelSmoothing, {"epsilon": 5.0}, "epsilon"),
+        (LabelSmoothing, {"weight": -1.0}, "weight"),
+        (AugmentedLoss, {"temperature": -20.0}, "temperature"),
+        (AugmentedLoss, {"temperature": 0.0}, "temperature"),
+        (AugmentedLoss, {"weight": float("nan")}, "weight"),
+        (CrossEntropy, {"weight": -0.5}, "weight"),
+        (ZLoss, {"weight": float("inf")}, "weight"),
+    ],
+)
+def test_an_objective_out_of_range_is_refused(kind, options, name):
+    with pytest.raises(CourseError, match=f"{name} of {kind.__name__} must be"):
+        kind(**options)
+
+
+def test_hidden_states_of_another_size_are_for_layers_that_map_them():
+    """Also where `contexts` is overridden: only its class can say that it maps them."""
+
+    class Stacked(Softmax):
+        def contexts(self, hidden):
+            return torch.stack([hidden, hidden.tanh()], -2), None
+
+    class Mapped(Softmax):
+        maps_hidden = True
+
+        def __init__(self, words, hidden_size):
+            super().__init__(words, hidden_size)
+            self.map = nn.Linear(hidden_size, words.shape[1])
+
+        def contexts(self, hidden):
+            return super().contexts(self.map(hidden))
+
+    words = FullWords(23, 8)
+    for kind in (Stacked, Softmax, GatedSoftmax):
+        with pytest.raises(ValueError, match="contexts of 12 numbers, the words 8"):
+            kind(words, hidden_size=12)
+    for layer in (Mapped(words, 12), MixtureOfSoftmaxes(words, 12, components=2)):
+        assert layer(torch.randn(3, 12), torch.tensor([0, 1, 2]))[0].isfinite()
+
+
+@pytest.mark.parametrize("kind", [Softmax, AdaptiveSoftmax])
+def test_the_bias_can_be_scaled(kind):
+    """In the loss, its gradient and the probabilities alike."""
+
+    class Scaled(kind):
+        def logit_bias(self):
+            return 0.25 * self.bias
+
+    scaled, plain = build(Scaled, **OPTIONS.get(kind, {})), build(kind)
+    plain.load_state_dict(scaled.state_dict())
+    with torch.no_grad():
+        plain.bias.mul_(0.25)
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    losses = [layer(hidden, target)[0] for layer in (scaled, plain)]
+    torch.testing.assert_close(*losses)
+    grads = [
+        torch.autograd.grad(x, y.bias)[0] for x, y in zip(losses, (scaled, plain), strict=True)
+    ]
+    torch.testing.assert_close(grads[0], 0.25 * grads[1])
+    torch.testing.assert_close(scaled.log_prob(hidden), plain.log_prob(hidden))
+
+
+def test_a_layer_says_what_it_needs_of_the_corpus():
+    for kind in OUTPUT_LAYERS:
+        assert kind.requires == ({"by_frequency"} if kind is AdaptiveSoftmax else frozenset())
+
+
+def test_the_bend_is_exact_where_softplus_is_nearly_linear():
+    """e⁻²⁵ is far above float64's rounding, and a softplus that is linear from 20 on drops it."""
+    layer = build(GeneralizedSigSoftmax, c=0.0, k=2.0)
+    x = torch.tensor([-21.0, -25.0, -30.0, -39.0, -50.0, -800.0], dtype=torch.float64)
+    expected = 2 * x - torch.log1p(x.exp())
+    torch.testing.assert_close(layer.transform(x), expected, rtol=2e-16, atol=0)
+
+
 def test_a_new_output_layer_takes_a_few_lines():
     """Soft-capping inside the softmax, on a mixture with adversarial targets: a whole layer."""
 

@@ -220,6 +220,10 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("corpus.small.trian", 1, "did you mean corpus.small.train"),
         ("corpus.smal", 1, "did you mean corpus.small"),
         ("corpus.pieces", 99, "unknown setting 'corpus.pieces'"),  # of sentence pairs
+        ("corpus.small.train", -5, "small.train must be a whole number of at least 1, not -5"),
+        ("corpus.half", "third", "corpus.half must be 'first' or 'second', not 'third'"),
+        ("output_dropout", float("nan"), "output_dropout must be a number .*, not nan"),
+        ("start_weights", "lst", "start_weights must be 'last' or 'best', not 'lst'"),
         ("size.x", 1, "size is 200, with nothing in it"),
         ("adaptation.window", 1, "adaptation is not set in the recipe"),
         ("encoder", "QRNN", "encoder is made of several settings; name one, in quotes: \"enc"),
@@ -237,7 +241,7 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("encoder.units", {"a": 1}, "units must be a whole number.*, not {'a': 1}"),
         ("encoder.units", -5, "encoder.units must be a whole number of at least 1, not -5"),
         ("encoder.layers", 2.5, "layers must be a whole number.*, not 2.5"),
-        ("encoder.dropout", [0.1, 0.2], "dropout must be a .*number.*, not .0.1, 0.2."),  # no search
+        ("encoder.dropout", [0.1, 0.2], "dropout must be a .*number.*, not .0.1"),  # no search
         ("encoder.init", "wide", "encoder.init must be a .*number.*, not 'wide'"),
         ("output_layer.bias", "yes", "output_layer.bias must be true or false, not 'yes'"),
         ("optimisation.betas", [0.9], "betas must be a list, each entry a .*number"),
@@ -248,6 +252,26 @@ def test_override_changes_one_setting_and_no_other(path, value):
 def test_settings_that_cannot_be_meant_are_refused(path, value, message):
     with pytest.raises(CourseError, match=message):
         override(rich(), {path: value})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path", "value"),
+    [
+        ("ptb/awd-lstm/gss/et-asgd", "output_layer.k", -1),
+        ("ptb/awd-lstm/mos", "output_layer.components", 0),
+        ("ptb/awd-lstm/adversarial", "output_layer.alpha", -5.0),
+        ("ptb/awd-lstm/adversarial", "input_embedding.noise", -1.0),
+        ("docstrings/transformer-128/capped", "output_layer.cap", -30),
+        ("docstrings/transformer-128/smoothed", "objectives.0.epsilon", 5),
+        ("docstrings/transformer-128/smoothed", "objectives.0.epsilon", -1),
+        ("docstrings/transformer-128/augmented", "objectives.1.temperature", -20),
+        ("wikitext-2/awd-lstm/cosine", "regularizers.2.weight", float("nan")),
+    ],
+)
+def test_constants_out_of_their_range_are_refused_before_a_run(recipe, path, value):
+    """Each range is declared where the constant is; all of these once gave regular results."""
+    with pytest.raises(CourseError, match=f"{path} must be .*, not {value}"):
+        Planned(recipe, change={path: value})
 
 
 def test_changes_hold_together_in_any_order():
@@ -390,6 +414,19 @@ def test_plans_that_cannot_be_meant_are_refused_with_the_file(tmp_path, text, me
     with pytest.raises(CourseError, match=message) as caught:
         read_plan(written(tmp_path, text))
     assert "mine.toml" in str(caught.value)
+
+
+def test_a_plan_with_a_byte_order_mark_is_read(tmp_path):
+    assert read_plan(written(tmp_path, "\ufeff" + ONE)).runs == (Planned(BASE),)
+
+
+@pytest.mark.parametrize("settings", [3, 11])
+def test_a_plan_of_too_many_runs_is_refused_before_they_are_made(tmp_path, monkeypatch, settings):
+    """A grid of 10⁶ runs, and one of more than a machine's whole numbers hold."""
+    monkeypatch.setattr(plans, "Planned", None)
+    grid = ", ".join(f'"setting{i}" = {list(range(100))}' for i in range(settings))
+    with pytest.raises(CourseError, match="comes to 10*,[0,]+ runs, but may have at most 5,000"):
+        read_plan(written(tmp_path, f"{ONE}grid = {{{grid}}}"))
 
 
 def test_an_unknown_plan_lists_the_near_matches(tmp_path):

@@ -1,5 +1,6 @@
 """The regularizers against their naive formulas, in value and gradient, and the papers' claims."""
 
+import dataclasses
 import inspect
 import itertools
 import math
@@ -504,15 +505,52 @@ def test_plain_words_are_refused_where_factors_are_needed():
             regularizer(full(5, 3))
 
 
-def test_settings_out_of_range_are_refused():
-    with pytest.raises(CourseError, match="iterations"):
-        Orthogonality(iterations=0)
-    for setting in ("c1", "c2", "gamma"):
-        with pytest.raises(CourseError, match=f"{setting} .* above 0, not 0"):
-            ExponentialPrior(**{"weight": 1, "c1": 1, "c2": 1, "gamma": 1} | {setting: 0})
-    with pytest.raises(CourseError, match="gamma"):
-        PolynomialPrior(1.0, 1.0, -0.5)
+SETTINGS = {
+    ExponentialPrior: {"weight": 1.0, "c1": 1.0, "c2": 1.0, "gamma": 1.0},
+    PolynomialPrior: {"weight": 1.0, "c1": 1.0, "gamma": 1.0},
+    DOptimal: {"weight": 1.0},
+}
+
+
+@pytest.mark.parametrize("kind", REGULARIZERS.values())
+def test_settings_out_of_range_are_refused(kind):
+    """Each number of each regularizer, and NaN."""
+    settings = SETTINGS.get(kind, {})
+    kind(**settings)
+    for field in dataclasses.fields(kind):
+        if field.name == "start":
+            continue
+        positive = field.name in ("c1", "c2", "gamma", "iterations")
+        for value in (-1, float("nan"), float("inf"), *([0] if positive else [])):
+            with pytest.raises(CourseError, match=f"{field.name} of {kind.__name__} must be"):
+                kind(**settings | {field.name: value})
     assert not PolynomialPrior(1.0, 1.0, 0.5, start=False).start
+
+
+@dataclasses.dataclass(frozen=True)
+class BiasPenalty:
+    """weight · mean of the squared biases of the output layer."""
+
+    weight: float = 1.0
+
+    def __call__(self, words, activations):
+        return self.weight * activations.output_layer.bias.square().mean()
+
+
+def test_a_penalty_may_look_at_the_output_layer():
+    torch.manual_seed(0)
+    words = FullWords(13, 6)
+    layer = Softmax(words)
+    torch.nn.init.normal_(layer.bias)
+    tokens, target = torch.randint(13, (2, 5, 3))
+    losses = []
+    for regularizers in ((), (BiasPenalty(3.0),)):
+        torch.manual_seed(1)
+        encoder = VariationalLSTM(6, 6)
+        model = LanguageModel(words, encoder, layer, regularizers=regularizers)
+        losses.append(model(tokens, target=target).loss)
+    expected = 3.0 * layer.bias.square().mean()
+    torch.testing.assert_close(losses[1] - losses[0], expected)
 
 
 def test_every_class_is_entered_by_its_name():

@@ -5,9 +5,10 @@ A recipe states differences from its base; here is what must come out of them.
 
 import pytest
 
-from course_lab import recipes
+from course_lab import Part, recipes
 from course_lab.overrides import at
 from course_lib.data.translation import IWSLT14_PIECES
+from course_lib.output_layers import FullWords
 from course_lib.training import EpochDecay, InverseSquareRoot
 
 VD_LSTM = {
@@ -22,11 +23,11 @@ VD_LSTM = {
     "input_embedding.row_dropout": None,
 }
 SMALL = {"size": 200, "words.init": 0.1, "encoder.units": 200, "encoder.init": 0.1}
-SMALL |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 5)}
+SMALL |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 6)}
 MEDIUM = {"size": 650, "words.init": 0.05, "encoder.units": 650, "encoder.init": 0.05}
-MEDIUM |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 10)}
+MEDIUM |= {"optimisation.clip": 5.0, "optimisation.schedule": EpochDecay(0.9, 11)}
 LARGE = {"size": 1500, "words.init": 0.04, "encoder.units": 1500, "encoder.init": 0.04}
-LARGE |= {"optimisation.clip": 6.0, "optimisation.schedule": EpochDecay(0.97, 1)}
+LARGE |= {"optimisation.clip": 6.0, "optimisation.schedule": EpochDecay(0.97, 2)}
 
 AWD = {
     "encoder.kind": "AWDLSTM",
@@ -240,11 +241,31 @@ SETTINGS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "stated"),
+    [("ptb/vd-lstm-200/tied", 5), ("ptb/vd-lstm-650/tied", 10), ("ptb/vd-lstm-1500/tied", 1)],
+)
+def test_the_rate_falls_after_the_stated_epoch(name, stated):
+    """inan2017, appendix A; Zaremba et al.'s code: rate ** max(epoch - max_epoch, 0)."""
+    schedule = recipes[name].optimisation.schedule
+    for epoch in range(1, 30):
+        assert schedule(0.0, epoch, 1) == schedule.rate ** max(epoch - stated, 0)
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_recipe_has_the_settings_of_its_paper(name):
     found = {path: at(recipes[name], path.removesuffix(".kind")) for path in SETTINGS[name]}
     found = {p: v.kind if p.endswith(".kind") else v for p, v in found.items()}
     assert found == SETTINGS[name]
+
+
+def test_adversarial_recipes_follow_algorithm_1():
+    """wang2019: the offset is fixed, and what the layer computes with it is differentiated."""
+    parts = [r.output_layer for r in recipes.values() if "Adversarial" in r.output_layer.kind]
+    assert len(parts) > 25 and not any("gradient" in part.options for part in parts)
+    for kind in {part.kind for part in parts}:
+        layer = Part(kind, {"alpha": 0.1}).build("output_layer", FullWords(5, 4), 4)
+        assert layer.gradient == "hidden" and not layer.gated
 
 
 def test_iwslt14_has_the_pieces_of_its_papers():

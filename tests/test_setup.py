@@ -251,6 +251,50 @@ def test_the_environment_of_the_tests_is_recognised():
     assert bootstrap.inside_environment()
 
 
+def clone(folder):
+    """Another checkout, as far as the question is whose code an environment runs."""
+    (folder / "course_lib").mkdir(parents=True)
+    (folder / "course_lib" / "__init__.py").touch()
+    return folder
+
+
+def test_another_checkouts_environment_is_named_and_not_taken(tmp_path, monkeypatch, capsys):
+    """Kernels would run the other's code: this checkout takes its own environment."""
+    other = clone(tmp_path / "other")
+    monkeypatch.setenv("PYTHONPATH", str(other))  # as an editable installation of the other one
+    assert bootstrap.installed_checkout() == other
+    assert not bootstrap.inside_environment()
+    said = capsys.readouterr().err
+    assert f"belongs to {other}" in said and str(ROOT / ".venv") in said
+    monkeypatch.setattr(bootstrap, "ROOT", other)
+    assert bootstrap.inside_environment()
+
+
+def test_an_environment_without_the_course_is_not_taken(monkeypatch, tmp_path):
+    from importlib import metadata
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert not bootstrap.inside_environment()
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    assert bootstrap.inside_environment()  # its own, half made
+
+
+def test_the_command_finds_this_checkout_before_another(monkeypatch):
+    """Else the command inside would find the other's code and begin once more, for ever."""
+    monkeypatch.setenv("PYTHONPATH", "/other")
+    monkeypatch.setattr(bootstrap, "setup", lambda: "python")
+    paths = []
+    monkeypatch.setattr(
+        bootstrap.subprocess, "call", lambda command, env: paths.append(env["PYTHONPATH"]) or 0
+    )
+    bootstrap.main(["course"])
+    assert paths == [os.pathsep.join([str(ROOT), "/other"])]
+
+
 # --- Makefile, README and licences ---------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from course_lab import results
 from course_lib.errors import CourseError
-from tools import site
+from tools import cli, lesson_page, reference, site, site_pages
 
 ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.I)
 HOSTS = re.compile(r"//[\w.-]*(?:cdn|unpkg|googleapis|gstatic|cloudflare|bootstrap)", re.I)
@@ -70,7 +70,8 @@ def record(tmp_path_factory):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    return site.build(site_sample.lessons(folder / "executed"), folder / "site").parent
+    executed = site_sample.lessons(folder / "executed")
+    return site.build(executed, folder / "site", cli.command_lines()).parent
 
 
 @pytest.fixture
@@ -171,16 +172,23 @@ def test_progress_links_every_exercise_and_says_how_it_stands(built):
 def test_every_command_is_described(built):
     page = (built / "commands.html").read_text("utf-8")
     text = html.unescape(re.sub(r"<[^>]*>", "", page))
-    for command in ("train", "data fetch", "benchmark models", "batch run", "notebooks pair"):
-        assert f'id="{command.replace(" ", "-")}"' in page
-        assert f"python -m course_lab {command} [OPTIONS]" in text
+    programs = {
+        "course_lab": ("train", "data fetch", "batch run"),
+        "tools": ("course", "notebooks pair"),
+        "benchmarks": ("models",),
+    }
+    for program, commands in programs.items():
+        for command in commands:
+            assert f'id="{command.replace(" ", "-")}"' in page
+            assert f"python -m {program} {command} [OPTIONS]" in text
     assert "--budget <float>" in text and "Minutes; then runs pause" in text
+    assert "with --change also what differs" in text  # no dash for two hyphens
     assert 'href="commands.html"' in (built / "index.html").read_text("utf-8")
 
 
 def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     """In tables that hold together; without a measurement it says so."""
-    site.write_speed(tmp_path)
+    site_pages.write_speed(tmp_path)
     text = (tmp_path / "speed.md").read_text("utf-8")
     kept = results.read_table("benchmarks/models")
     for precision, rows in kept["rows"].items():
@@ -191,14 +199,14 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
         for table in re.findall(r"(?:^\|.*\n)+", part, re.M):
             assert len({line.count("|") for line in table.splitlines()}) == 1
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path / "nothing")
-    site.write_speed(tmp_path)
+    site_pages.write_speed(tmp_path)
     assert "No measurement is kept yet" in (tmp_path / "speed.md").read_text("utf-8")
 
 
 def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))
     path = site_sample.lessons(tmp_path / "executed") / "01_small.ipynb"
-    site.write_progress([site.lesson(path, source)], tmp_path)
+    site_pages.write_progress([lesson_page.lesson(path, source)], tmp_path)
     text = (tmp_path / "progress.md").read_text("utf-8")
     assert "**0 of 1 exercises are right.**" in text
     assert "- [How *long* is $w_i$?](project:#01-small-exercise-1): to do\n" in text
@@ -210,7 +218,7 @@ def test_search_index_knows_the_words_of_lessons_and_library(built):
     pages = index["terms"]["softmax"]
     names = {index["docnames"][page] for page in (pages if isinstance(pages, list) else [pages])}
     assert {"lessons/01_small", "symbols"} <= names
-    assert "reference/output_layers" in index["docnames"]
+    assert "reference/course_lib.output_layers" in index["docnames"]
 
 
 def test_the_site_has_no_sources_of_a_build_in_it(built):
@@ -227,13 +235,13 @@ def test_a_lesson_that_sphinx_warns_about_is_named_and_the_old_site_stays(tmp_pa
     output.mkdir()
     (output / "index.html").write_text("old")
     with pytest.raises(CourseError, match=r"lessons/20_other.ipynb.*nosuchrole"):
-        site.build(executed, output)
+        site.build(executed, output, {})
     assert (output / "index.html").read_text() == "old"
 
 
 def test_without_an_executed_lesson_the_error_says_what_to_run(tmp_path):
     with pytest.raises(CourseError, match=r"no executed lesson in .*nothing; run .* course"):
-        site.build(tmp_path / "nothing", tmp_path / "site")
+        site.build(tmp_path / "nothing", tmp_path / "site", {})
 
 
 def test_without_the_package_that_carries_mathjax_the_error_says_so(tmp_path, monkeypatch):
@@ -241,7 +249,7 @@ def test_without_the_package_that_carries_mathjax_the_error_says_so(tmp_path, mo
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(site, "distribution", missing)
-    with pytest.raises(CourseError, match="sphinx-mathjax-offline .* course_lib setup"):
+    with pytest.raises(CourseError, match="sphinx-mathjax-offline .* tools setup"):
         site.copy_mathjax(tmp_path)
 
 
@@ -249,18 +257,18 @@ def test_without_the_package_that_carries_mathjax_the_error_says_so(tmp_path, mo
 def test_a_figure_without_alternative_text_is_refused(source, tmp_path, alt):
     executed = site_sample.lessons(tmp_path / "executed", alt=alt)
     with pytest.raises(CourseError, match=r"01_small.ipynb: a figure .* `show\(figure\)`"):
-        site.lesson(executed / "01_small.ipynb", source)
+        lesson_page.lesson(executed / "01_small.ipynb", source)
 
 
 def test_a_cell_tagged_gallery_gives_the_thumbnail(source, tmp_path):
     path = site_sample.lessons(tmp_path / "executed") / "01_small.ipynb"
-    assert site.lesson(path, source).alt == site_sample.ALT
+    assert lesson_page.lesson(path, source).alt == site_sample.ALT
     notebook = json.loads(path.read_text())
     for cell in notebook["cells"]:
         if "animate" in "".join(cell["source"]):
             cell["metadata"]["tags"].append("gallery")
     path.write_text(json.dumps(notebook))
-    lesson = site.lesson(path, source)
+    lesson = lesson_page.lesson(path, source)
     assert lesson.alt == "The last position of the dot"
     assert lesson.thumbnail == site_sample.png(640, 320)
 
@@ -277,49 +285,84 @@ def test_a_cell_tagged_gallery_gives_the_thumbnail(source, tmp_path):
     ],
 )
 def test_the_number_of_a_lesson_gives_its_part(name, part):
-    assert site.Lesson(name, "", "", None, "").part == part
+    assert lesson_page.Lesson(name, "", "", None, "").part == part
 
 
 def test_title_and_question_are_the_first_two_paragraphs():
     markdown = "# A *title*\n\n> **Question.** *Does* the `word_matrix`\n> fall apart?\n\nMore."
     cells = [{"cell_type": "markdown", "source": [markdown]}]
-    title, question = site.heading(cells, "01_x")
+    title, question = lesson_page.heading(cells, "01_x")
     assert title == "A *title*"
     assert question == "*Does* the `word_matrix` fall apart?"
 
 
 def test_a_lesson_without_a_title_is_named():
     with pytest.raises(CourseError, match="01_x: the lesson has no title"):
-        site.heading([{"cell_type": "markdown", "source": "no title"}], "01_x")
+        lesson_page.heading([{"cell_type": "markdown", "source": "no title"}], "01_x")
 
 
 @given(st.text(st.characters(exclude_characters="[")))
 def test_text_without_links_is_left_alone(text):
-    assert site.keep_known_links(text, Path("/nonexistent")) == text
+    assert lesson_page.keep_known_links(text, Path("/nonexistent")) == text
 
 
-def test_reference_shows_signatures_and_docstrings_as_written(tmp_path, monkeypatch):
-    package = tmp_path / "course_lib"
-    package.mkdir()
-    (package / "toy.py").write_text(
-        '"""Toys."""\n\n'
-        'def shown(x: int, *, scale: float = 2.0) -> str:\n    """Scales `x` < 3.\n\n'
-        '    x   an integer\n    """\n\n'
-        'def _hidden():\n    """No."""\n\n'
-        'class Box:\n    """Holds."""\n    def __init__(self, size: int): ...\n'
-        '    def open(self) -> None:\n        """Opens."""\n\n'
-        'class Row(tuple):\n    """Fields."""\n    name: str\n    value: float = 0.0\n'
+DOCSTRING = """Scale `x` < 3 by a_b* and |c|.
+
+1. Not a list: `course`s of ``code``,
+which go on here.
+
+    x   an integer
+
+name   aligned
+
+- a list
+  of one
+"""
+
+
+def test_a_docstring_is_set_as_it_is_meant():
+    """Paragraphs without markup but `code`; indented, aligned and listed lines as they stand."""
+    from docutils.core import publish_string
+
+    text = reference.as_rst(DOCSTRING)
+    settings = {"halt_level": 2, "report_level": 2}  # warnings are errors
+    page = publish_string(text, writer="html5", settings_overrides=settings).decode()
+    body = html.unescape(
+        re.sub(r"<[^>]*>", "", page.partition("<main>")[2].partition("</main>")[0])
     )
-    monkeypatch.setattr(site, "PACKAGE", package)
-    text = site.module_reference(package / "toy.py")
-    assert "{py:function} shown(x: int, *, scale: float=2.0) -> str" in text
-    assert "<p>Scales <code>x</code> &lt; 3.</p><pre>x   an integer</pre>" in text
-    assert "{py:class} Box(size: int)" in text and "{py:method} open() -> None" in text
-    assert "{py:class} Row(name: str, value: float = 0.0)" in text
-    assert "_hidden" not in text
+    assert "Scale x < 3 by a_b* and |c|." in body
+    assert "1. Not a list: courses of code, which go on here." in body
+    for lines in ("\nx   an integer", "\nname   aligned", "\n- a list\n  of one"):
+        assert lines in body
+    assert page.count('class="docutils literal"') == 3
 
 
-def test_reference_has_a_page_for_every_subpackage(built):
-    for package in site.PACKAGE.iterdir():
-        if (package / "__init__.py").exists() and package.name != "cli":
-            assert (built / "reference" / f"{package.name}.html").exists(), package.name
+@given(st.text("ab `*|_\\\\-.:\n<>1)([]"))
+def test_no_docstring_is_markup_that_sphinx_warns_about(docstring):
+    from docutils.core import publish_doctree
+
+    settings = {"halt_level": 2, "report_level": 5}
+    publish_doctree(reference.as_rst(docstring), settings_overrides=settings)
+
+
+def test_reference_shows_signatures_methods_and_values_by_default(built):
+    page = (built / "reference" / "course_lib.output_layers.html").read_text("utf-8")
+    for name in ("layer.OutputLayer", "layer.OutputLayer.log_prob", "words.FullWords"):
+        assert f'id="course_lib.output_layers.{name}"' in page
+    assert "_forward_block" not in page and "Alias for field" not in page
+    assert (
+        page.count('id="course_lib.output_layers.layer.Softmax"') == 1
+    )  # not where it is gathered
+
+
+@pytest.mark.parametrize("package", reference.PACKAGES)
+def test_reference_has_every_public_module_with_its_first_sentence(built, package):
+    index = (built / "reference" / "index.html").read_text("utf-8")
+    for module in reference.public_modules(package):
+        subpackage = len(module.split(".")) > 2 or (site.ROOT / module.replace(".", "/")).is_dir()
+        name = ".".join(module.split(".")[: 2 if subpackage else 1])
+        page = (built / "reference" / f"{name}.html").read_text("utf-8")
+        assert f'id="module-{module}"' in page, module
+        assert f"{name}.html" in index
+    rows = re.findall(r"<tr.*?</tr>", index, re.S)
+    assert len(rows) >= 3 and all(re.search(r"<td><p>\w", row) for row in rows)

@@ -12,7 +12,7 @@ import site_sample
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tools import site
+from tools import cli, site
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -80,7 +80,7 @@ def root(tmp_path_factory, browser) -> Path:
     executed = site_sample.lessons(folder / "executed")
     for path in NOTEBOOKS.glob("*.ipynb"):
         shutil.copy(path, executed)
-    return site.build(executed, folder / "site").parent
+    return site.build(executed, folder / "site", cli.command_lines()).parent
 
 
 @pytest.fixture(scope="module")

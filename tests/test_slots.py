@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 
@@ -58,3 +60,30 @@ def test_a_job_that_ends_as_its_time_does_counts(monkeypatch):
 def test_an_error_of_the_jobs_own_is_not_taken_for_the_end_of_its_time():
     with pytest.raises(TimeoutError, match="does not answer"):
         dict(run_in_workers(job, {"a": "timeout"}, 1, lambda _: 30.0))
+
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(3600)"]
+PARENT = f"""
+import subprocess
+from course_lab.workers import run_in_workers
+list(run_in_workers(subprocess.call, {{"a": {SLEEP}}}, 1))
+"""
+
+
+def test_a_worker_and_what_it_started_end_with_a_parent_that_is_killed():
+    """A parent that is killed with -9 can end nobody."""
+    parent = subprocess.Popen([sys.executable, "-c", PARENT])
+    sleeper = None
+    while sleeper is None:  # the parent's worker has started its own child
+        assert parent.poll() is None
+        tree = psutil.Process(parent.pid).children(recursive=True)
+        sleeper = next((p for p in tree if p.cmdline()[-1:] == SLEEP[-1:]), None)
+        time.sleep(0.1)
+    worker = sleeper.parent()
+    assert worker.pid != parent.pid
+    parent.kill()
+    parent.wait()
+    gone, alive = psutil.wait_procs([worker, sleeper], timeout=60)  # or an hour
+    for process in alive:
+        process.kill()
+    assert not alive

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("docs", "course_lib", "notebooks", "solutions")
+FOLDERS = ("docs", "course_lib", "course_lab", "benchmarks", "tools", "notebooks", "solutions")
 PLACES = ("README.md", "CONTRIBUTING.md", "data/README.md", *FOLDERS)
 
 

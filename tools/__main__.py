@@ -1,4 +1,4 @@
-"""`python -m tools …`: set-up commands first (they need nothing but Python), then the rest."""
+"""`python -m tools …`: the commands of the set-up, which need nothing but Python, then the rest."""
 
 import sys
 
@@ -6,6 +6,7 @@ SETUP = {"setup", "course", "test", "lab", "site", "clean"}
 
 
 def main() -> int:
+    """Run a command, in the environment that it needs."""
     if len(sys.argv) > 1 and sys.argv[1] in SETUP:
         from tools import bootstrap
 

@@ -80,13 +80,13 @@ def check_python(version=sys.version_info, executable=sys.executable):
 
 
 def environment_python(root=ROOT):
-    """The interpreter of the project's environment (it need not exist yet)."""
+    """Return the interpreter of the project's environment, which need not exist yet."""
     folder, name = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
     return root / ".venv" / folder / name
 
 
 def fingerprint(root=ROOT):
-    """SHA-256 of the files that decide what is installed, and where they lie."""
+    """Return a SHA-256 of the files that decide what is installed, and of where they lie."""
     digest = hashlib.sha256(str(root).encode())
     for name in ("pyproject.toml", "constraints.txt", "tools/bootstrap.py"):
         digest.update((root / name).read_bytes())
@@ -94,7 +94,7 @@ def fingerprint(root=ROOT):
 
 
 def pinned(package, root=ROOT):
-    """The requirement `package==version` as constraints.txt has it."""
+    """Return the requirement `package==version` as constraints.txt has it."""
     for line in (root / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.split("==")[0].strip().lower() == package:
             return line.strip()
@@ -151,7 +151,7 @@ def install_kernel(root=ROOT):
 
 
 def works(python):
-    """Its version (3, …) when the interpreter is there, starts, has pip, and is supported."""
+    """Return an interpreter's version (3, …), or None unless it starts, has pip, is supported."""
     try:
         shown = subprocess.run(
             [str(python), "-c", "import sys, pip; print(*sys.version_info[:2])"],
@@ -166,15 +166,21 @@ def works(python):
 
 def setup(root=ROOT):
     """Bring `.venv` up to date, print the time of each step, return its interpreter."""
-    python, stamp = environment_python(root), root / ".venv" / "course-stamp"
+    python = environment_python(root)
+    stamp = root / ".venv" / "course-stamp"
     log = root / "build" / "setup.log"
+
+    # Nothing is to be done where the same files decided the last installation.
     if stamp.is_file() and stamp.read_text() == fingerprint(root):
         version = works(python)
         if version and version != sys.version_info[:2]:
-            there, here = ("{}.{}".format(*v[:2]) for v in (version, sys.version_info))
-            print(f"setup: .venv has Python {there}; make clean ALL=1 first for {here}")
+            old = "{}.{}".format(*version)
+            new = "{}.{}".format(*sys.version_info[:2])
+            print(f"setup: .venv has Python {old}; make clean ALL=1 first for {new}")
         if version:
             return python
+
+    # The steps.
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "2"]
     # Not compiled: that is half of the time, and Python compiles what is imported when it is.
     pip += ["--no-compile", "--constraint", root / "constraints.txt"]
@@ -191,6 +197,8 @@ def setup(root=ROOT):
     ]
     if not works(python):
         steps.insert(0, ("environment .venv", lambda: make_environment(root, log)))
+
+    # The installation; the stamp is written when all of it is there.
     for name, step in steps:
         print(f"setup: {name:<20}", end=" ", flush=True)
         begin = time.time()

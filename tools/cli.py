@@ -153,7 +153,7 @@ def pytest(arguments: list[str], workers: int) -> int:
     """
     from joblib import cpu_count
 
-    root = str(build_folder().parent)
+    root = str(notebook_source.ROOT)
     paths = [root, os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {
         "OMP_NUM_THREADS": str(max(1, cpu_count() // workers)),
@@ -189,7 +189,7 @@ def progress():
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
-    command += [f"--ServerApp.root_dir={build_folder().parent}"]
+    command += [f"--ServerApp.root_dir={notebook_source.ROOT}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command += ["--allow-root"]  # in a container, where Jupyter would refuse to start
     raise typer.Exit(subprocess.call(command))

@@ -19,6 +19,7 @@ from course_lib.errors import CourseError
 from course_lib.progress import NotRight
 
 TAG = "exercise"
+HEADING = re.compile(r"(?m)^(##|###) (?:(\d+)\. )?(.+?)\s*$")
 
 
 class Exercise(NamedTuple):
@@ -52,14 +53,14 @@ class Exercise(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Code in place of an exercise's tagged cell: the right answer, and wrong ones."""
+    """Code that takes the place of an exercise's tagged cell: the right answer, and wrong ones."""
 
     right: str
     wrong: list[str]
 
 
 def parse(cell) -> ast.Module:
-    """The syntax tree of a code cell, empty where it has none."""
+    """Return the syntax tree of a code cell, an empty one where the code has an error."""
     try:
         return ast.parse("".join(cell["source"]))
     except SyntaxError:
@@ -67,7 +68,7 @@ def parse(cell) -> ast.Module:
 
 
 def assigned(cell) -> str | None:
-    """The variable of a cell that holds `variable = None` and nothing else."""
+    """Return the variable of a cell that holds `variable = None` and nothing else."""
     match parse(cell).body:
         case [ast.Assign(targets=[ast.Name(id=variable)], value=ast.Constant(value=None))]:
             return variable
@@ -75,26 +76,24 @@ def assigned(cell) -> str | None:
 
 
 def find(lesson: str, cells: list) -> list[Exercise]:
-    """The exercises of the lesson NN_name, in order; `cells` as in a notebook."""
-    found, inside = [], False
+    """Return the exercises of the lesson NN_name, in order; `cells` are those of a notebook."""
+    exercises: list[Exercise] = []
+    inside = False
     for cell in cells:
         if cell["cell_type"] != "markdown":
-            if inside and found and cell["cell_type"] == "code":
-                found[-1].code.append(cell)
+            if inside and exercises and cell["cell_type"] == "code":
+                exercises[-1].code.append(cell)
             continue
         for level, number, title in HEADING.findall("".join(cell["source"])):
             if level == "##":
                 inside = title == "Exercises"
             elif inside:
-                found.append(Exercise(f"{lesson[:2]}.{number}", title, []))
-    return found
-
-
-HEADING = re.compile(r"(?m)^(##|###) (?:(\d+)\. )?(.+?)\s*$")
+                exercises.append(Exercise(f"{lesson[:2]}.{number}", title, []))
+    return exercises
 
 
 def solutions(source: Path) -> dict[str, Solution]:
-    """The solutions to the exercises of a lesson, {"06.1": …}, from the folder beside its own.
+    """Return the solutions to the exercises of a lesson, {"06.1": …}, from the folder `solutions`.
 
     Raises CourseError for an exercise with two right answers or only wrong ones.
     """
@@ -114,14 +113,16 @@ def solutions(source: Path) -> dict[str, Solution]:
 
 
 def lint(source: Path, cells: list) -> list[str]:
-    """What the exercises of a lesson lack, one line each."""
+    """Return what the exercises of a lesson lack, one line each."""
     try:
         known = solutions(source)
     except CourseError as error:
         return [str(error)]
-    exercises, problems = find(source.stem, cells), []
+    exercises = find(source.stem, cells)
+    place = f"solutions/{source.name}"
+    problems = []
     for number, exercise in enumerate(exercises, 1):
-        name, place = exercise.name, f"solutions/{source.name}"
+        name = exercise.name
         if name != f"{source.stem[:2]}.{number}":
             problems.append(f"the exercise {exercise.title!r} must be headed `### {number}. …`")
         if exercise.open:
@@ -139,28 +140,37 @@ def lint(source: Path, cells: list) -> list[str]:
         elif not known[name].wrong:
             problems.append(f"{place} needs a block `# %% {name} wrong`, which the check refuses")
     for name in sorted(known.keys() - {exercise.name for exercise in exercises}):
-        problems.append(f"solutions/{source.name} answers {name}, which the lesson does not ask")
+        problems.append(f"{place} answers {name}, which the lesson does not ask")
     return problems
 
 
 def solve(source: Path, cells: list[NotebookNode]) -> list[NotebookNode]:
-    """The cells of a lesson with its solutions in place of the tagged cells, to be executed under
-    `COURSE_EXERCISES=strict`; after each check comes a cell that tries the wrong answers."""
-    known, trials = solutions(source), {}
+    """Return the cells of a lesson with its solutions in place of the tagged cells.
+
+    They are to be executed under `COURSE_EXERCISES=strict`. After each check comes a cell that
+    tries the wrong answers, for which the kernel must find `tools` on its path.
+    """
+    known = solutions(source)
+    trials = {}
     for exercise in find(source.stem, cells):
         if exercise.name in known and (check := exercise.check):
-            answer, solution = exercise.answers[0], known[exercise.name]
-            given = assigned(answer), solution.wrong, check.source
+            answer = exercise.answers[0]
+            solution = known[exercise.name]
+            arguments = assigned(answer), solution.wrong, check.source
             answer.source = solution.right
-            line = f"refuse({', '.join(map(repr, given))}, globals())"
+            line = f"refuse({', '.join(map(repr, arguments))}, globals())"
             text = f"from tools.exercises import refuse\n\n{line}"
             trials[check["id"]] = [new_code_cell(text, metadata={"tags": []})]
     return [each for cell in cells for each in (cell, *trials.get(cell["id"], ()))]
 
 
 def refuse(variable: str, wrong: list[str], check: str, scope: dict) -> None:
-    """Try wrong answers, code that assigns to `variable`, on a cell's code `check`, each with its
-    own copy of the names in `scope`.
+    """Try wrong answers on an exercise's check, which must refuse each of them.
+
+    variable  the name to which an answer assigns
+    wrong     the answers, as code
+    check     the code of the cell that checks
+    scope     the notebook's names; each answer has a copy of its own
 
     Raises CourseError where an answer is taken for right, and lets through what hides whether it
     is: an error in the answer's own code, and a NameError, which is a misspelt answer.

@@ -7,7 +7,7 @@ from course_lab import notebook_source
 from course_lib.errors import CourseError
 from tools import lesson_linter, notebooks
 
-LESSON = """\
+LESSON = '''\
 # ---
 # jupyter:
 #   jupytext:
@@ -68,7 +68,7 @@ _ = torch.manual_seed(SEED)
 
 # %%
 sizes = {"smoke": 100, "quick": 1_000, "standard": 10_000, "full": 10_000}
-lengths = torch.randn(sizes[PROFILE], 100).norm(dim=1)  # ✎ what is measured
+lengths = torch.randn(sizes[PROFILE], 100).norm(dim=1)  # ✎ a measurement
 
 figure, axes = plt.subplots()
 axes.hist(lengths, bins=30)
@@ -105,7 +105,12 @@ print("close to ten:", bool(abs(lengths.mean() - 10) < 0.5))  # ✎
 expected = None  # a number
 
 # %%
-check("NN.1", expected, lambda expected: abs(expected / 2 / lengths.mean() - 1) < 0.05)
+def twice_as_long(expected):
+    """Return whether it is twice the measured length."""
+    return abs(expected / 2 / lengths.mean() - 1) < 0.05
+
+
+check("NN.1", expected, twice_as_long)
 
 # %% [markdown]
 # ### 2. ✎ What else? (open)
@@ -128,7 +133,7 @@ display(Markdown(f"✎ The mean length is {lengths.mean():.1f}."))
 # ## References
 #
 # - ✎ Authors (year). *Title.*
-"""
+'''
 
 SOLUTIONS = '''\
 """Answers to the exercises of lesson NN: each block takes the place of a cell tagged `exercise`."""

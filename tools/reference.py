@@ -27,7 +27,7 @@ def write_pages(folder: Path) -> None:
             (folder / f"{name}.md").write_text(page(name, modules), "utf-8")
         names += pages
     with (folder / "index.md").open("a", encoding="utf-8") as index:
-        index.write("\n```{eval-rst}\n" + summary(names) + "\n```\n")
+        index.write("\n```{eval-rst}\n" + summary(names, "") + "\n```\n")
         index.write("\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n")
 
 
@@ -54,11 +54,11 @@ def page(name: str, modules: list[str]) -> str:
     return "\n".join(parts)
 
 
-def summary(modules: list[str]) -> str:
+def summary(modules: list[str], shortened: str = "~") -> str:
     """Return the directive for a table of modules, each with its docstring's first sentence."""
     # The names are those of packages, whatever module the page has described last.
     head = [".. py:currentmodule:: None", ".. autosummary::", ""]
-    return "\n".join([*head, *(f"   ~{module}" for module in modules)])
+    return "\n".join([*head, *(f"   {shortened}{module}" for module in modules)])
 
 
 # --- docstrings for Sphinx -----------------------------------------------------------------------

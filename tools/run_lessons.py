@@ -21,10 +21,12 @@ from course_lab.notebook_job import execute_notebook, first_line, lesson_cell
 from course_lab.workers import KILLED, run_in_workers
 from course_lib.errors import CourseError, unknown
 
+READ = ("course_lib", "course_lab", "data/plans", "data/results", "data/published.csv")
+
 
 @dataclass(frozen=True)
 class Job:
-    """One notebook to execute; what a worker process needs and no more."""
+    """One notebook to be executed: what a worker process needs, and no more."""
 
     source: Path
     target: Path  # folder of the executed notebooks
@@ -35,7 +37,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a notebook: `status` is done, unchanged or failed."""
+    """The outcome of a notebook, whose `status` is done, unchanged or failed."""
 
     name: str
     status: str
@@ -45,11 +47,16 @@ class Outcome:
 
 
 def complete(source: Path, parameters: dict, target: Path) -> dict:
-    """The parameters for `source`; CourseError unless its `parameters` cell declares them all.
+    """Return the parameters with which `source` is executed into the folder `target`.
+
+    source      the notebook's source
+    parameters  what the command line gives
+    target      the folder of the executed notebooks
 
     A notebook with a parameter FOLDER goes on with the run it finds there. In `smoke` and `quick`
     it is given an empty one below `target`, so that it shows what the library does now; longer
-    runs stay where the notebook keeps them, to be resumed.
+    runs stay where the notebook keeps them, to be resumed. Raises CourseError unless the notebook's
+    `parameters` cell declares every parameter.
     """
     from papermill import inspect_notebook
 
@@ -63,12 +70,13 @@ def complete(source: Path, parameters: dict, target: Path) -> dict:
 
 
 def library_hash(*paths: Path) -> str:
-    """SHA-256 over the names and contents of files and folders; by default of all that lessons
-    read: the library, plans, kept results, published figures."""
-    data = notebook_source.ROOT / "data"
+    """Return a SHA-256 over the names and contents of files and folders.
+
+    Without `paths` they are all that lessons read: library, laboratory, plans, kept results and
+    published figures.
+    """
     digest = hashlib.sha256()
-    code = notebook_source.ROOT / "course_lib", notebook_source.ROOT / "course_lab"
-    for top in paths or (*code, data / "plans", data / "results", data / "published.csv"):
+    for top in paths or [notebook_source.ROOT / name for name in READ]:
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             if path.is_file() and "__pycache__" not in path.parts:
                 digest.update(f"{path.relative_to(top.parent).as_posix()}\0".encode())
@@ -77,13 +85,19 @@ def library_hash(*paths: Path) -> str:
 
 
 def job_hash(source: Path, parameters: dict, threads: int, library: str) -> str:
-    """SHA-256 of all that decides a notebook's output (sums depend on the number of threads)."""
+    """Return a SHA-256 of all that decides a notebook's output.
+
+    source      the notebook's source
+    parameters  what is given for its `parameters` cell
+    threads     of the kernel, on whose number the rounding of sums depends
+    library     the hash of what lessons read
+    """
     decides = [source.read_text("utf-8"), sorted(parameters.items()), threads, library]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
 
 
 def is_done(job: Job) -> dict | None:
-    """The marker of an execution that is still valid, else None."""
+    """Return the marker of an execution that is still valid, else None."""
     marker = job.target / f"{job.source.stem}.done"
     try:
         done = json.loads(marker.read_text("utf-8"))
@@ -94,13 +108,15 @@ def is_done(job: Job) -> dict | None:
 
 
 def execute(job: Job) -> Outcome:
-    """Execute one notebook in this process; whatever goes wrong comes back as a value."""
+    """Execute one notebook in this process; whatever goes wrong is returned as an outcome."""
     from papermill.exceptions import PapermillExecutionError
 
-    name, begin = job.source.stem, time.perf_counter()
-    final, marker = job.target / f"{name}.ipynb", job.target / f"{name}.done"
+    name = job.source.stem
+    final = job.target / f"{name}.ipynb"
+    marker = job.target / f"{name}.done"
     trial = job.target / "failed" / f"{name}.ipynb"
-    cell, error = None, ""
+    begin = time.perf_counter()
+    cell = None
     try:
         for old in (marker, final):
             old.unlink(missing_ok=True)
@@ -112,7 +128,8 @@ def execute(job: Job) -> Outcome:
         marker.write_text(json.dumps({"hash": job.hash, "minutes": minutes}), "utf-8")
         return Outcome(name, "done", minutes)
     except PapermillExecutionError as failure:
-        cell, error = lesson_cell(trial), f"{failure.ename}: {failure.evalue}"
+        cell = lesson_cell(trial)
+        error = f"{failure.ename}: {failure.evalue}"
     except Exception as failure:  # a dead kernel, a full disk: the other notebooks go on
         error = f"{type(failure).__name__}: {failure}"
     minutes = (time.perf_counter() - begin) / 60
@@ -138,17 +155,25 @@ def run_course(
     workers: int = 2,
     progress: bool = True,
 ) -> list[Outcome]:
-    """Execute `sources` into the folder `target`, `workers` at a time; one outcome for each.
+    """Execute notebooks, several at a time; return the outcome of each.
 
-    Those whose marker is valid are not executed again. The cores are shared out evenly, so each
-    kernel has cores / workers threads. Raises CourseError for parameters a notebook lacks.
+    sources     the notebooks' sources
+    target      the folder of the executed notebooks, where those with a valid marker stay
+    parameters  given to every notebook
+    workers     notebooks executed at the same time, each with its part of the cores
+    progress    whether a bar is shown
+
+    Raises CourseError for parameters that a notebook lacks.
     """
     from joblib import cpu_count
     from tqdm import tqdm
 
     if workers < 1:
         raise CourseError(f"workers must be at least 1, not {workers}")
-    threads, library = max(1, cpu_count() // workers), library_hash()
+
+    # What is to be executed, and what is there already.
+    threads = max(1, cpu_count() // workers)
+    library = library_hash()
     jobs = []
     for source in sources:
         given = complete(source, parameters, target)
@@ -157,8 +182,10 @@ def run_course(
     for job in jobs:
         if done := is_done(job):
             outcomes[job.source.stem] = Outcome(job.source.stem, "unchanged", done["minutes"])
+
+    # The execution, the longest notebooks first.
     waiting = [job for job in jobs if job.source.stem not in outcomes]
-    waiting.sort(key=lambda job: -stated_minutes(job))  # the longest first
+    waiting.sort(key=lambda job: -stated_minutes(job))
     with tqdm(total=len(waiting), unit="notebook", disable=not progress) as bar:
         for name, outcome in run_in_workers(execute, {j.source.stem: j for j in waiting}, workers):
             if outcome == KILLED:
@@ -170,7 +197,7 @@ def run_course(
 
 
 def stated_minutes(job: Job) -> float:
-    """The minutes that the lesson states for its profile; 0 where it states none."""
+    """Return the minutes that the lesson states for its profile, 0 where it states none."""
     try:
         stated = notebook_source.minutes(job.source)
     except CourseError:
@@ -179,7 +206,7 @@ def stated_minutes(job: Job) -> float:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """The summary: notebook, minutes, status, and for a failure the cell and the error."""
+    """Return the summary: notebook, minutes, status, and for a failure the cell and the error."""
     width = max([len(o.name) for o in outcomes] + [8])
     lines = [f"{'notebook':<{width}}  minutes  status"]
     for o in outcomes:

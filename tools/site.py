@@ -94,15 +94,16 @@ def sphinx(source: Path, site: Path, doctrees: Path, quiet: bool) -> None:
 
 
 def labelled(page: str) -> str:
-    """Return a page with what screen readers miss in it.
+    """Return a page with what screen readers and phones miss in it.
 
     The buttons that fold the navigation get a name. Tables keep no empty headers. Long signatures
-    are no lists of definitions, because they define nothing.
+    are no lists of definitions, because they define nothing. A package's name may break.
     """
     page = page.replace(
         '<summary><span class="toctree-toggle"',
         '<summary aria-label="Show or hide the pages below"><span class="toctree-toggle"',
     )
+    page = re.sub(r"(<h1>course_l\w+\.)", r"\1<wbr>", page)  # where a phone breaks a long name
     page = re.sub(r'<th(?: class="head[^"]*")?>\s*(?:<p>\s*</p>)?</th>', "<td></td>", page)
 
     def lines(signature: re.Match) -> str:

@@ -82,7 +82,9 @@ def write_commands(commands: dict[str, typer.Typer], folder: Path) -> None:
     for name, application in commands.items():
         command = typer.main.get_command(application)
         context = typer.Context(command, info_name=name)
-        pages.append(get_docs_for_click(obj=command, ctx=context, name=name, indent=1))
+        page = get_docs_for_click(obj=command, ctx=context, name=name, indent=1)
+        page = re.sub(r"(?m)^\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", page)  # they follow below
+        pages.append(re.sub(rf"(?m)^(#+) `{name} (.*)`$", r"\1 \2", page))
     (folder / "commands.md").write_text("\n".join(pages), "utf-8")
 
 

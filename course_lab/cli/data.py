@@ -2,12 +2,17 @@
 
 import json
 import warnings
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_lib.errors import CourseError, unknown
+
+if TYPE_CHECKING:
+    from course_lib.data.registry import Download
 
 app = typer.Typer(help="Corpora: what there is, download, check, describe.", no_args_is_help=True)
 
@@ -33,26 +38,26 @@ def list_() -> None:
     from course_lib.data.docstrings import TOKENS, WORDS
     from course_lib.data.registry import DOWNLOADS
 
-    def count(sizes, about=""):
-        return [f"{about}{n:,}" for n in sizes]
-
-    head = ["name", "train", "valid", "test", "words", "state", "what"]
+    # what comes with the course
     texts = [
-        ["docstrings", *count(TOKENS), f"{WORDS:,}", "embedded", "prose of installed packages"],
+        ["docstrings", *_counts(TOKENS), f"{WORDS:,}", "embedded", "prose of installed packages"],
         ["zipf", "any", "any", "any", "any", "embedded", "synthetic, the true log P is known"],
     ]
-    pairs = [["cldr", *count(cldr.PAIRS), "any", "embedded", "German-English dates, places, units"]]
+    phrases = "German-English dates, places, units"
+    pairs = [["cldr", *_counts(cldr.PAIRS), "any", "embedded", phrases]]
     tests = []
+    # what is downloaded
     for name, entry in DOWNLOADS.items():
+        is_where = state(entry, folders.corpora() / name)
         if entry.sizes is None:
-            tests.append([name, state(entry, folders.corpora() / name), entry.title])
+            tests.append([name, is_where, entry.title])
             continue
-        sizes, words = (
-            count(entry.sizes, "~" * entry.about),
-            f"{entry.words:,}" if entry.words else "any",
-        )
-        row = [name, *sizes, words, state(entry, folders.corpora() / name), entry.title]
-        (texts if entry.words else pairs).append(row)
+        sizes = _counts(entry.sizes, "~" if entry.about else "")
+        words = f"{entry.words:,}" if entry.words else "any"
+        group = texts if entry.words else pairs
+        group.append([name, *sizes, words, is_where, entry.title])
+    # all of it
+    head = ["name", "train", "valid", "test", "words", "state", "what"]
     print("Texts, in tokens")
     table(head, texts)
     print("\nSentence pairs; words are the pieces of their encoding, as many as asked for")
@@ -64,14 +69,19 @@ def list_() -> None:
     print("one with train.de, train.en and so on too, with direction=.")
 
 
-def state(entry, folder) -> str:
-    """Whether a corpus is on this machine, and whether its SHA-256 is a published one."""
+def _counts(sizes: Iterable[int], about: str = "") -> list[str]:
+    """Return numbers as they are printed; `about` stands before each."""
+    return [f"{about}{n:,}" for n in sizes]
+
+
+def state(entry: "Download", folder: Path) -> str:
+    """Return whether a corpus is on this machine, and whether its SHA-256 is a published one."""
     from course_lib.data.download import absent
 
     if absent(entry, folder):
         return "to fetch"
-    unverified = any(file.sha256 is None for file in entry.files)
-    return "here, unverified" if unverified else "here"
+    is_unverified = any(file.sha256 is None for file in entry.files)
+    return "here, unverified" if is_unverified else "here"
 
 
 @app.command()
@@ -117,29 +127,34 @@ def verify(
     for name in names or ():
         if name not in {*DOWNLOADS, *embedded}:
             raise unknown("corpus to verify", name, [*DOWNLOADS, *embedded])
-    rows, problems = [], []
+    rows = []
+    problems = []
 
-    def row(name, path, size, test, right="ok"):
+    def compare(name: str, path: str, size: str, test: Callable, good: str = "ok") -> None:
+        """Add the row of a file; what `test` raises or warns of is a problem with it."""
+        verdict = good
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
                 test()
-            rows.append([name, path, size, right])
         except (CourseError, UserWarning) as error:
-            rows.append([name, path, size, "WRONG"])
+            verdict = "WRONG"
             problems.append(str(error))
+        rows.append([name, path, size, verdict])
 
+    # downloads: those named, else all that are on this machine
     for name, entry in DOWNLOADS.items():
         folder = folders.corpora() / name
         if name in names if names else folder.is_dir():
             for file in entry.files:
                 path = folder / here(file, folder).name
                 size = f"{path.stat().st_size:,}" if path.exists() else "missing"
-                right = "ok" if file.sha256 else "unchanged, unverified"
-                row(name, path.name, size, partial(check, folder, file, entry), right)
+                good = "ok" if file.sha256 else "unchanged, unverified"
+                compare(name, path.name, size, partial(check, folder, file, entry), good)
+    # texts that are made of installed packages
     for name, load in embedded.items():
         if not names or name in names:
-            row(name, "installed packages", "", load)
+            compare(name, "installed packages", "", load)
     table(["corpus", "file", "bytes", "SHA-256"], rows)
     for problem in problems:
         print(f"\n{problem}")
@@ -165,7 +180,8 @@ def describe(
     from course_lib import data
 
     options = {"words": words, "direction": direction, "pieces": pieces}
-    facts = data.load(name, **{k: v for k, v in options.items() if v is not None}).describe()
+    given = {option: value for option, value in options.items() if value is not None}
+    facts = data.load(name, **given).describe()
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -174,4 +190,6 @@ def describe(
     width = max(map(len, shown))
     for key, value in shown.items():
         text = f"{value:,}" if isinstance(value, int) else value
-        print(f"{key.ljust(width)}  {f'{text:.4f}' if isinstance(text, float) else text}")
+        if isinstance(value, float):
+            text = f"{value:.4f}"
+        print(f"{key.ljust(width)}  {text}")

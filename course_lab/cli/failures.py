@@ -1,6 +1,7 @@
 """Sentences for what fails around the code: files, disks, memory, texts in another encoding."""
 
 import errno
+import lzma
 import os
 import tokenize
 import zipfile
@@ -44,7 +45,7 @@ def explanation(error: BaseException) -> str | None:
             return f"the memory is not enough ({text or 'no more is to be had'}); {SMALLER}"
         case RecursionError():
             return "something is nested too deeply to be read, such as the brackets of a JSON file"
-        case zipfile.BadZipFile() | zlib.error() | tokenize.TokenError():
+        case zipfile.BadZipFile() | zlib.error() | lzma.LZMAError() | tokenize.TokenError():
             return f"a file is damaged ({text}); bring it again, or remove it to have it made again"
         case RuntimeError() if any(phrase in text for phrase in NO_MEMORY):
             return f"the memory is not enough ({_first_line(text)}); {SMALLER}"

@@ -1,29 +1,25 @@
-"""Runs of this course: their word matrix, and the model with the text that it was trained on.
+"""Runs of this course: their word matrix, vocabulary, text and model.
 
 A checkpoint says of itself which text it was trained on, and a checkpoint may come from anybody.
-What it says never decides what is read or fetched. The text is loaded in two cases only:
+What it says never decides what is read or fetched. Its vocabulary, with the counts of the words,
+lies in the checkpoint itself. The text is loaded in two cases only:
 
 * the run was trained on an embedded corpus, which needs neither a file nor the network;
 * the user names the corpus. Then its name or path is the user's. The checkpoint gives no more than
-  the options, such as the number of words, and the checksums that the text must have.
+  the options, such as the number of words, and the words or checksums that the text must have.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from course_lab import results
 from course_lab.examine.source import Source
-from course_lab.examine.tensor_files import (
-    TensorFiles,
-    check_finite,
-    checkpoint_in,
-    open_tensors,
-)
+from course_lab.examine.tensor_files import TensorFiles, check_finite, checkpoint_in
 from course_lab.experiment import Experiment, Part
 from course_lib.data import Corpus, SentencePairs
+from course_lib.data.vocabulary import vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
@@ -31,21 +27,25 @@ from course_lib.training.checkpoint import restore
 EMBEDDED = ("docstrings", "zipf", "cldr")
 
 
-def identity(tensors: TensorFiles) -> dict | None:
-    """Return experiment and checksums of a checkpoint of this course; None of any other file."""
+def read_header(tensors: TensorFiles) -> dict | None:
+    """Return what a checkpoint of this course says of itself; None of any other file."""
     try:
-        content = json.loads(tensors.metadata["progress"])["identity"]
-        return content if isinstance(content["experiment"], dict) else None
+        header = json.loads(tensors.metadata["progress"])
+        return header if isinstance(header["identity"]["experiment"], dict) else None
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
-def read_words(path: Path, tensors: TensorFiles, identity: dict) -> Source:
+def read_words(path: Path, tensors: TensorFiles, header: dict) -> Source:
     """Return the output words of a run: a plain matrix, or the product of a spectral one.
 
-    CourseError for a checkpoint without its word matrix.
+    path: as the user gave it. tensors: of its checkpoint. header: what the checkpoint says of
+    itself.
+    Raises CourseError for a checkpoint without its word matrix, or with a vocabulary that is not
+    the matrix's.
     """
-    experiment = Experiment.from_dict(identity["experiment"])
+    experiment = Experiment.from_dict(header["identity"]["experiment"])
+    # the matrix
     untied = "model.output_layer.words"
     tied = not any(name.startswith(f"{untied}.") for name in tensors.entries)
     stem = "model.words" if tied else untied
@@ -64,6 +64,12 @@ def read_words(path: Path, tensors: TensorFiles, identity: dict) -> Source:
         raise CourseError(
             f"{tensors.file} is a checkpoint of {experiment.name} without its word matrix"
         )
+    # the words of its rows
+    vocabulary = None
+    if header.get("vocabulary") is not None:
+        vocabulary = vocabulary_from_dict(header["vocabulary"], str(path))
+        if len(vocabulary) != len(W):
+            raise CourseError(f"{path} holds {len(W):,} rows, but {len(vocabulary):,} words")
     note = f"recipe {experiment.name}, profile {experiment.profile}, seed {experiment.seed}"
     return Source(
         W.contiguous(),
@@ -75,18 +81,19 @@ def read_words(path: Path, tensors: TensorFiles, identity: dict) -> Source:
         tied,
         notes=(note,),
         experiment=experiment,
+        text_sha256=header["identity"].get("corpus") or {},
+        vocabulary=vocabulary,
     )
 
 
 def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePairs | None:
-    """Return the text that a run was trained on; None where it is not embedded and not named.
+    """Return a text with the words of a run; None where its own is not embedded and none is named.
 
     source: a run of this course.
     corpus: the name or path that the user gave, None if none.
-    Raises CourseError if the text cannot be loaded or is another one.
+    Raises CourseError if the text cannot be loaded, or if its words are not the run's.
     """
-    experiment = source.experiment
-    trained_on = experiment.corpus
+    trained_on = source.experiment.corpus
     if corpus is None and trained_on.kind not in EMBEDDED:
         return None
     for option, value in trained_on.options.items():  # a suffix of a file, say
@@ -96,19 +103,26 @@ def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePai
                 "checkpoint does not decide what is read"
             )
     named = Part(str(corpus or trained_on.kind), trained_on.options)
-    text = replace(experiment, corpus=named).load_corpus()
-    if text.sha256 != _text_checksums(source):
+    text = source.experiment.change(corpus=named).load_corpus()
+    same_words = source.vocabulary is not None and text.words == source.vocabulary.words
+    if not same_words and not is_own(source, text):
         raise CourseError(
             f"{source.path} was trained on {trained_on.kind!r:.80}, whose words are not those of "
-            f"{text.name}: the checksums differ; "
+            f"{text.name}; "
             + ("leave --corpus out" if corpus else "the text of this corpus has changed")
         )
     return text
 
 
+def is_own(source: Source, text: Corpus | SentencePairs) -> bool:
+    """Whether a run was trained on this text."""
+    return text.sha256 == source.text_sha256
+
+
 def read_weights(source: Source) -> dict[str, Tensor]:
     """Return the tensors of a run's checkpoint; CourseError if the model's are not finite."""
-    tensors, _ = read_checkpoint(_checkpoint(source))
+    file = checkpoint_in(source.path) if source.path.is_dir() else source.path
+    tensors, _ = read_checkpoint(file)
     for name, tensor in tensors.items():
         if name.startswith("model."):
             check_finite(source.path, name, tensor)
@@ -130,11 +144,3 @@ def build_model(
     model = source.experiment.build(len(text))
     restore(model, weights, str(source.path))
     return model.eval()
-
-
-def _checkpoint(source: Source) -> Path:
-    return checkpoint_in(source.path) if source.path.is_dir() else source.path
-
-
-def _text_checksums(source: Source) -> dict[str, str]:
-    return identity(open_tensors(_checkpoint(source))).get("corpus") or {}

@@ -46,8 +46,10 @@ class Diagnosis:
 
     @property
     def severity(self) -> float:
-        """The share of the cloud that is lost, 1 − Π (1 − severity): each finding takes its share
-        of what the others leave."""
+        """The share of the cloud that is lost, 1 − Π (1 − severity of a finding).
+
+        Each finding takes its share of what the others leave.
+        """
         return float(1 - np.prod([1 - finding.severity for finding in self.findings]))
 
     @property

@@ -43,14 +43,16 @@ def examine(
 
     path: a run of this course, a safetensors file, a Hugging Face folder, an .npy or .npz file.
     against: another checkpoint to compare it with.
-    corpus: name or folder of the text in which words are counted: for a run of this course the text
-        it was trained on, else one that is encoded with the checkpoint's tokenizer.json.
+    corpus: name or folder of the text in which words are counted. For a run of this course it is
+        the text that the run was trained on, or another with its words; any other is encoded with
+        the checkpoint's tokenizer.json.
     matrix: the tensor to be examined, where it is not found or not the one wanted; in `against`,
         too, if that has one of this name.
     counts: a file of counts in place of a text.
 
-    Nothing else is read or fetched. So a run has counts and perplexity if it was trained on an
-    embedded corpus, which needs neither a file nor the network, or if its text is the `corpus`.
+    Nothing else is read or fetched. A run brings the counts of its words. Its perplexity needs the
+    text: it is there if that is an embedded corpus, which needs neither a file nor the network, or
+    if it is the `corpus`.
     Raises CourseError for anything unreadable, without a word matrix, or with weights that are not
     finite.
     """
@@ -120,7 +122,7 @@ def _text_of_run(
 ) -> tuple[Corpus | SentencePairs | None, str | None]:
     """Return (text, None) of a run whose text may be loaded, else (None, why not).
 
-    CourseError where the user names a text that cannot be loaded or is not the run's.
+    CourseError where the user names a text that cannot be loaded or has other words.
     """
     if source.experiment is None:
         return None, "perplexity needs a run of this course, whose model can be built"
@@ -145,6 +147,8 @@ def _model_of_run(
     """Return (model, None) of a run whose text is at hand, else (None, why not)."""
     if text is None:
         return None, no_text
+    if not course_runs.is_own(source, text):
+        return None, f"the model cannot be run: it was trained on another text than {text.name}"
     weights = course_runs.read_weights(source)
     try:
         return course_runs.build_model(source, text, weights), None
@@ -161,11 +165,12 @@ def _frequencies(
     """Return (counts, None), or (None, why there are none)."""
     N = len(source.W)
     tokenizer = source.folder / "tokenizer.json"
+    known = text or source.vocabulary
     if counts is not None:
-        words = counting.pieces(tokenizer, N) if text is None else list(text.words)
+        words = list(known.words) if known else counting.pieces(tokenizer, N)
         return counting.from_file(counts, N, words), None
-    if text is not None:
-        return counting.of_corpus(text), None
+    if known:
+        return counting.of_corpus(known), None
     if corpus is not None:
         return counting.from_text(data.load(corpus), tokenizer, N), None
     return None, (

@@ -128,8 +128,10 @@ def lengths(examination: Examination) -> Picture:
 
 
 def neighbour_distances(examination: Examination) -> Picture:
-    """Density of the distance to the nearest word, beside that of as many Gaussian vectors of the
-    same size; in units of the root mean square length."""
+    """Return the density of the distance to the nearest word, in root mean square lengths.
+
+    Beside it stands the density for as many Gaussian vectors of the same size.
+    """
     words = few(examination.W).double().numpy()
     random = np.random.default_rng(0).standard_normal(words.shape)
     clouds = {"this matrix": words, "random matrix": random}

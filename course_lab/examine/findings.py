@@ -213,10 +213,10 @@ def _spectrum_finding(
 
 
 def norm_collapse(rows: Tensor, rank: float) -> Finding:
-    """Return words of hardly any length: by how much a word falls short of half the root mean
-    square R on average, mean of (1 − 2‖w‖/R)₊.
+    """Return the finding that words have hardly any length.
 
-    Subtracted is what a Gaussian cloud of r effective dimensions, the `rank`, has: with F_r the
+    It measures by how much a word falls short of half the root mean square R on average, which is
+    the mean of (1 − 2‖w‖/R)₊. Subtracted is what a Gaussian cloud of r effective dimensions, the `rank`, has: with F_r the
     distribution function of χ²_r, F_r(r/4) − 2 E χ_r/√r · F_{r+1}(r/4), below 1 in 10,000 from
     r = 24 on.
     """

@@ -55,11 +55,11 @@ def read(path: Path, name: str | None = None, words: int | None = None) -> Sourc
     if not path.exists():
         raise CourseError(f"{path} does not exist; give a run, a checkpoint or a model folder")
     tensors = open_tensors(path)
-    identity = course_runs.identity(tensors)
+    header = course_runs.read_header(tensors)
     if tensors.file.suffix in ARRAYS:
         source = _read_array(path, tensors, name, words)
-    elif identity and name is None:
-        source = course_runs.read_words(path, tensors, identity)
+    elif header and name is None:
+        source = course_runs.read_words(path, tensors, header)
     else:
         source = _read_model(path, tensors, name, words)
     check_finite(path, source.name, source.W)

@@ -6,6 +6,7 @@ from pathlib import Path
 from torch import Tensor
 
 from course_lab.experiment import Experiment
+from course_lib.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class Source:
     name: the tensor's. kind: of the checkpoint, in words. dtype: as it is stored. sha256: by file
     name. tied: whether one matrix reads and predicts, None where the file does not say.
     transposed: whether the file holds (d, N). notes: what the reader must know about the choice.
-    experiment: of a run of this course.
+    A run of this course has more: its experiment, the checksums of its text by split, and the
+    vocabulary with its counts, which a checkpoint of an older version lacks.
     """
 
     W: Tensor = field(repr=False)
@@ -28,6 +30,8 @@ class Source:
     transposed: bool = False
     notes: tuple[str, ...] = ()
     experiment: Experiment | None = None
+    text_sha256: dict[str, str] = field(default_factory=dict)
+    vocabulary: Vocabulary | None = field(default=None, repr=False)
 
     @property
     def folder(self) -> Path:

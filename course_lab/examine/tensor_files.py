@@ -228,7 +228,9 @@ def _array_entries(file: Path) -> Iterator[tuple[str, Entry]]:
             return
         with np.load(file, allow_pickle=False) as arrays:
             for name in arrays.files:
-                yield name, _array_entry(file, arrays[name])
+                array = arrays[name]
+                if isinstance(array, np.ndarray):  # a member of another format comes as bytes
+                    yield name, _array_entry(file, array)
 
 
 def _array_entry(file: Path, array: np.ndarray) -> Entry:

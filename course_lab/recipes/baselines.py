@@ -5,7 +5,7 @@ what its tables quote.
 """
 
 from course_lab.experiment import Experiment
-from course_lab.parts import part
+from course_lab.parts import Part, part
 from course_lab.recipes.registry import continued
 from course_lib.training import InverseSquareRoot, Optimisation
 
@@ -53,7 +53,8 @@ AWD_LSTM_WT2 = AWD_LSTM_PTB.change(
 # Mixture of softmaxes on AWD-LSTM (Yang et al. 2018). On WikiText-2 its code adds up the gradients
 # of three parts of 5 columns, to fit the memory, and draws the masks of words and of recurrent
 # weights for each part. The kernel needs no parts, and the paper names none: here one mask serves
-# the batch. `--change optimisation.accumulate=3` trains as the code does.
+# the batch. `--change optimisation.accumulate=3` trains as the code does. The code also cuts
+# segments at `max_seq_len_delta` tokens above the mean, for the memory; ours are not cut.
 MOS_PTB = AWD_LSTM_PTB.change(
     size=280,
     encoder={"units": [960, 960, 620], "hidden_dropout": 0.225},
@@ -76,23 +77,48 @@ CACHE_WT2 = part("ContinuousCache", window=3785, theta=0.662, weight=0.1279)
 
 
 def finetuned(base: Experiment, source: str, name: str = "finetuned", **changes) -> Experiment:
-    """ASGD restarted from the best weights, until 5 epochs bring nothing (AWD-LSTM's finetune.py).
+    """Enter ASGD restarted from the best weights, until 5 epochs bring nothing.
 
-    The epochs of `base` stay the limit.
+    That is AWD-LSTM's finetune.py. The epochs of `base` stay the limit. The released program cuts
+    segments at bptt + 10 tokens, 80 here; ours draws lengths as the training does, of which about
+    one in fifty is longer.
+
+    base: the trained recipe
+    source: table and row of the paper
+    name: what follows the name of `base`
+    changes: other fields of the experiment
     """
     restart = {"average_after": None, "average_from": 1, "patience": 5}
     restart |= changes.pop("optimisation", {})
     return continued(base, name, source=source, optimisation=restart, **changes)
 
 
-def adapted(base: Experiment, name: str, source: str, adaptation, start: Experiment) -> Experiment:
-    """`<base>/<name>`: no training, the best weights of `start` adapted to the text they read."""
+def adapted(
+    base: Experiment,
+    name: str,
+    source: str,
+    adaptation: Part,
+    start: Experiment,
+    small: dict | None = None,
+) -> Experiment:
+    """Enter `<base>/<name>`: the best weights of `start`, adapted to the text that they read.
+
+    Nothing is trained.
+
+    base: the recipe whose model it is
+    name: what follows the name of `base`
+    source: table and row of the paper
+    adaptation: the method
+    start: the recipe whose best weights are taken
+    small: settings of the method in the profiles `smoke` and `quick`
+    """
     nothing = {"epochs": 0, "average_after": None, "average_from": None, "patience": None}
     return continued(
         base,
         name,
         source=source,
         start_from=start.name,
+        small=small and {"adaptation": small},
         adaptation=adaptation,
         ranked_contexts=None,  # of the plain evaluation
         optimisation=nothing,
@@ -124,8 +150,9 @@ _CORPORA = {
         "decoding": part("BeamSearch", beam=4, length_penalty=0.6),
     },
     # wang2020 names the code of Ott et al. and gives neither the length of its training nor its
-    # search: about fairseq's recipe, which divides a translation's log-probability by its length,
-    # ours by ((5 + length) / 6)^α.
+    # search. Ours is about fairseq's recipe, with two differences: fairseq divides a translation's
+    # log-probability by its length, and we by ((5 + length) / 6)^α; fairseq shares only the
+    # decoder's two matrices, and here one matrix reads the source as well.
     "iwslt14": {
         "epochs": {"base": 50, "small": 50},
         "max_tokens": 4096,
@@ -138,7 +165,14 @@ _CORPORA = {
 
 
 def transformer(corpus: str, direction: str, size: str) -> Experiment:
-    """`<corpus>/<direction>/transformer-<size>`: label smoothing, Adam, inverse square root."""
+    """Return `<corpus>/<direction>/transformer-<size>`, which is not entered as a recipe.
+
+    It has label smoothing, and Adam's rate falls with the inverse square root of the step.
+
+    corpus: "wmt14" or "iwslt14"
+    direction: such as "de-en"
+    size: "small", "base" or "big"
+    """
     settings, encoder = _CORPORA[corpus], dict(_SIZES[corpus][size])
     d = encoder.pop("size")
     return Experiment(

@@ -8,13 +8,15 @@ are one experiment.
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from course_lab.cost import corpus_size
 from course_lab.experiment import Experiment
 from course_lab.parts import Part, part
-from course_lab.recipes.registry import recipes
+from course_lab.recipes.registry import SMALL, recipes
 from course_lib import data
 from course_lib.errors import CourseError, unknown
+from course_lib.training.optimisation import Optimisation
 
 PROFILES = ("smoke", "quick", "standard", "full")
 
@@ -60,9 +62,16 @@ _OWN = {
 
 
 def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
-    """The experiment at the size of a profile; CourseError for an unknown profile.
+    """Return the experiment at the size of a profile.
 
-    `full` of a recipe that has no shorter `standard` is that: one experiment has one name.
+    `full` of a recipe that has no shorter `standard` is called `standard`: one experiment has one
+    name.
+
+    experiment: the recipe, or the reader's own
+    name: of the profile
+    seed: of the run
+
+    Raise CourseError for an unknown profile.
     """
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
@@ -78,58 +87,71 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
 
 
 def _small(e: Experiment, name: str) -> Experiment:
-    """The experiment on an embedded corpus, or the beginning of the reader's own, with a model and
-    a run that fit it."""
-    most, size = _MOST[name], min(e.size, _MOST[name]["size"])
-
-    def width(units):
-        if isinstance(units, list):
-            return [width(u) for u in units]
-        return size if units == e.size else min(units, most["units"])
-
-    def cut(options):
-        cutters = {"units": width, "cutoffs": lambda _: most["cutoffs"]}
-        return {
-            option: cutters.get(option, lambda v, o=option: min(v, most[o]))(value)
-            for option, value in options.items()
-            if option in most
-        }
-
-    small = (_PAIRS if e.translates else _TEXT)[name]
-    if e.output_layer.kind == "AdaptiveSoftmax" and not e.translates:
-        small = small | {"by_frequency": True}  # its clusters are of words by frequency
-    if e.corpus.kind not in data.names():
-        texts = Part(e.corpus.kind, {"small": small} | e.corpus.options)
-    elif e.translates:
-        texts = part("cldr", direction=e.corpus.options.get("direction", "de-en"), small=small)
-    else:
-        half = {k: v for k, v in e.corpus.options.items() if k == "half"}
-        texts = part("docstrings", **half, small=small)
-    changes = {"corpus": texts, "size": size, "optimisation": _short(e.optimisation, name)}
-    changes["ranked_contexts"] = None
-    if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
-        changes["adaptation"] = {"rate": 5e-5, "decay": 2e-3, "epsilon": 2e-5, "batch": 20}
+    """Return the experiment with a text, a model and a run of a small size."""
     small = e.change(
-        encoder=cut(e.encoder.options), output_layer=cut(e.output_layer.options), **changes
-    )
+        corpus=_small_corpus(e, name),
+        size=min(e.size, _MOST[name]["size"]),
+        encoder=_small_options(e.encoder, e, name),
+        output_layer=_small_options(e.output_layer, e, name),
+        optimisation=_short(e.optimisation, name),
+        ranked_contexts=None,
+    ).change(**SMALL.get(e.name, {}))
     return small.change(regularizers=tuple(_scaled(r, e, small) for r in e.regularizers))
 
 
+def _small_corpus(e: Experiment, name: str) -> Part:
+    """Return an embedded corpus, or the beginning of the reader's own."""
+    cut = (_PAIRS if e.translates else _TEXT)[name] | dict.fromkeys(e.requires, True)
+    options = e.corpus.options
+    if e.corpus.kind not in data.names():
+        return Part(e.corpus.kind, {"small": cut} | options)
+    if e.translates:
+        return part("cldr", direction=options.get("direction", "de-en"), small=cut)
+    half = {"half": options["half"]} if "half" in options else {}
+    return part("docstrings", **half, small=cut)
+
+
+def _small_options(component: Part, e: Experiment, name: str) -> dict[str, Any]:
+    """Return those options of a part that are cut, as they are in a small model."""
+    most = _MOST[name]
+
+    def width(units: Any) -> Any:
+        if isinstance(units, list):
+            return [width(u) for u in units]
+        return min(e.size, most["size"]) if units == e.size else min(units, most["units"])
+
+    options = {}
+    for option, value in component.options.items():
+        if option == "units":
+            options[option] = width(value)
+        elif option == "cutoffs":
+            options[option] = most["cutoffs"]
+        elif option in most:
+            options[option] = min(value, most[option])
+    return options
+
+
 def _scaled(regularizer: Part, e: Experiment, small: Experiment) -> Part:
-    """A prior of singular values for a matrix of another size, whose entries are as large."""
+    """Return a prior of singular values for a smaller matrix, whose entries are as large."""
     if "c1" not in regularizer.options:
         return regularizer
-    norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]
+    # The norm of N d entries grows with √(N d).
     words = [_words(x) for x in (e, small)]
-    entries = [n * x.size for n, x in zip(words if all(words) else (1, 1), (e, small), strict=True)]
+    if not all(words):
+        words = [1, 1]
+    norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]
+    entries = [n * x.size for n, x in zip(words, (e, small), strict=True)]
     ratio = norms[0] / norms[1] * (entries[1] / entries[0]) ** 0.5
     c1 = round(regularizer.options["c1"] * ratio, 2)
     return Part(regularizer.kind, regularizer.options | {"c1": c1})
 
 
 def _words(e: Experiment) -> int | None:
-    """Of the vocabulary; of the reader's own text, which nobody has counted, as many as it is cut
-    to, else those of the text that the recipe of that name is for."""
+    """Return the size of the vocabulary, as far as it is known.
+
+    Nobody has counted a text of the reader's own: it has as many words as it is cut to, else as
+    many as the text that the recipe of that name is for.
+    """
     with suppress(CourseError):
         return corpus_size(e.corpus).words
     if cut := e.corpus.options.get("small", {}).get("words"):
@@ -139,8 +161,11 @@ def _words(e: Experiment) -> int | None:
     return None
 
 
-def _short(o, name: str) -> dict:
-    """The settings of a run cut short: nothing waits longer than there are epochs and steps."""
+def _short(o: Optimisation, name: str) -> dict[str, Any]:
+    """Return the settings of a run cut short.
+
+    Nothing waits longer than there are epochs and steps.
+    """
     most = _RUN[name]
     changes = {n: min(getattr(o, n), most[n]) for n in ("epochs", "batch", "length", "max_tokens")}
     changes["max_steps"] = None

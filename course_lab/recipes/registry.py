@@ -12,16 +12,30 @@ class Recipes(dict):
 
 
 recipes = Recipes()
+# What a recipe changes in the profiles `smoke` and `quick`, beside what every recipe changes there.
+SMALL: dict[str, dict] = {}
 
 
-def add(base: Experiment | None = None, **fields) -> Experiment:
-    """Enter a recipe: a new one, or `base` with changes."""
+def add(base: Experiment | None = None, small: dict | None = None, **fields) -> Experiment:
+    """Enter a recipe.
+
+    base: the experiment that it changes; None for a new one
+    small: what the recipe changes in the profiles `smoke` and `quick`
+    fields: of the experiment, as `Experiment.change` takes them
+    """
     experiment = Experiment(**fields) if base is None else base.change(**fields)
     recipes[experiment.name] = experiment
+    if small:
+        SMALL[experiment.name] = small
     return experiment
 
 
 def continued(base: Experiment, suffix: str, **fields) -> Experiment:
-    """Enter `<base>/<suffix>`, which begins with the weights of base's best epoch."""
+    """Enter `<base>/<suffix>`, which begins with the weights of the best epoch of `base`.
+
+    base: the recipe that it continues
+    suffix: what follows its name
+    fields: as `add` takes them
+    """
     started = {"start_from": base.name, "start_weights": "best"}
     return add(base, name=f"{base.name}/{suffix}", **started | fields)

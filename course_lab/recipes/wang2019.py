@@ -2,8 +2,9 @@
 
 α = 0.005, and noise on the word vectors read that fades out over the run. The text calls its 0.2 a
 variance; the code has standard deviations of 0.15 (0.175 without a mixture on WikiText-2) that do
-not fade: here 0.2 is a standard deviation and fades. The gradient is the text's, "none"; for the
-code's, change `output_layer={"gradient": "hidden", "gated": True}`.
+not fade: here 0.2 is a standard deviation and fades. The gradient is that of Algorithm 1, which the
+code follows, "hidden", the layer's default. A sentence of section 3.1 contradicts it: change
+`output_layer.gradient` to "none" for that. The code also has a gate: change `output_layer.gated`.
 """
 
 from course_lab.experiment import Experiment
@@ -31,6 +32,13 @@ ADVERSARIAL_MOS = part("AdversarialMixtureOfSoftmaxes", alpha=0.005, components=
 # Settings are searched on the start of the validation split, as far as the released quick search
 # reads; the best then evaluate both splits.
 DYNAMIC = part("DynamicEvaluation", epsilon=[1e-5, 2e-5, 1e-4], search_tokens=30_000)
+# Settings for a text of some ten thousand words, with nothing to search.
+DYNAMIC_SMALL = {"rate": 5e-5, "decay": 2e-3, "epsilon": 2e-5, "batch": 20}
+
+
+def _dynamically(base: Experiment, source: str, start: Experiment) -> None:
+    """Enter `<base>/dynamic-evaluation`, with the best weights of `start`."""
+    adapted(base, "dynamic-evaluation", source, DYNAMIC, start, small=DYNAMIC_SMALL)
 
 
 def stages(
@@ -43,11 +51,16 @@ def stages(
     also: str = "",
     **changes,
 ) -> None:
-    """One method on one corpus: trained, finetuned, dynamically evaluated.
+    """Enter one method on one corpus: trained, finetuned, dynamically evaluated.
 
+    base: what the method is trained on
+    name: of the trained recipe
+    table, label: where this paper has it, and how it is called there
     rounds: what each round of finetuning changes, each starting where the last one ended; the last
-    is the reported one. rate: its learning rate, if not that of the training. also: tables of other
-    papers that have the trained model without more.
+        is the reported one
+    rate: the learning rate of finetuning, if not that of the training
+    also: tables of other papers that have the trained model without more
+    changes: fields of the experiment
     """
     source = f"wang2019, {table}: {label}"
     trained = last = add(
@@ -64,7 +77,7 @@ def stages(
             optimisation=optimisation,
             **changed,
         )
-    adapted(trained, "dynamic-evaluation", f"{source}, dynamic evaluation", DYNAMIC, start=last)
+    _dynamically(trained, f"{source}, dynamic evaluation", start=last)
 
 
 # Finetuning as the released commands: without noise; the mixture with α = 0.028 four times, at last
@@ -112,7 +125,7 @@ _wt2 = "wikitext-2/awd-lstm"
 _ours = _awd | {"encoder": {"input_dropout": 0.5}}
 _also = "; parthiban2021, Tables S5, S11, S12"
 _source, _start = "wang2019, Table 2: dynamic evaluation", recipes[f"{_wt2}/softmax/finetuned"]
-adapted(recipes[f"{_wt2}/softmax"], "dynamic-evaluation", _source, DYNAMIC, start=_start)
+_dynamically(recipes[f"{_wt2}/softmax"], _source, start=_start)
 stages(AWD_LSTM_WT2, f"{_wt2}/adversarial", "Table 2", "AWD-LSTM + Ours", _ONCE, **_ours)
 stages(MOS_WT2, f"{_wt2}/mos", "Table 2", "AWD-LSTM + MoS", rate=20.0, also=_also)
 _name, _label = f"{_wt2}/mos+adversarial", "MoS + Ours"
@@ -155,7 +168,7 @@ _adversarial_qrnn = add(
     input_embedding={"noise": NOISE},
 )
 _source = "wang2019, Table 3: 4 layer QRNN + Ours + dynamic evaluation"
-adapted(_adversarial_qrnn, "dynamic-evaluation", _source, DYNAMIC, start=_adversarial_qrnn)
+_dynamically(_adversarial_qrnn, _source, start=_adversarial_qrnn)
 
 # Table 4: WMT 2014 with the Transformer of Vaswani et al.; softmax and cosine are gao2019's. The
 # noise on word vectors, which the paper describes for language models though "for all the tasks",

@@ -1,24 +1,19 @@
 """Lines of text files and of members of archives, read as streams; nothing is ever extracted."""
 
 import gzip
-import lzma
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO
 
-from course_lib.errors import CourseError
-
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
-DAMAGE += (gzip.BadGzipFile,)
+from course_lib.errors import DAMAGED, CourseError
 
 
 @contextmanager
 def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
-    """(stream, name) of a file, plain or .gz, or of the first of `members` in a .tgz or .zip.
+    """Open a file, plain or .gz, or the first of `members` in a .tgz or .zip: (stream, name).
 
     `CourseError` if the file is missing or damaged, if the archive has none of the members, or if
     an entry before it has a path that leads out of the archive or is no plain file.
@@ -47,17 +42,17 @@ def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
             raise absent(path, members, list(names))
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
             yield stream, str(path)
-    except DAMAGE as error:
+    except (*DAMAGED, RuntimeError) as error:  # the latter of a member that needs a password
+        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+            raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
         raise CourseError(
             f"{path} is truncated or damaged ({str(error) or type(error).__name__}); restore it, "
             "or delete it if it was downloaded and fetch it again"
         ) from None
-    except OSError as error:
-        raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def inside(name: str, path: Path) -> str:
-    """A member's name without a leading `./`; `CourseError` if it leads out of the archive."""
+    """Return a member's name without a leading `./`; `CourseError` if it leads out."""
     windows = PureWindowsPath(name)
     if windows.drive or windows.root or ".." in windows.parts:
         raise CourseError(f"{path} has the member {name!r}, which leads out of its folder; refused")
@@ -70,18 +65,23 @@ def absent(path: Path, members: tuple[str, ...], seen: list[str]) -> CourseError
 
 
 def lines(path: Path, *members: str) -> Iterator[str]:
-    """The lines of a text file or member without their ends; only `\\n` and `\\r\\n` end a line.
+    """Yield the lines of a text file or member without their ends.
 
-    `CourseError` names file and line of bytes that are not UTF-8.
+    `\\n` and `\\r\\n` end a line, and `\\r` in a file that has no `\\n`. `CourseError` names the
+    file and the line of bytes that are not UTF-8.
     """
     with opened(path, *members) as (stream, where):
         for number, raw in enumerate(stream, start=1):
             text = decoded(raw, where, number).removesuffix("\n").removesuffix("\r")
-            yield text.removeprefix("\ufeff") if number == 1 else text
+            text = text.removeprefix("\ufeff") if number == 1 else text
+            if number == 1 and not raw.endswith(b"\n"):
+                yield from text.split("\r")  # all of the file
+            else:
+                yield text
 
 
 def blocks(path: Path, *members: str, size: int = 1 << 22) -> Iterator[str]:
-    """The text in blocks of about `size` bytes that end with a line."""
+    """Yield the text in blocks of about `size` bytes that end with a line."""
     with opened(path, *members) as (stream, where):
         number = 1
         while raw := stream.read(size) + stream.readline():
@@ -90,11 +90,19 @@ def blocks(path: Path, *members: str, size: int = 1 << 22) -> Iterator[str]:
 
 
 def decoded(raw: bytes, where: str, line: int) -> str:
-    """UTF-8 text; `CourseError` naming the line, where `raw` begins in line number `line`."""
+    """Return UTF-8 text.
+
+    raw: the bytes, which begin in line number `line` of the file.
+    where: the file's name in an error.
+    line: counted from 1.
+
+    `CourseError` names the file and the line of a byte that is not UTF-8.
+    """
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        line += raw[: error.start].count(b"\n")
+        ends = b"\n" if b"\n" in raw else b"\r"
+        line += raw[: error.start].count(ends)
         raise CourseError(
             f"{where}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8 text; "
             "save the file as UTF-8"

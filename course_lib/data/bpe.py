@@ -55,8 +55,10 @@ def tokenise(text: str) -> str:
 
 
 def split_compounds(words: str) -> str:
-    """Tokenised text with compounds in parts, `a-b` → `a ##AT##-##AT## b`: so the BLEU of Vaswani
-    et al. (2017) counts German ones, by the script of their released code."""
+    """Return tokenised text with compounds in parts, `a-b` → `a ##AT##-##AT## b`.
+
+    The BLEU of Vaswani et al. (2017) counts German ones so, by the script of their released code.
+    """
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", words)
 
 

@@ -21,7 +21,7 @@ def buckets(
     world: int = 1,
     where: str = "",
 ) -> list[list[int]]:
-    """The pairs of each batch of process `rank` of `world`, as positions in the split.
+    """Return the pairs of each batch of process `rank` of `world`, as positions in the split.
 
     Pairs are sorted by length and cut so that the longer side, with its `<eos>` or `<bos>`, times
     the number of pairs is at most `max_tokens`. Over all processes every pair occurs exactly once,
@@ -31,7 +31,8 @@ def buckets(
     without one both are by length. `CourseError` names a sentence that is too long for a batch, and
     `where` it is, or says that there are too few pairs for the processes.
     """
-    source, target = split.source.lengths + 1, split.target.lengths + 1
+    source = split.source.lengths + 1
+    target = split.target.lengths + 1
     longer = np.maximum(source, target)
     if longer.max() > max_tokens:
         i = int(longer.argmax())
@@ -39,10 +40,14 @@ def buckets(
             f"pair {i + 1:,}{where} has {longer[i]:,} tokens, more than a batch of {max_tokens:,}: "
             f"{split.target_text[i][:60]!r}; use larger batches or leave the pair out"
         )
+
+    # Sorted by both lengths, equal ones in the order of chance, and cut.
     n = len(split)
     order = np.arange(n) if generator is None else torch.randperm(n, generator=generator).numpy()
     order = order[np.lexsort((source[order], longer[order]))]
     batches = even(cut(longer[order].tolist(), max_tokens), world)
+
+    # Neighbours in length belong to different processes; all have them in the same order.
     groups = [batches[i + rank] for i in range(0, len(batches), world)]
     if generator is not None:
         groups = [groups[i] for i in torch.randperm(len(groups), generator=generator)]
@@ -50,7 +55,7 @@ def buckets(
 
 
 def cut(lengths: list[int], max_tokens: int) -> list[tuple[int, int]]:
-    """Ranges of rising lengths, as few as can be, with last length × number <= max_tokens."""
+    """Return ranges of rising lengths, as few as can be: last length × number <= max_tokens."""
     batches, start = [], 0
     for i, length in enumerate(lengths):
         if length * (i + 1 - start) > max_tokens:
@@ -60,7 +65,7 @@ def cut(lengths: list[int], max_tokens: int) -> list[tuple[int, int]]:
 
 
 def even(batches: list[tuple[int, int]], world: int) -> list[tuple[int, int]]:
-    """As many batches as divide by `world`: the largest halved until they do."""
+    """Return as many batches as divide by `world`: the largest are halved until they do."""
     batches = list(batches)
     while len(batches) % world:
         i = max(range(len(batches)), key=lambda i: batches[i][1] - batches[i][0])
@@ -75,10 +80,10 @@ def even(batches: list[tuple[int, int]], world: int) -> list[tuple[int, int]]:
 
 
 def collate(split: Split, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """source (S, B), tokens (T, B) and target (T, B), int64, of the pairs at positions `rows`.
+    """Return source (S, B), tokens (T, B), target (T, B), int64, of the pairs at `rows`.
 
-    source is [x … eos] and tokens [bos y …], padded with `pad`; target is [y … eos], padded with
-    IGNORE.
+    The source is [x … eos] and the tokens are [bos y …], both padded with `pad`; the target is
+    [y … eos], padded with IGNORE.
     """
     bos, eos = torch.tensor([SentencePairs.bos]), torch.tensor([SentencePairs.eos])
     x, y = [split.source[i] for i in rows], [split.target[i] for i in rows]
@@ -96,6 +101,6 @@ def token_batches(
     rank: int = 0,
     world: int = 1,
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """One epoch of `buckets`, each as (source, tokens, target) of `collate`."""
+    """Yield one epoch of `buckets`, each as (source, tokens, target) of `collate`."""
     for rows in buckets(split, max_tokens, generator, rank, world):
         yield collate(split, rows)

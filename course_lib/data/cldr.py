@@ -124,7 +124,7 @@ def load_cldr(
 
 
 def generate() -> dict[str, dict[str, Texts]]:
-    """split -> language -> sentences; the split of a pair is decided by its German sentence."""
+    """Return sentences by split and language; its German sentence decides a pair's split."""
     rows: dict[str, list[tuple[str, str]]] = {split: [] for split in SPLITS}
     seen: set[str] = set()
     for pair in sentences():

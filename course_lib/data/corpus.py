@@ -9,28 +9,57 @@ import numpy as np
 import torch
 
 from course_lib.errors import CourseError, unknown
+from course_lib.ranges import Count, checked
 
 SPLITS = ("train", "valid", "test")
 EOS, UNK = "<eos>", "<unk>"
 
 
-class WordEncoding:
-    """The words of a vocabulary and their ids; `words[i]` is the word with id i.
-
-    A text has one, and so has a trained model without its text.
-    """
+class Encoding:
+    """Words, or pieces of words, and their ids; `words[i]` is the word with id i."""
 
     name: str
     words: list[str]
 
     def __len__(self) -> int:
-        """N, the size of the vocabulary."""
+        """Return N, the size of the vocabulary."""
         return len(self.words)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """word -> id"""
+        """The id of each word."""
         return {word: i for i, word in enumerate(self.words)}
+
+
+class ThreeSplits:
+    """What corpora of running text and of sentence pairs share: three splits and an origin.
+
+    A subclass is a dataclass with the fields `name`, `words`, `licence`, `source`, `sha256` and
+    one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
+    """
+
+    def __post_init__(self):
+        for split in SPLITS:
+            if not len(getattr(self, split)):
+                raise CourseError(f"corpus {self.name}: the {split} split is empty")
+
+    def origin(self) -> dict:
+        """Return figures of the words in train, and where the text comes from, ready for JSON."""
+        share = self.counts.double() / self.counts.sum()
+        return {
+            "unknown share": float(share[self.unk]) if self.unk is not None else 0.0,
+            "unigram entropy (nats)": float(-torch.xlogy(share, share).sum()),
+            "licence": self.licence,
+            "source": self.source,
+            "sha256": dict(self.sha256),
+        }
+
+
+class WordEncoding(Encoding):
+    """The words of running text and their ids.
+
+    A text has one, and so has a trained model without its text.
+    """
 
     @property
     def eos(self) -> int:
@@ -43,13 +72,13 @@ class WordEncoding:
         return self.index.get(UNK)
 
     def encode(self, text: str, where: str = "text") -> torch.Tensor:
-        """Ids of the words in `text`, every line end one `<eos>`; (n,) int64.
+        """Return the ids of the words in `text`, every line end one `<eos>`; (n,) int64.
 
         A word outside the vocabulary becomes `<unk>`, or is a `CourseError` that names `where`
         and the line if the vocabulary has no `<unk>`.
         """
         ids = []
-        for number, line in enumerate(lines(text), start=1):
+        for number, line in enumerate(lines(with_line_feeds(text)), start=1):
             for word in line.split():
                 i = self.index.get(word, self.unk)
                 if i is None:
@@ -63,7 +92,7 @@ class WordEncoding:
         return torch.tensor(ids, dtype=torch.int64)
 
     def decode(self, ids: torch.Tensor | list[int]) -> str:
-        """The words of `ids` separated by blanks; `<eos>` ends a line."""
+        """Return the words of `ids` separated by blanks; `<eos>` ends a line."""
         rows = [[]]
         for i in torch.as_tensor(ids).flatten().tolist():
             if i == self.eos:
@@ -74,7 +103,7 @@ class WordEncoding:
 
 
 @dataclass
-class Corpus(WordEncoding):
+class Corpus(ThreeSplits, WordEncoding):
     """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
 
     Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
@@ -91,32 +120,22 @@ class Corpus(WordEncoding):
     licence: str = "unknown"
     source: str = "unknown"
 
-    def __post_init__(self):
-        for split in SPLITS:
-            if not len(getattr(self, split)):
-                raise CourseError(f"corpus {self.name}: the {split} split is empty")
-
     @cached_property
     def counts(self) -> torch.Tensor:
-        """How often each word occurs in train, (N,) int64."""
+        """The number of times that each word occurs in train, (N,) int64."""
         return torch.bincount(self.train, minlength=len(self.words))
 
     def describe(self) -> dict:
-        """Figures and origin, ready for JSON."""
-        share = self.counts.double() / len(self.train)
+        """Return figures and origin, ready for JSON."""
         return {
             "name": self.name,
             "words": len(self.words),
             **{f"{split} tokens": len(getattr(self, split)) for split in SPLITS},
-            "unknown share": float(share[self.unk]) if self.unk is not None else 0.0,
-            "unigram entropy (nats)": float(-torch.xlogy(share, share).sum()),
-            "licence": self.licence,
-            "source": self.source,
-            "sha256": dict(self.sha256),
+            **self.origin(),
         }
 
     def half(self, which: str) -> "Corpus":
-        """The "first" or "second" half of the train split; vocabulary and other splits stay.
+        """Return a corpus of the "first" or "second" half of train; all else stays.
 
         CourseError for another name.
         """
@@ -130,38 +149,51 @@ class Corpus(WordEncoding):
         half.sha256 = dict(self.sha256) | {"train": digest(self.decode(half.train))}
         return half
 
+    @checked
     def small(
         self,
-        train: int = 20_000,
-        valid: int = 2_000,
-        test: int = 2_000,
-        words: int = 500,
+        train: Count = 20_000,
+        valid: Count = 2_000,
+        test: Count = 2_000,
+        words: Count = 500,
         by_frequency: bool | None = None,
     ) -> "Corpus":
-        """The first tokens of each split and the most frequent words of that, others `<unk>`.
+        """Return a corpus of the beginning of each split; rare words become `<unk>`.
 
-        by_frequency: ids that fall with the count in train; None: if they do so in the whole.
+        train, valid, test: how many tokens of each split.
+        words: how many words at most, the most frequent in these tokens.
+        by_frequency: whether ids fall with the count in train; None: if they do so in the whole.
         """
-        wanted = zip(SPLITS, (train, valid, test), strict=True)
-        ids = {split: getattr(self, split)[:n] for split, n in wanted}
-        kept, ids = keep_frequent(self.words, ids, words)
+        sizes = zip(SPLITS, (train, valid, test), strict=True)
+        ids = {split: getattr(self, split)[:n] for split, n in sizes}
+        vocabulary, ids = keep_frequent(self.words, ids, words)
         if by_frequency is None:
             by_frequency = bool((self.counts.diff() <= 0).all())
         if by_frequency:
-            kept = sort_by_frequency(kept, ids)
-        small = Corpus(f"{self.name} (small)", kept, **ids, licence=self.licence)
+            vocabulary = sort_by_frequency(vocabulary, ids)
+        small = Corpus(f"{self.name} (small)", vocabulary, **ids, licence=self.licence)
         small.source = f"the beginning of each split of {self.name}"
         small.sha256 = {split: digest(small.decode(ids[split])) for split in SPLITS}
         return small
 
 
 def digest(text: str | bytes) -> str:
-    """SHA-256 of a text, hexadecimal."""
+    """Return the SHA-256 of a text, hexadecimal."""
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
+def with_line_feeds(text: str) -> str:
+    """Return a text whose lines end with `\\n`, as they do not on every system.
+
+    `\\r\\n` ends a line, too. `\\r` alone does so only in a text without any `\\n`, as old Macs
+    wrote them: in other texts it is a stray sign within a line.
+    """
+    text = text.replace("\r\n", "\n")
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
 def lines(text: str) -> Iterator[str]:
-    """The lines of a text with their line ends; only `\\n` and `\\r\\n` end a line."""
+    """Yield the lines of a text with the `\\n` that ends them."""
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
@@ -176,10 +208,14 @@ def from_texts(
     by_frequency: bool = False,
     **origin,
 ) -> Corpus:
-    """A corpus of three texts; with `words`, the rarest words become `<unk>` (N <= words).
+    """Return the corpus of three texts.
 
-    A text may come in blocks that end with a line, so that it need not lie in memory. With
-    `by_frequency` ids fall with the count in train, as an adaptive softmax needs.
+    name: of the corpus.
+    texts: one a split; it may come in blocks that end with a line, so that it need not lie in
+        memory.
+    words: the largest size of the vocabulary; the rarest words beyond it become `<unk>`.
+    by_frequency: whether ids fall with the count in train, as an adaptive softmax needs.
+    origin: licence, source and digests.
     """
     index: dict[str, int] = {}
     ids = {split: encode_growing(texts[split], index) for split in SPLITS}
@@ -192,7 +228,7 @@ def from_texts(
 
 
 def encode_growing(text: str | Iterable[str], index: dict[str, int]) -> torch.Tensor:
-    """Ids of a text, new words entering `index`; block by block, so that memory stays small."""
+    """Return the ids of a text, new words entering `index`; block by block, to save memory."""
     parts = [np.empty(0, np.int32)]
     for block in blocks_of(text) if isinstance(text, str) else text:
         block = block if block.endswith("\n") else block + "\n"
@@ -204,7 +240,7 @@ def encode_growing(text: str | Iterable[str], index: dict[str, int]) -> torch.Te
 
 
 def blocks_of(text: str, size: int = 1 << 22) -> Iterator[str]:
-    """A text in blocks of about `size` characters that end with a line."""
+    """Yield a text in blocks of about `size` characters that end with a line."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + size) + 1 or len(text)
@@ -215,7 +251,12 @@ def blocks_of(text: str, size: int = 1 << 22) -> Iterator[str]:
 def sort_by_frequency(
     words: list[str], ids: Mapping[str, torch.Tensor], block: int = 1 << 22
 ) -> list[str]:
-    """The words by falling count in train, equal counts as before; `ids` change in place."""
+    """Return the words by falling count in train, equal counts as before.
+
+    words: by id.
+    ids: of each split; they change in place.
+    block: how many of them change at a time.
+    """
     order = torch.bincount(ids["train"], minlength=len(words)).argsort(descending=True, stable=True)
     renumber = torch.empty_like(order)
     renumber[order] = torch.arange(len(order))
@@ -230,21 +271,32 @@ def keep_frequent(
 ) -> tuple[list[str], dict[str, torch.Tensor]]:
     """Cap the vocabulary at `size` words: `<eos>`, `<unk>` and the most frequent in train.
 
-    Other words become `<unk>`; words that no longer occur are dropped and ids given anew in order
-    of first appearance. Among equal counts the word that appeared first is kept.
+    words: by id.
+    ids: of each split.
+    size: the number of words that remain at most; CourseError below 3.
+
+    Returns words and ids. Other words become `<unk>`; words that no longer occur are dropped and
+    ids given anew in order of first appearance. Among equal counts the word that appeared first
+    stays.
     """
     if size < 3:
         raise CourseError(f"a vocabulary of {size} words is too small; at least 3 are needed")
+
+    # Which words stay.
     counts = torch.bincount(ids["train"], minlength=len(words)).tolist()
     used = np.unique(torch.cat(list(ids.values())).numpy()).tolist()
     if len({words[i] for i in used} | {EOS}) > size:
         common = [i for i in used if words[i] not in (EOS, UNK)]
-        kept = {words[i] for i in sorted(common, key=lambda i: -counts[i])[: size - 2]} | {EOS}
+        stay = {words[i] for i in sorted(common, key=lambda i: -counts[i])[: size - 2]} | {EOS}
     else:
-        kept = set(words)
+        stay = set(words)
+
+    # All other words become one.
     table: dict[str, int] = {}
-    merged = np.array([table.setdefault(w if w in kept else UNK, len(table)) for w in words])
+    merged = np.array([table.setdefault(w if w in stay else UNK, len(table)) for w in words])
     mapped = {split: merged[x.numpy()] for split, x in ids.items()}
+
+    # New ids in order of first appearance.
     present, first = np.unique(np.concatenate(list(mapped.values())), return_index=True)
     order = present[np.argsort(first)]
     renumber = np.zeros(len(table), np.int64)

@@ -86,12 +86,12 @@ def load_docstrings(words: int | None = WORDS) -> Corpus:
 
 
 def pinned() -> dict[str, str]:
-    """distribution -> the version the course is pinned to"""
+    """Return, by distribution, the version that the course is pinned to."""
     return dict(PACKAGES.values())
 
 
 def installed() -> dict[str, str]:
-    """distribution -> the version installed; `CourseError` if one is missing"""
+    """Return, by distribution, the version installed; `CourseError` if one is missing."""
     try:
         return {name: metadata.version(name) for name, _ in PACKAGES.values()}
     except metadata.PackageNotFoundError as error:
@@ -123,7 +123,7 @@ def cached_texts(versions: Mapping[str, str]) -> dict[str, str]:
 
 
 def digests(texts: Mapping[str, str]) -> dict[str, str]:
-    """split -> SHA-256 of its text"""
+    """Return, by split, the SHA-256 of its text."""
     return {split: digest(text) for split, text in texts.items()}
 
 

@@ -9,14 +9,16 @@ import hashlib
 import json
 import os
 import ssl
-from contextlib import suppress
+import sys
+import time
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from course_lib.data import folders
@@ -25,35 +27,36 @@ from course_lib.errors import CourseError, unknown
 
 ATTEMPTS = 3  # at one mirror before the next is tried
 TIMEOUT = 20  # seconds without a byte
-NETWORK = (URLError, ConnectionError, TimeoutError, HTTPException, ssl.SSLError)
+SLOWEST = 1_000  # bytes a second; a mirror that is slower over WINDOW is given up
+WINDOW = 30  # seconds
+LARGEST = 2_000_000_000  # bytes of a file whose size the registry does not know
+# A ValueError is an address that is none, in a redirect, or a length that is no number.
+NETWORK = (URLError, ConnectionError, TimeoutError, HTTPException, ssl.SSLError, ValueError)
 
 
 def fetch(name: str, progress: bool = True) -> Path:
     """Download what is missing of a corpus and return its folder; files that are there stay.
 
-    `CourseError` in one sentence if a file cannot be had: what is missing, its SHA-256, where to
-    put it, what to run. Only a `.part` to resume from may be left then.
+    A second process that wants the same corpus says so and waits for the first. `CourseError` in
+    one sentence if a file cannot be had: what is missing, its SHA-256, where to put it, what to
+    run. Only a `.part` to resume from may be left then.
     """
     if name not in DOWNLOADS:
         raise unknown("corpus to download", name, DOWNLOADS)
-    entry, folder = DOWNLOADS[name], folders.corpora() / name
-    lock = folder / ".lock"
+    entry = DOWNLOADS[name]
+    folder = folders.corpora() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock):
-            try:
-                for file in absent(entry, folder):
-                    download(file, folder, f"{name}/{file.name}", progress)
-            finally:  # by who holds it alone
-                with suppress(OSError):
-                    lock.unlink(missing_ok=True)
+        with alone_in(folder):
+            for file in absent(entry, folder):
+                download(file, folder, f"{name}/{file.name}", progress)
     except Unavailable as error:
         wanted = ", ".join(
             f"{f.name} (SHA-256 {f.sha256 or 'not published'})" for f in absent(entry, folder)
         )
         raise CourseError(
             f"{name} is not complete and could not be downloaded ({error}): run `python -m "
-            f"course_lib data fetch {name}` with a network, or put {wanted} from {entry.source} "
+            f"course_lab data fetch {name}` with a network, or put {wanted} from {entry.source} "
             f"into {folder.resolve()}, or set COURSE_DATA to a folder that has {name}/"
         ) from None
     except OSError as error:
@@ -67,24 +70,42 @@ def fetch(name: str, progress: bool = True) -> Path:
     return folder
 
 
+@contextmanager
+def alone_in(folder: Path):
+    """Hold the lock of a folder; where another process holds it, say so and wait."""
+    path = folder / ".lock"
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print(f"another process downloads to {folder}; waiting for it", file=sys.stderr)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        lock.release()
+
+
 def absent(entry: Download, folder: Path) -> list[File]:
-    """The files of a corpus that are not in its folder."""
+    """Return the files of a corpus that are not in its folder."""
     return [file for file in entry.files if not (folder / here(file, folder).name).exists()]
 
 
 def here(file: File, folder: Path) -> File:
-    """The form in which a file lies in the folder: unpacked, else as it is published."""
+    """Return the form in which a file lies in the folder: unpacked, else as it is published."""
     return file.plain if file.plain and (folder / file.plain.name).exists() else file
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file of any size."""
+    """Return the SHA-256 of a file of any size."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def expected(file: File, folder: Path) -> str | None:
-    """The SHA-256 a file must have: published, else recorded at the first fetch, else None."""
+    """Return the SHA-256 a file must have: published, else recorded at its first fetch, or None."""
     if file.sha256 is not None:
         return file.sha256
     try:
@@ -95,14 +116,14 @@ def expected(file: File, folder: Path) -> str | None:
 
 def record(file: File, folder: Path) -> str:
     """Write down the SHA-256 of a file that has no published one, and return it."""
-    found = file_digest(folder / file.name)
-    content = {"sha256": found, "bytes": (folder / file.name).stat().st_size, "verified": False}
+    sha256 = file_digest(folder / file.name)
+    content = {"sha256": sha256, "bytes": (folder / file.name).stat().st_size, "verified": False}
     path = record_of(file, folder)
     with suppress(OSError):  # a folder of someone else
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         os.replace(part, path)
-    return found
+    return sha256
 
 
 def record_of(file: File, folder: Path) -> Path:
@@ -114,11 +135,19 @@ class Unavailable(Exception):
 
 
 def download(file: File, folder: Path, title: str, progress: bool = True) -> None:
-    """One file from the first mirror that delivers it whole; `Unavailable` if none does."""
-    path, part = folder / file.name, folder / f"{file.name}.part"
+    """Bring one file from the first mirror that delivers it whole; `Unavailable` if none does.
+
+    file: what must arrive, and its mirrors.
+    folder: receives it.
+    title: its name beside the progress bar.
+    progress: whether there is a bar.
+    """
+    path = folder / file.name
+    part = folder / f"{file.name}.part"
     reasons: dict[str, None] = {}  # ordered, each once
     for url in file.mirrors:
         for _ in range(ATTEMPTS):
+            # Bring the bytes; what has arrived is gone on from, here or at the next mirror.
             try:
                 receive(url, part, file.size, title if progress else None)
             except HTTPError as error:
@@ -132,11 +161,13 @@ def download(file: File, folder: Path, title: str, progress: bool = True) -> Non
                 if not part.exists():
                     break  # not a byte: no use in asking this address again
                 continue
+
+            # Is it the file that was published?
             if file.sha256 is None:
                 fault = None if archived(part) else "is not an archive"
             else:
-                found = file_digest(part)
-                fault = None if found == file.sha256 else f"arrived with SHA-256 {found}"
+                arrived = file_digest(part)
+                fault = None if arrived == file.sha256 else f"arrived with SHA-256 {arrived}"
             if fault is None:
                 os.replace(part, path)
                 if file.sha256 is None:
@@ -158,7 +189,7 @@ def host(url: str) -> str:
 
 
 def say(error: Exception) -> str:
-    """What the network said, without its error numbers."""
+    """Return what the network said, without its error numbers."""
     error = getattr(error, "reason", error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
@@ -166,30 +197,52 @@ def say(error: Exception) -> str:
 def receive(url: str, part: Path, size: int | None, title: str | None = None) -> None:
     """Bring `part` to `size` bytes from `url`, from where it stands if the server knows ranges.
 
-    With a title, a progress bar. Without a size the server's is believed. Raises ConnectionError
-    if the stream ends early; what has arrived stays in `part`.
+    url: the address at one mirror.
+    part: the file that receives the bytes; what has arrived stays in it, whatever happens.
+    size: as the registry knows it; if it is None, the server's is believed, up to LARGEST.
+    title: of the progress bar; without one there is no bar.
+
+    Raises ConnectionError if the stream ends early or is slower than SLOWEST, ValueError for a
+    length that is no number or too large.
     """
+    # Where the file stands.
     start = part.stat().st_size if part.exists() else 0
     if start == size:
         return
-    if size is not None and start > size:
+    if start > (LARGEST if size is None else size):
         part.unlink()
         start = 0
+
+    # The bytes from there on.
     headers = {"User-Agent": "course_lib"} | ({"Range": f"bytes={start}-"} if start else {})
     with urlopen(Request(url, headers=headers), timeout=TIMEOUT) as response:
         resumed = response.status == 206
         start = start if resumed else 0
         if size is None and (coming := response.headers.get("Content-Length")):
             size = start + int(coming)
+            if not start < size <= LARGEST:
+                raise ValueError(f"a length of {coming} bytes is announced")
         with (
             open(part, "ab" if resumed else "wb") as out,
             tqdm(
                 total=size, initial=start, desc=title, unit="B", unit_scale=True, disable=not title
             ) as bar,
         ):
-            while (size is None or start <= size) and (block := response.read(1 << 16)):
+            most = LARGEST if size is None else size
+            began, counted = time.monotonic(), start
+            while start <= most and (block := response.read1(1 << 16)):
                 out.write(block)
                 start += len(block)
                 bar.update(len(block))
+                if (passed := time.monotonic() - began) > WINDOW:
+                    if start - counted < SLOWEST * passed:
+                        rate = (start - counted) / passed
+                        raise ConnectionError(f"only {rate:,.0f} bytes a second arrived")
+                    began, counted = time.monotonic(), start
+
+    # Was it all, and no more?
+    if start > most:
+        part.unlink()
+        raise ValueError(f"more than {most:,} bytes arrived")
     if size is not None and start < size:
         raise ConnectionError(f"the connection ended after {start:,} of {size:,} bytes")

@@ -6,24 +6,38 @@ from pathlib import Path
 
 from course_lib.data import folders
 from course_lib.data.archives import blocks
-from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts, lines
+from course_lib.data.corpus import (
+    SPLITS,
+    Corpus,
+    digest,
+    from_texts,
+    lines,
+    with_line_feeds,
+)
 from course_lib.data.download import absent, expected, fetch, file_digest, here, record
 from course_lib.data.registry import DOWNLOADS, Download, File
 from course_lib.errors import CourseError
+from course_lib.ranges import Count, Positive, checked
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; `CourseError` naming file and line if it is missing, not UTF-8, empty."""
-    text = "".join(blocks(path)).removeprefix("\ufeff").replace("\r\n", "\n")
+    """Return the text of a file, every line ended by `\\n`.
+
+    `CourseError` names the file, and the line where it matters, if it is missing, not UTF-8, empty.
+    """
+    text = with_line_feeds("".join(blocks(path)).removeprefix("\ufeff"))
     if not text.strip():
         raise CourseError(f"{path} has no words; every split needs some text")
     return text
 
 
-def load_folder(folder: Path, words: int | None = None, by_frequency: bool = False) -> Corpus:
-    """The reader's own folder with train.txt, valid.txt and test.txt.
+@checked
+def load_folder(folder: Path, words: Count | None = None, by_frequency: bool = False) -> Corpus:
+    """Load the reader's own folder with train.txt, valid.txt and test.txt.
 
-    With `by_frequency` ids fall with the count in train, as an adaptive softmax needs.
+    folder: has the three files.
+    words: the largest size of the vocabulary; rarer words become `<unk>`. None: all words.
+    by_frequency: whether ids fall with the count in train, as an adaptive softmax needs.
     """
     missing = [f"{split}.txt" for split in SPLITS if not (folder / f"{split}.txt").is_file()]
     if missing:
@@ -36,23 +50,26 @@ def load_folder(folder: Path, words: int | None = None, by_frequency: bool = Fal
     return own(folder, texts, words, by_frequency)
 
 
+@checked
 def load_file(
     path: Path,
-    words: int | None = None,
-    split: tuple[float, float, float] = (0.8, 0.1, 0.1),
+    words: Count | None = None,
+    split: tuple[Positive, Positive, Positive] = (0.8, 0.1, 0.1),
     by_frequency: bool = False,
 ) -> Corpus:
-    """The reader's own text file, its lines cut in order into train, valid and test."""
-    if len(split) != 3 or min(split) <= 0 or abs(sum(split) - 1) > 1e-6:
+    """Load the reader's own text file, its lines cut in order into train, valid and test.
+
+    path: of the text file.
+    words, by_frequency: as `load_folder` takes them.
+    split: the shares of lines in train, valid and test, which sum to 1.
+    """
+    if len(split) != 3 or abs(sum(split) - 1) > 1e-6:
         raise CourseError(f"split={split} must be three positive shares that sum to 1")
     rows = list(lines(read_text(path)))
-    first, second = round(len(rows) * split[0]), round(len(rows) * (split[0] + split[1]))
-    texts = {
-        name: "".join(part)
-        for name, part in zip(
-            SPLITS, (rows[:first], rows[first:second], rows[second:]), strict=True
-        )
-    }
+    first = round(len(rows) * split[0])
+    second = round(len(rows) * (split[0] + split[1]))
+    cuts = (rows[:first], rows[first:second], rows[second:])
+    texts = {name: "".join(cut) for name, cut in zip(SPLITS, cuts, strict=True)}
     for name, text in texts.items():
         if not text.strip():
             raise CourseError(
@@ -72,9 +89,11 @@ def own(path: Path, texts: dict[str, str], words: int | None, by_frequency: bool
 
 
 def load_download(name: str, by_frequency: bool = False, download: bool = True) -> Corpus:
-    """A corpus of three text files, fetched if it is not there; its facts are asserted.
+    """Load a corpus of three text files, fetched if it is not there; its facts are asserted.
 
-    With `by_frequency` ids fall with the count in train, as an adaptive softmax needs.
+    name: as the registry has it.
+    by_frequency: whether ids fall with the count in train, as an adaptive softmax needs.
+    download: whether files that are absent are fetched.
     """
     entry, paths = DOWNLOADS[name], checked(name, download)
     texts = {path.stem: read_text(path) for path in paths}
@@ -83,7 +102,7 @@ def load_download(name: str, by_frequency: bool = False, download: bool = True) 
 
 
 def load_wikitext103(by_frequency: bool = True, download: bool = True) -> Corpus:
-    """WikiText-103 out of its archive, block by block; ids fall with the count in train."""
+    """Load WikiText-103 out of its archive, block by block; ids fall with the count in train."""
     (path,) = checked("wikitext-103", download)
     hashes = {split: hashlib.sha256() for split in SPLITS}
     texts = {
@@ -91,19 +110,19 @@ def load_wikitext103(by_frequency: bool = True, download: bool = True) -> Corpus
         for split in SPLITS
     }
     corpus = asserted(DOWNLOADS["wikitext-103"], texts, by_frequency)
-    corpus.sha256 = {split: found.hexdigest() for split, found in hashes.items()}
+    corpus.sha256 = {split: sha256.hexdigest() for split, sha256 in hashes.items()}
     return corpus
 
 
 def hashed(blocks: Iterable[str], sha256) -> Iterator[str]:
-    """The blocks, each entering the hash as it passes."""
+    """Yield the blocks, each of which enters the hash as it passes."""
     for block in blocks:
         sha256.update(block.encode())
         yield block
 
 
 def asserted(entry: Download, texts, by_frequency: bool, sha256: dict | None = None) -> Corpus:
-    """The corpus of these texts; `CourseError` if it has not the published size."""
+    """Return the corpus of these texts; `CourseError` if it has not the published size."""
     corpus = from_texts(
         entry.name, texts, by_frequency=by_frequency, sha256=sha256 or {}, licence=entry.licence,
         source=entry.source,
@@ -118,7 +137,7 @@ def asserted(entry: Download, texts, by_frequency: bool, sha256: dict | None = N
 
 
 def checked(name: str, download: bool = True) -> list[Path]:
-    """Where the files of a downloaded corpus lie, fetched if absent, each with its SHA-256."""
+    """Return where the files of a corpus lie, fetched if absent, their SHA-256 checked."""
     entry, folder = DOWNLOADS[name], folders.corpora() / name
     if download and absent(entry, folder):
         fetch(name)
@@ -126,7 +145,9 @@ def checked(name: str, download: bool = True) -> list[Path]:
 
 
 def check(folder: Path, file: File, entry: Download) -> Path:
-    """Where a registered file lies; `CourseError` that says what is wrong with it, what mends it.
+    """Return where a registered file lies.
+
+    `CourseError` says what is wrong with it and what mends it.
 
     A file without published SHA-256 that was put there by hand is recorded.
     """
@@ -138,13 +159,13 @@ def check(folder: Path, file: File, entry: Download) -> Path:
             f"`python -m course_lab data fetch {entry.name}`, or put the file into "
             f"{folder.resolve()} by hand"
         )
-    found = file_digest(path) if sha256 else record(file, folder)
-    if sha256 and found != sha256:
+    arrived = file_digest(path) if sha256 else record(file, folder)
+    if sha256 and arrived != sha256:
         size, origin = path.stat().st_size, "published" if file.sha256 else "recorded"
         cut = file.size is not None and size < file.size
         state = f"truncated, {size:,} of {file.size:,} bytes" if cut else "changed"
         raise CourseError(
-            f"{path} is not the {origin} file ({state}; SHA-256 {found}, expected {sha256}); "
+            f"{path} is not the {origin} file ({state}; SHA-256 {arrived}, expected {sha256}); "
             f"delete it and run `python -m course_lab data fetch {entry.name}`"
         )
     return path

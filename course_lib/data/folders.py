@@ -15,8 +15,10 @@ def home() -> Path:
 
 
 def corpora() -> Path:
-    """`COURSE_DATA` if it is set, from the repository where it is relative, whatever folder a
-    notebook runs in; else `data/corpora`. One folder a corpus, `ptb/train.txt` …"""
+    """Return `COURSE_DATA` if it is set, else `data/corpora`; it has one folder a corpus.
+
+    A relative path begins at the repository, whatever folder a notebook runs in.
+    """
     return home() / Path(os.environ.get("COURSE_DATA") or "data/corpora").expanduser()
 
 

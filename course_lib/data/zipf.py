@@ -18,6 +18,7 @@ import torch
 
 from course_lib.data.corpus import EOS, SPLITS, Corpus, digest
 from course_lib.errors import CourseError
+from course_lib.ranges import Count, NonNegative, Whole, checked
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Truth:
         return (self.log_weights[..., None] + logits.log_softmax(-1)).logsumexp(1)
 
     def log_prob(self, previous: torch.Tensor) -> torch.Tensor:
-        """log P(. | last word) for last words of any shape, (..., N)."""
+        """Return log P(. | last word) for last words of any shape, (..., N)."""
         return self.matrix[self.states[previous]]
 
     @cached_property
@@ -82,30 +83,36 @@ class ZipfCorpus(Corpus):
         return {**super().describe(), **truth}
 
 
+@checked
 def load_zipf(
-    N: int = 1000,
-    d: int = 16,
-    rank: int | None = None,
-    components: int = 1,
-    states: int = 128,
-    sharpness: float = 2.0,
-    tokens: int = 200_000,
-    seed: int = 0,
+    N: Count = 1000,
+    d: Count = 16,
+    rank: Count | None = None,
+    components: Count = 1,
+    states: Count = 128,
+    sharpness: NonNegative = 2.0,
+    tokens: Count = 200_000,
+    seed: Whole = 0,
 ) -> ZipfCorpus:
-    """A language of N words drawn from a softmax or a mixture of `components` softmaxes.
+    """Draw a text from a softmax, or from a mixture of `components` softmaxes, over N words.
 
-    `rank` of the true log P: at most d + 2, the default, for one softmax (contexts then lie in
-    rank - 2 dimensions); a mixture has the rank it has, about min(states, N). `sharpness` is the
-    standard deviation of the logits W h. `tokens` in train, a tenth of it in valid and test. Word
-    ids are ranks of frequency; id 0 is `<eos>`.
+    N: words; ids are ranks of frequency, and id 0 is `<eos>`.
+    d: size of the true word vectors.
+    rank: of the true log P of one softmax, at most d + 2, the default; contexts then lie in
+        rank − 2 dimensions. A mixture has the rank it has, about min(states, N).
+    components: softmaxes in the mixture.
+    states: different contexts.
+    sharpness: standard deviation of the logits W h, in nats.
+    tokens: of train; valid and test have a tenth of them each.
+    seed: of the drawing.
+
+    `CourseError` for sizes that do not fit each other.
     """
     highest = min(d + 2, states, N)
     if components > 1 and rank is not None:
         raise CourseError("zipf: the rank of a mixture cannot be chosen; leave out rank=")
-    if components < 1 or min(N, states) < 3 or d < 1 or tokens < 10:
-        raise CourseError(
-            "zipf needs N >= 3 words, d >= 1, states >= 3, components >= 1 and tokens >= 10"
-        )
+    if min(N, states) < 3 or tokens < 10:
+        raise CourseError("zipf needs N >= 3 words, states >= 3 and tokens >= 10")
     rank = highest if rank is None else rank
     if not 3 <= rank <= highest:
         raise CourseError(

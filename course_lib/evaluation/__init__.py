@@ -1,0 +1,1 @@
+"""What a trained model says: perplexity, log-probabilities, adaptation, generated text, BLEU."""

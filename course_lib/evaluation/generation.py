@@ -157,7 +157,7 @@ def reading(model: LanguageModel) -> Iterator[None]:
 
 
 def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tuple[Tensor, Any]]:
-    """ids (n,) -> for every `CONTEXT` of them log P of what follows each, (≤ CONTEXT, N), state."""
+    """Ids (n,) -> for every `CONTEXT` of them log P of what follows each, (≤ CONTEXT, N), state."""
     device = next(model.parameters()).device
     for piece in ids.split(CONTEXT):
         _, _, hidden, state = model(piece[:, None].to(device), state)
@@ -165,7 +165,7 @@ def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tu
 
 
 def _after(model: LanguageModel, corpus: Corpus, prompt: str) -> tuple[Tensor, Any]:
-    """log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state there."""
+    """Log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state there."""
     ids = torch.cat([torch.tensor([corpus.eos]), encode(corpus, prompt)])
     *_, (table, state) = _tables(model, ids)
     return table[-1].cpu(), state

@@ -14,7 +14,7 @@ from course_lib.protocols import WithMemory
 
 @contextmanager
 def full_float32():
-    """cuDNN's products in full float32, not the TF32 that it takes for recurrent layers otherwise.
+    """CuDNN's products in full float32, not the TF32 that it takes for recurrent layers otherwise.
 
     Other products are in full float32 unless the reader asked PyTorch for less. What was set before
     is read for each kind of layer, as PyTorch refuses to read its one flag for both where they

@@ -60,11 +60,11 @@ class BeamSearch:
         check_fields(self)
 
     def penalty(self, length):
-        """lp of |Y| = `length`, a number or a tensor."""
+        """Lp of |Y| = `length`, a number or a tensor."""
         return ((5 + length) / 6) ** self.length_penalty
 
     def __call__(self, model: TranslationModel, source: Tensor) -> list[Hypothesis]:
-        """source (S, B), [x … eos] padded with 0 -> the best translation of each column.
+        """Source (S, B), [x … eos] padded with 0 -> the best translation of each column.
 
         In evaluation mode, and in float32, or wider if the model is. CourseError if a column has
         no translation of finite probability, as of a model with NaN.

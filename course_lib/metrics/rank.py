@@ -256,7 +256,7 @@ class _Gram:
 
 
 def _reflections(panel: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """panel (r, c) = Q [R; 0] -> V (r, q), S = T⁻¹ (q, q), R (k, c) where Q = I − V T Vᵀ."""
+    """Panel (r, c) = Q [R; 0] -> V (r, q), S = T⁻¹ (q, q), R (k, c) where Q = I − V T Vᵀ."""
     packed, tau = torch.geqrf(panel)
     V = packed[:, : len(tau)].tril(-1)
     V.diagonal().fill_(1)

@@ -346,7 +346,7 @@ def _nearest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.nda
 
 
 def _deepest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.ndarray] | None:
-    """y with ‖y‖∞ ≤ 1 that maximises t: A y ≥ t, and the dual, convex weights of A's rows, by
+    """Y with ‖y‖∞ ≤ 1 that maximises t: A y ≥ t, and the dual, convex weights of A's rows, by
     HiGHS; where t is 0 to its precision, `_nearest` of the rows that the weights single out.
     None if the solver gives up or the seconds are over."""
     programme = linprog(

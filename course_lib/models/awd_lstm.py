@@ -1,9 +1,11 @@
 """AWD-LSTM (Merity, Keskar and Socher 2018): an LSTM stack with DropConnect on its recurrence."""
 
+from torch import Tensor
+
 from course_lib.dropout import locked_dropout
 from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.lstm import LSTMStack
-from course_lib.ranges import Count, Dropout
+from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 
 class AWDLSTM(LSTMStack):
@@ -17,24 +19,34 @@ class AWDLSTM(LSTMStack):
     `regularizers`.
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         units: tuple[Count, ...] = (1150, 1150, 400),
         weight_drop: Dropout = 0.5,
         input_dropout: Dropout = 0.4,
         hidden_dropout: Dropout = 0.25,
-        init: float | None = None,
+        init: NonNegative | None = None,
     ):
-        """`units`: of each layer; the mixture models have (960, 960, 620) and (1150, 1150, 650)."""
+        """Draw the parameters.
+
+        input_size: numbers in a word vector.
+        units: of each layer; the mixture models have (960, 960, 620) and (1150, 1150, 650).
+        weight_drop: share of each recurrent matrix that is dropped.
+        input_dropout: share of the numbers of word vectors that is dropped.
+        hidden_dropout: share of what a layer hands to the next that is dropped.
+        init: half-width of the uniform distribution; None: 1/√units of each layer.
+        """
         super().__init__([input_size, *units], init)
-        self.weight_drop, self.input_dropout = weight_drop, input_dropout
+        self.weight_drop = weight_drop
+        self.input_dropout = input_dropout
         self.hidden_dropout = hidden_dropout
 
-    def layer_input(self, layer, x):
-        """Locked dropout of the word vectors, or between layers."""
+    def layer_input(self, layer: int, x: Tensor) -> Tensor:
+        """Drop entries of the word vectors, or of what the layer below hands on."""
         return locked_dropout(x, self.hidden_dropout if layer else self.input_dropout)
 
-    def recurrent_weight(self, layer):
-        """DropConnect."""
+    def recurrent_weight(self, layer: int) -> Tensor:
+        """Drop entries of the recurrent matrix (DropConnect)."""
         return entry_dropout(self.recurrent[layer], self.weight_drop)

@@ -17,7 +17,7 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """x (S, B, d), y (T, C, d), padding (S, B) -> contexts (T, C, output_size), state.
+        """Return contexts (T, C, output_size), state of x (S, B, d), y (T, C, d), padding (S, B).
 
         With a state the source has been read, and x may be None.
         """
@@ -26,7 +26,7 @@ class EncoderDecoder(nn.Module):
 
     @staticmethod
     def select(state: Any, columns: Tensor, sources: Tensor | None = None) -> Any:
-        """The state of these columns of y (C',), and of x (B',) or all of x, in this order."""
+        """Return the state of these columns of y (C',), and of x (B',) or all of x, in order."""
         past, source = state
         if sources is not None:
             source = map_state(lambda t: t.index_select(0, sources), source)

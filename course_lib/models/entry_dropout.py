@@ -49,5 +49,5 @@ class EntryDropout(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (…) → (…)."""
+        """Return x (…) with entries dropped in training."""
         return entry_dropout(x, self.dropout, self.training)

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from course_lib.dropout import locked_dropout
 from course_lib.models.input_embedding import InputEmbedding
 from course_lib.output_layers.objectives import CrossEntropy, Objective
+from course_lib.ranges import Dropout, checked
 from course_lib.regularizers import Activations
 
 
 class Step(NamedTuple):
-    """What one call of a language or translation model gives."""
+    """The results of one call of a language or translation model."""
 
     loss: Tensor | None  # to be differentiated: the objective, a mean over targets, and penalties
     nll: Tensor | None  # its cross-entropy part in nats a token, without gradient
@@ -29,6 +30,7 @@ class OutputModel(nn.Module):
     (inan2017, section 4) is giving `words` and `output_layer` the same word matrix.
     """
 
+    @checked
     def __init__(
         self,
         words: nn.Module,
@@ -37,13 +39,26 @@ class OutputModel(nn.Module):
         objective: Objective | None = None,
         regularizers: tuple = (),
         input_embedding: InputEmbedding | None = None,
-        output_dropout: float = 0.0,
+        output_dropout: Dropout = 0.0,
     ):
-        """regularizers: called with the output layer's words and the step's `Activations`;
-        output_dropout: share of the encoder's output dropped, one mask a sequence."""
+        """Put the parts together.
+
+        words: the word matrix that reads.
+        encoder: from word vectors to contexts.
+        output_layer: from contexts to probabilities, with the word matrix that predicts.
+        objective: what is minimised; None: the cross-entropy.
+        regularizers: called with the output layer's words and the step's `Activations`.
+        input_embedding: how words are read in training; None: as they are.
+        output_dropout: share of the encoder's output that is dropped, one mask a sequence.
+
+        ValueError where encoder and output layer do not fit, CourseError for a bad dropout.
+        """
         super().__init__()
-        self.words, self.encoder, self.output_layer = words, encoder, output_layer
-        self.objective, self.regularizers = objective or CrossEntropy(), tuple(regularizers)
+        self.words = words
+        self.encoder = encoder
+        self.output_layer = output_layer
+        self.objective = objective or CrossEntropy()
+        self.regularizers = tuple(regularizers)
         self.input_embedding = input_embedding or InputEmbedding()
         self.output_dropout = output_dropout
         if encoder.output_size != output_layer.hidden_size:
@@ -58,9 +73,13 @@ class OutputModel(nn.Module):
         return self.words is self.output_layer.words
 
     def predict(self, raw: Tensor, state: Any, target: Tensor | None) -> Step:
-        """The encoder's output (T, B, d), its state and the target (T, B) -> the step.
+        """Return the step that follows from the encoder's output.
 
-        In evaluation mode without dropout, regularizers and any loss but the cross-entropy.
+        raw: the encoder's output, (T, B, d).
+        state: the encoder's, handed on.
+        target: (T, B); None: no loss.
+
+        In evaluation mode there is no dropout, no regularizer and no loss but the cross-entropy.
         """
         hidden = raw
         if self.training:
@@ -83,6 +102,6 @@ class LanguageModel(OutputModel):
     """Tokens in, contexts and, with a target, the loss out."""
 
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
-        """tokens, target (T, B); state None starts anew. In evaluation mode: cross-entropy."""
+        """Return the step of tokens and target (T, B); a state of None starts anew."""
         raw, state = self.encoder(self.input_embedding(self.words, tokens), state)
         return self.predict(raw, state, target)

@@ -1,21 +1,33 @@
 """The LSTM with variational dropout (Gal 2015, as inan2017 uses it)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from course_lib.dropout import keep_mask, locked_dropout
+from course_lib.errors import CourseError
 from course_lib.models.lstm_recurrence import LSTMRecurrence, fused_layer
-from course_lib.ranges import Count, Dropout
+from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 
 class LSTMStack(nn.Module):
     """Layers of LSTM; a variant says what is dropped, by overriding one of three methods."""
 
-    def __init__(self, sizes: list[int], init: float | None = None):
-        """`sizes`: of the input and of each layer. `init`: half-width of the uniform distribution,
-        1/√units of each layer if None, as PyTorch has it."""
+    @checked
+    def __init__(self, sizes: Sequence[Count], init: NonNegative | None = None):
+        """Draw the parameters.
+
+        sizes: of the input and of each layer, in numbers.
+        init: half-width of the uniform distribution; None, as in PyTorch: 1/√units of each layer.
+
+        CourseError where there is no layer.
+        """
         super().__init__()
-        self.sizes, self.output_size = list(sizes), sizes[-1]
+        if len(sizes) < 2:
+            raise CourseError(f"{type(self).__name__} needs at least one layer of units")
+        self.sizes = list(sizes)
+        self.output_size = sizes[-1]
         pairs = list(zip(sizes, sizes[1:], strict=False))
         self.input = nn.ParameterList(torch.empty(4 * units, size) for size, units in pairs)
         self.recurrent = nn.ParameterList(torch.empty(4 * units, units) for _, units in pairs)
@@ -28,42 +40,46 @@ class LSTMStack(nn.Module):
                 nn.init.uniform_(parameter, -width, width)
 
     def layer_input(self, layer: int, x: Tensor) -> Tensor:
-        """What the layer reads, of x (T, B, size) in training."""
+        """Return what the layer reads of x (T, B, size) in training."""
         return x
 
     def recurrent_weight(self, layer: int) -> Tensor:
-        """The layer's recurrent matrix (4u, u) in training."""
+        """Return the layer's recurrent matrix (4u, u) in training."""
         return self.recurrent[layer]
 
     def recurrent_mask(self, layer: int, hidden: Tensor) -> Tensor | None:
-        """What multiplies the layer's hidden state (B, u) wherever it goes, in training."""
+        """Return what multiplies the layer's hidden state (B, u) wherever it goes, in training."""
         return None
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x (T, B, input_size), state → hidden (T, B, units), state: ((h, c), …), one a layer.
+        """Return hidden (T, B, units), state ((h, c), …), one a layer, of x (T, B, input_size).
 
         The states are unmasked, so that a new sequence may draw new masks; None starts at zero.
         """
+        # The type of the products, and that of the states.
         autocast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
         dtype = torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
         if state is None:
             zeros = [x.new_zeros(x.shape[1], units, dtype=wide) for units in self.sizes[1:]]
             state = tuple((zero, zero) for zero in zeros)
+
+        # One layer after the other, all time steps at once.
         new_state = []
         for layer, (h, c) in enumerate(state):
-            recurrent, mask = self.recurrent[layer], None
-            if self.training:
-                x, recurrent = self.layer_input(layer, x), self.recurrent_weight(layer)
-                mask = self.recurrent_mask(layer, h)
+            weight = self.input[layer]
+            recurrent = self.recurrent[layer]
             biases = self.input_bias[layer], self.recurrent_bias[layer]
+            mask = None
+            if self.training:
+                x = self.layer_input(layer, x)
+                recurrent = self.recurrent_weight(layer)
+                mask = self.recurrent_mask(layer, h)
             if x.is_cuda and mask is None:
-                x, h, c = fused_layer(x, self.input[layer], recurrent, biases, h, c)
+                x, h, c = fused_layer(x, weight, recurrent, biases, h, c)
             else:
                 bias = biases[0] + biases[1]
-                x, h, c = LSTMRecurrence.apply(
-                    x, self.input[layer], bias, recurrent, mask, h, c, dtype
-                )
+                x, h, c = LSTMRecurrence.apply(x, weight, bias, recurrent, mask, h, c, dtype)
             new_state.append((h, c))
         return x, tuple(new_state)
 
@@ -79,23 +95,33 @@ class VariationalLSTM(LSTMStack):
     each call in training, the same for all its time steps.
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         units: Count,
         layers: Count = 2,
         dropout: Dropout = 0.0,
         input_dropout: Dropout = 0.0,
-        init: float = 0.1,
+        init: NonNegative | None = 0.1,
     ):
-        """`dropout`: share of units dropped; `init`: half-width of the uniform distribution."""
-        super().__init__([input_size] + [units] * layers, init)
-        self.dropout, self.input_dropout = dropout, input_dropout
+        """Draw the parameters.
 
-    def layer_input(self, layer, x):
-        """Word vectors with a mask of their own; other layers read what is masked already."""
+        input_size: numbers in a word vector.
+        units: of each layer.
+        layers: how many.
+        dropout: share of the units that is dropped.
+        input_dropout: share of the numbers of word vectors that is dropped.
+        init: half-width of the uniform distribution; None: 1/√units.
+        """
+        super().__init__([input_size] + [units] * layers, init)
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+
+    def layer_input(self, layer: int, x: Tensor) -> Tensor:
+        """Drop entries of the word vectors; other layers read what is masked already."""
         return x if layer else locked_dropout(x, self.input_dropout)
 
-    def recurrent_mask(self, layer, hidden):
-        """One mask for the recurrence, the next layer and the output."""
+    def recurrent_mask(self, layer: int, hidden: Tensor) -> Tensor | None:
+        """Draw one mask for the recurrence, the next layer and the output."""
         return keep_mask(hidden, self.dropout) if self.dropout else None

@@ -8,10 +8,12 @@ from torch import Tensor
 
 
 def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """gates (B, 4u) before their nonlinearities, in the order o i f g; cell (B, u).
+    """Return h and c' after one step: c' = σ(f) c + σ(i) tanh(g),  h = σ(o) tanh(c').
 
-    c' = σ(f) c + σ(i) tanh(g),  h = σ(o) tanh(c').  Returns h, c'. The definition that the fused
-    recurrence below is tested against.
+    gates: (B, 4u) before their nonlinearities, in the order o i f g.
+    cell: c, (B, u).
+
+    The fused recurrence below is tested against this definition.
     """
     o, i, f, g = gates.chunk(4, dim=-1)
     cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
@@ -31,13 +33,18 @@ class LSTMRecurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, weight, bias, recurrent, mask, hidden, cell, dtype):
-        """x (T, B, size); weight (4u, size); bias (4u,); recurrent (4u, u); mask (B, u) or None;
-        hidden, cell (B, u).
+        """Return masked outputs (T, B, u), the last unmasked hidden state, the last cell state.
 
-        Returns masked outputs (T, B, u), last unmasked hidden state and last cell state.
-        `dtype` is the type of the matrix products; the states stay in the type of `cell`.
+        x: (T, B, size).
+        weight, bias, recurrent: (4u, size), (4u,) and (4u, u), the gates in the order o i f g.
+        mask: (B, u), multiplies the hidden state wherever it goes; or None.
+        hidden, cell: (B, u), the state at the start.
+        dtype: of the matrix products; the states stay in the type of `cell`.
         """
-        (steps, batch, _), units = x.shape, cell.shape[-1]
+        steps, batch, _ = x.shape
+        units = cell.shape[-1]
+
+        # The inputs' part of all gates, of all steps at once.
         x = x.to(dtype)
         same = dtype == cell.dtype
         if same:
@@ -46,18 +53,27 @@ class LSTMRecurrence(torch.autograd.Function):
             rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T).to(cell.dtype)
             rows.add_(bias.to(cell.dtype))
         gates = rows.view(steps, batch, 4 * units)
+
+        # Where every step writes: cells, their tanh, and outputs, which the next step's product
+        # reads. The first rows of cells and outputs are the state at the start.
         matrix, times, width = _arranged(recurrent.to(dtype).T, steps, batch)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
         wider, outputs = _padded(cell.new_empty, (steps + 1, batch, units), width, dtype)
         outputs[0] = hidden if mask is None else hidden * mask
+
+        # A view for each step, all made at once, which is quicker than one by one in the loop.
         before, after = wider[:-1].unbind(), outputs[1:].unbind()
         c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
-        sigmoids, tangents = gates[..., : 3 * units].unbind(), gates[..., 3 * units :].unbind()
+        sigmoids = gates[..., : 3 * units].unbind()
+        tangents = gates[..., 3 * units :].unbind()
         o, i, f = (gates[..., k * units : (k + 1) * units].unbind() for k in range(3))
-        # Written into, then copied: an output of another type would cost a fresh tensor a step.
-        last, kept = torch.empty_like(cell), torch.empty_like(cell)
+
+        # The recurrence: gates, c' = σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c'). h is written into
+        # one tensor, then copied: an output of another type would cost a fresh tensor a step.
+        last = torch.empty_like(cell)
+        masked = torch.empty_like(cell)
         for t, (gate, tanh) in enumerate(zip(gates.unbind(), tanhs.unbind(), strict=True)):
             if same:
                 gate.addmm_(before[t], matrix)
@@ -69,8 +85,10 @@ class LSTMRecurrence(torch.autograd.Function):
             c_after[t].addcmul_(i[t], tangents[t])
             torch.tanh(c_after[t], out=tanh)
             torch.mul(o[t], tanh, out=last)
-            masked = last if mask is None else torch.mul(last, mask, out=kept)
-            after[t].copy_(masked)
+            if mask is None:
+                after[t].copy_(last)
+            else:
+                after[t].copy_(torch.mul(last, mask, out=masked))
         ctx.save_for_backward(x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask)
         ctx.dtype = dtype
         return outputs[1:], last, cells[steps]
@@ -80,18 +98,23 @@ class LSTMRecurrence(torch.autograd.Function):
     def backward(ctx, grad_outputs, grad_last, grad_cell):
         x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
         steps, batch, units = tanhs.shape
-        by_gate = gates.view(steps, batch, 4, units)
-        o, i, f, g = by_gate.unbind(2)
+
         # Slopes of h towards o and towards c, and of c towards i, f, g, before the nonlinearities
         # and for all steps at once; the mask rides along where the gradient enters through h.
+        by_gate = gates.view(steps, batch, 4, units)
+        o, i, f, g = by_gate.unbind(2)
         slopes = torch.empty_like(by_gate)
         to_o, to_i, to_f, to_g = slopes.unbind(2)
-        sigmoid, tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+        sigmoid = torch.ops.aten.sigmoid_backward
+        tanh = torch.ops.aten.tanh_backward
         sigmoid(tanhs, o, grad_input=to_o)  # tanh(c) · o (1 − o)
         sigmoid(g, i, grad_input=to_i)
         sigmoid(cells[:-1], f, grad_input=to_f)
         tanh(i, g, grad_input=to_g)  # i (1 − g²)
         to_cell = tanh(o, tanhs)
+
+        # The gradients that the loop writes: of the gates in place of the slopes, and, where the
+        # products have another type, once more in that.
         matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch)
         wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
         wider = flat = wide
@@ -102,9 +125,17 @@ class LSTMRecurrence(torch.autograd.Function):
             d_outputs *= mask
         d_outputs[-1] += grad_last
         d_cell = grad_cell[:, None].clone()
-        through_h, through_c = slopes[:, :, 0].unbind(), slopes[:, :, 1:].unbind()
-        cell_slopes, forget, d_hidden = to_cell.unbind(), f.unbind(), d_outputs.unbind()
+
+        # A view for each step.
+        through_h = slopes[:, :, 0].unbind()
+        through_c = slopes[:, :, 1:].unbind()
+        cell_slopes = to_cell.unbind()
+        forget = f.unbind()
+        d_hidden = d_outputs.unbind()
         wides, flats, widers = wide.unbind(), flat.unbind(), wider.unbind()
+
+        # From the last step to the first: through the next step's gates into h, through h and the
+        # next cell into the gates.
         same = flat is wide and mask is None
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
@@ -119,6 +150,8 @@ class LSTMRecurrence(torch.autograd.Function):
             if flat is not wide:
                 flats[t].copy_(wides[t])
             d_cell[:, 0].mul_(forget[t])
+
+        # The gradients of the state at the start, of the weights, and of the inputs.
         d_first = None
         if ctx.needs_input_grad[5]:  # not of a state that was detached
             d_first = times(widers[0]).to(gates.dtype)
@@ -147,7 +180,7 @@ _MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its 
 
 @functools.cache
 def _packs() -> bool:
-    """Whether this build has the operations used below and this processor the instructions."""
+    """Return whether this build has the operations used below, and the processor what they need."""
     onednn = torch.ops.mkldnn
     needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
     return all(hasattr(onednn, name) for name in needed) and onednn._is_mkldnn_bf16_supported()
@@ -156,8 +189,14 @@ def _packs() -> bool:
 def _arranged(
     matrix: Tensor, steps: int, batch: int
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], int]:
-    """matrix (k, n), to multiply x (batch, k) at each of so many steps → it, and x → x @ matrix,
-    which takes x with zeros behind its k columns, of a width that comes third.
+    """Arrange a matrix for a product with another x at every step.
+
+    matrix: (k, n).
+    steps: how many products there will be.
+    batch: rows of each x (batch, k).
+
+    Returns the matrix, the function x → x @ matrix, and the width of the x that it takes, which
+    has zeros behind its k columns.
 
     For bfloat16 oneDNN arranges a matrix anew at every product, which at batch 20 takes as long as
     the product: it keeps one arranged for linear layers, in operations that `torch.compile` uses.
@@ -166,7 +205,8 @@ def _arranged(
     if steps < _MANY:
         return matrix, matrix.__rmatmul__, len(matrix)
     if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and _packs():
-        onednn, width = torch.ops.mkldnn, -(-len(matrix) // 32) * 32
+        onednn = torch.ops.mkldnn
+        width = -(-len(matrix) // 32) * 32
         rows = matrix.new_zeros(matrix.shape[1], width)
         _copied(matrix.T, rows[:, : len(matrix)])
         packed = onednn._reorder_linear_weight(rows, batch)
@@ -176,8 +216,13 @@ def _arranged(
 
 
 def _padded(new: Callable[..., Tensor], shape, width: int, dtype) -> tuple[Tensor, Tensor]:
-    """An uninitialised tensor whose last dimension is that wide, zero behind the shape's, and the
-    part of it that has the shape."""
+    """Return a tensor whose last dimension is `width`, and the part of it that has the shape.
+
+    new: makes an uninitialised tensor.
+    shape: of the part.
+    width: of the whole; what lies behind the part is zero.
+    dtype: of both.
+    """
     *others, columns = shape
     wider = new(*others, width, dtype=dtype)
     wider[..., columns:] = 0
@@ -185,19 +230,22 @@ def _padded(new: Callable[..., Tensor], shape, width: int, dtype) -> tuple[Tenso
 
 
 def _aligned(matrix: Tensor) -> Tensor:
-    """A copy in row-major order whose rows begin at multiples of 64 bytes."""
+    """Return a copy in row-major order whose rows begin at multiples of 64 bytes."""
     rows, columns = matrix.shape
     unit = 64 // matrix.element_size()
     return _copied(matrix, matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns])
 
 
 def _in_rows(matrix: Tensor) -> Tensor:
-    """The matrix in row-major order."""
+    """Return the matrix in row-major order."""
     return matrix if matrix.is_contiguous() else _copied(matrix, matrix.new_empty(matrix.shape))
 
 
 def _copied(matrix: Tensor, to: Tensor) -> Tensor:
-    """A few columns at a time: where they are rows in memory, all at once takes thrice as long."""
+    """Copy a matrix, a few columns at a time, into another and return that.
+
+    Where columns are rows in memory, copying all at once takes thrice as long.
+    """
     width = matrix.shape[1] if matrix.is_contiguous() else 256
     for column, part in zip(to.split(width, 1), matrix.split(width, 1), strict=True):
         column.copy_(part)
@@ -205,12 +253,16 @@ def _copied(matrix: Tensor, to: Tensor) -> Tensor:
 
 
 def fused_layer(x, weight, recurrent, biases, h, c) -> tuple[Tensor, Tensor, Tensor]:
-    """One layer by PyTorch's own LSTM, cuDNN on a GPU: the fastest there where nothing is masked.
+    """Run one layer by PyTorch's own LSTM, cuDNN on a GPU, the fastest where nothing is masked.
 
-    Its gates come in the order i f g o. h and c return in float32 whatever the products' type.
+    x: (T, B, size).
+    weight, recurrent, biases: (4u, size), (4u, u) and two of (4u,), the gates in the order o i f g.
+    h, c: (B, u), the state at the start.
+
+    Returns outputs (T, B, u), h and c, whose type stays whatever the products' type.
     """
 
-    def reorder(gates):
+    def reorder(gates):  # as cuDNN wants them
         o, i, f, g = gates.chunk(4)
         return torch.cat([i, f, g, o])
 

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from course_lib.errors import CourseError
 from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.models.transformer import Attention, seen
-from course_lib.ranges import Count, Dropout
+from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 
 class LSTMTranslator(EncoderDecoder):
@@ -25,20 +25,28 @@ class LSTMTranslator(EncoderDecoder):
     The calls are those of `Transformer`, and so are the states: targets piece by piece give what
     they give in one call, and several hypotheses may share a source.
 
-    units: of every layer, by default as many as word vectors have numbers, which tying needs.
-    dropout: of the word vectors and of what each layer hands to the next. init: half-width of the
-    uniform distribution of all matrices; biases begin at 0. CourseError for fewer than two layers,
-    where the attention would reach nothing, or for an odd number of units.
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         units: Count | None = None,
         layers: Count = 2,
         dropout: Dropout = 0.2,
-        init: float = 0.1,
+        init: NonNegative = 0.1,
     ):
+        """Draw the parameters.
+
+        input_size: numbers in a word vector.
+        units: of every layer, by default as many as a word vector has numbers, which tying needs.
+        layers: on either side of the attention.
+        dropout: share dropped of the word vectors and of what each layer hands to the next.
+        init: half-width of the uniform distribution of all matrices; biases begin at 0.
+
+        CourseError for fewer than two layers, where the attention would reach nothing, or for an
+        odd number of units.
+        """
         super().__init__()
         units = units or input_size
         if layers < 2 or units % 2:
@@ -61,13 +69,18 @@ class LSTMTranslator(EncoderDecoder):
                     parameter.zero_()
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """x (S, B, d), padding (S, B), True behind the end of a column -> memory (S, B, u).
+        """Return the memory (S, B, u) of x (S, B, d).
+
+        padding: (S, B), True behind the end of a column.
 
         Every column needs a word that is not padding.
         """
+        # The first layer reads half of its units in each direction.
         lengths = (~padding).sum(0).cpu()  # what reads backwards begins at the last word
         packed = pack_padded_sequence(self.dropout(x), lengths, enforce_sorted=False)
         memory, _ = pad_packed_sequence(self.both_ways(packed)[0], total_length=len(x))
+
+        # The others read forwards, from the third layer on with a residual connection.
         for number, layer in enumerate(self.source_layers):
             above, _ = layer(self.dropout(memory))
             memory = above + memory if number else above
@@ -76,7 +89,7 @@ class LSTMTranslator(EncoderDecoder):
     def decode(
         self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """y (T, C, d), memory (S, B, u), padding (S, B) -> contexts (T, C, u), state.
+        """Return contexts (T, C, u), state of y (T, C, d), memory (S, B, u), padding (S, B).
 
         The state holds every layer's h and c, and the keys and values of the memory: given one, y
         continues its targets and `memory` may be None. C is B; or a multiple of it: then C/B
@@ -84,16 +97,24 @@ class LSTMTranslator(EncoderDecoder):
         """
         past, source = state or ((None,) * (1 + len(self.target_layers)), None)
         source = self.attention.keys_values(memory) if source is None else source
-        x, kept = _read(self.first, self.dropout(y), past[0])
-        answer, new = self.attention(x, *source, seen(padding)), [kept]
+
+        # The first layer reads the words and asks the source.
+        x, after = _run_layer(self.first, self.dropout(y), past[0])
+        answer = self.attention(x, *source, seen(padding))
+        new = [after]
+
+        # The others read [what the layer below gives, the answer].
         for number, layer in enumerate(self.target_layers):
-            above, kept = _read(layer, torch.cat([self.dropout(x), answer], -1), past[number + 1])
+            below = torch.cat([self.dropout(x), answer], -1)
+            above, after = _run_layer(layer, below, past[number + 1])
             x = above + x if number else above
-            new.append(kept)
+            new.append(after)
         return x, (tuple(new), tuple(source))
 
 
-def _read(layer: nn.LSTM, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """x (T, C, …) from h and c (C, u) on, or from 0 -> outputs (T, C, u), h and c after them."""
+def _run_layer(
+    layer: nn.LSTM, x: Tensor, past: tuple | None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Run x (T, C, …) from h and c (C, u), or from 0 -> outputs (T, C, u), h and c at the end."""
     outputs, (h, c) = layer(x, past and tuple(t[None] for t in past))
     return outputs, (h[0], c[0])

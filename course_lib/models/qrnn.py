@@ -5,21 +5,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
+from course_lib.errors import CourseError
 from course_lib.models.state import state_type
-from course_lib.ranges import Count, Dropout, Share
+from course_lib.ranges import Count, Dropout, Share, checked
 
 
 def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tensor:
-    """fo-pooling: f, z (T, B, u), c_0 (B, u) → c (T, B, u), c_t = f_t z_t + (1 − f_t) c_{t−1}.
+    """Return c (T, B, u) with c_t = f_t z_t + (1 − f_t) c_{t−1}, the recurrence of fo-pooling.
 
-    The only sequential part of a QRNN. `scan`: all steps at once in ⌈log₂ T⌉ rounds, instead of one
-    after the other; None does so on a GPU, where a step is a launch for next to no arithmetic.
+    f, z: (T, B, u), after their nonlinearities.
+    start: c before the first step, (B, u).
+    scan: all steps at once in ⌈log₂ T⌉ rounds, instead of one after the other. None does so on a
+        GPU, where a step is a launch for next to no arithmetic.
+
+    This is the only sequential part of a QRNN.
     """
     return _Pool.apply(f, z, start, f.is_cuda if scan is None else scan)
 
 
 def _scan(x: Tensor, keep: Tensor) -> Tensor:
-    """y_t = x_t + k_t y_{t−1}, y_{−1} = 0; x, keep (T, B, u), whose first k is not used.
+    """Return y with y_t = x_t + k_t y_{t−1}, y_{−1} = 0; x, keep (T, B, u), whose k_0 is not used.
 
     Hillis and Steele (1986): an entry that has gathered s steps takes in the one s steps before it,
     x_t + k_t x_{t−s}, and its factor becomes k_t k_{t−s}. Factors in [0, 1] cannot overflow.
@@ -33,8 +38,10 @@ def _scan(x: Tensor, keep: Tensor) -> Tensor:
 
 
 class _Pool(torch.autograd.Function):
-    """Autograd would record three operations a step, each with a tensor of its own; here a step is
-    one in-place operation forward and one backward."""
+    """fo-pooling with a backward written out: a step is one in-place operation in each direction.
+
+    Autograd would record three operations a step, each with a tensor of its own.
+    """
 
     @staticmethod
     def forward(ctx, f, z, start, scan):
@@ -61,51 +68,75 @@ class _Pool(torch.autograd.Function):
             d = _scan(gradient.flip(0), keep.roll(-1, 0).flip(0)).flip(0)
         else:
             d = gradient.clone()  # becomes dL/dc, from the last step to the first
-            rows, kept = d.unbind(), keep.unbind()
+            rows, factors = d.unbind(), keep.unbind()
             for t in range(len(rows) - 1, 0, -1):
-                rows[t - 1].addcmul_(rows[t], kept[t])
+                rows[t - 1].addcmul_(rows[t], factors[t])
         return d * (z - c[:-1]), d * f, d[0] * keep[0], None
 
 
 class QRNN(nn.Module):
-    """Layers of  z = tanh(W_z x̃), f = σ(W_f x̃), o = σ(W_o x̃),  c_t = f z + (1−f) c_{t−1},  h = o c
-    (fo-pooling), x̃ the inputs of `window` steps, the last of them the present one.
+    """Layers of products over a window of inputs x̃, each followed by fo-pooling.
 
-    The first layer looks at two steps, the others at one, as in the AWD-QRNN whose tables the
-    papers quote (1550 units in four layers, 2500 for WikiText-103; the last layer as wide as a word
-    vector). In training entries of the matrices are dropped once a call (`weight_drop`), entries of
-    word vectors and between layers once a sequence, and with `zoneout` a unit keeps its c; in
-    evaluation f is what it is on average.
+        z = tanh(W_z x̃),  f = σ(W_f x̃),  o = σ(W_o x̃),  c_t = f z + (1 − f) c_{t−1},  h = o c
+
+    x̃ ends with the present step. In the first layer it has two steps, in the others one, as in the
+    AWD-QRNN whose tables the papers quote: 1550 units in four layers, 2500 for WikiText-103, the
+    last layer as wide as a word vector. In training, entries of the matrices are dropped once a
+    call, entries of word vectors and between layers once a sequence, and with `zoneout` a unit
+    keeps its c. In evaluation f is what it is on average.
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         units: tuple[Count, ...] = (1550, 1550, 1550, 400),
         weight_drop: Dropout = 0.1,
         input_dropout: Dropout = 0.4,
         hidden_dropout: Dropout = 0.25,
         zoneout: Share = 0.0,
     ):
+        """Draw the parameters, as `nn.Linear` does.
+
+        input_size: numbers in a word vector.
+        units: of each layer.
+        weight_drop: share of each matrix that is dropped.
+        input_dropout: share of the numbers of word vectors that is dropped.
+        hidden_dropout: share of what a layer hands to the next that is dropped.
+        zoneout: share of the units that keep their c at a step.
+
+        CourseError where there is no layer.
+        """
         super().__init__()
-        self.weight_drop, self.zoneout = weight_drop, zoneout
-        self.input_dropout, self.hidden_dropout = input_dropout, hidden_dropout
-        self.output_size, sizes = units[-1], [2 * input_size, *units]
+        if not units:
+            raise CourseError("QRNN needs at least one layer of units")
+        self.weight_drop = weight_drop
+        self.input_dropout = input_dropout
+        self.hidden_dropout = hidden_dropout
+        self.zoneout = zoneout
+        self.output_size = units[-1]
+        sizes = [2 * input_size, *units]
         self.layers = nn.ModuleList(
             nn.Linear(size, 3 * width) for size, width in zip(sizes, sizes[1:], strict=False)
         )
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x (T, B, input_size), state → hidden (T, B, u), state: (x_T, (c_T of each layer, …))."""
+        """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""
+        # The state at the start: the last word vector before, and each layer's c.
         if state is None:
             units = (layer.out_features // 3 for layer in self.layers)
             zeros = (x.new_zeros(x.shape[1], n, dtype=state_type(x)) for n in units)
             state = torch.zeros_like(x[0]), tuple(zeros)
         before, cells = state
+
+        # The first layer looks at two steps: the word vector before, and the present one.
         if self.training:
             x = locked_dropout(x, self.input_dropout)
-        last, new = x[-1], []
+        last = x[-1]
         x = torch.cat([torch.cat([before[None], x[:-1]]), x], dim=-1)
+
+        # Each layer: one product for all gates of all steps, then the recurrence.
+        new = []
         for number, (layer, cell) in enumerate(zip(self.layers, cells, strict=True)):
             if number and self.training:
                 x = locked_dropout(x, self.hidden_dropout)

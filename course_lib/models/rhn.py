@@ -6,34 +6,48 @@ from torch.nn import functional as F
 
 from course_lib.dropout import keep_mask, locked_dropout
 from course_lib.models.state import state_type
-from course_lib.ranges import Count, Dropout
+from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 
 
 class RHN(nn.Module):
-    """For each word, s ← t ∘ tanh(a) + (1 − t) ∘ s, `depth` times, with t = σ(b) and
+    """A recurrent layer whose state s passes through `depth` highway layers for each word.
 
-        (a, b) = W x + R_1 s   at first,   (a, b) = R_l s   then,   each with a bias.
+        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s,   plus W x in the first layer
+
+    Each of them has a bias.
 
     VD-RHN: one mask a sequence for the word vectors, one for the state wherever R reads it, one
     for what leaves. Published: depth 10, 830 units, the transform gates' biases begin at −2, these
     shares dropped, and 0.25 of the words' rows (`InputEmbedding`).
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         units: Count = 830,
         depth: Count = 10,
         input_dropout: Dropout = 0.75,
         dropout: Dropout = 0.25,
         output_dropout: Dropout = 0.75,
-        init: float = 0.04,
-        transform_bias: float = -2.0,
+        init: NonNegative = 0.04,
+        transform_bias: Finite = -2.0,
     ):
-        """`init`: half-width of the uniform distribution of all matrices."""
+        """Draw the parameters.
+
+        input_size: numbers in a word vector.
+        units: of the state.
+        depth: highway layers for each word.
+        input_dropout, dropout, output_dropout: shares dropped of the word vectors, of the state
+            where R reads it, of what leaves.
+        init: half-width of the uniform distribution of all matrices.
+        transform_bias: where the biases of the transform gates t begin.
+        """
         super().__init__()
-        self.output_size, self.dropout = units, dropout
-        self.input_dropout, self.output_dropout = input_dropout, output_dropout
+        self.output_size = units
+        self.input_dropout = input_dropout
+        self.dropout = dropout
+        self.output_dropout = output_dropout
         self.input = nn.Parameter(torch.empty(2 * units, input_size).uniform_(-init, init))
         self.recurrent = nn.Parameter(torch.empty(depth, 2 * units, units).uniform_(-init, init))
         self.bias = nn.Parameter(torch.zeros(depth, 2 * units))
@@ -41,7 +55,8 @@ class RHN(nn.Module):
             self.bias[:, units:] = transform_bias
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """x (T, B, input_size), state (B, u) or None → hidden (T, B, u), state after the last."""
+        """Return hidden (T, B, u), state (B, u) of x (T, B, input_size), a state or None."""
+        # What does not depend on the state: W x of all steps, one mask for the state.
         if self.training:
             x = locked_dropout(x, self.input_dropout)
         inputs = F.linear(x, self.input, self.bias[0])
@@ -49,6 +64,8 @@ class RHN(nn.Module):
         if s is None:
             s = x.new_zeros(x.shape[1], self.output_size, dtype=state_type(x))
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
+
+        # One word after the other, and for each one highway layer after the other.
         first, *rest = self.recurrent.mT.unbind()
         hidden = []
         for step in inputs.unbind():

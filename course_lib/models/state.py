@@ -8,26 +8,29 @@ from torch import Tensor
 
 
 def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """`function` applied to every tensor of a state; None stays None."""
+    """Apply `function` to every tensor of a state; None stays None."""
     if isinstance(state, tuple | list):
         return tuple(map_state(function, part) for part in state)
     return function(state) if isinstance(state, Tensor) else state
 
 
 def state_type(x: Tensor) -> torch.dtype:
-    """Of a fresh state beside the input `x`: where autocast makes products narrow, a state that is
-    added to over a whole text stays in float32."""
+    """Return the type of a fresh state beside the input `x`.
+
+    Where autocast makes products narrow, a state that is added to over a whole text stays in
+    float32.
+    """
     autocast = torch.is_autocast_enabled(x.device.type)
     return torch.promote_types(x.dtype, torch.float32) if autocast else x.dtype
 
 
 def detach(state: Any) -> Any:
-    """The same state, cut from the graph that made it (truncated backpropagation)."""
+    """Return the same state, cut from the graph that made it (truncated backpropagation)."""
     return map_state(Tensor.detach, state)
 
 
 def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
-    """{"state.0.1": tensor, …}; `unflatten` is its inverse."""
+    """Return {"state.0.1": tensor, …}; `unflatten` is the inverse."""
     if isinstance(state, tuple | list):
         return {
             k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()
@@ -36,7 +39,7 @@ def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
 
 
 def unflatten(tensors: dict[str, Tensor], name: str = "state") -> Any:
-    """The nested tuples that `flatten` took apart; None when there are none of that name."""
+    """Return the nested tuples that `flatten` took apart; None when there are none of that name."""
     if name in tensors:
         return tensors[name]
     parts = {key[len(name) + 1 :].split(".")[0] for key in tensors if key.startswith(name + ".")}

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from course_lib.errors import CourseError
 from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.models.transformer_xl import sinusoids
-from course_lib.ranges import Count, Dropout
+from course_lib.ranges import Count, Dropout, checked
 
 
 class Attention(nn.Module):
@@ -22,27 +22,36 @@ class Attention(nn.Module):
 
     def __init__(self, size: int, heads: int, dropout: float):
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads = heads
+        self.dropout = dropout
         self.query = nn.Linear(size, size, bias=False)
         self.key_value = nn.Linear(size, 2 * size, bias=False)
         self.output = nn.Linear(size, size, bias=False)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """What is attended to (S, B, d) -> k and v, each (B, H, S, K)."""
+        """Return k and v, each (B, H, S, K), of what is attended to, (S, B, d)."""
         S, B, _ = memory.shape
-        return self.key_value(memory).view(S, B, 2, self.heads, -1).permute(2, 1, 3, 0, 4).unbind()
+        both = self.key_value(memory).view(S, B, 2, self.heads, -1)
+        return both.permute(2, 1, 3, 0, 4).unbind()
 
     def forward(self, x, keys, values, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """x (T, C, d), k and v (B, H, S, K), mask (B or 1, 1, T or 1, S), True where seen -> as x.
+        """Return the mixed values of every position, shaped as x.
+
+        x: what asks, (T, C, d).
+        keys, values: what is attended to, (B, H, S, K) each.
+        mask: (B or 1, 1, T or 1, S), True where a key is seen; None: all are.
+        causal: whether position t sees the keys up to number t alone.
 
         C is B, or a multiple: then C/B columns of x one after the other, the hypotheses of one
         sentence, attend to the same keys, which are not repeated for them (`mask` without T).
         """
-        (T, C, d), B = x.shape, len(keys)
+        T, C, d = x.shape
+        B = len(keys)
         q = self.query(x).view(T, B, C // B, self.heads, -1).permute(1, 3, 0, 2, 4).flatten(2, 3)
         dropout = self.dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(q, keys, values, mask, dropout, causal)
-        return self.output(mixed.unflatten(2, (T, C // B)).permute(2, 0, 3, 1, 4).reshape(T, C, d))
+        mixed = mixed.unflatten(2, (T, C // B)).permute(2, 0, 3, 1, 4).reshape(T, C, d)
+        return self.output(mixed)
 
 
 class Residual(nn.Module):
@@ -50,17 +59,19 @@ class Residual(nn.Module):
 
     def __init__(self, size: int, dropout: float, pre_norm: bool):
         super().__init__()
-        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(size), nn.Dropout(dropout), pre_norm
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+        self.pre_norm = pre_norm
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """x of any shape (…, d), which `sublayer` keeps."""
+        """Apply `sublayer`, which keeps the shape (…, d) of x."""
         if self.pre_norm:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
 
 
 def feedforward(size: int, inner: int) -> nn.Sequential:
-    """max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al., equation 2)."""
+    """Return the network max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al., equation 2)."""
     return nn.Sequential(nn.Linear(size, inner), nn.ReLU(), nn.Linear(inner, size))
 
 
@@ -74,7 +85,7 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (S, B, d), mask (B, 1, 1, S) -> (S, B, d)."""
+        """Return the layer's output (S, B, d) of x (S, B, d), mask (B, 1, 1, S)."""
         attend, think = self.residuals
         x = attend(x, lambda h: self.attention(h, *self.attention.keys_values(h), mask))
         return think(x, self.feedforward)
@@ -91,7 +102,7 @@ class DecoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(3))
 
     def forward(self, y: Tensor, memory: Tensor | None, mask: Tensor, past, source):
-        """y (T, C, d), memory (S, B, d), mask (B, 1, 1, S) -> (T, C, d), past, source.
+        """Return (T, C, d), past, source of y (T, C, d), memory (S, B, d), mask (B, 1, 1, S).
 
         past: keys and values of the target before y, None to start; source: those of the memory,
         which is only looked at when they are None.
@@ -105,11 +116,12 @@ class DecoderLayer(nn.Module):
             if past is not None:
                 new = [torch.cat(pair, 2) for pair in zip(past, new, strict=True)]
             past = tuple(new)
-            T, S = len(h), past[0].shape[2]
+            T = len(h)
+            S = past[0].shape[2]
             if T in (1, S):  # one position sees everything, a target from its start is a triangle
                 return self.attention(h, *past, causal=T == S)
-            seen = torch.ones(T, S, dtype=torch.bool, device=h.device).tril(S - T)
-            return self.attention(h, *past, seen)
+            mask = torch.ones(T, S, dtype=torch.bool, device=h.device).tril(S - T)
+            return self.attention(h, *past, mask)
 
         attend, translate, think = self.residuals
         y = attend(y, attend_to_target)
@@ -133,16 +145,14 @@ class Transformer(EncoderDecoder):
     Those are layers · (12 d² + 4 d F + 2 F + 12 d), and 4 d more with `pre_norm`, which
     normalises before each sublayer and once more at both ends.
 
-    dropout: of each sublayer's output and of the sums of word vectors and positions (section 5.4);
-    attention_dropout: of the attention's weights. input_scale: multiply word vectors by √d
-    (section 3.4). Weights begin uniform with variance 1/mean(fan in, fan out) (Glorot and Bengio
-    2010), the three of an attention each as a matrix of its own, biases at 0.
-    CourseError if input_size is odd or not a multiple of heads.
+    Weights begin uniform with variance 1/mean(fan in, fan out) (Glorot and Bengio 2010), the three
+    of an attention each as a matrix of its own, biases at 0.
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         layers: Count = 6,
         heads: Count = 8,
         feedforward: Count = 2048,
@@ -151,6 +161,20 @@ class Transformer(EncoderDecoder):
         pre_norm: bool = False,
         input_scale: bool = True,
     ):
+        """Draw the parameters.
+
+        input_size: d, the numbers in a word vector and in a context.
+        layers: of the encoder, and of the decoder.
+        heads: of each attention.
+        feedforward: F, the inner size of the feed-forward networks.
+        dropout: share dropped of each sublayer's output, and of the sums of word vectors and
+            positions (section 5.4).
+        attention_dropout: share dropped of the attention's weights.
+        pre_norm: whether layer normalisation comes before each sublayer.
+        input_scale: whether word vectors are multiplied by √d (section 3.4).
+
+        CourseError if input_size is odd or not a multiple of heads.
+        """
         super().__init__()
         if input_size % 2 or input_size % heads:
             raise CourseError(
@@ -164,7 +188,8 @@ class Transformer(EncoderDecoder):
         self.encoder_layers = nn.ModuleList(EncoderLayer(*options) for _ in range(layers))
         self.decoder_layers = nn.ModuleList(DecoderLayer(*options) for _ in range(layers))
         end = (lambda: nn.LayerNorm(input_size)) if pre_norm else nn.Identity
-        self.encoder_norm, self.decoder_norm = end(), end()
+        self.encoder_norm = end()
+        self.decoder_norm = end()
         self.reset_parameters()
 
     @torch.no_grad()
@@ -178,11 +203,13 @@ class Transformer(EncoderDecoder):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """What is called whole, one after the other."""
+        """The modules that are called whole, one after the other."""
         return [*self.encoder_layers, *self.decoder_layers]
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """x (S, B, d), padding (S, B), True at what no position may see -> memory (S, B, d).
+        """Return the memory (S, B, d) of x (S, B, d).
+
+        padding: (S, B), True at what no position may see.
 
         Every column needs a word that is not padding.
         """
@@ -194,7 +221,7 @@ class Transformer(EncoderDecoder):
     def decode(
         self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """y (T, C, d), memory (S, B, d), padding (S, B) -> contexts (T, C, d), state.
+        """Return contexts (T, C, d), state of y (T, C, d), memory (S, B, d), padding (S, B).
 
         The state holds the keys and values of the memory and of the targets so far: given one, y
         continues them and `memory` may be None. Targets piece by piece give what they give in one
@@ -203,19 +230,20 @@ class Transformer(EncoderDecoder):
         """
         past, source = state or ((None,) * len(self.decoder_layers),) * 2
         y = self._placed(y, 0 if state is None else past[0][0].shape[2])
-        kept = []
-        for layer, *known in zip(self.decoder_layers, past, source, strict=True):
-            y, *known = layer(y, memory, seen(padding), *known)
-            kept.append(known)
-        return self.decoder_norm(y), tuple(zip(*kept, strict=True))
+        new_state = []
+        for layer, *of_layer in zip(self.decoder_layers, past, source, strict=True):
+            y, *of_layer = layer(y, memory, seen(padding), *of_layer)
+            new_state.append(of_layer)
+        return self.decoder_norm(y), tuple(zip(*new_state, strict=True))
 
     def _placed(self, x: Tensor, start: int) -> Tensor:
-        """Word vectors (T, B, d), scaled, plus the positions from `start` on, in tokens."""
+        """Return word vectors (T, B, d), scaled, plus the positions from `start` on, in tokens."""
         exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
         places = torch.arange(start, start + len(x), device=x.device, dtype=exact)
-        return self.dropout(x * self.scale + sinusoids(places, x.shape[-1])[:, None].to(x.dtype))
+        positions = sinusoids(places, x.shape[-1])[:, None].to(x.dtype)
+        return self.dropout(x * self.scale + positions)
 
 
 def seen(padding: Tensor) -> Tensor:
-    """padding (S, B) -> mask (B, 1, 1, S), True where a position may be seen."""
+    """Return the mask (B, 1, 1, S) of padding (S, B), True where a position may be seen."""
     return ~padding.T[:, None, None]

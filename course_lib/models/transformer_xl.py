@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from course_lib.errors import CourseError
 from course_lib.models.entry_dropout import EntryDropout, entry_dropout
-from course_lib.ranges import Count, Dropout, Whole
+from course_lib.ranges import Count, Dropout, NonNegative, Whole, checked
 
 
 def sinusoids(distances: Tensor, size: int) -> Tensor:
-    """R: (S,) distances in tokens -> (S, size), the sines, then the cosines, of size/2 frequencies.
+    """Return R (S, size) of S distances in tokens: sines, then cosines, of size/2 frequencies.
 
     R_{i-j} = [sin((i-j) ω_1) … cos((i-j) ω_1) …], ω_k = 10000^{-2(k-1)/size}.
     """
@@ -39,7 +39,9 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, size: int, heads: int, head_size: int, dropout: float):
         super().__init__()
-        self.heads, self.head_size, self.dropout = heads, head_size, dropout
+        self.heads = heads
+        self.head_size = head_size
+        self.dropout = dropout
         inner = heads * head_size
         self.query = nn.Linear(size, inner, bias=False)
         self.key_value = nn.Linear(size, 2 * inner, bias=False)
@@ -47,17 +49,29 @@ class RelativeAttention(nn.Module):
         self.output = nn.Linear(inner, size, bias=False)
 
     def forward(self, x: Tensor, past: Tensor, positions: Tensor, mask: Tensor, u, v) -> Tensor:
-        """x (T, B, d); past (S, B, d) ends with x; positions (S+1, d); mask (T, S) -> (T, B, d).
+        """Return the mixed values of every position, (T, B, d).
+
+        x: the inputs of this segment, (T, B, d).
+        past: the memory and then x, (S, B, d).
+        positions: R of the distances, (S+1, d).
+        mask: (T, S), −∞ where a key is not seen.
+        u, v: the content bias and the position bias, (heads, head_size).
 
         `positions` holds a row of zeros, then R for the distances S-1 … 0. With that first row the
         paper's shift from (query, distance) to (query, key) is a view: the score of query t of T
         and key j lies S t + j + T places into a T-by-(S+1) block. Nothing is copied, and what
         wraps round belongs to keys after the query, which are masked.
         """
-        (T, B, _), S, H, K = x.shape, len(past), self.heads, self.head_size
+        T, B, _ = x.shape
+        S = len(past)
+        H, K = self.heads, self.head_size
+
+        # Queries, keys, values and positions of every head.
         q = self.query(x).view(T, B, H, K).permute(2, 1, 0, 3)  # (H, B, T, K)
         k, v_ = self.key_value(past).view(S, B, 2, H, K).permute(2, 3, 1, 0, 4)  # (H, B, S, K)
         r = self.position(positions).view(S + 1, H, K).permute(1, 2, 0)  # (H, K, S+1)
+
+        # Scores by content and by position, the latter shifted; then the mixture of the values.
         q = q * K**-0.5
         content = torch.add(q, u[:, None, None], alpha=K**-0.5).reshape(H * B, T, K)
         position = torch.add(q, v[:, None, None], alpha=K**-0.5).reshape(H, B * T, K)
@@ -76,16 +90,20 @@ class Layer(nn.Module):
 
     def __init__(self, size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm):
         super().__init__()
-        self.pre_norm, self.dropout = pre_norm, EntryDropout(dropout)
+        self.pre_norm = pre_norm
+        self.dropout = EntryDropout(dropout)
         self.attention = RelativeAttention(size, heads, head_size, attention_dropout)
-        self.attention_norm, self.feedforward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.attention_norm = nn.LayerNorm(size)
+        self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = nn.Sequential(
-            nn.Linear(size, feedforward), nn.ReLU(), EntryDropout(dropout),
+            nn.Linear(size, feedforward),
+            nn.ReLU(),
+            EntryDropout(dropout),
             nn.Linear(feedforward, size),
-        )  # fmt: skip
+        )
 
     def forward(self, past: Tensor, T: int, *positions) -> Tensor:
-        """past (S, B, d), the memory and then the T inputs of this segment -> outputs (T, B, d)."""
+        """Return outputs (T, B, d) of past (S, B, d), the memory and then T inputs."""
         x = past[-T:]
         if self.pre_norm:
             past = self.attention_norm(past)
@@ -106,14 +124,12 @@ class TransformerXL(nn.Module):
     With d = input_size, A = heads · head_size, F = feedforward there are
     layers · (5 d A + 2 d F + F + 5 d) + 2 A parameters, and 2 d more with `pre_norm`.
 
-    input_scale: multiply the inputs by √d, as the paper does with its word vectors.
-    init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
-    Raises CourseError if input_size is odd or a size is out of range.
     """
 
+    @checked
     def __init__(
         self,
-        input_size: int,
+        input_size: Count,
         layers: Count = 4,
         heads: Count = 10,
         head_size: Count = 41,
@@ -123,9 +139,25 @@ class TransformerXL(nn.Module):
         memory: Whole = 150,
         clamp: Count | None = None,
         input_scale: bool = True,
-        init: float = 0.02,
+        init: NonNegative = 0.02,
         pre_norm: bool = False,
     ):
+        """Draw the parameters.
+
+        input_size: d, the numbers in a word vector and in a context.
+        layers: how many.
+        heads, head_size: of each attention.
+        feedforward: F, the inner size of the feed-forward networks.
+        dropout: share dropped of inputs, positions, sublayers and outputs.
+        attention_dropout: share dropped of the attention's weights.
+        memory: tokens before the segment that are remembered.
+        clamp: the largest distance in tokens; None: no limit.
+        input_scale: whether the inputs are multiplied by √d, as the paper does with word vectors.
+        init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
+        pre_norm: whether layer normalisation comes before each sublayer.
+
+        CourseError if input_size is odd or a size is out of range.
+        """
         super().__init__()
         if input_size % 2:
             raise CourseError(
@@ -133,7 +165,8 @@ class TransformerXL(nn.Module):
                 f"sines and half cosines; got {input_size}"
             )
         self.input_size = self.output_size = input_size
-        self.memory, self.clamp = _checked(memory, clamp)
+        self.memory = memory
+        self.clamp = clamp
         self.same_length = False  # in training the later of a segment's tokens see further back
         self.scale = math.sqrt(input_size) if input_scale else 1.0
         self.dropout = EntryDropout(dropout)
@@ -157,25 +190,31 @@ class TransformerXL(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """What is called whole, one after the other."""
+        """The modules that are called whole, one after the other."""
         return list(self.layers)
 
-    def with_memory(self, memory: int, clamp: int | None = None) -> "TransformerXL":
-        """The same encoder, parameters shared, for evaluation: every token attends to itself and
-        the memory − 1 tokens before it, as the released code has it (`same_length`), so that
-        hidden states do not depend on how a text is cut into segments. With memory 0 to all of its
-        segment."""
+    @checked
+    def with_memory(self, memory: Whole, clamp: Count | None = None) -> "TransformerXL":
+        """Return the same encoder for evaluation, with another memory and all parameters shared.
+
+        Every token attends to itself and to the memory − 1 tokens before it, as in the released
+        code (`same_length`), so that hidden states do not depend on how a text is cut into
+        segments. With memory 0 a token attends to all of its segment up to itself.
+        """
         other = copy.copy(self)
-        other.memory, other.clamp = _checked(memory, clamp)
+        other.memory = memory
+        other.clamp = clamp
         other.same_length = memory > 0
         return other
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None):
-        """x (T, B, d), state of `len(layers)` tensors or None -> hidden (T, B, d), new state."""
+        """Return hidden (T, B, d) and the new state of x (T, B, d) and a state or None."""
         T, B, d = x.shape
         if state is None:
             state = tuple(x.new_empty(0, B, d) for _ in self.layers)
         S = len(state[0]) + T
+
+        # The positions, a row of zeros and then R for the distances S−1 … 0, and the mask.
         exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
         distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=exact)
         positions = sinusoids(distances.clamp(max=self.clamp or S), d).to(x.dtype)
@@ -184,6 +223,8 @@ class TransformerXL(nn.Module):
         mask = blocked.triu(S - T + 1)
         if self.same_length:
             mask = mask + blocked.tril(S - T - self.memory)
+
+        # Each layer reads its memory and its inputs, of which the latest are remembered.
         x = self.dropout(x * self.scale)
         remembered = []
         for layer, memory in zip(self.layers, state, strict=True):
@@ -191,9 +232,3 @@ class TransformerXL(nn.Module):
             remembered.append(past[max(0, S - self.memory) :])
             x = layer(past, T, positions, mask, self.content_bias, self.position_bias)
         return self.dropout(self.norm(x)), tuple(remembered)
-
-
-def _checked(memory: int, clamp: int | None) -> tuple[int, int | None]:
-    if memory < 0 or (clamp is not None and clamp < 1):
-        raise CourseError(f"memory must be ≥ 0 and clamp ≥ 1 token; got {memory} and {clamp}")
-    return memory, clamp

@@ -20,8 +20,12 @@ class TranslationModel(OutputModel):
     def forward(
         self, source: Tensor, tokens: Tensor, target: Tensor | None = None, state: Any = None
     ) -> Step:
-        """source (S, B), [x … eos] padded with 0; tokens (T, B), [bos y …]; target (T, B), [y …
-        eos] with IGNORE where padded. In evaluation mode the loss is the cross-entropy.
+        """Return the step of a batch; in evaluation mode its loss is the cross-entropy.
+
+        source: (S, B), [x … eos] padded with 0.
+        tokens: (T, B), [bos y …].
+        target: (T, B), [y … eos] with IGNORE where padded; None: no loss.
+        state: of an earlier call, which read the same source; None: the source is read now.
 
         The step's state, None in training, lets a later call go on with the next tokens of the
         same source, which is not encoded again. Then, or at once, tokens may have a multiple of B

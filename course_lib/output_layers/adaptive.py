@@ -39,7 +39,9 @@ class AdaptiveSoftmax(OutputLayer):
     Words are sorted by falling frequency. Of the clusters only those are computed that a batch's
     targets are in, over the rows of one word matrix. The matrix may therefore be tied: this is the
     variant of Transformer-XL, whose div_val is 1. In torch's `nn.AdaptiveLogSoftmaxWithLoss` each
-    cluster has a matrix of its own, which cannot be the input embedding.
+    cluster has a matrix of its own, which cannot be the input embedding. The clusters' own weights
+    begin uniform in ±1/√d, as `nn.Linear` has them; the released code of Transformer-XL draws all
+    its weights with the standard deviation 0.02.
 
     Losses other than the cross-entropy look at the whole vocabulary: their blocks of log P are
     formed and recomputed in the backward pass, at the cost of a softmax. A transform acts on the

@@ -271,7 +271,7 @@ class _Bent:
 
 @dataclass
 class _LogitGradient:
-    """The gradient of the weighted loss with respect to the logits:
+    """The gradient of the weighted loss with respect to the logits, in factors.
 
         dense · weight + at_target · onehot(y) + everywhere        (m, N)
 
@@ -422,7 +422,7 @@ class _BlockedLoss:
             return _Bent(raw, leaves, self.options.transform(raw, *leaves, scratch=scratch))
 
     def _statistics(self, block: _BlockInputs, logits: Tensor, p: Tensor) -> Block:
-        """Return what an objective may ask for: log Z, the target's logit, …"""
+        """Return what an objective may ask for, log Z and the target's logit among it."""
         inputs, real = self.inputs, self.real
         shape = b, components, _ = block.shape
         log_z = log_normaliser(logits, p, block.row_target).to(real)
@@ -484,13 +484,13 @@ class _BlockedLoss:
         return _LogitGradient(dense, weight)
 
     def _add_to_log_weights(self, block: _BlockInputs, slopes: dict) -> None:
-        """d log_weights += weight · s_w."""
+        """D log_weights += weight · s_w."""
         if self.grads.log_weights is not None and block.group.weighted:
             weight = self.weight[block.positions][:, None]
             self.grads.log_weights[block.positions] += slopes["log_weights"] * weight
 
     def _add_to_offset(self, block: _BlockInputs, gradient: _LogitGradient) -> None:
-        """d offset += g_y."""
+        """D offset += g_y."""
         if self.grads.offset is None or not block.group.holds_target:
             return
         b, components, _ = block.shape
@@ -504,7 +504,7 @@ class _BlockedLoss:
     def _add_to_contexts(
         self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor
     ) -> None:
-        """dx += g M; `dense`: the gradient's dense part in the product's type."""
+        """Dx += g M; `dense`: the gradient's dense part in the product's type."""
         if self.grads.x is None:
             return
         b, components, _ = block.shape
@@ -520,7 +520,7 @@ class _BlockedLoss:
         self.grads.x[block.positions] += to_x.view(b, components, self.size)
 
     def _add_to_words(self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor) -> None:
-        """dM += gate(g)ᵀ x, dbias += Σ g; `dense` as in `_add_to_contexts`."""
+        """DM += gate(g)ᵀ x, dbias += Σ g; `dense` as in `_add_to_contexts`."""
         weight = gradient.weight
         to_matrix, to_bias = (
             None if total is None else total[block.columns]
@@ -551,7 +551,7 @@ class _BlockedLoss:
             add_outside_softmax(to_bias[:, None], torch.ones_like(weight), *terms)
 
     def _add_to_soft_targets(self, block: _BlockInputs, slopes: dict) -> None:
-        """d soft_x += g S, dS += gᵀ soft_x, with S the soft targets' matrix."""
+        """D soft_x += g S, dS += gᵀ soft_x, with S the soft targets' matrix."""
         if "soft_logits" not in slopes:
             return
         g = slopes["soft_logits"] * self.weight[block.positions][:, None]

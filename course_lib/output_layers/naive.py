@@ -129,7 +129,7 @@ def adversarial_mixture(layer, hidden, target) -> Table:
 
 
 def _mixed(logits: Tensor, weights: Tensor) -> Table:
-    """log Σ_k π_k softmax(l_k), of logits (n, K, N) and weights (n, K)."""
+    """Log Σ_k π_k softmax(l_k), of logits (n, K, N) and weights (n, K)."""
     prob = (logits.softmax(-1) * weights[..., None]).sum(1)
     prob = prob.to(torch.promote_types(prob.dtype, torch.float32))
     return Table(prob.log(), logits)

@@ -201,11 +201,11 @@ class AugmentedLoss(Objective):
 
 
 class _Softened(torch.autograd.Function):
-    """KL(ỹ ‖ ŷ) of each row, ỹ = softmax(s / τ), ŷ = softmax(l / τ), and its gradients
+    """KL(ỹ ‖ ŷ) of each row, with ỹ = softmax(s / τ) and ŷ = softmax(l / τ), and its gradients.
 
         τ ∂/∂l = ŷ − ỹ,    τ ∂/∂s = ỹ ∘ (r − Σ ỹ r),    r = (s − l) / τ,
 
-    made in the same walk over strips of rows that stay in the cache. Autograd would write about
+    They are made in the same walk over strips of rows that stay in the cache. Autograd would write about
     fifteen tensors as large as the logits; this writes one for each gradient that is wanted.
     """
 

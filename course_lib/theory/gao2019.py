@@ -88,7 +88,7 @@ def layer_norm_condition(gain, bias) -> float:
 
 
 def layer_norm_direction(gain, bias) -> Tensor:
-    """v (d,) = −sign(c) / g with c = 1ᵀ(b/g): vᵀh = −|c| for every context h = g ∘ z + b.
+    """V (d,) = −sign(c) / g with c = 1ᵀ(b/g): vᵀh = −|c| for every context h = g ∘ z + b.
 
     A uniformly negative direction that needs no linear programme and no context; zeros if c = 0.
     It follows from appendix C of gao2019 by multiplying h with 1/g.
@@ -98,7 +98,7 @@ def layer_norm_direction(gain, bias) -> Tensor:
 
 
 def log_rest(W, H, word: int) -> Tensor:
-    """log C_i (M,) = log Σ_{l ≠ word} exp(w_lᵀh_i), of W (N, d) and H (M, d)."""
+    """Log C_i (M,) = log Σ_{l ≠ word} exp(w_lᵀh_i), of W (N, d) and H (M, d)."""
     logits = double(H) @ double(W).T
     others = torch.arange(logits.shape[1]) != word
     return logits[:, others].logsumexp(1)
