@@ -170,13 +170,13 @@ def _embedding(model: nn.Module) -> nn.Module:
     """The layer that reads words: Hugging Face's, or the embedding with the most rows."""
     if hasattr(model, "get_input_embeddings"):
         return model.get_input_embeddings()
-    found = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    if not found:
+    embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    if not embeddings:
         raise CourseError(
             f"{type(model).__name__} has no nn.Embedding to tell its vocabulary by; name its "
             f"output layer: attach(model, head='…')"
         )
-    return max(found, key=lambda module: module.num_embeddings)
+    return max(embeddings, key=lambda module: module.num_embeddings)
 
 
 def _trunk(model: nn.Module) -> nn.Module:
