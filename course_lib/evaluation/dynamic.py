@@ -68,9 +68,9 @@ def losses(
     epsilon: float = EPSILON,
     length: int = SEGMENT,
 ) -> Iterator[tuple[Tensor, int]]:
-    """Nats a token and tokens of each segment of a split (L,), scored before the model learns from
-    it as `dynamic_perplexity` says.
+    """Yield the nats a token and the number of tokens of each segment of a split (L,).
 
+    A segment is scored before the model learns from it as `dynamic_perplexity` says.
     The model is in evaluation mode meanwhile. Its weights return when the iterator ends or is
     closed. Products are in full float32, or in the type that autocast has where it is read.
     """
@@ -149,7 +149,7 @@ def dynamic_perplexity(
     progress: bool = True,
     **settings,
 ) -> float:
-    """Perplexity of a split at batch 1, each segment scored before the model learns from it:
+    """Return the perplexity of a split at batch 1, each segment scored before the model learns it.
 
         Δθ = −η g / (√MS_g + ε) + λ (θ₀ − θ) √MS_g / mean √MS_g,   λ √MS_g / mean ≤ 1
 

@@ -24,12 +24,11 @@ TOKENIZERS = ("13a", "intl", "none")
 
 
 class Hypothesis(NamedTuple):
-    """A translation: its ids (n,) without special ones, on the CPU; log P of them and <eos>, in
-    nats; and that divided by the length penalty."""
+    """A translation with its probability and its score."""
 
-    ids: Tensor
-    log_prob: float
-    score: float
+    ids: Tensor  # (n,) on the CPU, without special ones
+    log_prob: float  # of the ids and <eos>, in nats
+    score: float  # log_prob divided by the length penalty
 
 
 @dataclass(frozen=True)
@@ -196,8 +195,9 @@ def bleu(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> Bleu:
-    """100 · BP · (p_1 p_2 p_3 p_4)^¼ over the corpus, one reference a sentence (Papineni et al.
-    2002), by sacrebleu (Post 2018).
+    """Return BLEU, 100 · BP · (p_1 p_2 p_3 p_4)^¼ over the corpus, with one reference a sentence.
+
+    Source: Papineni et al. 2002; computed by sacrebleu (Post 2018).
 
         p_n = matched n-grams, each at most as often as in its reference / n-grams of hypotheses
         BP  = min(1, exp(1 − reference words / hypothesis words))

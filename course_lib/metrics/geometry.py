@@ -122,21 +122,23 @@ class Frequency(NamedTuple):
 
 
 def by_frequency(counts, rare: float = 1e-4, frequent: int = 500) -> Frequency:
-    """Split a vocabulary by its training counts (N,): words rarer than `rare` of all tokens
-    (gao2019, section 4, uses 1e-4), and the `frequent` most frequent, most frequent first."""
+    """Split a vocabulary by its training counts (N,) into rare and frequent words.
+
+    rare: words rarer than this share of all tokens are rare (gao2019, section 4, uses 1e-4);
+    frequent: how many of the most frequent words are frequent, the most frequent first.
+    """
     counts = np.asarray(counts)
     order = np.argsort(-counts, kind="stable")
     return Frequency(np.flatnonzero(counts < rare * counts.sum()), order[:frequent])
 
 
 class FrequencyNorms(NamedTuple):
-    """By bin, rarest first: its words' mean count, mean norm, and number; and over all words
-    Spearman's ρ between count and norm."""
+    """The norms of words in bins of frequency, the rarest bin first."""
 
-    count: np.ndarray
-    norm: np.ndarray
-    words: np.ndarray
-    spearman: float
+    count: np.ndarray  # mean count of a bin's words
+    norm: np.ndarray  # mean norm of a bin's words
+    words: np.ndarray  # number of a bin's words
+    spearman: float  # ρ between count and norm over all words
 
 
 def norms_by_frequency(W, counts, bins: int = 10) -> FrequencyNorms:

@@ -72,8 +72,11 @@ class _Sieve:
 
 
 def density(values, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian kernel density of numbers (n,), such as nearest-neighbour distances (wang2019,
-    figure 1a), at `points` places from three bandwidths below the least to three above the most."""
+    """Return places and the Gaussian kernel density of numbers (n,) at them.
+
+    The numbers are nearest-neighbour distances in wang2019, figure 1a. The `points` places reach
+    from three bandwidths below the least number to three above the greatest.
+    """
     values = as_numbers(values, "density")
     if not np.ptp(values):
         raise CourseError("a density needs numbers that are not all the same")

@@ -140,9 +140,11 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
 
 
 def noisy_low_rank(n: int, c: float, rank: int = 10, seed: int = 0) -> np.ndarray:
-    """A diagonal matrix (n, n) of `rank` entries e^{−k/2}, k = 0, 1 …, plus Gaussian noise of
-    variance c / n², float64 (parthiban2021, supplement, Table S15, which does not say which
-    entries; these have σ_1 = 1 and effective ranks between 7 and 10)."""
+    """Return a diagonal matrix (n, n) of low rank plus Gaussian noise of variance c / n², float64.
+
+    The diagonal has `rank` entries e^{−k/2}, k = 0, 1 …, with σ_1 = 1 and effective ranks between 7
+    and 10. The source does not say which entries it takes (parthiban2021, supplement, Table S15).
+    """
     matrix = np.random.default_rng(seed).normal(scale=np.sqrt(c) / n, size=(n, n))
     k = np.arange(rank)
     matrix[k, k] += np.exp(-k / 2)
@@ -212,8 +214,10 @@ def _differences(blocks: Iterable) -> Iterator[Tensor]:
 
 
 class _Gram:
-    """G = Σ x xᵀ over rows x (n,), float64: of every group of `WIDTH` columns the rows from its
-    first column's on, so that half of the symmetric matrix is there."""
+    """G = Σ x xᵀ over rows x (n,), float64, of which half is kept because G is symmetric.
+
+    Of every group of `WIDTH` columns these are the rows from the group's first column on.
+    """
 
     def __init__(self, n: int, device):
         self.n = n

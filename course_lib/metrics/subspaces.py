@@ -23,9 +23,11 @@ def principal_angles(A, B, k: int | None = None) -> np.ndarray:
 
 
 def subspace_distance(A, B, k: int | None = None) -> float:
-    """‖Q₁ − Q₂Q₂ᵀQ₁‖_F / √C, with orthonormal bases Q₁ (N, C) and Q₂ of the column spaces of A and
-    B, or of their k leading left singular vectors: the root mean square of the sines of the
-    principal angles, 0 if A's space lies in B's, 1 if it is orthogonal to it (inan2017)."""
+    """Return ‖Q₁ − Q₂Q₂ᵀQ₁‖_F / √C, the root mean square sine of the principal angles (inan2017).
+
+    Q₁ (N, C) and Q₂ are orthonormal bases of the column spaces of A and B, or of their k leading
+    left singular vectors. It is 0 if A's space lies in B's, and 1 if it is orthogonal to B's.
+    """
     first, second = _bases(A, B, k)
     return float((first - second @ (second.T @ first)).norm() / first.shape[1] ** 0.5)
 

@@ -84,7 +84,7 @@ def lead(W, i: int, h, bias=None) -> float:
 
 
 def ceiling(W, i: int, weights, bias=None) -> Ceiling:
-    """Return what convex weights over the other words prove about word i, for every context h:
+    """Return what convex weights over the other words prove about word i, for every context h.
 
         lead ≤ (w_i − Σ λ_j w_j)ᵀh + b_i − Σ λ_j b_j ≤ slope ‖h‖∞ + offset,
 
@@ -346,9 +346,11 @@ def _nearest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.nda
 
 
 def _deepest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.ndarray] | None:
-    """Y with ‖y‖∞ ≤ 1 that maximises t: A y ≥ t, and the dual, convex weights of A's rows, by
-    HiGHS; where t is 0 to its precision, `_nearest` of the rows that the weights single out.
-    None if the solver gives up or the seconds are over."""
+    """Return the y with ‖y‖∞ ≤ 1 that maximises t in A y ≥ t, and the dual, by HiGHS.
+
+    The dual are convex weights of A's rows. Where t is 0 to the solver's precision, y is `_nearest`
+    of the rows that the weights single out. None if the solver gives up or the seconds are over.
+    """
     programme = linprog(
         np.append(np.zeros(A.shape[1]), -1.0),
         A_ub=np.hstack([-A, np.ones((len(A), 1))]),

@@ -32,8 +32,11 @@ class LostGradient(NamedTuple):
 
 
 def column_space(W) -> Tensor:
-    """An orthonormal basis (N, r) of the span of W's columns (N, d); directions with singular
-    values up to max(N, d) ε σ_1 do not count. CourseError unless W is a matrix."""
+    """Return an orthonormal basis (N, r) of the span of W's columns (N, d).
+
+    Directions with singular values up to max(N, d) ε σ_1 do not count. CourseError unless W is a
+    matrix.
+    """
     W = double(W).detach()
     if W.ndim != 2:
         raise CourseError(f"a word matrix has the shape (N, d), not {(*W.shape,)}")

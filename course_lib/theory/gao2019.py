@@ -29,8 +29,9 @@ class Hull(NamedTuple):
 
 
 def uniformly_negative_direction(H) -> Hull:
-    """A v with vᵀh_i < 0 for all i, or convex weights with Σ λ_i h_i = 0: never both, always one
-    (gao2019, definition 1 and theorem 2).
+    """Return a v with vᵀh_i < 0 for all i, or convex weights with Σ λ_i h_i = 0.
+
+    There is always one of the two and never both (gao2019, definition 1 and theorem 2).
 
     The linear programme max t, vᵀĥ_i ≤ −t, |v_k| ≤ 1, on contexts of norm 1; its dual is to
     minimise ‖Σ λ_i ĥ_i‖_1 over convex λ, so one solution by HiGHS gives both. It begins with a
@@ -79,8 +80,10 @@ def uniformly_negative_direction(H) -> Hull:
 
 
 def layer_norm_condition(gain, bias) -> float:
-    """1ᵀ(b/g): the hull of contexts g ∘ z + b, 1ᵀz = 0, contains 0 only if it is 0 (gao2019,
-    appendix C). gain, bias (d,). CourseError if an entry of the gain is 0."""
+    """Return 1ᵀ(b/g), which is 0 wherever the hull of contexts g ∘ z + b, 1ᵀz = 0, contains 0.
+
+    gain, bias: (d,). CourseError if an entry of the gain is 0. Source: gao2019, appendix C.
+    """
     gain, bias = double(gain), double(bias)
     if not gain.all():
         raise CourseError(f"entry {int((gain == 0).nonzero()[0])} of the layer norm's gain is 0")
@@ -105,18 +108,18 @@ def log_rest(W, H, word: int) -> Tensor:
 
 
 def non_appearing_loss(w, H, log_rest) -> Tensor:
-    """mean_i log(exp(h_iᵀw) + C_i): what training minimises over the vector w (…, d) of a word that
-    never comes (gao2019, eq. 2) -> (…).
+    """Return mean_i log(exp(h_iᵀw) + C_i), which training minimises for a word that never comes.
 
-    Along a uniformly negative direction, w = k v, it falls as k grows, towards its lower bound
+    w: (…, d), the word's vector; the result is (…). Source: gao2019, equation 2. Along a uniformly negative direction, w = k v, it falls as k grows, towards its lower bound
     mean log C_i, which it reaches only at infinity (theorem 1B).
     """
     return torch.logaddexp(double(w) @ double(H).T, double(log_rest)).mean(-1)
 
 
 def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> float:
-    """4εB / (α − ε(α + β)) ≥ ‖x* − x*_ε‖², the minima of f and of (1 − ε) f + ε g (gao2019,
-    theorem 3): a rare word, f with a little of g, ends near one that never comes.
+    """Return 4εB / (α − ε(α + β)) ≥ ‖x* − x*_ε‖², the minima of f and of (1 − ε) f + ε g.
+
+    A rare word, f with a little of g, ends near one that never comes (gao2019, theorem 3).
 
     f is α-strongly convex, g's Hessian at least −β I and |g| ≤ B. CourseError unless α > 0, β ≥ 0,
     B ≥ 0 and 0 ≤ ε < α / (α + β).
@@ -179,8 +182,9 @@ class Merikoski(NamedTuple):
 
 
 def merikoski(W, block: int = 1024) -> Merikoski:
-    """The greatest eigenvalue of ŴŴᵀ, W's rows normalised, against the sum of its entries
-    (gao2019, theorem 4, after Merikoski 1984).
+    """Return the greatest eigenvalue of ŴŴᵀ, W's rows normalised, and the sum of its entries.
+
+    Source: gao2019, theorem 4, after Merikoski 1984.
 
     The sum is ‖Σ ŵ_i‖² = N + N² R, R the cosine regulariser: for a cloud of positive cosines,
     making R smaller bounds the greatest eigenvalue, and the others, whose sum is fixed, gain.

@@ -8,8 +8,10 @@ from course_lib.errors import CourseError
 
 
 def amplitude(G: float, V: float, H: float, d: int) -> float:
-    """A = G V H √log d: the loss is G-Lipschitz, ‖V‖_1 ≤ V of the right singular vectors, and
-    ‖h‖_∞ ≤ H of the contexts (wang2020, theorem 4.1)."""
+    """Return A = G V H √log d (wang2020, theorem 4.1).
+
+    The loss is G-Lipschitz, the right singular vectors have ‖V‖_1 ≤ V, and the contexts ‖h‖_∞ ≤ H.
+    """
     return G * V * H * np.sqrt(np.log(d))
 
 
@@ -35,7 +37,7 @@ def generalisation_gap(
     C1: float = 1.0,
     C2: float = 1.0,
 ) -> Gap:
-    """With probability 1 − δ the gap is at most, for any m in [2, d] (wang2020, theorem 4.1),
+    """Return what the gap is at most, with probability 1 − δ, for any m in [2, d].
 
         (C₁ A N (√(Σ_{j<m} σ_j²) + √(m^{1−2γ} / (2γ−1))) + C₂ B √log(1/δ)) / √n.
 
