@@ -37,7 +37,7 @@ def generalisation_gap(
     C1: float = 1.0,
     C2: float = 1.0,
 ) -> Gap:
-    """Return what the gap is at most, with probability 1 − δ, for any m in [2, d].
+    """Return what the gap is at most, with probability 1 − δ, for any m in [2, d] (theorem 4.1).
 
         (C₁ A N (√(Σ_{j<m} σ_j²) + √(m^{1−2γ} / (2γ−1))) + C₂ B √log(1/δ)) / √n.
 
