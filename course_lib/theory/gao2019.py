@@ -111,8 +111,8 @@ def non_appearing_loss(w, H, log_rest) -> Tensor:
     """Return mean_i log(exp(h_iᵀw) + C_i), which training minimises for a word that never comes.
 
     w: (…, d), the word's vector; the result is (…). Source: gao2019, equation 2.
-    Along a uniformly negative direction, w = k v, the loss falls as k grows, towards its lower bound
-    mean log C_i, which it reaches only at infinity (theorem 1B).
+    Along a uniformly negative direction, w = k v, the loss falls as k grows, towards its lower
+    bound mean log C_i, which it reaches only at infinity (theorem 1B).
     """
     return torch.logaddexp(double(w) @ double(H).T, double(log_rest)).mean(-1)
 
