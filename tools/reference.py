@@ -11,6 +11,7 @@ from pathlib import Path
 from course_lab.notebook_source import ROOT
 
 PACKAGES = ("course_lib", "course_lab")
+CODE = re.compile(r"`+ ?([^\s`](?:[^`]*[^\s`])?) ?`+")
 NOT_SHOWN = {"__main__", "cli"}  # the commands have a page of their own
 
 
@@ -88,13 +89,13 @@ def as_rst(docstring: str) -> str:
     paragraph with indented or aligned lines, or a list, stands as it is.
     """
     blocks = []
-    for paragraph in re.split(r"\n\s*\n", docstring.strip("\n")):
+    for paragraph in filter(str.strip, re.split(r"\n\s*\n", docstring.strip("\n"))):
         if re.search(r"^ |^[-*] |^>>>|\S  +\S", paragraph, re.M):
             indented = "\n".join(f"   {line}" for line in paragraph.splitlines())
             blocks.append(f".. code-block:: text\n\n{indented}")
-        elif paragraph.strip():
-            pieces = re.split(r"`+([^`]+)`+", " ".join(paragraph.split()))
-            prose = [re.sub(r"([\\*|_`])", r"\\\1", piece) for piece in pieces[::2]]
+        else:
+            pieces = CODE.split(" ".join(paragraph.split()))
+            prose = [re.sub(r"([\\*|_`]|:(?=:))", r"\\\1", piece) for piece in pieces[::2]]
             code = [rf"\ ``{piece}``\ " for piece in pieces[1::2]] + [""]
             blocks.append(r"\ " + "".join(map("".join, zip(prose, code, strict=True))))
     return "\n\n".join(blocks) + "\n"
