@@ -340,8 +340,8 @@ print("as the formula says, within 10 %:", off < 0.1)
 #
 # | `gradient` | held constant | whose |
 # |---|---|---|
-# | `"none"` | all of $m$ | the paper's text |
-# | `"hidden"` | $\varepsilon$, but not $\lVert h\rVert$ | the paper's released code |
+# | `"hidden"` | $\varepsilon$, but not $\lVert h\rVert$ | the paper's Algorithm 1, and its released code |
+# | `"none"` | all of $m$ | one sentence of the paper's text |
 # | `"full"` | nothing | the true gradient of $-\log\mathrm{AdvSoft}$ |
 #
 # With $\tilde p_j$ the probabilities after the target was moved,
@@ -353,11 +353,13 @@ print("as the formula says, within 10 %:", off < 0.1)
 # + \underbrace{(1-\tilde p_y)\,\alpha\|h\|\frac{w_y}{\|w_y\|}}_{\text{added by full}}.$$
 #
 # The added terms are easy to read. Descent goes *against* the gradient, so the first one makes $h$
-# **shorter**, and the second makes $w_y$ shorter. The paper holds back from the first: its text
-# reports that training then diverges, and supposes that this is because the term forces $\|h\|$ to be
-# large. Its formula says the opposite. (The worst case is milder for a short context.) And its
-# released code *has* the first term: it treats $\delta^*$ as a constant, but differentiates
-# $(w_y+\delta^*)^\top h$, and the derivative of $\delta^{*\top} h$ is $-\varepsilon h/\|h\|$.
+# **shorter**, and the second makes $w_y$ shorter. The paper contradicts itself about the first term.
+# Algorithm 1 *has* it: the algorithm fixes $\delta^*$ and ascends the log-likelihood of $w_y+\delta^*$,
+# and the derivative of $(w_y+\delta^*)^\top h$ contains that of $\delta^{*\top} h$, which is
+# $-\varepsilon h/\|h\|$. The released code does the same. One sentence of section 3.1 holds the term
+# back: it reports that training otherwise diverges, and supposes that the term forces $\|h\|$ to be
+# large. The formula says the opposite, because the worst case is milder for a short context. This
+# course follows Algorithm 1, and keeps the sentence's gradient, `"none"`, for comparison.
 #
 # We take the layer's gradients apart first:
 
@@ -388,7 +390,7 @@ print("full adds the same to h:", same)
 # The model is a softmax with free vectors for contexts and words. It sees only 2,000 tokens, so that
 # it overfits, and is measured against the true probabilities: its **excess** is the expected loss
 # above the entropy. Six models are trained for a range of $\alpha$, on six samples each: the three
-# gradients with $\varepsilon = \alpha\|w_y\|$; the code's with an $\varepsilon$ that is the same for all
+# gradients with $\varepsilon = \alpha\|w_y\|$; Algorithm 1's with an $\varepsilon$ that is the same for all
 # words; noise of the same size in a random direction; and a rival. For if what matters is that contexts
 # become shorter, a plain penalty $\lambda\|h\|^2$ should do the same. (It is the activation
 # regularisation that AWD-LSTM, the paper's base model, has anyway.) Bars are **95 % intervals** of the
@@ -511,17 +513,17 @@ plots.show(
 # %%
 # NBVAL_CHECK_OUTPUT
 shorter = length["hidden"][-1].mean() < length["none"][0].mean()
-print("the code's gradient makes contexts shorter:", bool(shorter))
+print("Algorithm 1 makes contexts shorter:", bool(shorter))
 finite = np.isfinite(list(excess.values())).all()
 print("everything stayed finite:", bool(finite))
 apart = abs(excess["none"][1] - excess["random"][1]).mean()
-print("α = 0.003: text and random noise within 0.05:", bool(apart < 0.05))
+print("α = 0.003: none and random noise within 0.05:", bool(apart < 0.05))
 
 # %% [markdown]
 # Three results, all at once.
 #
-# - The gradient that the text recommends regularises nothing here: the excess is that of the plain
-#   softmax, and rises for large $\alpha$, perhaps by the sharpening. Random noise does as little.
+# - The gradient `none`, which one sentence recommends, regularises nothing here: the excess is that of
+#   the plain softmax, and rises for large $\alpha$, perhaps by the sharpening. Random noise does as little.
 # - The gradients that run through the norm regularise strongly, and everything stays finite. Their
 #   formula pulls at the margin $\alpha\|w\|\|h\|$: `hidden` shortens the contexts, and `full` may shorten
 #   the words as well, so at the same excess its contexts can be longer.
@@ -830,7 +832,7 @@ def called(e):
     noise = e.input_embedding.options.get("noise")
     if "Adversarial" in e.output_layer.kind:
         size = "constant ε" if "epsilon" in o else f"α = {o['alpha']:g}"
-        how = "random" if o.get("random") else o.get("gradient", "none")
+        how = "random" if o.get("random") else o.get("gradient", "hidden")
         return f"{how}{', gated' * o.get('gated', False)}, {size}"
     if noise:
         return f"input noise {noise:g}"
@@ -884,8 +886,8 @@ plots.show(
 
 # %% [markdown]
 # At $\alpha = 1$ what is logged falls and then rises: the margin $\alpha\|w_y\|\|h\|$ grows with the
-# model, most under the text's gradient, which does not hold it back. The paper reports that training
-# diverges with the other gradient; here the validation perplexity hardly notices either.
+# model, most under `none`, which does not hold the margin back. The paper's sentence reports that
+# training diverges with the other gradient; here the validation perplexity hardly notices either.
 #
 # The sweep of $\alpha$, the counterpart of the paper's **Figure 2**. The paper's values, 0.001 to 0.01,
 # are not in it, because they could hardly do anything here: what counts is the margin in nats, $\alpha\|w_y\|\|h\|$.
@@ -974,7 +976,7 @@ five.round(dict.fromkeys(ten.columns[:4], 1)).round(3)
 # Read the two tables together.
 #
 # - On few tokens the order of the means is like that of the toy language. Noise in a **random** direction, the noise
-#   ablation, changes nothing. The text's gradient, `none`, changes little. Only the code's, `hidden`,
+#   ablation, changes nothing. The gradient `none` changes little. Only Algorithm 1's, `hidden`,
 #   has hints of a gain, with or without its **gate**; corrected for the number of tests none is left
 #   that three seeds could show. A **constant** $\varepsilon$ and a larger $\alpha$ scatter more; at the
 #   largest, a margin of several nats, nothing is gained.
@@ -1012,9 +1014,9 @@ display(
 # %% [markdown]
 # ## What the paper says and what its code does
 #
-# | | the text | the released code | here |
+# | | the paper | the released code | here |
 # |---|---|---|---|
-# | gradient of $\varepsilon\lVert h\rVert$ | none; with it training diverges | flows through $h$: the gradient `"hidden"` | both, and `"full"`; nothing became infinite, but with $\alpha = 1$ the logged training perplexity rises, more with `"none"` |
+# | gradient of $\varepsilon\lVert h\rVert$ | through $h$ in Algorithm 1: `"hidden"`; none in a sentence of section 3.1, where "training diverges" with it | through $h$: `"hidden"` | `"hidden"`; beside it `"none"` and `"full"`; nothing became infinite, but with $\alpha = 1$ the logged training perplexity rises, more with `"none"` |
 # | which targets | all | those with $\cos(h, w_y) > 0$ | `gated=True` for the code's |
 # | a word that is the target twice in a batch | a $\delta$ for each position | one $\delta$ for the word, that of the last position | a $\delta$ for each position |
 # | noise on the vectors read | "variance" 0.2, falling to 0 | standard deviation 0.15 or 0.175, constant | 0.2, a standard deviation, falling |
@@ -1274,10 +1276,10 @@ interval = f"{gap['low']:+.1f} to {gap['high']:+.1f}"
 display(
     Markdown(
         f"Toy models on little data had an excess of {toy:.2f} nats; the "
-        f"text's gradient left it at {best['none']:.2f} at best, the "
-        f"code's took it to {best['hidden']:.2f}, and a plain penalty on "
+        f"gradient none left it at {best['none']:.2f} at best, that of "
+        f"Algorithm 1 took it to {best['hidden']:.2f}, and a plain penalty on "
         f"the contexts' length to {best['rival']:.2f}. In a Transformer "
-        f"the code's gradient with α = 0.1 changed the test perplexity of "
+        f"that gradient with α = 0.1 changed the test perplexity of "
         f"{at['plain softmax']:.1f} by {gap['difference']:+.1f} "
         f"({interval}): {gap['verdict']}. The nearest word is at "
         f"{middle['softmax'][1]:.2f} norms without the adversary, at "
