@@ -192,8 +192,9 @@ class Experiment:
         return validated("an experiment", plain, cls)
 
     def change(self, **changes) -> "Experiment":
-        """Return a copy with other fields; a dict changes single settings of a part or of the
-        optimisation.
+        """Return a copy with other fields.
+
+        A dict changes single settings of a part or of the optimisation.
 
         experiment.change(seed=2, optimisation={"epochs": 3}, encoder={"dropout": 0.5})
         """
