@@ -1277,8 +1277,8 @@ display(
     Markdown(
         f"Toy models on little data had an excess of {toy:.2f} nats; the "
         f"gradient none left it at {best['none']:.2f} at best, that of "
-        f"Algorithm 1 took it to {best['hidden']:.2f}, and a plain penalty "
-        f"on the contexts' length to {best['rival']:.2f}. In a Transformer "
+        f"Algorithm 1 took it to {best['hidden']:.2f}, and a penalty on "
+        f"the contexts' length to {best['rival']:.2f}. In a Transformer "
         f"that gradient with α = 0.1 changed the test perplexity of "
         f"{at['plain softmax']:.1f} by {gap['difference']:+.1f} "
         f"({interval}): {gap['verdict']}. The nearest word is at "
