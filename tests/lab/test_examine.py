@@ -1208,7 +1208,7 @@ def test_reports_of_files_with_one_name_do_not_overwrite_each_other(
 
 
 def test_the_page_runs_as_written(tmp_path, monkeypatch, unpictured):
-    page = Path(__file__).parents[1] / "docs" / "how-to" / "examine.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "examine.md"
     (block,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(block, {})

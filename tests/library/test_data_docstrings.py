@@ -111,7 +111,7 @@ def test_a_file_belongs_to_one_split(path):
 
 
 def test_the_pins_are_those_of_the_constraints():
-    listed = (Path(__file__).parents[1] / "constraints.txt").read_text().lower().split()
+    listed = (Path(__file__).parents[2] / "constraints.txt").read_text().lower().split()
     for name, version in corpus_of.pinned().items():
         assert f"{name}=={version}" in listed
 

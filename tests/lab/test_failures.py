@@ -21,7 +21,7 @@ from course_lab.cli.failures import explanation
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.training.checkpoint import write_atomically
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ("train", "ptb/vd-lstm-200/tied", "--profile", "smoke", "--device", "cpu")
 
 

@@ -244,7 +244,7 @@ def test_a_mixture_s_mask_is_one_a_sequence_in_the_batch_first_layout():
 
 @pytest.mark.parametrize("name", ["attach", "methods"])
 def test_the_page_runs_as_written(name):
-    page = Path(__file__).parents[1] / "docs" / "how-to" / f"{name}.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / f"{name}.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 3
     exec("\n".join(blocks), {})

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "course_lib", "course_lab", "benchmarks", "tools", "notebooks", "solutions")
 PLACES = ("README.md", "CONTRIBUTING.md", "data/README.md", *FOLDERS)
 
