@@ -68,7 +68,9 @@ def run(
         process also between two final figures; the next call goes on.
     patience: seconds that a process waits in training for another that does not answer.
 
-    CourseError where another process trains in that folder, or it holds something else.
+    A folder that holds the finished result of this experiment is not trained in again; the result
+    and its weights are read. CourseError is raised where another process trains in the folder, and
+    where the folder holds another experiment or another text.
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     options = _Options(callback, progress, checkpoint_seconds, deadline)
@@ -98,8 +100,8 @@ class _Prepared:
     corpus: Corpus | SentencePairs
     model: nn.Module
     task: LanguageModelBatches | TranslationBatches
-    identity: dict  # of which experiment, text and start its checkpoints are
-    starts: list[dict]  # where and by what code it was begun and gone on with
+    identity: dict  # names the experiment, the text and the weights that the run began with
+    starts: list[dict]  # the different machines and codes that began or resumed the run
     benchmarks: dict  # of word similarity
 
 
@@ -116,6 +118,8 @@ def _run(
 
     # prepare: whatever can fail does so before the work
     prepared = _prepare(experiment, folder, accelerator, corpus, origin)
+    # A meeting lets processes arrive hours apart, as after loading a corpus or computing figures.
+    # The accelerator's own wait, after training, allows no more than `patience`.
     meeting = Meeting(accelerator)
     meeting.wait()
 
@@ -134,6 +138,7 @@ def _run(
     meeting.wait()
 
     # write the result
+    # The cache also knows the calls that only computed figures, which no checkpoint knows.
     source = _source(prepared, folder, accelerator, epochs, cache.starts)
     source["peak_memory_mb"] = round(peak)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
@@ -165,6 +170,7 @@ def _prepare(
             pass
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
     if experiment.start_from is not None:
+        # This loads the earlier run's weights into the model and returns their file's digest.
         identity["start"] = start_from(model, experiment, corpus)
     kind = TranslationBatches if experiment.translates else LanguageModelBatches
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
@@ -174,7 +180,9 @@ def _prepare(
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """Raise CourseError for clusters by frequency where the words have another order."""
     is_clustered = "by_frequency" in experiment.requires
-    is_whole = "half" not in experiment.corpus.options  # a half keeps the order of the whole
+    # The words of a half are ordered by the counts of the whole, so a half's own counts need not
+    # fall. A half is therefore not checked.
+    is_whole = "half" not in experiment.corpus.options
     if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
@@ -216,7 +224,8 @@ def _best_model(
     tensors, head = read_checkpoint(folder / "best.safetensors")
     model = prepared.model
     if experiment.optimisation.shard and accelerator.num_processes > 1:
-        # a search at test time changes whole weights, where these are spread over the processes
+        # A search at test time changes whole weights, but those of `prepared.model` are sharded over
+        # the processes. The best weights therefore go into a fresh model.
         model = experiment.build(len(prepared.corpus)).to(accelerator.device)
     restore(model, tensors, str(folder))
     return model.eval(), head["epoch"]
@@ -225,9 +234,10 @@ def _best_model(
 def _figure_cache(
     prepared: _Prepared, folder: Path, accelerator: Accelerator, deadline: float | None
 ) -> FigureCache:
-    """Return the cache of final figures; several processes have none.
+    """Return the cache of final figures.
 
-    They could not agree on when to pause.
+    With several processes it has no file and never pauses, because the processes could not agree on
+    when to pause.
     """
     alone = accelerator.num_processes == 1
     weights = {"weights": file_digest(folder / "best.safetensors")}

@@ -13,7 +13,8 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     gates: (B, 4u) before their nonlinearities, in the order o i f g.
     cell: c, (B, u).
 
-    The fused recurrence below is tested against this definition.
+    The tests compare `LSTMRecurrence` with this definition, and they compare `fused_layer` with
+    `LSTMRecurrence`.
     """
     o, i, f, g = gates.chunk(4, dim=-1)
     cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
@@ -96,11 +97,13 @@ class LSTMRecurrence(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_last, grad_cell):
+        """Return the gradients of the tensors that `forward` takes, and None for the others."""
         x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
         steps, batch, units = tanhs.shape
 
-        # Slopes of h towards o and towards c, and of c towards i, f, g, before the nonlinearities
-        # and for all steps at once; the mask rides along where the gradient enters through h.
+        # The local slopes come first, for all steps at once. They say how h changes with c and with
+        # o before its nonlinearity, and how c changes with i, f and g before theirs. The mask is no
+        # part of them: it multiplies each gradient that reaches h through a masked output.
         by_gate = gates.view(steps, batch, 4, units)
         o, i, f, g = by_gate.unbind(2)
         slopes = torch.empty_like(by_gate)
@@ -113,8 +116,9 @@ class LSTMRecurrence(torch.autograd.Function):
         tanh(i, g, grad_input=to_g)  # i (1 − g²)
         to_cell = tanh(o, tanhs)
 
-        # The gradients that the loop writes: of the gates in place of the slopes, and, where the
-        # products have another type, once more in that.
+        # The loop overwrites the slopes with the gates' gradient, which is `wide`, in the states'
+        # type. Where the products have another type, `flat` is a copy in that type, and `wider` is
+        # the same copy with the columns of zeros that `times` needs.
         matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch)
         wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
         wider = flat = wide
@@ -124,7 +128,7 @@ class LSTMRecurrence(torch.autograd.Function):
         if mask is not None:
             d_outputs *= mask
         d_outputs[-1] += grad_last
-        d_cell = grad_cell[:, None].clone()
+        d_cell = grad_cell[:, None].clone()  # (B, 1, u): one for the three gates i, f and g
 
         # A view for each step.
         through_h = slopes[:, :, 0].unbind()
@@ -134,12 +138,13 @@ class LSTMRecurrence(torch.autograd.Function):
         d_hidden = d_outputs.unbind()
         wides, flats, widers = wide.unbind(), flat.unbind(), wider.unbind()
 
-        # From the last step to the first: through the next step's gates into h, through h and the
-        # next cell into the gates.
-        same = flat is wide and mask is None
+        # The loop goes from the last step to the first. The gradient of h comes from the output and
+        # from the next step's gates. The gradient of c comes from h and from the next cell. Both
+        # then multiply the slopes of this step's gates.
+        in_place = flat is wide and mask is None
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
-            if t < steps - 1 and same:
+            if t < steps - 1 and in_place:
                 d.addmm_(flats[t + 1], matrix)
             elif t < steps - 1:
                 from_next = times(widers[t + 1])
@@ -198,9 +203,10 @@ def _arranged(
     Returns the matrix, the function x → x @ matrix, and the width of the x that it takes, which
     has zeros behind its k columns.
 
-    For bfloat16 oneDNN arranges a matrix anew at every product, which at batch 20 takes as long as
-    the product: it keeps one arranged for linear layers, in operations that `torch.compile` uses.
-    AMX multiplies 32 columns at once; a rest of them costs up to half of the time again.
+    For bfloat16 oneDNN arranges the matrix anew at every product, which at batch 20 takes as long
+    as the product itself. Its operations for linear layers, which `torch.compile` uses, take a
+    matrix that was arranged once. AMX multiplies 32 columns at once. A last group of fewer columns
+    costs up to half of the time again, so the width is filled up to a multiple of 32.
     """
     if steps < _MANY:
         return matrix, matrix.__rmatmul__, len(matrix)
@@ -253,13 +259,16 @@ def _copied(matrix: Tensor, to: Tensor) -> Tensor:
 
 
 def fused_layer(x, weight, recurrent, biases, h, c) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one layer by PyTorch's own LSTM, cuDNN on a GPU, the fastest where nothing is masked.
+    """Run one layer by PyTorch's own LSTM.
+
+    On a GPU that is cuDNN, which is the fastest way where no hidden state is masked.
 
     x: (T, B, size).
     weight, recurrent, biases: (4u, size), (4u, u) and two of (4u,), the gates in the order o i f g.
     h, c: (B, u), the state at the start.
 
-    Returns outputs (T, B, u), h and c, whose type stays whatever the products' type.
+    Returns outputs (T, B, u), h and c. The outputs have the type of the products; h and c keep the
+    type that they came with.
     """
 
     def reorder(gates):  # as cuDNN wants them

@@ -12,7 +12,9 @@ of the contexts and of the matrix before the next block overwrites it.
     gradient        g = weight · (s_Z p + s_y onehot(y) + …), then back through the transform
     contributions   dx += g M,  dM += gᵀ x,  dbias += Σ g,  doffset += g_y
 
-`_BlockedLoss` has one method for each line.
+`_BlockedLoss._forward_block` passes through these stages in this order. The objective and `_slopes`
+compute the third line, and methods of `_BlockedLoss` compute the others. The symbol g_y stands for
+the target's entry of g.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,25 +34,34 @@ from course_lib.output_layers.products import (
 from course_lib.output_layers.scratch import BlockScratch, Frame, Scratch
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
-# Logits per block: 16 MB in float32, which a last-level cache can hold; more where launching
-# a kernel costs more than a trip to memory.
+# This is the number of logits in a block. On a CPU it is 16 MB in float32, which a last-level cache
+# can hold. On a GPU it is larger, because there a launch costs more than a trip to memory.
 BLOCK = {"cpu": 1 << 22, "cuda": 1 << 27}
 
 
 @dataclass
 class Group:
-    """Positions that choose among the same range of words, by the same objective.
+    """A group is a set of positions that choose among the same range of words.
 
-    One group is a softmax; a hierarchy of clusters has several, whose losses add where they share
-    positions.
+    A plain softmax has one group. A hierarchy of clusters has several groups. Where a position
+    belongs to several groups, its losses are added.
+
+    columns: the range of words, as the first row of the matrix and the row after the last.
+    objective: what is minimised in this group.
+    nll: what this group adds to the plain cross-entropy that is reported. Where it is the very
+        object that `objective` is, the kernel computes it only once.
+    positions: the indices of the group's positions; None stands for all positions.
+    weighted: whether the objective sees `log_weights`; otherwise it sees zeros.
+    holds_target: whether the targets lie in this range. Where they do not, the offset is left out,
+        because it belongs to the target's logit.
     """
 
-    columns: tuple[int, int]  # the words' range in the matrix: first, last + 1
+    columns: tuple[int, int]
     objective: Objective
-    nll: Objective = CrossEntropy()  # the plain cross-entropy's part
-    positions: Tensor | None = None  # their numbers; None: all
-    weighted: bool = True  # whether log_weights are theirs
-    holds_target: bool = True  # or the targets lie outside: no offset belongs to these words
+    nll: Objective = CrossEntropy()
+    positions: Tensor | None = None
+    weighted: bool = True
+    holds_target: bool = True
 
 
 def chunked_loss(
@@ -73,11 +84,12 @@ def chunked_loss(
 ) -> tuple[Tensor, Tensor]:
     """Return the loss of n positions, and its plain cross-entropy part without gradient.
 
-    For cross-entropy and one component the contract is the naive one-liner
+    A position has K components, which are the softmaxes of a mixture. A plain softmax has K = 1.
+    For the cross-entropy and K = 1 the result equals the naive one-liner
 
         F.cross_entropy(transform(x[:, 0] @ matrix.T + bias + offset * onehot, *parameters), target)
 
-    and in general `objective` of the block's logits, with
+    In general the result is what `objective` computes from these logits and probabilities:
 
         logits (n, K, N) = transform(x @ matrix.T + bias + offset[..., None] * onehot, *parameters)
         log P (n, N)     = logsumexp_k(log_weights + log_softmax(logits))
@@ -88,12 +100,14 @@ def chunked_loss(
     memory from `scratch`;
     objective: what is minimised, the cross-entropy if None;
     soft: ((n, e), (N, e)), whose product are the soft targets' logits;
-    gate(gradient (b·K, N), target (b·K,)): the logits' gradient as the rows of `matrix` receive it;
-    the contexts and the bias receive the true one;
+    gate(gradient (b·K, N), target (b·K,)): returns the logits' gradient that the rows of `matrix`
+    receive, while the contexts and the bias receive the ungated one. It must be linear in each row
+    of the gradient, because the weights of the positions may be applied after it. It may overwrite
+    its argument;
     groups: in the place of `objective`, several over ranges of words, see `Group`;
     reduction: "mean" over counted targets, "sum", or "none", which gives (n,) and recomputes in the
     backward pass;
-    block: positions at a time, chosen by the size of the cache if None;
+    block: how many positions are computed at a time; None takes as many as `BLOCK` allows;
     scratch: memory that is kept from call to call, new if None.
     Under autocast the products are computed in its type, everything else in float32.
     Raises ValueError on shapes that do not fit, an unknown reduction or a target that is no word.
@@ -134,7 +148,8 @@ def chunked_loss(
 def check_targets(target: Tensor, words: int) -> None:
     """Raise ValueError unless every target is a word or `IGNORE`.
 
-    A GPU, which nothing here waits for, fails by an assertion of its own.
+    On a GPU the check must not wait for the device. A bad target raises no ValueError there; an
+    assertion on the device fails later.
     """
     outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
     if target.is_cuda:
@@ -248,10 +263,10 @@ class _BlockInputs:
     group: Group
     positions: slice | Tensor
     columns: slice  # the group's words
-    x: Tensor  # (m, e), contexts as the product takes them: e = d, or wider with the bias
-    rows: Tensor  # (N, e), the words' rows in the same type
+    x: Tensor  # (m, w), contexts as the product takes them; w > d where it includes the bias
+    rows: Tensor  # (N, w), the rows of the group's N words in the same type
     target: Tensor  # (b,), counted from the group's first word
-    row_target: Tensor  # (m,), the same for each row
+    row_target: Tensor  # (m,), the same for each row of `x`
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -262,7 +277,7 @@ class _BlockInputs:
 
 @dataclass
 class _Bent:
-    """A transform's result with what it is differentiated by."""
+    """Bent logits are a transform's result, kept with what it is differentiated by."""
 
     logits: Tensor  # (m, N), before the transform
     parameters: list[Tensor]
@@ -275,9 +290,10 @@ class _LogitGradient:
 
         dense · weight + at_target · onehot(y) + everywhere        (m, N)
 
-    The factors (m, 1) stay outside of the block. They go to the small side of each product: the
-    dense part stays in [−1, 1], where half precision has most of its numbers, and no walk through
-    the block is needed but the products.
+    Each factor has one number a row, (m, 1). It is multiplied into the small operand or the small
+    result of a product, never into the dense part. This saves a walk through the block. It also
+    keeps the dense part in [−1, 1], where half precision has most of its numbers. Where the dense
+    part is the softmax alone, `weight` contains its slope s_Z as well.
     """
 
     dense: Tensor  # (m, N)
@@ -300,9 +316,10 @@ class _BlockedLoss:
         self.size = x.shape[-1]
         self.real = _accumulate(x)
         self.losses = x.new_zeros(2, len(x), dtype=self.real)  # objective and cross-entropy
-        # In half precision the logits leave the product rounded. If only a bias comes between it
-        # and the softmax, which accumulates in float32, they need not be widened: half the traffic.
-        # The bias is then a term of the product's sums, as in autocast's linear layers.
+        # In half precision the product rounds its logits. Where only a bias comes between the
+        # product and the softmax, the logits stay in the narrow type, which halves the traffic; the
+        # softmax accumulates in float32 anyway. The bias then enters as one more column of the
+        # product, as in autocast's linear layers.
         bare = options.transform is options.gate is self.inputs.offset is None
         self.narrow = bare and options.dtype != self.real
         self.matrix = self.inputs.matrix.detach().to(options.dtype)
@@ -388,6 +405,9 @@ class _BlockedLoss:
         if self.narrow and self.inputs.bias is not None:
             x = F.pad(x, (0, rows.shape[1] - x.shape[1]))
             x[:, self.size] = 1
+        # A target that is ignored or lies outside of the group is replaced by some word, so that it
+        # can be looked up. An ignored one has weight 0. The objective of a group that does not hold
+        # the targets does not use the target's logit.
         target = (self.target[positions] - columns.start).clamp(0, len(rows) - 1)
         row_target = target.repeat_interleave(components) if components > 1 else target
         return _BlockInputs(group, positions, columns, x, rows, target, row_target)
@@ -459,7 +479,8 @@ class _BlockedLoss:
         if self.options.transform is self.options.gate is None and "logits" not in slopes:
             everywhere = None if s_m is None else s_m * weight
             return _LogitGradient(p, s_z * weight, s_y * weight, everywhere)
-        # A slope of 1 is worth a look where looking needs no wait for the device.
+        # On a CPU it is cheap to see that all slopes are 1, which saves a walk through the block.
+        # On a GPU the look would wait for the device, so the product is always computed.
         if p.is_cuda or not bool((s_z == 1).all()):
             p.mul_(s_z.to(p.dtype))
         if s_m is not None:
@@ -471,10 +492,13 @@ class _BlockedLoss:
         return _LogitGradient(p, weight)
 
     def _through_transform(self, gradient: _LogitGradient, bent: _Bent) -> _LogitGradient:
-        """Return the gradient by the logits before the transform; add to its parameters'."""
+        """Return the gradient with respect to the logits before the transform.
+
+        The gradients of the transform's parameters are added to their totals on the way.
+        """
         free = [leaf for leaf in bent.parameters if leaf.requires_grad]
         dense, weight = gradient.dense, gradient.weight
-        if free:  # a parameter's gradient is a sum over positions, which must be weighted before it
+        if free:  # a parameter's gradient sums over positions, so the weights must come first
             dense = dense.mul_(weight)
             weight = torch.ones_like(weight)
         dense, *to_parameters = torch.autograd.grad(bent.value, [bent.logits, *free], dense)
@@ -484,13 +508,13 @@ class _BlockedLoss:
         return _LogitGradient(dense, weight)
 
     def _add_to_log_weights(self, block: _BlockInputs, slopes: dict) -> None:
-        """D log_weights += weight · s_w."""
+        """Add weight · s_w to the gradient of the log-weights; s_w is the loss's slope by them."""
         if self.grads.log_weights is not None and block.group.weighted:
             weight = self.weight[block.positions][:, None]
             self.grads.log_weights[block.positions] += slopes["log_weights"] * weight
 
     def _add_to_offset(self, block: _BlockInputs, gradient: _LogitGradient) -> None:
-        """D offset += g_y."""
+        """Add g_y, the gradient of the target's logit, to the gradient of the offset."""
         if self.grads.offset is None or not block.group.holds_target:
             return
         b, components, _ = block.shape
@@ -504,7 +528,7 @@ class _BlockedLoss:
     def _add_to_contexts(
         self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor
     ) -> None:
-        """Dx += g M; `dense`: the gradient's dense part in the product's type."""
+        """Add g M to the contexts' gradient; `dense` is g's dense part in the product's type."""
         if self.grads.x is None:
             return
         b, components, _ = block.shape
@@ -520,13 +544,14 @@ class _BlockedLoss:
         self.grads.x[block.positions] += to_x.view(b, components, self.size)
 
     def _add_to_words(self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor) -> None:
-        """DM += gate(g)ᵀ x, dbias += Σ g; `dense` as in `_add_to_contexts`."""
+        """Add gate(g)ᵀ x to the gradient of the matrix, and Σ g to that of the bias."""
         weight = gradient.weight
         to_matrix, to_bias = (
             None if total is None else total[block.columns]
             for total in (self.grads.matrix, self.grads.bias)
         )
-        # The bias has a column in the product, or is added here, before the gate.
+        # The bias takes the ungated gradient. In the narrow form there is no gate, and the bias has
+        # a column in the product. Otherwise it is added here, before the gate overwrites anything.
         bias_column = to_bias if self.narrow else None
         if to_bias is not None and not self.narrow:
             to_bias.addmv_(gradient.dense.T, weight[:, 0])
@@ -537,7 +562,8 @@ class _BlockedLoss:
         if to_matrix is not None and to_matrix.dtype == dense.dtype:
             to_matrix.addmm_(dense.T, weighted_x)
         elif to_matrix is not None or bias_column is not None:
-            if weighted_x.shape[1] > self.size:  # what rounding took from the bias' weights
+            # Rounding changed the weights in the bias' column; the next column has the difference.
+            if weighted_x.shape[1] > self.size:
                 weighted_x[:, self.size + 1] = weight[:, 0] - weighted_x[:, self.size]
             add_product(to_matrix, bias_column, dense.T, weighted_x, self.size)
         # The terms outside of the softmax.
@@ -551,7 +577,7 @@ class _BlockedLoss:
             add_outside_softmax(to_bias[:, None], torch.ones_like(weight), *terms)
 
     def _add_to_soft_targets(self, block: _BlockInputs, slopes: dict) -> None:
-        """D soft_x += g S, dS += gᵀ soft_x, with S the soft targets' matrix."""
+        """Add g S to the gradient of soft_x, and gᵀ soft_x to that of S, the soft targets' matrix."""
         if "soft_logits" not in slopes:
             return
         g = slopes["soft_logits"] * self.weight[block.positions][:, None]
@@ -566,8 +592,9 @@ class _BlockedLoss:
 def _slopes(view: Block, loss: Tensor) -> dict[str, Tensor]:
     """Return the gradients of the loss (b,) by the block's statistics, by name.
 
-    The first three are always there. Of the others only those to which the objective lets a
-    gradient through: it may have looked without.
+    The slopes by log Z, by the target's logit and by the log-weights are always there. A slope by
+    the mean logit, the logits or the soft logits is there only where the loss depends on it: an
+    objective may read a statistic and detach it.
     """
     leaves = {name: getattr(view, name) for name in ("log_z", "target_logit", "log_weights")}
     others = {name: view.used(name) for name in ("mean_logit", "logits", "soft_logits")}

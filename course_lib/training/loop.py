@@ -63,20 +63,23 @@ def fit(
         `optimisation.keep` says so. On one CPU a resumed run ends bit-identical to an undisturbed
         one.
     identity: what the run is, as plain data; it is stored in both files.
-    vocabulary: plain data by which the model can be asked without its text; stored in both.
-    starts: where and by what code the run was begun and gone on with; stored in last.
+    vocabulary: the vocabulary as plain data, so that the trained model can be used without the text
+        that it was trained on. It is stored in both files.
+    starts: one entry for each different machine and code with which the run was begun or resumed.
+        It is stored in last.safetensors only.
     seed: decides the order of the batches and all chance of the training.
     callback: `callback(step, model)` sees step 0 before training and every step after it.
     progress: whether a progress bar is shown.
     checkpoint_seconds: how often last.safetensors is written within an epoch.
     deadline: the moment, in seconds as time.time() counts, after which the run saves and raises
-        `Paused`. Several processes do so together, every WINDOW steps; within an epoch as many
-        processes must go on with it.
+        `Paused`. Several processes look at it together, every WINDOW steps. A run that paused
+        within an epoch can be resumed only by the same number of processes.
     trained: the model comes trained. It is validated first, as epoch 0, and stays the best until
         an epoch is better.
 
-    CourseError when the loss is no longer finite, where the last good checkpoint stays, and for a
-    checkpoint of another identity in `folder`.
+    CourseError is raised when a loss, a weight or the validation is no longer finite, and when a
+    loss reaches HUGE; the last good checkpoint then stays. It is also raised when `folder` holds a
+    checkpoint of another identity.
     """
     run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
     run.vocabulary = vocabulary
@@ -112,8 +115,8 @@ def fit(
 def spread(model: nn.Module, device: str, processes: int) -> None:
     """Shard parameters, gradients and so the optimiser's state over all processes (FSDP).
 
-    Each block of an encoder that is `Blocked` is put together for its own call alone. All other
-    parameters, word vectors among them, are put together for the whole forward and backward pass.
+    Each block of a `Blocked` encoder is gathered from all processes for its own call only. All other
+    parameters, word vectors among them, stay gathered for the whole forward and backward pass.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard  # seconds that few runs need
@@ -126,7 +129,10 @@ def spread(model: nn.Module, device: str, processes: int) -> None:
 
 
 class _Run:
-    """The mutable middle of a training run; all of it goes into a checkpoint."""
+    """A run holds what changes while a model is trained.
+
+    `save` writes all of it that decides what happens next, and `resume` reads it back.
+    """
 
     def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
         self.task = task
@@ -135,7 +141,7 @@ class _Run:
         self.folder = folder
         self.identity = identity
         self.seed = seed
-        self.rows = task.rows
+        self.rows = task.rows  # of an epoch; the unit in which its progress is counted
 
         # The model and its optimiser, bare and as the accelerator wraps them.
         workers = accelerator.num_processes
@@ -164,14 +170,14 @@ class _Run:
         self.carried = (None,) * optimisation.accumulate  # the state of each part of a batch
         self.nll = 0.0  # nats of this epoch, over all processes
         self.tokens = 0  # of this epoch, over all processes
-        self.seconds = 0.0  # of this epoch
+        self.seconds = 0.0  # of this epoch, the writing of checkpoints included
         self.epochs = []  # a row of figures each
         self.best = math.inf  # the lowest validation perplexity
         self.average = None  # the mean of the weights, once it has begun
         self.vocabulary = None  # stored in the checkpoints
-        self.draw_anew()
+        self.seed_generators()
 
-    def draw_anew(self) -> None:
+    def seed_generators(self) -> None:
         """Seed the random generators, differently for every process and for every epoch."""
         number = self.accelerator.process_index + self.accelerator.num_processes * self.epoch
         torch.manual_seed(self.seed + 1_000_003 * number)
@@ -198,6 +204,8 @@ class _Run:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
         self.model.train()
+        # `average_from` names the epoch that begins an average of the weights. The other two rules,
+        # `average_after` and `average_last`, are applied in `finish_epoch`.
         if self.average is None and self.epoch + 1 == o.average_from:
             self.average = WeightAverage(self.bare)
         window = []  # losses that nobody has looked at yet, with their numbers of tokens
@@ -234,7 +242,7 @@ class _Run:
             if last:
                 break
 
-        # The end of the epoch, and of this process's time where any process is late.
+        # The epoch ends. Where any process is past the deadline, all of them pause here.
         self.finish_epoch()
         late = torch.tensor(float(time.time() > self.deadline), device=self.accelerator.device)
         if self.accelerator.reduce(late, "sum") and not self.finished():
@@ -266,7 +274,8 @@ class _Run:
         """Do one update; return the cross-entropy in nats a token, still on the device."""
         o = self.optimisation
 
-        # What depends on the place in the run: annealed modules, the learning rates.
+        # Annealed modules and the learning rates depend on the place in the run. A module takes the
+        # share that is done before this step, in [0, 1); a schedule takes the share after it.
         before = self.progress(0)
         after = self.progress(update.rows)
         self.step += 1
@@ -321,7 +330,10 @@ class _Run:
         return total
 
     def progress(self, rows: int) -> float:
-        """Return the share of the run that is done `rows` further on: of its steps or rows."""
+        """Return the share of the run that will be done when `rows` more rows are done.
+
+        With `max_steps` the share counts steps, and any number of rows above 0 is one more step.
+        """
         if self.optimisation.max_steps is not None:
             return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
@@ -420,9 +432,10 @@ class _Run:
         if self.average:
             tensors |= {f"average.{k}": v for k, v in self.average.mean.items()}
         tensors = self.gathered(tensors)
-        tensors |= self.chance() | self.contexts()
+        tensors |= self.generator_states() | self.carried_states()
 
-        # The first process writes them, unless they would not be worth going on from.
+        # The first process writes them. Where a weight is no longer finite it raises instead, so
+        # that the last good checkpoint is not overwritten.
         if not self.accelerator.is_main_process:
             return
         if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
@@ -445,7 +458,7 @@ class _Run:
                 gathered[name] = tensor.cpu()
         return gathered
 
-    def contexts(self) -> dict[str, torch.Tensor]:
+    def carried_states(self) -> dict[str, torch.Tensor]:
         """Return the state that every process carries from segment to segment."""
         carried = states.flatten(self.carried)
         if self.accelerator.num_processes == 1:
@@ -456,7 +469,7 @@ class _Run:
             for process, of_process in enumerate(self.accelerator.gather(tensor[None]).cpu())
         }
 
-    def chance(self) -> dict[str, torch.Tensor]:
+    def generator_states(self) -> dict[str, torch.Tensor]:
         """Return the state of every process's random generators."""
         device = self.accelerator.device
         generators = {"cpu": torch.get_rng_state()}
@@ -471,7 +484,8 @@ class _Run:
     def resume(self) -> None:
         """Go back to where last.safetensors stands, if there is one.
 
-        CourseError for the checkpoint of another run, or of other processes within an epoch.
+        CourseError is raised for the checkpoint of another run. It is also raised for a checkpoint
+        that another number of processes wrote in the middle of an epoch.
         """
         path = self.folder / "last.safetensors"
         if not path.exists():
@@ -523,7 +537,7 @@ class _Run:
             )
         carried = states.unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
         self.carried = states.map_state(lambda t: t.to(device), carried) or self.carried
-        self.draw_anew()
+        self.seed_generators()
         if before == workers:
             torch.set_rng_state(tensors[f"random.cpu.{rank}"])
             if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
