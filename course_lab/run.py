@@ -224,8 +224,8 @@ def _best_model(
     tensors, head = read_checkpoint(folder / "best.safetensors")
     model = prepared.model
     if experiment.optimisation.shard and accelerator.num_processes > 1:
-        # A search at test time changes whole weights, but those of `prepared.model` are sharded over
-        # the processes. The best weights therefore go into a fresh model.
+        # A search at test time changes whole weights, but `prepared.model` is sharded over the
+        # processes. The best weights therefore go into a fresh model.
         model = experiment.build(len(prepared.corpus)).to(accelerator.device)
     restore(model, tensors, str(folder))
     return model.eval(), head["epoch"]

@@ -18,7 +18,7 @@ from course_lab.examine.groups import Groups
 from course_lib.metrics import cones, geometry
 
 # A finding is named when it takes a tenth of the energy. Chance does not reach that: over random
-# matrices from 300 × 16 to 50,000 × 768 no severity comes to half of it (tests/lab/test_examine.py).
+# matrices from 300 × 16 to 50,000 × 768 no severity comes to half of it (test_examine.py).
 # Nor does a tenth hurt: a common tenth makes two words stand at 84° on average, not at 90°.
 NAMED = 0.1
 MARKED = 0.5  # more energy in it than in all the rest of the cloud

@@ -577,7 +577,7 @@ class _BlockedLoss:
             add_outside_softmax(to_bias[:, None], torch.ones_like(weight), *terms)
 
     def _add_to_soft_targets(self, block: _BlockInputs, slopes: dict) -> None:
-        """Add g S to the gradient of soft_x, and gᵀ soft_x to that of S, the soft targets' matrix."""
+        """Add g S to the gradient of soft_x and gᵀ soft_x to that of the soft targets' matrix S."""
         if "soft_logits" not in slopes:
             return
         g = slopes["soft_logits"] * self.weight[block.positions][:, None]

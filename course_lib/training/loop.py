@@ -115,8 +115,8 @@ def fit(
 def spread(model: nn.Module, device: str, processes: int) -> None:
     """Shard parameters, gradients and so the optimiser's state over all processes (FSDP).
 
-    Each block of a `Blocked` encoder is gathered from all processes for its own call only. All other
-    parameters, word vectors among them, stay gathered for the whole forward and backward pass.
+    Each block of a `Blocked` encoder is gathered from all processes for its own call only. All
+    other parameters, word vectors among them, stay gathered for the forward and backward pass.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard  # seconds that few runs need
@@ -314,6 +314,7 @@ class _Run:
         total = 0.0
         carried = []
         last = len(update.micro_batches) - 1
+        # The last update of an epoch may have fewer parts than there are states.
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
             inputs = (x.to(device) for x in part.inputs)
             target = part.target.to(device)
@@ -321,11 +322,12 @@ class _Run:
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
             with apart:
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                    step = self.model(*inputs, state=state, target=target)
-                carried.append(states.detach(step.state))
+                    output = self.model(*inputs, state=state, target=target)
+                carried.append(states.detach(output.state))
+                # The loss is a mean over time steps; `sum_over_steps` makes it a sum over them.
                 scale = part.weight * (update.steps if o.sum_over_steps else 1)
-                accelerator.backward(step.loss * scale)
-            total = total + step.nll * part.weight
+                accelerator.backward(output.loss * scale)
+            total = total + output.nll * part.weight
         self.carried = tuple(carried)
         return total
 

@@ -1317,7 +1317,7 @@ def test_processes_and_epochs_have_chance_of_their_own():
     def seed(number, index, workers, epoch):
         accelerator = SimpleNamespace(process_index=index, num_processes=workers)
         run = SimpleNamespace(seed=number, epoch=epoch, accelerator=accelerator)
-        loop._Run.draw_anew(run)
+        loop._Run.seed_generators(run)
         return torch.initial_seed()
 
     for workers in (1, 2, 3):
