@@ -35,7 +35,7 @@ from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
-from tools import site
+from tools import site_pages
 
 
 def here(function, *arguments):
@@ -292,7 +292,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert any(line.startswith("plif") for line in lines)
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     assert not list(tmp_path.iterdir())  # nothing is kept unasked
-    site.write_speed(tmp_path)
+    site_pages.write_speed(tmp_path)
     assert (tmp_path / "speed.md").read_text("utf-8") == "No measurement is kept yet.\n"
     printed = CliRunner().invoke(app, ["models", "--precision", "fp32", "--keep"])
     assert printed.exit_code == 0, printed.exception
@@ -300,7 +300,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert kept["rows"]["fp32"][: len(rows)] == json.loads(json.dumps(rows))
     assert {row["method"] for row in kept["rows"]["fp32"][len(rows) :]} == set(METHODS)
     assert kept["provenance"]["threads"] == torch.get_num_threads() and kept["rounds"] == 3
-    site.write_speed(tmp_path)
+    site_pages.write_speed(tmp_path)
     page = (tmp_path / "speed.md").read_text("utf-8")
     assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
     second = f"\n| `{rows[1]['model']}` | {rows[1]['tokens/s']:,.0f} |"
@@ -308,7 +308,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     path = results.kept_folder() / f"{models.TABLE}.json"
     path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
     with pytest.raises(CourseError, match="checksum; it was changed"):
-        site.write_speed(tmp_path)
+        site_pages.write_speed(tmp_path)
 
 
 def test_only_the_whole_table_of_models_is_kept():
@@ -345,7 +345,7 @@ def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):
     assert re.search(r"of 24 segments the largest difference \d\.\de-0[5-9]", checked.stdout)
     found = reference_training.experiments(2, "smoke")
     _check_the_twins(found)
-    table = results.read_table("ptb/awd-lstm/softmax/smoke-seed1-2-epochs-check")
+    table = results.read_table("ptb/awd-lstm/softmax/smoke-seed1-optimisation.epochs=2-check")
     assert (
         table["iterates"] == reference_training.check(found)["iterates"]
         and len(results.kept_results()) == 2

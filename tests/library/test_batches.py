@@ -189,7 +189,11 @@ def test_bleu_is_of_each_split_beside_its_own_references(
         module, "translation_perplexity", lambda model, given: (len(given[0].source), given[1])
     )
     corpus = SimpleNamespace(
-        valid=phrases.valid, test=phrases.test, decode=str, lowercase=lowercase
+        valid=phrases.valid,
+        test=phrases.test,
+        decode=str,
+        lowercase=lowercase,
+        compound_split=False,
     )
     figures = module.final_figures(None, corpus, experiment, progress=False)
     assert searches == [BeamSearch(beam=2, extra=5)] * 2
@@ -231,7 +235,7 @@ class Both(TranslationBatches):
     def updates(self, generator):
         for updates in zip(*(t.updates(generator.clone_state()) for t in self.two), strict=True):
             parts = [p._replace(weight=p.weight / 2) for u in updates for p in u.micro_batches]
-            yield updates[0]._replace(parts=parts)
+            yield updates[0]._replace(micro_batches=parts)
 
 
 def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypatch):

@@ -136,7 +136,7 @@ def test_its_frequencies_are_zipfian():
 
 
 def test_no_sentence_twice_and_none_in_two_splits():
-    texts = corpus_of.cached(corpus_of.installed())
+    texts = corpus_of.cached_texts(corpus_of.installed())
     rows = [row for split in data.SPLITS for row in texts[split].splitlines()]
     assert len(rows) == len(set(rows))
 
@@ -165,7 +165,7 @@ def packages(tmp_path, monkeypatch):
 
 
 def test_a_file_goes_whole_to_one_split(packages):
-    texts = corpus_of.cached({"one": "1.0"})
+    texts = corpus_of.cached_texts({"one": "1.0"})
     assert all(texts.values()) and "test" not in texts["train"]
     files = {
         split: {(line.split()[2], line.split()[-3]) for line in text.splitlines() if "yyy" in line}
@@ -175,28 +175,28 @@ def test_a_file_goes_whole_to_one_split(packages):
 
 
 def test_the_text_is_cached_and_a_damaged_cache_is_made_anew(packages, monkeypatch):
-    texts = corpus_of.cached(corpus_of.installed())
+    texts = corpus_of.cached_texts(corpus_of.installed())
     (path,) = (packages / "cache").glob("*.json")
     assert not list((packages / "cache").glob("*.part"))
     calls = []
     monkeypatch.setattr(corpus_of, "extract", lambda roots: calls.append(1) or texts)
-    assert corpus_of.cached(corpus_of.installed()) == texts and not calls
+    assert corpus_of.cached_texts(corpus_of.installed()) == texts and not calls
     whole = path.read_text()
     changed = json.loads(whole)
     changed["content"]["train"] += "more\n"
     for damaged in (whole[: len(whole) // 2], "", "{}", "[]", json.dumps(changed)):
         path.write_text(damaged)
-        assert corpus_of.cached(corpus_of.installed()) == texts
+        assert corpus_of.cached_texts(corpus_of.installed()) == texts
         assert path.read_text() == whole
     assert len(calls) == 5
-    corpus_of.cached({"one": "1.1", "two": "2.0"})
+    corpus_of.cached_texts({"one": "1.1", "two": "2.0"})
     assert len(calls) == 6  # other versions, another text
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(packages, monkeypatch):
     (packages / "file").write_text("")
     monkeypatch.setattr(folders, "cache", lambda: packages / "file" / "cache")
-    assert all(corpus_of.cached(corpus_of.installed()).values())
+    assert all(corpus_of.cached_texts(corpus_of.installed()).values())
 
 
 def test_other_versions_warn_with_the_hash(packages, monkeypatch):
@@ -224,12 +224,12 @@ def test_an_edited_package_that_is_mended_is_read_again(packages):
         data.load("docstrings")
     assert not list((packages / "cache").glob("*.json"))
     path.write_text(before)
-    texts = corpus_of.cached(corpus_of.installed())
+    texts = corpus_of.cached_texts(corpus_of.installed())
     assert data.load("docstrings").sha256 == corpus_of.digests(texts)
     (kept,) = (packages / "cache").glob("*.json")
     old = {split: text + "more\n" for split, text in texts.items()}  # of an older course
     kept.write_text(json.dumps({"sha256": cache.checksum(old), "content": old}))
-    assert corpus_of.cached(corpus_of.installed()) == texts
+    assert corpus_of.cached_texts(corpus_of.installed()) == texts
 
 
 def test_a_package_that_is_missing(monkeypatch):

@@ -207,7 +207,7 @@ def test_with_memory_shares_the_parameters_and_leaves_the_original_alone():
 
 
 @given(
-    st.integers(1, 5), st.integers(0, 3), st.integers(1, 3), st.integers(1, 5), st.integers(1, 9),
+    st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.integers(1, 9),
     st.booleans(),
 )  # fmt: skip
 @settings(max_examples=30, deadline=None)

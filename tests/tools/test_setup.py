@@ -271,14 +271,9 @@ def test_another_checkouts_environment_is_named_and_not_taken(tmp_path, monkeypa
 
 
 def test_an_environment_without_the_course_is_not_taken(monkeypatch, tmp_path):
-    from importlib import metadata
-
-    def missing(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", missing)
-    assert not bootstrap.inside_environment()
+    monkeypatch.setattr(bootstrap, "installed_checkout", lambda: None)
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    assert not bootstrap.inside_environment()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     assert bootstrap.inside_environment()  # its own, half made
 
