@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import course_lab
@@ -51,7 +52,7 @@ def test_a_plan_is_the_product_of_recipes_seeds_and_settings(tmp_path):
     assert entries(tmp_path, f'recipes = ["{BASE}"]').runs == (Planned(BASE),)
 
 
-@settings(deadline=None)
+@hypothesis_settings(deadline=None)
 @given(
     seeds=st.lists(st.integers(1, 50), min_size=1, max_size=3, unique=True),
     dropout=st.lists(st.sampled_from([0.1, 0.2, 0.4, 0.6]), min_size=1, max_size=3, unique=True),
