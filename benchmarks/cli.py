@@ -13,7 +13,9 @@ app = typer.Typer(help="Time and memory, as ratios to plain PyTorch in the same 
 @app.callback(invoke_without_command=True)
 def benchmark(
     context: typer.Context,
-    words: Annotated[list[int], typer.Option(help="Vocabulary sizes; repeat for several.")] = (
+    words: Annotated[
+        list[int], typer.Option(min=1, help="Vocabulary sizes; repeat for several.")
+    ] = (
         10_000,
         33_278,
     ),
@@ -45,7 +47,9 @@ def output_layers(
     methods: Annotated[
         list[str] | None, typer.Argument(help="Methods; all without any.", show_default=False)
     ] = None,
-    words: Annotated[list[int], typer.Option(help="10000, 33278, 260000; repeat for more.")] = (
+    words: Annotated[
+        list[int], typer.Option(min=1, help="10000, 33278, 260000; repeat for more.")
+    ] = (
         10_000,
         33_278,
     ),
@@ -132,9 +136,9 @@ def models(
 @app.command("rank")
 def spectrum(
     kind: Annotated[str, typer.Argument(help="softmax or mixture.")] = "softmax",
-    contexts: Annotated[int, typer.Option(help="Rows of log P.")] = 20_000,
-    words: Annotated[int, typer.Option(help="Its columns.")] = 10_000,
-    size: Annotated[int, typer.Option(help="Of the contexts.")] = 400,
+    contexts: Annotated[int, typer.Option(min=1, help="Rows of log P.")] = 20_000,
+    words: Annotated[int, typer.Option(min=1, help="Its columns.")] = 10_000,
+    size: Annotated[int, typer.Option(min=1, help="Of the contexts.")] = 400,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
     """The spectrum of log P in one pass, against NumPy's singular value decomposition.
@@ -161,9 +165,9 @@ def training(
     kind: Annotated[
         list[str] | None, typer.Argument(help="course or plain; both without any.")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="How long to train either.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="How long to train either.")] = 3,
     profile: Annotated[str, typer.Option(help="standard, or smoke for a try.")] = "standard",
-    seed: Annotated[int, typer.Option(help="Initial weights, the same of both.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Initial weights, the same of both.")] = 1,
     check: Annotated[
         bool, typer.Option(help="Compare both beyond single epochs, whose perplexity swings.")
     ] = False,
