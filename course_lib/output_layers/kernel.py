@@ -12,9 +12,9 @@ of the contexts and of the matrix before the next block overwrites it.
     gradient        g = weight · (s_Z p + s_y onehot(y) + …), then back through the transform
     contributions   dx += g M,  dM += gᵀ x,  dbias += Σ g,  doffset += g_y
 
-`_BlockedLoss._forward_block` passes through these stages in this order. The objective and `_slopes`
-compute the third line, and methods of `_BlockedLoss` compute the others. The symbol g_y stands for
-the target's entry of g.
+Every block passes through these stages in this order. The objective computes the loss, automatic
+differentiation of the objective its slopes, and a method each the other lines. The symbol g_y stands
+for the target's entry of g.
 """
 
 from collections.abc import Callable, Iterator
