@@ -12,9 +12,9 @@ of the contexts and of the matrix before the next block overwrites it.
     gradient        g = weight · (s_Z p + s_y onehot(y) + …), then back through the transform
     contributions   dx += g M,  dM += gᵀ x,  dbias += Σ g,  doffset += g_y
 
-Every block passes through these stages in this order. The objective computes the loss, automatic
-differentiation of the objective its slopes, and a method each the other lines. The symbol g_y stands
-for the target's entry of g.
+Every block passes through these stages in this order. An objective computes the loss, and automatic
+differentiation of the objective computes its slopes. The symbol g_y stands for the target's entry
+of g.
 """
 
 from collections.abc import Callable, Iterator
