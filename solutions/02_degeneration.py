@@ -26,9 +26,9 @@ plain = recipe.change(
         "weight_decay": 0.0,
     }
 )
-plain = experiments.profile(plain, PROFILE, seed=SEED)
+plain = course_lab.profile(plain, PROFILE, seed=SEED)
 with tempfile.TemporaryDirectory() as folder:
-    plainly = experiments.run(plain, folder=folder, progress=False)
+    plainly = course_lab.run(plain, folder=folder, progress=False)
 by_sgd = plainly.model.words.matrix().detach().cpu()
 
 # %% 02.2 wrong: Adam's
