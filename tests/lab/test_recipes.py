@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
 from course_lab import PROFILES, Experiment, Part, cost, published, recipes
+from course_lab.parts import KINDS, annotations
 from course_lab.planned import Planned
 from course_lab.plans import plans, read_plan
 from course_lab.recipes import baselines, profiles, wang2020
@@ -907,3 +908,9 @@ def test_the_half_hour_plan_takes_half_an_hour():
             base = recipes.get(base) or recipes[f"{base}/et-asgd"]
             assert recipes[name].optimisation.epochs < base.optimisation.epochs / 5
             assert built_alike(base) == built_alike(recipes[name])
+
+
+@pytest.mark.parametrize("kind", KINDS["output_layer"])
+def test_a_layer_takes_its_own_constants_last(kind):
+    """What an experiment builds a layer with is counted by its place."""
+    assert list(annotations(kind))[:3] == ["words", "hidden_size", "bias"]
