@@ -1,8 +1,9 @@
 """The metrics that every result has of a word matrix, by name.
 
 A metric is a function of the matrix W (N, d), a finite tensor in float64, and the training counts
-(N,). It returns its figures by name. To add one, write the function, here if it is one line
-and else in its own file, and enter it in `METRICS`: `summary` and with it every result's `geometry` then have its figures.
+(N,). It returns its figures by name. To add one, write the function, here if it is one line and
+else in its own file, and enter it in `METRICS`: `summary` and with it every result's `geometry`
+then have its figures.
 """
 
 import math
