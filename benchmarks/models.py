@@ -47,7 +47,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Work:
-    """What one token costs at least."""
+    """The least work that one token costs."""
 
     operations: float  # in matrix products: twice the multiplications
     cached: float = 0.0  # numbers read from matrices that each time step reads anew
@@ -293,7 +293,7 @@ def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], 
 
 
 def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
-    """The same of a given model."""
+    """Return one training step of a given model on random text, its state carried."""
     fused = {"fused": True} if kind == "course" else {}
     optimizer = torch.optim.SGD(model.parameters(), case.rate, weight_decay=1.2e-6, **fused)
     text = (

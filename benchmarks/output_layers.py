@@ -141,7 +141,7 @@ class _Alone(nn.Module):
 
 
 class _Whole(nn.Module):
-    """The same behind an embedding and three plain LSTMs of AWD-LSTM's sizes, tied."""
+    """An output layer behind an embedding and three plain LSTMs of AWD-LSTM's sizes, tied."""
 
     def __init__(self, method: Method, vocabulary: int, naive: bool):
         super().__init__()

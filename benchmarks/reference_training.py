@@ -273,7 +273,7 @@ def _whole(corpus, split: str) -> torch.Tensor:
 
 @torch.no_grad()
 def _perplexity(model: PlainLSTM, text: torch.Tensor, length: int) -> float:
-    """Of columns (n, B), all but the first row."""
+    """Return all rows but the first of columns (n, B)."""
     model.eval()
     total, state = 0.0, None
     for start in range(0, len(text) - 1, length):

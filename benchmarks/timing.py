@@ -35,7 +35,7 @@ class Plain(nn.Module):
 
 
 class Course(nn.Module):
-    """The same sizes from the course: variational LSTM and the chunk kernel."""
+    """The course's model of the same sizes: variational LSTM and the chunk kernel."""
 
     def __init__(self, vocabulary: int):
         super().__init__()

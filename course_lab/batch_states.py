@@ -17,7 +17,7 @@ from course_lab.locks import RUN, TRAINING, held
 from course_lab.planned import Planned, earlier
 from course_lab.plans import Plan
 from course_lib.errors import CourseError
-from course_lib.training.loop import check_progress
+from course_lib.training.checkpoint import check_progress
 
 # What reading a damaged file raises: no file, no JSON, no safetensors, or other content than is
 # expected there.
@@ -63,7 +63,7 @@ class State:
 
     @property
     def waits(self) -> bool:
-        """Whether another run must finish first; `error` names it."""
+        """True if another run must finish first, which `error` names."""
         return self.name == "waiting" and bool(self.error)
 
 

@@ -76,14 +76,7 @@ def _text(path: Path, head: dict, named: str | Path | None) -> data.Corpus | dat
     trained_on = experiment.corpus
     if named is None:
         _check_at_hand(path, trained_on.kind)
-    for option, value in trained_on.options.items():  # such as the suffix of a file
-        if isinstance(value, str) and ("/" in value or "\\" in value):
-            raise CourseError(
-                f"{path}: the option {option} of its corpus is the path {value!r:.80}, and a path "
-                "in a checkpoint is not followed"
-            )
-    text = Part(str(named or trained_on.kind), trained_on.options)
-    corpus = experiment.change(corpus=text).load_corpus()
+    corpus = load_named_text(path, experiment, named or trained_on.kind)
     expected = head["identity"].get("corpus") or {}
     splits = expected | corpus.sha256
     if changed := [s for s in splits if expected.get(s) != corpus.sha256.get(s)]:
@@ -92,6 +85,23 @@ def _text(path: Path, head: dict, named: str | Path | None) -> data.Corpus | dat
             "another checksum; restore that text, or train again"
         )
     return corpus
+
+
+def load_named_text(
+    path: Path, experiment: Experiment, name: str | Path
+) -> data.Corpus | data.SentencePairs:
+    """Return the text called `name` with the options that a checkpoint's experiment has.
+
+    CourseError where an option is a path, which a checkpoint must not decide.
+    """
+    options = experiment.corpus.options
+    for option, value in options.items():  # such as the suffix of a file
+        if isinstance(value, str) and ("/" in value or "\\" in value):
+            raise CourseError(
+                f"{path}: the option {option} of its corpus is the path {value!r:.80}, and a path "
+                "in a checkpoint is not followed"
+            )
+    return experiment.change(corpus=Part(str(name), options)).load_corpus()
 
 
 def _check_at_hand(path: Path, name: str) -> None:

@@ -81,13 +81,13 @@ class Experiment:
 
     @property
     def translates(self) -> bool:
-        """Whether it needs sentence pairs, where a language model needs running text."""
+        """True for a translator, which needs sentence pairs and not running text."""
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
         return issubclass(kinds.get(self.encoder.kind, object), Translator)
 
     @property
     def requires(self) -> frozenset[str]:
-        """What the output layer requires of the order of the corpus' words."""
+        """The requirements of the output layer on the order of the corpus' words."""
         if self.translates:  # whose pieces come in the order in which the encoding learned them
             return frozenset()
         return self.output_layer.class_in("output_layer").requires

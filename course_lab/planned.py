@@ -58,7 +58,7 @@ class Planned:
 
     @property
     def variant(self) -> str:
-        """What `change` is called in names of folders."""
+        """The name of `change` in names of folders."""
         return label(self.change)
 
     def experiment(self) -> Experiment:

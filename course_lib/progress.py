@@ -60,7 +60,7 @@ def judge(answer, right: Callable) -> tuple[str, Exception | None]:
 
 
 def _not_a_number(answer) -> bool:
-    """Whether an answer of numbers, however nested, has a NaN among them."""
+    """Return whether an answer of numbers, however nested, has a NaN among them."""
     if isinstance(answer, dict):
         return any(map(_not_a_number, answer.values()))
     if isinstance(answer, list | tuple):

@@ -31,7 +31,7 @@ class Exercise(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether it is a question that no cell can judge."""
+        """True for a question that no cell can judge."""
         return bool(re.search(r"\bopen\b", self.title, re.I))
 
     @property

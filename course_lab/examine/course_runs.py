@@ -15,9 +15,10 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from course_lab import results
+from course_lab.checkpoints import load_named_text
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import TensorFiles, check_finite, checkpoint_in
-from course_lab.experiment import Experiment, Part
+from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs
 from course_lib.data.vocabulary import vocabulary_from_dict
 from course_lib.errors import CourseError
@@ -96,14 +97,7 @@ def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePai
     trained_on = source.experiment.corpus
     if corpus is None and trained_on.kind not in EMBEDDED:
         return None
-    for option, value in trained_on.options.items():  # a suffix of a file, say
-        if isinstance(value, str) and ("/" in value or "\\" in value):
-            raise CourseError(
-                f"{source.path}: the option {option} of its corpus is the path {value!r:.80}; a "
-                "checkpoint does not decide what is read"
-            )
-    named = Part(str(corpus or trained_on.kind), trained_on.options)
-    text = source.experiment.change(corpus=named).load_corpus()
+    text = load_named_text(source.path, source.experiment, corpus or trained_on.kind)
     same_words = source.vocabulary is not None and text.words == source.vocabulary.words
     if not same_words and not is_own(source, text):
         raise CourseError(
@@ -115,7 +109,7 @@ def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePai
 
 
 def is_own(source: Source, text: Corpus | SentencePairs) -> bool:
-    """Whether a run was trained on this text."""
+    """Return whether a run was trained on this text."""
     return text.sha256 == source.text_sha256
 
 

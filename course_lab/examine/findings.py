@@ -38,7 +38,7 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether it is severe enough to be named."""
+        """True if the finding is severe enough to be named."""
         return self.severity >= NAMED
 
     @property

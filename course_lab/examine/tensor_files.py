@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it may hold word vectors: floating-point numbers in two dimensions."""
+        """True if the tensor may hold word vectors, floating-point numbers in two dimensions."""
         return self.floating and len(self.shape) == 2 and min(self.shape) > 1
 
 

@@ -68,7 +68,7 @@ def load(name: str | Path, **options) -> Corpus | SentencePairs:
 
 
 def loader_of(name: str | Path, options: Iterable[str]) -> Callable[..., Corpus | SentencePairs]:
-    """What loads a corpus with options of these names."""
+    """Return the function that loads a corpus with options of these names."""
     path = Path(name).expanduser()
     if str(name) in LOADERS:
         return LOADERS[str(name)]

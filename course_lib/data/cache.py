@@ -13,7 +13,7 @@ from course_lib.data.corpus import digest
 
 
 def cached(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | None = None) -> Any:
-    """What `make()` gave (JSON) when `path` was written; made if it is not there or damaged.
+    """Return what `make()` gave (JSON) when `path` was written; made if it is not there or damaged.
 
     What is not `right` is made anew every time, and not kept. Processes that start together make it
     once. A folder that cannot be written costs time only.

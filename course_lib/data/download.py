@@ -179,7 +179,7 @@ def download(file: File, folder: Path, title: str, progress: bool = True) -> Non
 
 
 def archived(path: Path) -> bool:
-    """Whether a file begins like gzip or zip: what a network's login page does not."""
+    """Return whether a file begins like gzip or zip, as the login page of a network does not."""
     with open(path, "rb") as file:
         return file.read(2) in (b"\x1f\x8b", b"PK")
 

@@ -33,5 +33,5 @@ def progress() -> Path:
 
 
 def strict_exercises() -> bool:
-    """Whether `COURSE_EXERCISES=strict`: a check that is not right is an error. For tests."""
+    """Return whether `COURSE_EXERCISES=strict`, so that tests take a wrong answer for an error."""
     return os.environ.get("COURSE_EXERCISES") == "strict"

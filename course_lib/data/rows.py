@@ -22,7 +22,7 @@ class Rows(Sequence):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Of each row, (n,) int64."""
+        """The length of each row, (n,) int64."""
         return np.diff(self.starts)
 
     def __getitem__(self, i):

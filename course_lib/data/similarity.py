@@ -19,7 +19,7 @@ class Benchmark(NamedTuple):
 
 
 def fetched() -> bool:
-    """Whether the benchmarks lie in the folder of the corpora."""
+    """Return whether the benchmarks lie in the folder of the corpora."""
     return not absent(WORD_SIMILARITY, folders.corpora() / WORD_SIMILARITY.name)
 
 

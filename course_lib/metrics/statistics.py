@@ -132,7 +132,9 @@ class Equivalence(NamedTuple):
 
 
 def equivalence(a, b, margin: float, alpha: float = 0.05) -> Equivalence:
-    """Whether two means differ by less than `margin`: two one-sided Welch tests (Schuirmann 1987).
+    """Test whether two means differ by less than `margin`, by two one-sided Welch tests.
+
+    Source: Schuirmann 1987.
 
     Equivalent if the difference is significantly above −margin and below margin, which is so if its
     interval of confidence 1 − 2α lies between them. A test that finds no difference shows nothing

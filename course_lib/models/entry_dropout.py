@@ -29,7 +29,7 @@ class _Dropout(torch.autograd.Function):
 
 
 def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
-    """As `F.dropout`: each entry is 0 with probability `dropout`, else divided by what is kept.
+    """Drop entries as `F.dropout` does; what remains is divided by 1 − `dropout`.
 
     On a CPU the probability is rounded to a multiple of 2^-16, and the divisor with it, so that the
     expectation is exactly x. Raises ValueError outside [0, 1).

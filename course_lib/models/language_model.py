@@ -69,7 +69,7 @@ class OutputModel(nn.Module):
 
     @property
     def tied(self) -> bool:
-        """Whether one matrix reads and predicts."""
+        """True if one matrix reads and predicts."""
         return self.words is self.output_layer.words
 
     def predict(self, raw: Tensor, state: Any, target: Tensor | None) -> Step:

@@ -23,7 +23,7 @@ def rank_bound(d: int, bias: bool = True) -> int:
 
 
 class LostGradient(NamedTuple):
-    """Of each gradient (…): its norm, the norm that reaches the contexts' space, shares lost."""
+    """The norm of each gradient (…), the norm that reaches the contexts, and the shares lost."""
 
     norm: Tensor  # ‖g‖
     kept: Tensor  # ‖P g‖

@@ -1,4 +1,4 @@
-"""What the theorems compute in."""
+"""The precision in which the theorems compute."""
 
 import torch
 from torch import Tensor

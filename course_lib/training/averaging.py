@@ -43,7 +43,7 @@ class WeightAverage:
 
 
 def stalled(perplexities: list[float], checks: int) -> bool:
-    """Whether the last is above the best of those before the `checks` preceding it.
+    """Return whether the last value is above the best of those before the `checks` preceding it.
 
     The non-monotone trigger of AWD-LSTM (Merity et al. 2018, algorithm 1, as its code has it):
     no new best for `checks` epochs, while single rises are forgiven.

@@ -72,7 +72,7 @@ class Together(Optimizer):
         }
 
     def state_dict(self) -> dict:
-        """Those of all, in order."""
+        """Return the states of all optimisers, in order."""
         return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
 
     def load_state_dict(self, state_dict: dict) -> None:
