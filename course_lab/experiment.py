@@ -223,10 +223,22 @@ def corpus_hints(corpus: Part) -> dict[str, Any]:
 
 
 def _renamed(plain: dict) -> dict:
-    """Return a copy with today's names; kept results have those of the day that they were made."""
+    """Return a copy with today's names and defaults; a result has those of the day it was made.
+
+    Of that day are results with the field `reading`. An adversarial softmax that did not state its
+    gradient then held the whole margin constant, which is "none" today.
+    """
+    if "reading" not in plain or "input_embedding" in plain:
+        return dict(plain)
     plain = dict(plain)
-    if "reading" in plain:
-        plain["input_embedding"] = plain.pop("reading") | {"kind": "InputEmbedding"}
+    reading = plain.pop("reading")
+    if isinstance(reading, dict) and reading.get("kind") == "Reading":
+        reading = reading | {"kind": "InputEmbedding"}
+    plain["input_embedding"] = reading
+    layer = plain.get("output_layer")
+    if isinstance(layer, dict) and str(layer.get("kind")).startswith("Adversarial"):
+        options = {"gradient": "none"} | (layer.get("options") or {})
+        plain["output_layer"] = layer | {"options": options}
     return plain
 
 

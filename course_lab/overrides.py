@@ -155,10 +155,8 @@ def _replaced(node: Any, changes: dict[tuple[str, ...], Any], above: tuple[str, 
         else:
             _check_single(current, values, path, field or name)
             fitted = _fitted(values[()], hints[name], ".".join(path))
-            # Of an option that the recipe leaves at its default, 2 stays 2: kept results are named
-            # after it. Everywhere else one experiment has one name, and 2 becomes 2.0.
-            unstated = isinstance(node, Part) and current is None and fitted == values[()]
-            new[name] = values[()] if unstated else fitted
+            keeps = _keeps_form(node, current, values[()], hints[name])
+            new[name] = values[()] if keeps else fitted
     # The copy: options are lists as JSON has them, so that one experiment has one form.
     if isinstance(node, Part):
         return Part(node.kind, node.options | {name: plain(value) for name, value in new.items()})
@@ -167,6 +165,17 @@ def _replaced(node: Any, changes: dict[tuple[str, ...], Any], above: tuple[str, 
     if isinstance(node, dict):
         return node | new
     return type(node)(new.get(str(i), v) for i, v in enumerate(node))
+
+
+def _keeps_form(node: Any, current: Any, value: Any, hint: Any) -> bool:
+    """Return whether a number keeps its form, as folders of runs are named after it.
+
+    One experiment has one name, so 2 becomes 2.0 where a number is asked for. The exceptions are
+    options that the recipe leaves at their default: there lists stay as they are, and so does 2
+    unless the option may be none.
+    """
+    unstated = isinstance(node, Part) and current is None
+    return unstated and (isinstance(value, list) or type(value) is int and not accepts(hint, None))
 
 
 def _replaced_inside(current: Any, values: dict, path: tuple[str, ...], field: str):

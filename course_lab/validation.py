@@ -26,8 +26,12 @@ def validated(name: str, value: Any, hint: Any) -> Any:
 
     Raise CourseError where the value has another type or lies outside the range.
     """
+
+    def refuse(unknown_kind: Any):  # such as a date, which TOML has and JSON lacks
+        raise CourseError(f"{name} must be {_wanted(hint)}; {unknown_kind} has to be in quotes")
+
     try:
-        return _adapter(hint).validate_json(json.dumps(value, default=str), strict=True)
+        return _adapter(hint).validate_json(json.dumps(value, default=refuse), strict=True)
     except ValidationError as error:
         raise _refusal(name, value, hint, error) from None
 

@@ -1,7 +1,9 @@
 """What a module may offer beyond its own call, and what its user promises in return.
 
 The training loop, the evaluation and the laboratory ask `isinstance(module, Annealed)` and the
-like. A module of the reader's own takes part by having the methods; it inherits nothing.
+like. A module of the reader's own takes part by having the methods; it inherits nothing. The
+members must be the module's own attributes: a wrapper that only forwards them, as a compiled module
+does, is not recognised by Python 3.12 and later. Wrap the whole model instead.
 """
 
 from collections.abc import Sequence

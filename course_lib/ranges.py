@@ -57,6 +57,8 @@ def described(hint: Any) -> str:
         names = {type(None): "none", bool: "true or false", int: "a whole number"}
         names |= {float: "a finite number", str: "a word", dict: "a table"}
         inside = get_args(hint)
+        if get_origin(hint) is tuple and inside and inside[-1] is not Ellipsis:
+            return f"a list of {len(inside)}, each entry {described(inside[0])}"
         if get_origin(hint) in (list, tuple, Sequence) and inside:
             return f"a list, each entry {described(inside[0])}"
         return names.get(hint, getattr(hint, "__name__", str(hint)))
@@ -87,11 +89,17 @@ def checked(function):
 
 
 def check_fields(instance) -> None:
-    """Check the range of every field of a dataclass; for its `__post_init__`."""
+    """Check the range of every field of a dataclass; for its `__post_init__`.
+
+    NumPy's numbers become Python's, which JSON can hold.
+    """
     hints = get_type_hints(type(instance), include_extras=True)
     for field in fields(instance):
-        name = f"{field.name} of {type(instance).__name__}"
-        check(name, getattr(instance, field.name), hints[field.name])
+        value = getattr(instance, field.name)
+        check(f"{field.name} of {type(instance).__name__}", value, hints[field.name])
+        if isinstance(value, Real) and not isinstance(value, int | float):
+            plain = int(value) if isinstance(value, Integral) else float(value)
+            object.__setattr__(instance, field.name, plain)
 
 
 def _evaluated(hint: Any, function) -> Any:
@@ -117,9 +125,13 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return value in get_args(hint)
     if origin in (list, tuple, Sequence):
-        if not isinstance(value, list | tuple):
+        kind = Sequence if origin is Sequence else list | tuple
+        if not isinstance(value, kind) or isinstance(value, str):
             return False
-        return all(_fits(one, get_args(hint)[0]) for one in value)
+        inside = get_args(hint)
+        if origin is tuple and inside[-1] is not Ellipsis:
+            return len(value) == len(inside) and all(map(_fits, value, inside))
+        return all(_fits(entry, inside[0]) for entry in value)
     if origin is not Annotated:
         return hint not in (int, float) or _is_number(value, hint)
     kind, *bounds = get_args(hint)

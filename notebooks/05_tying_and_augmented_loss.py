@@ -819,8 +819,9 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 #
 # Which is better in the end? The smallest model of the paper's Table 1 is an LSTM with two layers of
 # 200 units and dropout, trained by SGD on all of the Penn Treebank. The course has trained its four
-# columns with the recipes `ptb/vd-lstm-200/…`, one run each, and one of them with another seed. Here
-# are the learning curves of the first seed, from the fifth epoch on. On the left the validation
+# columns with the recipes `ptb/vd-lstm-200/…`, one run each, and one of them with another seed. The
+# learning rate of these runs begins to fall one epoch earlier than that of today's recipes, which
+# have been corrected since. Here are the learning curves of the first seed, from the fifth epoch on. On the left the validation
 # perplexity; on the right the same less that of the untied model after as many epochs, so that below
 # zero is better than untied. The fifth curve, of a shorter run, is explained below.
 

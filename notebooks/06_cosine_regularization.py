@@ -1049,8 +1049,9 @@ display(
 )
 
 # %% [markdown]
-# They are done element by element, which is slower than in a product of matrices; `python -m course_lab
-# benchmark output-layers softmax cosine` measures both on your machine. Memory: one $N\times d$ gradient while it is formed, the size of the one that $W$ has anyway. This is
+# They are done element by element, which is slower than in a product of matrices; `python -m
+# benchmarks output-layers softmax cosine` measures both on your machine. Memory: one $N\times d$
+# gradient while it is formed, the size of the one that $W$ has anyway. This is
 # how the library writes it, with $r_i = 1/\|w_i\|$, so that autograd does not keep three such
 # matrices (for a plain word matrix `A` is `None` and the case of spectral words, lesson 8, does not
 # matter):

@@ -945,7 +945,7 @@ plots.show(
 #
 # $M$ positions a step. The layer itself, logits and both gradients, takes $3MNd$ multiplications.
 # (The runs above shared their processors with others, so their seconds are not compared; `python -m
-# course_lib benchmark output-layers` measures on your machine.)
+# benchmarks output-layers` measures on your machine.)
 #
 # | remedy | more multiplications | numbers kept beside $W$ |
 # |---|---|---|

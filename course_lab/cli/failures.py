@@ -3,9 +3,12 @@
 import errno
 import lzma
 import os
+import tarfile
 import tokenize
+import traceback
 import zipfile
 import zlib
+from urllib.error import URLError
 
 from course_lib.errors import CourseError
 
@@ -37,16 +40,22 @@ def explanation(error: BaseException) -> str | None:
     match error:
         case CourseError():
             return text
+        case ConnectionError() | TimeoutError() | URLError():
+            return f"the network, or another process, does not answer ({text}); try again"
         case OSError():
             return _of_a_file(error)
+        case UnicodeEncodeError():
+            return f"a text has letters that the encoding of its output lacks ({text}); set UTF-8"
         case UnicodeError():
             return f"a text is not in the encoding that it is read in ({text}); save it as UTF-8"
         case MemoryError():
             return f"the memory is not enough ({text or 'no more is to be had'}); {SMALLER}"
-        case RecursionError():
+        case RecursionError() if _while_reading(error):
             return "something is nested too deeply to be read, such as the brackets of a JSON file"
-        case zipfile.BadZipFile() | zlib.error() | lzma.LZMAError() | tokenize.TokenError():
-            return f"a file is damaged ({text}); bring it again, or remove it to have it made again"
+        case EOFError() | zipfile.BadZipFile() | zlib.error() | lzma.LZMAError():
+            return _of_damage(text)
+        case tarfile.TarError() | tokenize.TokenError():
+            return _of_damage(text)
         case RuntimeError() if any(phrase in text for phrase in NO_MEMORY):
             return f"the memory is not enough ({_first_line(text)}); {SMALLER}"
         case RuntimeError() if any(phrase in text for phrase in NO_ANSWER):
@@ -65,6 +74,17 @@ def _of_a_file(error: OSError) -> str:
     where = " → ".join(names) or "the output, or a file that the system does not name"
     advice = ADVICE.get(error.errno)
     return f"{where}: {reason}" + (f"; {advice}" if advice else "")
+
+
+def _of_damage(text: str) -> str:
+    return f"a file is damaged ({text}); bring it again, or remove it to have it made again"
+
+
+def _while_reading(error: RecursionError) -> bool:
+    """Return whether a reader of JSON or TOML went too deep, and not a function of the course."""
+    innermost = list(traceback.walk_tb(error.__traceback__))[-1:]
+    names = [frame.f_globals.get("__name__", "") for frame, _ in innermost]
+    return any(name.partition(".")[0] in ("json", "tomllib") for name in names)
 
 
 def _is_path(name) -> bool:

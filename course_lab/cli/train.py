@@ -262,8 +262,9 @@ def results(
 
     Columns: the corpus (of quick runs an embedded one, whatever the recipe's name says);
     perplexities of the validation and the test split; and how a run differs from its recipe: the
-    settings, or a digest of several (`experiment` in its result.json has them all). A result that
-    cannot be read is listed with the reason, and the exit code is then 1.
+    settings, or a digest of several (`experiment` in its result.json has them all). A run that was
+    kept before its recipe changed differs in that, too. A result that cannot be read is listed with
+    the reason, and the exit code is then 1.
     """
     from fnmatch import fnmatchcase
 
@@ -307,7 +308,7 @@ def _row(folder: Path) -> Row:
             f"{content['metrics']['valid_perplexity']:.2f}",
             f"{content['metrics']['test_perplexity']:.2f}",
             content["provenance"]["commit"][:10],
-            experiment.get("variant", ""),
+            _differs(experiment),
         )
     except CourseError as error:
         reason = str(error)
@@ -317,6 +318,26 @@ def _row(folder: Path) -> Row:
         reason = f"{folder / 'result.json'} has a value of the wrong kind ({error})"
     # one folder a run lies below the name of its recipe
     return Row(folder.parent.relative_to(kept_folder()).as_posix(), unreadable=reason)
+
+
+def _differs(plain: dict) -> str:
+    """Return in what an experiment differs from today's recipe of its name.
+
+    That is its variant, unless the recipe has changed since. An experiment of no recipe has its
+    variant alone.
+    """
+    from course_lab import overrides, planned
+    from course_lab.experiment import Experiment
+    from course_lab.recipes import profile, recipes
+
+    experiment = Experiment.from_dict(plain)
+    if experiment.name not in recipes:
+        return experiment.variant
+    today = profile(recipes[experiment.name], experiment.profile, experiment.seed)
+    changes = dict(overrides.differences(today, experiment))
+    if planned.label(changes) == experiment.variant:
+        return experiment.variant
+    return ",".join(f"{path}={value}" for path, value in sorted(changes.items()))
 
 
 def _no_result_of(recipe: str, names: set[str]):

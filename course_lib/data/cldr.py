@@ -22,6 +22,7 @@ from course_lib.data.pairs import SentencePairs, encoded
 from course_lib.data.rows import Texts, columns
 from course_lib.data.translation import languages_of
 from course_lib.errors import CourseError
+from course_lib.ranges import Count, checked
 
 VERSION = "2.18.0"  # of Babel; what changes here changes the corpus
 SHA256 = {
@@ -96,8 +97,9 @@ NO_COUNTRY = {"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"}
 NO_LANGUAGE = {"mis", "mul", "root", "und", "zxx"}
 
 
+@checked
 def load_cldr(
-    direction: str = "de-en", pieces: int = WORDS, lowercase: bool = False
+    direction: str = "de-en", pieces: Count = WORDS, lowercase: bool = False
 ) -> SentencePairs:
     """German and English phrases; no sentence occurs twice, in either language.
 

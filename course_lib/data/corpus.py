@@ -204,7 +204,7 @@ def lines(text: str) -> Iterator[str]:
 def from_texts(
     name: str,
     texts: Mapping[str, str | Iterable[str]],
-    words: int | None = None,
+    words: Count | None = None,
     by_frequency: bool = False,
     **origin,
 ) -> Corpus:

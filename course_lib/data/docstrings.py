@@ -22,6 +22,7 @@ from course_lib.data import folders, prose
 from course_lib.data.cache import cached
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts
 from course_lib.errors import CourseError
+from course_lib.ranges import Count, checked
 
 # import name -> (distribution, version); what changes here changes the corpus
 PACKAGES = {
@@ -51,7 +52,8 @@ SKIPPED_FOLDERS |= {"distutils"}
 SKIPPED_FILES = {"version.py", "_version.py", "__config__.py", "_distributor_init.py"}
 
 
-def load_docstrings(words: int | None = WORDS) -> Corpus:
+@checked
+def load_docstrings(words: Count | None = WORDS) -> Corpus:
     """The corpus with the installed packages; a warning says so if they are not the pinned ones.
 
     The first call parses about 60 MB of source (some 15 s) and keeps the text in the cache.

@@ -95,7 +95,7 @@ def load_download(name: str, by_frequency: bool = False, download: bool = True) 
     by_frequency: whether ids fall with the count in train, as an adaptive softmax needs.
     download: whether files that are absent are fetched.
     """
-    entry, paths = DOWNLOADS[name], checked(name, download)
+    entry, paths = DOWNLOADS[name], verified_files(name, download)
     texts = {path.stem: read_text(path) for path in paths}
     sha256 = {path.stem: file.sha256 for path, file in zip(paths, entry.files, strict=True)}
     return asserted(entry, texts, by_frequency, sha256)
@@ -103,7 +103,7 @@ def load_download(name: str, by_frequency: bool = False, download: bool = True) 
 
 def load_wikitext103(by_frequency: bool = True, download: bool = True) -> Corpus:
     """Load WikiText-103 out of its archive, block by block; ids fall with the count in train."""
-    (path,) = checked("wikitext-103", download)
+    (path,) = verified_files("wikitext-103", download)
     hashes = {split: hashlib.sha256() for split in SPLITS}
     texts = {
         split: hashed(blocks(path, f"wikitext-103/wiki.{split}.tokens"), hashes[split])
@@ -136,7 +136,7 @@ def asserted(entry: Download, texts, by_frequency: bool, sha256: dict | None = N
     return corpus
 
 
-def checked(name: str, download: bool = True) -> list[Path]:
+def verified_files(name: str, download: bool = True) -> list[Path]:
     """Return where the files of a corpus lie, fetched if absent, their SHA-256 checked."""
     entry, folder = DOWNLOADS[name], folders.corpora() / name
     if download and absent(entry, folder):

@@ -6,7 +6,7 @@ import numpy as np
 
 from course_lib.data import folders
 from course_lib.data.download import absent
-from course_lib.data.files import checked, read_text
+from course_lib.data.files import read_text, verified_files
 from course_lib.data.registry import BENCHMARKS, WORD_SIMILARITY
 from course_lib.errors import CourseError
 
@@ -31,7 +31,8 @@ def load_word_similarity() -> dict[str, Benchmark]:
     one cannot be had or differs.
     """
     found = {}
-    for (name, _, pairs, *_), path in zip(BENCHMARKS, checked("word-similarity"), strict=True):
+    paths = verified_files("word-similarity")
+    for (name, _, pairs, *_), path in zip(BENCHMARKS, paths, strict=True):
         text = read_text(path).lower()
         rows = [line.split() for line in text.splitlines() if line.strip()]
         if len(rows) != pairs:

@@ -8,22 +8,24 @@ from pathlib import Path
 
 from course_lib.data.archives import lines
 from course_lib.data.corpus import SPLITS
-from course_lib.data.files import checked
+from course_lib.data.files import verified_files
 from course_lib.data.pairs import SentencePairs, encoded
 from course_lib.data.registry import DOWNLOADS
 from course_lib.data.rows import columns
 from course_lib.errors import CourseError, unknown
+from course_lib.ranges import Count, checked
 
 DIRECTIONS = ("de-en", "en-de")
 Pair = tuple[str, str]
 
 
+@checked
 def load_multi30k(
-    direction: str = "de-en", pieces: int = 10_000, lowercase: bool = False, download: bool = True
+    direction: str = "de-en", pieces: Count = 10_000, lowercase: bool = False, download: bool = True
 ) -> SentencePairs:
     """Multi30k, as published (.gz) or unpacked (train.de …); 29,000 / 1,014 / 1,000 pairs."""
     languages = languages_of("multi30k", direction)
-    entry, paths = DOWNLOADS["multi30k"], checked("multi30k", download)
+    entry, paths = DOWNLOADS["multi30k"], verified_files("multi30k", download)
     sides = {file.plain.name: path for file, path in zip(entry.files, paths, strict=True)}
     texts = {
         split: columns(whole(*(sides[f"{split}.{language}"] for language in languages)))
@@ -38,10 +40,11 @@ def load_multi30k(
     return finished("multi30k", texts, direction, pieces, lowercase)
 
 
+@checked
 def load_pairs(
     folder: Path | str,
     direction: str = "de-en",
-    pieces: int = 10_000,
+    pieces: Count = 10_000,
     lowercase: bool = False,
 ) -> SentencePairs:
     """The reader's own folder: train.de and train.en, valid.*, test.* for direction "de-en".
@@ -76,10 +79,11 @@ IWSLT14_TESTS = {
 IWSLT14_PIECES = {"wang2020": 10_000, "wang2019": 33_000}
 
 
+@checked
 def load_iwslt14(
     direction: str = "de-en",
     variant: str = "wang2020",
-    pieces: int | None = None,
+    pieces: Count | None = None,
     lowercase: bool = True,
     download: bool = True,
 ) -> SentencePairs:
@@ -98,7 +102,7 @@ def load_iwslt14(
     languages = languages_of("iwslt14", direction)
     if variant not in IWSLT14_TESTS:
         raise unknown("variant of iwslt14", variant, IWSLT14_TESTS)
-    (path,) = checked("iwslt14", download)
+    (path,) = verified_files("iwslt14", download)
 
     def pairs(member: str, read: Callable) -> Iterator[Pair]:
         names = tuple(f"de-en/{member}".format(language) for language in languages)
@@ -130,8 +134,9 @@ WMT14_VALID = (
 WMT14_TEST = "test-full/newstest2014-deen-{}.{}.sgm"
 
 
+@checked
 def load_wmt14(
-    direction: str = "en-de", pieces: int = 37_000, lowercase: bool = False, download: bool = True
+    direction: str = "en-de", pieces: Count = 37_000, lowercase: bool = False, download: bool = True
 ) -> SentencePairs:
     """News translation of WMT 2014 (Vaswani et al. 2017): 4.5 million pairs, 37,000 pieces.
 
@@ -140,7 +145,7 @@ def load_wmt14(
     take about 3 GB; learning the pieces takes minutes the first time and is kept.
     """
     languages = languages_of("wmt14", direction)
-    files = {path.name: path for path in checked("wmt14", download)}
+    files = {path.name: path for path in verified_files("wmt14", download)}
 
     def pairs(archive: str, member: str) -> Iterator[Pair]:
         names = tuple(member.format(language) for language in languages)

@@ -12,21 +12,23 @@ and p is that of the paired t-test, corrected by Holm over all methods of the ta
     no difference larger than x %    both one-sided tests at α refuse a difference of x = `margin`
                                      (Schuirmann 1987), so that the 1 - 2α interval lies inside;
     undecided: n seeds would decide    neither; n seeds see a difference of the margin in four of
-                                       five tries, by the spread of the pairs at hand.
+                                       five tries, by the spread of the pairs at hand and without
+                                       the correction, and n is more than there are.
 
 A difference that is real and smaller than the margin is called better or worse, not equivalent.
 """
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from annotated_types import Gt, Lt
 from scipy import stats
 
 from course_lib.errors import CourseError, unknown
 from course_lib.metrics.statistics import holm, mean_interval
-from course_lib.ranges import Positive, Share, checked
+from course_lib.ranges import Positive, checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +41,7 @@ def compare(
     results: Mapping[str, Mapping[int, float]],
     baseline: str,
     margin: Positive = 2.0,
-    alpha: Share = 0.05,
+    alpha: Annotated[float, Gt(0), Lt(0.5)] = 0.05,
 ) -> "pd.DataFrame":
     """Compare every model with the baseline, a row each, by the seeds that both have.
 
@@ -102,8 +104,8 @@ def verdict(differences, p: float, margin: float, alpha: float = 0.05) -> str:
     low, high = interval(differences, 1 - 2 * alpha)
     if -margin < low and high < margin:
         return f"no difference larger than {margin:g} %"
-    n = seeds_for(margin, float(differences.std(ddof=1)), alpha=alpha)
-    return f"undecided: {n} seeds would decide"
+    n = max(len(differences) + 1, seeds_for(margin, float(differences.std(ddof=1)), alpha=alpha))
+    return f"undecided: {'more than ' * (n >= MOST_SEEDS)}{n} seeds would decide"
 
 
 def paired_power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:

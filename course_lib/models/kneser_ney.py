@@ -173,20 +173,21 @@ def _smoothed(keys, adjusted, contexts: int, vocabulary: int, modified: bool) ->
 def _discounts(adjusted, modified: bool) -> np.ndarray:
     """Return D of the counts 0, 1, 2 and more (Chen and Goodman 1998, equation 17).
 
-    Where a text is so small that no n-gram has one of the counts 1 to 4, the discount that would
-    need it is ¾ of the least count that it belongs to.
+    Where no n-gram has one of the counts that an estimate needs, or where the estimate of D_a does
+    not lie between 0 and a, the discount is ¾ a. A discount of 0 would leave nothing for words that
+    do not follow a context.
     """
     have = np.bincount(np.clip(adjusted, 0, 5), minlength=6)[1:5]  # n₁ … n₄
     if have[0] == 0 or have[1] == 0:
-        return np.array([0, 0.75, 0.75, 0.75])
+        return np.array([0, 0.75, 1.5, 2.25] if modified else [0, 0.75, 0.75, 0.75])
     ratio = have[0] / (have[0] + 2 * have[1])
     if not modified:
         return np.array([0, ratio, ratio, ratio])
     discounts = [0.0]
     for count in (1, 2, 3):
-        good = have[count - 1] > 0 and have[count] > 0
         exact = count - (count + 1) * ratio * have[count] / max(have[count - 1], 1)
-        discounts.append(float(np.clip(exact, 0, count)) if good else 0.75 * count)
+        good = have[count - 1] > 0 and have[count] > 0 and 0 < exact < count
+        discounts.append(float(exact) if good else 0.75 * count)
     return np.array(discounts)
 
 

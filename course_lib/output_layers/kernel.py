@@ -433,13 +433,16 @@ class _BlockedLoss:
         return scores, logits
 
     def _transformed(self, logits: Tensor, scratch: Scratch) -> _Bent | None:
-        """Return transform(logits, *parameters), still to be differentiated."""
-        if self.options.transform is None:
+        """Return transform(logits, *parameters), to be differentiated where that is needed."""
+        transform = self.options.transform
+        if transform is None:
             return None
+        if self.grads is None:
+            return _Bent(logits, [], transform(logits, *self.inputs.parameters, scratch=scratch))
         with torch.enable_grad():
             raw = logits.detach().requires_grad_()
             leaves = [p.detach().requires_grad_(p.requires_grad) for p in self.inputs.parameters]
-            return _Bent(raw, leaves, self.options.transform(raw, *leaves, scratch=scratch))
+            return _Bent(raw, leaves, transform(raw, *leaves, scratch=scratch))
 
     def _statistics(self, block: _BlockInputs, logits: Tensor, p: Tensor) -> Block:
         """Return what an objective may ask for, log Z and the target's logit among it."""

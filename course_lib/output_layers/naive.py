@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.errors import unknown
+from course_lib.errors import CourseError, unknown
 from course_lib.output_layers.kernel import IGNORE
 
 
@@ -60,7 +60,10 @@ def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
     """Return ε ‖h‖ onehot(y) (n, …, N) of the adversarial softmax, with the layer's gradient.
 
     layer: an `Adversarial` one; contexts: (n, d) or (n, K, d); target: (n,).
+    Raises CourseError for a layer whose perturbation is drawn at random.
     """
+    if layer.random:
+        raise CourseError("a perturbation in a random direction has no plain form to compare with")
     words = layer.words.matrix()
     target = target.clamp(min=0)
     h = contexts.detach() if layer.gradient == "none" else contexts
@@ -69,6 +72,8 @@ def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
     epsilon = layer.alpha * rows.norm(dim=-1) if layer.epsilon is None else layer.epsilon
     size = h.norm(dim=-1)
     size = size * (epsilon.view(per_row) if torch.is_tensor(epsilon) else epsilon)
+    if layer.gated:  # only targets with cos(h, w_y) > 0 are perturbed
+        size = size * (torch.einsum("n...d,nd->n...", contexts, words[target]) > 0)
     onehot = F.one_hot(target, len(words)).view(*per_row, len(words))
     return size[..., None] * onehot
 
@@ -110,7 +115,12 @@ def piecewise_linear(layer, hidden, target) -> Table:
 
 
 def components(layer, hidden) -> tuple[Tensor, Tensor]:
-    """Return h_k = tanh(U_k h + c_k) (n, K, d) and π = softmax(Q h) (n, K)."""
+    """Return h_k = tanh(U_k h + c_k) (n, K, d) and π = softmax(Q h) (n, K).
+
+    Raises CourseError in training with dropout, whose masks are drawn at random.
+    """
+    if layer.training and layer.dropout:
+        raise CourseError("a mixture with dropout has no plain form in training; set dropout to 0")
     latent = layer.latent(hidden).tanh().view(len(hidden), layer.components, -1)
     return latent, layer.prior(hidden).softmax(-1)
 

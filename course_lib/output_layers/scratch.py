@@ -68,9 +68,11 @@ class BlockScratch(Scratch):
         """Yield the memory for a walk over blocks on `device`.
 
         It is this scratch's own, or fresh memory while another walk, of another thread or around
-        this one, holds it. A GPU's allocator keeps its memory anyway: there it is fresh, too.
+        this one, holds it. A GPU's allocator keeps its memory anyway: there it is fresh, too. It is
+        fresh in inference mode, because no later training may write into tensors made there.
         """
-        if device.type != "cpu" or not self._in_use.acquire(blocking=False):
+        fresh = device.type != "cpu" or torch.is_inference_mode_enabled()
+        if fresh or not self._in_use.acquire(blocking=False):
             yield Scratch()
             return
         try:

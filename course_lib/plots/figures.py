@@ -32,7 +32,8 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
     """Curves with distinct styles and markers: training curves, sweeps, spectra.
 
     series: {name: y, or (x, y)}. y (n,) is one curve; y (seeds, n) is drawn as the mean over the
-    seeds with its 95 % interval. x (n,) counts from 1 where it is not given. NaN is left out.
+    seeds with its 95 % interval. x (n,) counts from 1 where it is not given. A single curve has a
+    gap where y is NaN or infinite.
     xlabel, ylabel, title: words, with units.
     log: "x", "y" or "xy" for logarithmic axes.
     """
@@ -45,18 +46,12 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
         x, y = values if isinstance(values, tuple) else (None, values)
         y = np.atleast_2d(np.asarray(y, dtype=float))
         x = np.arange(1, y.shape[1] + 1) if x is None else np.asarray(x)
-        seaborn.lineplot(
-            x=np.tile(x, len(y)),
-            y=y.ravel(),
-            estimator="mean" if len(y) > 1 else None,
-            errorbar=_interval,
-            sort=False,
-            label=name,
-            legend=False,
-            markevery=max(1, math.ceil(y.shape[1] / 8)),
-            **curve_style(i),
-            ax=ax,
-        )
+        style = curve_style(i) | {"markevery": max(1, math.ceil(y.shape[1] / 8)), "label": name}
+        if len(y) == 1:  # seaborn would join the neighbours of a point that is missing
+            ax.plot(x, np.where(np.isfinite(y[0]), y[0], np.nan), **style)
+            continue
+        points = {"x": np.tile(x, len(y)), "y": y.ravel()}
+        seaborn.lineplot(**points, errorbar=_interval, sort=False, legend=False, **style, ax=ax)
     _name_axes(ax, xlabel, ylabel, title)
 
     # the axes: no half epochs, and numbers that can be read on a logarithmic axis
@@ -397,8 +392,8 @@ def origin(ax) -> None:
 
 
 def _scatter(points, ax, **style) -> None:
-    x, y = points.T
-    seaborn.scatterplot(x=x, y=y, linewidth=0, legend=False, **style, ax=ax)
+    """Draw points (n, 2) without outlines; a NaN point is left out with its size and colour."""
+    ax.scatter(*points.T, linewidths=0, **style)
 
 
 def _interval(values) -> tuple[float, float]:

@@ -70,6 +70,11 @@ def marked(mark: str) -> list[psutil.Process]:
     return living
 
 
+def present(*names: str) -> list[signal.Signals]:
+    """Return the signals of these names that this system has; Windows can send none of them."""
+    return [] if os.name == "nt" else [getattr(signal, name) for name in names]
+
+
 def until(condition, what: str):
     """Wait for a condition and return it."""
     end = time.monotonic() + PATIENCE
@@ -79,7 +84,7 @@ def until(condition, what: str):
     return value
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", present("SIGTERM", "SIGKILL"))
 def test_a_batch_that_is_ended_leaves_no_process(checkout, number):
     """Workers and kernels end with it, and the next call finishes what it had begun."""
     mark = uuid.uuid4().hex
@@ -109,7 +114,7 @@ def test_a_batch_that_is_ended_leaves_no_process(checkout, number):
     assert kernels == 4 and len(list(checkout.glob("runs/**/result.json"))) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", present("SIGTERM", "SIGHUP"))
 def test_ending_signals_interrupt(number):
     """Once: a second signal must not interrupt the ending. One that is ignored stays ignored."""
     with pytest.raises(KeyboardInterrupt) as interrupt, ending_signals():

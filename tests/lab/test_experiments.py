@@ -582,3 +582,51 @@ def test_arrays_of_a_result_are_kept_and_checked(tmp_path, monkeypatch):
         results.read_arrays(target)
     results.write_result(folder, experiment, [], figures, {})
     assert results.read_arrays(folder) == {}
+
+
+# --- results of an earlier day ---
+
+
+def of_an_earlier_day(experiment: Experiment) -> dict:
+    """The experiment as results were written that had the field `reading`."""
+    plain = experiment.to_dict()
+    plain["reading"] = plain.pop("input_embedding") | {"kind": "Reading"}
+    return plain
+
+
+def test_an_earlier_result_keeps_its_names_and_its_defaults():
+    """The adversarial softmax that stated no gradient held the margin constant on that day."""
+    today = recipes["docstrings/transformer-128/adversarial"]
+    assert "gradient" not in today.output_layer.options  # which is Algorithm 1's
+    then = Experiment.from_dict(of_an_earlier_day(today))
+    assert then.input_embedding == today.input_embedding
+    assert then.output_layer.options == today.output_layer.options | {"gradient": "none"}
+    assert then.identity() != today.identity()
+    stated = today.change(output_layer={"gradient": "hidden"})
+    assert Experiment.from_dict(of_an_earlier_day(stated)) == stated
+    plain = recipes["ptb/vd-lstm-200/tied"]
+    assert Experiment.from_dict(of_an_earlier_day(plain)) == plain
+
+
+@pytest.mark.parametrize("reading", [3, None, [1], {"kind": "Nonsense"}])
+def test_a_damaged_earlier_result_is_refused_in_a_sentence(reading):
+    plain = of_an_earlier_day(recipes["ptb/vd-lstm-200/tied"]) | {"reading": reading}
+    with pytest.raises(CourseError):
+        Experiment.from_dict(plain)
+
+
+def test_a_result_of_both_days_is_refused():
+    today = recipes["ptb/vd-lstm-200/tied"]
+    plain = of_an_earlier_day(today) | {"input_embedding": today.to_dict()["input_embedding"]}
+    with pytest.raises(CourseError, match="reading"):
+        Experiment.from_dict(plain)
+
+
+def test_the_list_of_results_says_what_a_recipe_has_changed_since():
+    """Runs kept before the schedule of VD-LSTM was corrected began to decay an epoch earlier."""
+    from course_lab.cli.train import _row
+
+    folder = results.kept_folder() / "ptb/vd-lstm-200/baseline/standard-seed1"
+    assert _row(folder).variant == "optimisation.schedule.start=5"
+    folder = results.kept_folder() / "ptb/vd-lstm-200/tied/adamw/standard-seed1"
+    assert _row(folder).variant == ""

@@ -1,15 +1,18 @@
 """What fails around the code is a sentence with exit code 2, never a traceback."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import tokenize
 import zipfile
 import zlib
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -87,7 +90,6 @@ OTHERS = {
     MemoryError("Unable to allocate 8. EiB"): "memory is not enough (Unable to allocate 8. EiB)",
     MemoryError(): "memory is not enough (no more is to be had)",
     torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB"): "not enough (CUDA out of memory",
-    RecursionError("maximum recursion depth exceeded"): "nested too deeply",
     UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"): "save it as UTF-8",
     zipfile.BadZipFile("Bad magic number"): "a file is damaged (Bad magic number); bring it again",
     zlib.error("Error -3"): "a file is damaged (Error -3)",
@@ -202,3 +204,31 @@ def test_an_interrupted_training_ends_quietly(tmp_path):
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=100)[1]
     assert process.returncode == 130 and "Traceback" not in said, said
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ConnectionResetError("reset by peer"), "the network, or another process"),
+        (TimeoutError("timed out"), "the network, or another process"),
+        (URLError("no route"), "the network, or another process"),
+        (UnicodeEncodeError("ascii", "ö", 0, 1, "no"), "the encoding of its output"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "that it is read in"),
+        (tarfile.ReadError("bad header"), "a file is damaged"),
+        (EOFError("end of stream"), "a file is damaged"),
+    ],
+)
+def test_each_failure_has_a_sentence_of_its_own(error, says):
+    assert says in explanation(error)
+
+
+def test_a_reader_that_goes_too_deep_is_told_from_a_fault_of_the_code():
+    def endless(n):
+        return endless(n + 1)
+
+    with pytest.raises(RecursionError) as own:
+        endless(0)
+    assert explanation(own.value) is None
+    with pytest.raises(RecursionError) as of_json:
+        json.loads("[" * 100_000)
+    assert "nested too deeply" in explanation(of_json.value)

@@ -13,6 +13,7 @@ from course_lab import Experiment, part, plans, recipes, results
 from course_lab.overrides import at, differences, override, settings
 from course_lab.planned import Planned, command, earlier, label
 from course_lab.plans import read_plan
+from course_lib import data
 from course_lib.errors import CourseError
 
 BASE, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
@@ -246,7 +247,7 @@ def test_override_changes_one_setting_and_no_other(path, value):
         ("encoder.dropout", [0.1, 0.2], "dropout must be a .*number.*, not .0.1"),  # no search
         ("encoder.init", "wide", "encoder.init must be a .*number.*, not 'wide'"),
         ("output_layer.bias", "yes", "output_layer.bias must be true or false, not 'yes'"),
-        ("optimisation.betas", [0.9], "betas must be a list, each entry a .*number"),
+        ("optimisation.betas", [0.9], "betas must be a list of 2, each entry a .*number"),
         ("optimisation.weight_decay", -0.1, "weight_decay .*must be a number .*0"),
         ("encoder.layers", 0, "encoder.layers must be a whole number of at least 1, not 0"),
     ],
@@ -455,3 +456,34 @@ def test_options_of_a_corpus_are_those_of_its_loader():
     ):
         with pytest.raises(CourseError, match=f"unknown setting 'corpus.{option}'"):
             override(recipes[name], {f"corpus.{option}": 1})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path", "value", "named"),
+    [
+        ("ptb/awd-lstm/softmax", "encoder.init", 1, "1.0"),  # may be none
+        ("ptb/awd-lstm/adversarial", "output_layer.epsilon", 1, "1.0"),
+        ("docstrings/transformer-128/plif", "output_layer.low", -20, "-20"),
+        ("docstrings/transformer-128/adversarial", "output_layer.alpha", 1, "1.0"),  # stated
+    ],
+)
+def test_folders_of_runs_keep_their_names(recipe, path, value, named):
+    """Another name would train a run again that is done."""
+    assert Planned(recipe, "quick", 1, {path: value}).variant == f"{path}={named}"
+
+
+@pytest.mark.parametrize("pieces", [0, -1])
+def test_a_vocabulary_of_no_pieces_is_refused(pieces):
+    with pytest.raises(CourseError, match="pieces must be a whole number of at least 1"):
+        Planned("multi30k/transformer-small/softmax", "full", 1, {"corpus.pieces": pieces})
+    with pytest.raises(CourseError, match="pieces must be a whole number of at least 1"):
+        data.load("cldr", pieces=pieces)
+
+
+def test_a_date_is_no_word(tmp_path):
+    with pytest.raises(CourseError, match="2020-01-01 has to be in quotes"):
+        written = tmp_path / "plan.toml"
+        written.write_text(f'title = 2020-01-01\n[[runs]]\nrecipes = ["{BASE}"]\n')
+        read_plan(written)
+    with pytest.raises(CourseError, match="2020-01-01 has to be in quotes"):
+        entries(tmp_path, f'recipes = ["{BASE}"]\nchange = {{start_from = 2020-01-01}}')

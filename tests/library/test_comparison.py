@@ -61,6 +61,15 @@ def test_too_few_seeds_are_undecided_and_say_how_many_would_decide():
     d = np.array([-3.0, 2.0, 0.5])
     said = verdict(d, 0.9, margin=2.0)
     assert said == f"undecided: {seeds_for(2.0, d.std(ddof=1))} seeds would decide"
+    nearly = [-0.1, 0.5, 1.1, 1.7, 2.3]  # p = 0.06: as many seeds as there are decide nothing
+    assert verdict(nearly, 0.06, margin=2.0) == "undecided: 6 seeds would decide"
+    assert "more than 10000" in verdict([-900.0, 1000.0, 20.0], 0.9, margin=2.0)
+
+
+@pytest.mark.parametrize("alpha", [0, 0.5, 1])
+def test_a_level_without_meaning_is_refused(alpha):
+    with pytest.raises(CourseError, match="alpha must be a number above 0 and below 0.5"):
+        compare(runs(np.random.default_rng(0), 4), "plain", alpha=alpha)
 
 
 def test_a_verdict_of_no_difference_is_rarely_wrong():

@@ -86,6 +86,17 @@ def test_discounts_are_chen_and_goodmans():
     np.testing.assert_allclose(plain.discounts, [0, 0.5, 0.5, 0.5])
 
 
+def test_no_word_is_impossible_where_an_estimated_discount_is_out_of_range():
+    """Many n-grams that occur three times make 2 − 3Y n₃/n₂ negative: a discount of 0 would leave
+    nothing over for words that have not followed a context of such n-grams."""
+    pairs = [(1, 2)] * 2 + [(1 + i % 4, 3 + i // 4) for i in range(12) for _ in range(3)]
+    pairs += [(i, 9) for i in range(1, 6)]
+    train = [word for pair in pairs for word in (*pair, EOS)]
+    model = KneserNey.fit(train, EOS, 12, order=2)
+    for context in range(1, 12):
+        assert (model.distribution([context]) > 0).all()
+
+
 @pytest.mark.parametrize(
     ("tokens", "order", "message"),
     [

@@ -228,6 +228,42 @@ def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_a_layer_trains_after_it_was_evaluated_in_inference_mode(kind):
+    """Memory made there may not be written into later; nothing is differentiated for nothing."""
+    layer, target = build(kind).eval(), torch.randint(N, (T, B))
+    hidden = torch.randn(T, B, D, dtype=torch.float64)
+    with torch.no_grad():
+        expected = layer(hidden, target)[0]
+    with torch.inference_mode():
+        torch.testing.assert_close(layer(hidden, target)[0], expected)
+    layer.train()
+    layer(hidden, target)[0].backward()
+    assert all(p.grad is not None for p in layer.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("kind", [AdversarialSoftmax, AdversarialMixtureOfSoftmaxes])
+def test_the_plain_form_has_the_gate_and_refuses_chance(kind):
+    layer, target = build(kind, alpha=0.4), torch.randint(N, (T * B,))
+    hidden = torch.randn(T * B, D, dtype=torch.float64)
+    plain = layer.reference(hidden, target)
+    layer.gated = True
+    gated = layer(hidden.view(T, B, D), target.view(T, B))[0]
+    torch.testing.assert_close(layer.reference(hidden, target), gated)
+    assert gated.item() != pytest.approx(plain.item(), rel=1e-6)
+    layer.random = True
+    with pytest.raises(CourseError, match="random direction"):
+        layer.reference(hidden, target)
+
+
+def test_the_plain_form_of_a_mixture_refuses_dropout_in_training():
+    layer, target = build(MixtureOfSoftmaxes, dropout=0.5), torch.randint(N, (T * B,))
+    hidden = torch.randn(T * B, D, dtype=torch.float64)
+    with pytest.raises(CourseError, match="set dropout to 0"):
+        layer.reference(hidden, target)
+    layer.eval().reference(hidden, target)
+
+
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_probabilities_sum_to_one_and_are_those_of_the_loss(kind, bias):
     layer = build(kind, bias=bias).eval()

@@ -98,6 +98,17 @@ def test_a_curve_over_seeds_is_their_mean_with_its_interval():
         assert sorted(heights) == pytest.approx(ends)
 
 
+def test_a_diverged_epoch_leaves_a_gap():
+    """A line through it would look like a measurement."""
+    curves = {"a": ([3, 1, 2], [1, np.nan, 2]), "b": [1, np.inf, 2]}
+    for line in plots.lines(curves, "epoch", "perplexity").axes[0].lines:
+        assert np.isnan(line.get_ydata()[1]) and len(line.get_ydata()) == 3
+
+
+def test_a_point_that_is_missing_takes_its_size_and_colour_along():
+    plots.cloud(np.array([[0, 1], [np.nan, 1], [2, 3.0]]), share=np.array([0.1, 0.2, 0.3]))
+
+
 def test_curves_keep_the_order_of_their_points():
     back = plots.lines({"there and back": ([0, 2, 1, 0], [0, 1, 2, 3])}, "x", "y").axes[0].lines[0]
     assert back.get_xdata().tolist() == [0, 2, 1, 0]

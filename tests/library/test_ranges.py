@@ -45,6 +45,40 @@ def test_a_share_is_what_lies_between_0_and_1(value):
             check("x", value, Share)
 
 
+PAIR = tuple[Dropout, Count]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "fits"),
+    [
+        (Positive | Sequence[Positive], range(1, 4), True),
+        (Sequence[Positive], "12", False),
+        (PAIR, (0.5, 3), True),
+        (PAIR, (0.5, 0), False),
+        (PAIR, (0.5,), False),
+        (PAIR, (), False),
+        (tuple[Count, ...], (), True),
+        (list[Count], [1, 0], False),
+    ],
+)
+def test_sequences_are_judged_entry_by_entry(hint, value, fits):
+    if fits:
+        check("x", value, hint)
+    else:
+        with pytest.raises(CourseError, match="^x must be a list|^x must be a number"):
+            check("x", value, hint)
+
+
+def test_numpys_numbers_become_pythons():
+    import json
+    from dataclasses import asdict
+
+    from course_lib.training import Optimisation
+
+    settings = asdict(Optimisation(epochs=np.int64(3), learning_rate=np.float32(0.5)))
+    assert json.loads(json.dumps(settings))["epochs"] == 3
+
+
 def test_the_message_says_range_owner_and_value():
     class Layer:
         @checked

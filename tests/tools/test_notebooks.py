@@ -464,3 +464,25 @@ def test_code_is_laid_out():
     command = [sys.executable, "-m", "ruff", "format", "--check", *CODE]
     done = subprocess.run(command, cwd=notebook_source.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_every_command_that_a_page_names_exists():
+    """Over line ends too: a command may be broken over two lines of a comment."""
+    import typer
+
+    from benchmarks.cli import app as benchmarks
+    from course_lab.cli import application as lab
+    from tools.cli import application as making
+
+    applications = {"course_lab": lab(), "tools": making(), "benchmarks": benchmarks}
+    known = {n: set(typer.main.get_command(a).commands) for n, a in applications.items()}
+    known["tools"] |= {"setup", "clean"}
+    root = notebook_source.ROOT
+    pages = [*notebook_source.sources(), *root.glob("docs/**/*.md"), *root.glob("*.md")]
+    pages += [*root.glob("solutions/*.py"), *root.glob("data/*.md"), *root.glob("data/plans/*")]
+    for page in pages:
+        text = re.sub(r"\n#? *", " ", page.read_text("utf-8"))
+        for package, name in re.findall(r"python3? -m (\w+) +`?([\w-]*)", text):
+            assert package != "course_lib", page
+            if package in known and name and name[0] != "-":
+                assert name in known[package], f"{page}: python -m {package} {name}"
