@@ -4,14 +4,14 @@ from pathlib import Path
 
 from torch import nn
 
-from course_lab import results
+from course_lab import corpora, results
+from course_lab.corpora.download import absent, file_digest
+from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
 from course_lab.planned import command, earlier
 from course_lib import data
 from course_lib.data import folders
-from course_lib.data.download import absent, file_digest
-from course_lib.data.registry import DOWNLOADS
 from course_lib.data.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.models import OutputModel
@@ -107,7 +107,7 @@ def load_named_text(
 def _check_at_hand(path: Path, name: str) -> None:
     """Raise CourseError for a text that only its user may have read or downloaded."""
     entry = DOWNLOADS.get(name)
-    by_name = name in data.names()
+    by_name = name in corpora.names()
     if by_name and (entry is None or not absent(entry, folders.corpora() / name)):
         return
     why = f"{name} is not on this machine" if by_name else "a path in a checkpoint is not followed"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import torch
 from annotated_types import Ge, Lt
 
+from course_lab import corpora
 from course_lab.parts import KINDS, Part, annotations
 from course_lab.validation import CONFIG, check_plain_fields, validated
 from course_lib import data
@@ -18,7 +19,7 @@ from course_lib.ranges import Count, Dropout
 from course_lib.training.optimisation import Optimisation
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
-# The role of every field that holds parts. The corpus has none: `data.load` reads it.
+# The role of every field that holds parts. The corpus has none: `corpora.load` reads it.
 ROLES = {
     "encoder": "encoder",
     "words": "words",
@@ -100,7 +101,7 @@ class Experiment:
         options = dict(self.corpus.options)
         half = options.pop("half", None)
         small = options.pop("small", None)
-        corpus = data.load(self.corpus.kind, **options)
+        corpus = corpora.load(self.corpus.kind, **options)
         if isinstance(corpus, data.SentencePairs) != self.translates:
             has, needs = "sentence pairs", "running text"
             if self.translates:
@@ -215,7 +216,7 @@ def corpus_hints(corpus: Part) -> dict[str, Any]:
 
     Raise CourseError for a corpus that is neither known nor a path to one.
     """
-    of_loader = annotations(data.loader_of(corpus.kind, list(corpus.options)))
+    of_loader = annotations(corpora.loader_of(corpus.kind, list(corpus.options)))
     hints = {name: hint for name, hint in of_loader.items() if name != "download"}
     if "direction" not in hints:  # pairs have no halves
         hints["half"] = Literal["first", "second"]

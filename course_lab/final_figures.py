@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lib.data import (
     Corpus,
@@ -18,7 +19,6 @@ from course_lib.data import (
     token_batches,
     tokenise,
 )
-from course_lib.data.registry import DOWNLOADS
 from course_lib.evaluation.adaptation import compute
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity

@@ -9,10 +9,10 @@ from filelock import FileLock, Timeout
 
 from course_lab import results
 from course_lab.batch_states import DAMAGE, checked_result, state
+from course_lab.corpora.download import file_digest
 from course_lab.keep import keep_result
 from course_lab.locks import RUN, TRAINING
 from course_lab.plans import Plan
-from course_lib.data.download import file_digest
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import write_atomically
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from course_lab.corpora.download import file_digest
 from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs, folders
-from course_lib.data.download import file_digest
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.training.checkpoint import difference, write_atomically, write_json
 

@@ -16,6 +16,7 @@ from torch import nn
 
 from course_lab import provenance, results
 from course_lab.checkpoints import start_from, start_of
+from course_lab.corpora.download import file_digest
 from course_lab.experiment import Experiment
 from course_lab.figure_cache import FigureCache
 from course_lab.final_figures import (
@@ -29,7 +30,6 @@ from course_lab.processes import PATIENCE, Meeting, accelerator_on
 from course_lab.results import Result
 from course_lib import machine
 from course_lib.data import Corpus, SentencePairs
-from course_lib.data.download import file_digest
 from course_lib.data.vocabulary import vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating

@@ -57,13 +57,14 @@ import torch.nn.functional as F
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lib import data, plots
+from course_lab import corpora, plots
+from course_lib import data
 from course_lib.metrics import geometry
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.progress import check
 
 torch.manual_seed(SEED)
-corpus = data.load("docstrings")
+corpus = corpora.load("docstrings")
 if PROFILE == "smoke":
     corpus = corpus.small(train=30_000, words=3_000)
 

@@ -58,7 +58,8 @@ import torch
 from IPython.display import Markdown, display
 
 import course_lab
-from course_lib import data, plots
+from course_lab import plots
+from course_lib import data
 from course_lib.metrics import geometry, subspaces
 from course_lib.progress import check
 

@@ -60,7 +60,8 @@ from scipy.spatial import ConvexHull
 from torch.nn import functional as F
 
 import course_lab
-from course_lib import data, plots, theory
+from course_lab import plots
+from course_lib import data, theory
 from course_lib.metrics import geometry, neighbours
 from course_lib.progress import check
 

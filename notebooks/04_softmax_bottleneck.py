@@ -56,7 +56,8 @@ from IPython.display import Markdown, display
 
 # %%
 import course_lab
-from course_lib import data, output_layers, plots, theory
+from course_lab import corpora, plots
+from course_lib import output_layers, theory
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.metrics import rank
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
@@ -116,8 +117,8 @@ print("bound, d + 2: ", theory.rank_bound(7))
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
 languages = {
-    "one softmax": data.load("zipf", **options).truth,
-    "mixture of four": data.load("zipf", components=4, **options).truth,
+    "one softmax": corpora.load("zipf", **options).truth,
+    "mixture of four": corpora.load("zipf", components=4, **options).truth,
 }
 rows = {
     name: [
@@ -429,7 +430,7 @@ to_gain = None  # a function of the truth: nats a word
 
 # %%
 def by_words(to_gain):
-    sharp = data.load("zipf", sharpness=4.0, **options).truth
+    sharp = corpora.load("zipf", sharpness=4.0, **options).truth
     for truth in (*languages.values(), sharp):
         better = truth.matrix - truth.unigram.log()
         true = truth.stationary @ (truth.matrix.exp() * better).sum(1)

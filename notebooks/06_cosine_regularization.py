@@ -69,8 +69,8 @@ _ = torch.manual_seed(SEED)
 
 # %%
 import course_lab
-from course_lab import plans, published
-from course_lib import data, plots, regularizers, theory
+from course_lab import plans, plots, published
+from course_lib import data, regularizers, theory
 from course_lib.data import bpe
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry, statistics, summary

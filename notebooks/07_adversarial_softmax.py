@@ -65,10 +65,10 @@ from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
 import course_lab
-from course_lab import plans, published
-from course_lib import data, plots, theory
+from course_lab import corpora, plans, plots, published, statistics
+from course_lib import data, theory
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.metrics import geometry, neighbours, statistics
+from course_lib.metrics import geometry, neighbours
 from course_lib.output_layers import AdversarialSoftmax, FullWords
 from course_lib.progress import check
 
@@ -398,7 +398,7 @@ print("full adds the same to h:", same)
 
 # %%
 options = dict(N=80, d=8, states=30, tokens=1000, seed=SEED)
-truth = data.load("zipf", **options).truth
+truth = corpora.load("zipf", **options).truth
 joint = (truth.stationary[:, None] * truth.matrix.exp()).float()
 alphas = [0, 0.003, 0.01, 0.03, 0.1, 0.3]
 

@@ -63,10 +63,10 @@ from IPython.display import Code, Markdown, display
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import part, planned, plans, published
-from course_lib import plots, regularizers, theory
+from course_lab import part, planned, plans, plots, published, statistics
+from course_lib import regularizers, theory
 from course_lib.errors import CourseError
-from course_lib.metrics import decay, geometry, statistics, subspaces
+from course_lib.metrics import decay, geometry, subspaces
 from course_lib.output_layers import SpectralWords
 from course_lib.progress import check
 

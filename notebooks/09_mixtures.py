@@ -57,11 +57,11 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import plans, published
+from course_lab import corpora, plans, plots, published, statistics
 from course_lab.cost import encoder_macs, output_macs
-from course_lib import data, plots
+from course_lib import data
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.metrics import geometry, rank, statistics
+from course_lib.metrics import geometry, rank
 
 plan = plans.read_plan("lessons-09")  # the committed runs, see below
 
@@ -324,7 +324,7 @@ print("scores:", torch.allclose(scores.grad, pi - r))
 
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
-truth = data.load("zipf", components=4, **options).truth
+truth = corpora.load("zipf", components=4, **options).truth
 P, states = truth.matrix.exp().float(), truth.stationary.float()
 STEPS = 20 if PROFILE == "smoke" else 300
 

@@ -62,11 +62,11 @@ from scipy.stats import binomtest
 from torch.nn import functional as F
 
 import course_lab
-from course_lab import plans, published
 
 # %%
-from course_lib import data, plots
-from course_lib.metrics import rank, similarity, statistics
+from course_lab import corpora, plans, plots, published, statistics
+from course_lib import data
+from course_lib.metrics import rank, similarity
 from course_lib.output_layers import FullWords, Softmax, monotone
 from course_lib.progress import check
 
@@ -1094,8 +1094,8 @@ display(
 
 # %%
 options = dict(N=200, d=4, states=80, tokens=1000, seed=SEED)
-flat = data.load("zipf", **options).truth
-mixed = data.load("zipf", components=4, **options).truth
+flat = corpora.load("zipf", **options).truth
+mixed = corpora.load("zipf", components=4, **options).truth
 share = flat.stationary  # of the contexts
 logits = flat.contexts[:, 0] @ flat.word_matrix.T + flat.bias
 in_order = logits.flatten().sort()

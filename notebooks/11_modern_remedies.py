@@ -62,11 +62,11 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import overrides, plans, results
 
 # %%
-from course_lib import data, plots
-from course_lib.metrics import geometry, statistics, subspaces
+from course_lab import overrides, plans, plots, results, statistics
+from course_lib import data
+from course_lib.metrics import geometry, subspaces
 from course_lib.output_layers import (
     AdversarialSoftmax,
     CrossEntropy,

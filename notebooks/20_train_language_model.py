@@ -66,9 +66,8 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab import results
+from course_lab import plots, results
 from course_lab.planned import Planned
-from course_lib import plots
 from course_lib.errors import CourseError
 
 experiment = Planned(RECIPE, PROFILE, SEED, CHANGE).experiment()

@@ -63,8 +63,8 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
+from course_lab import plots
 from course_lab.planned import Planned
-from course_lib import plots
 from course_lib.errors import CourseError
 from course_lib.evaluation.translation import translate
 

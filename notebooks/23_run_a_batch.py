@@ -51,11 +51,9 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
-from course_lab import batch, batch_states, plans
+from course_lab import batch, batch_states, plans, plots, statistics
 from course_lab.planned import Planned
-from course_lib import plots
 from course_lib.errors import CourseError
-from course_lib.metrics import statistics
 
 if PROFILE == "smoke":
     DROPOUT, SEEDS = DROPOUT[:2], SEEDS[:2]

@@ -53,9 +53,8 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 import course_lab
-from course_lab import examine
+from course_lab import examine, plots
 from course_lab.examine import figures
-from course_lib import plots
 from course_lib.metrics import geometry, subspaces
 from course_lib.progress import check
 

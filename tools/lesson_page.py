@@ -86,7 +86,7 @@ def alternative_text(output: dict, cell: dict, name: str) -> str:
         last = "".join(cell["source"]).strip().splitlines()[-1:]
         raise CourseError(
             f"{name}: a figure without alternative text, in the cell that ends with "
-            f"`{''.join(last)}`; show it with `course_lib.plots.show(figure, alt=...)`"
+            f"`{''.join(last)}`; show it with `course_lab.plots.show(figure, alt=...)`"
         )
     return alt
 

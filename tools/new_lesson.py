@@ -56,7 +56,7 @@ import matplotlib.pyplot as plt
 import torch
 from IPython.display import Markdown, display
 
-from course_lib import plots
+from course_lab import plots
 from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)

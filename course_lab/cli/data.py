@@ -12,7 +12,7 @@ import typer
 from course_lib.errors import CourseError, unknown
 
 if TYPE_CHECKING:
-    from course_lib.data.registry import Download
+    from course_lab.corpora.registry import Download
 
 app = typer.Typer(help="Corpora: what there is, download, check, describe.", no_args_is_help=True)
 
@@ -34,9 +34,10 @@ def table(head: list[str], rows: list[list[str]]) -> None:
 @app.command("list")
 def list_() -> None:
     """Every corpus that loads by name, every test, and whether it is on this machine."""
-    from course_lib.data import cldr, folders
-    from course_lib.data.docstrings import TOKENS, WORDS
-    from course_lib.data.registry import DOWNLOADS
+    from course_lab.corpora import cldr
+    from course_lab.corpora.docstrings import TOKENS, WORDS
+    from course_lab.corpora.registry import DOWNLOADS
+    from course_lib.data import folders
 
     # what comes with the course
     texts = [
@@ -76,7 +77,7 @@ def _counts(sizes: Iterable[int], about: str = "") -> list[str]:
 
 def state(entry: "Download", folder: Path) -> str:
     """Return whether a corpus is on this machine, and whether its SHA-256 is a published one."""
-    from course_lib.data.download import absent
+    from course_lab.corpora.download import absent
 
     if absent(entry, folder):
         return "to fetch"
@@ -89,13 +90,13 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Corpora to download, or `all`.")],
 ) -> None:
     """Download corpora, resuming where an earlier download stopped, and verify them."""
-    from course_lib import data
-    from course_lib.data.download import expected, fetch
-    from course_lib.data.files import check
-    from course_lib.data.registry import DOWNLOADS
+    from course_lab import corpora
+    from course_lab.corpora.download import expected, fetch
+    from course_lab.corpora.files import check
+    from course_lab.corpora.registry import DOWNLOADS
 
     for name in DOWNLOADS if names == ["all"] else names:
-        if name in data.names() and name not in DOWNLOADS:
+        if name in corpora.names() and name not in DOWNLOADS:
             print(f"{name}: embedded, nothing to download")
             continue
         folder = fetch(name)
@@ -116,12 +117,12 @@ def verify(
 
     Where none is published the one of the first fetch is compared, and the file is "unchanged".
     """
+    from course_lab.corpora.cldr import load_cldr
+    from course_lab.corpora.docstrings import load_docstrings
+    from course_lab.corpora.download import here
+    from course_lab.corpora.files import check
+    from course_lab.corpora.registry import DOWNLOADS
     from course_lib.data import folders
-    from course_lib.data.cldr import load_cldr
-    from course_lib.data.docstrings import load_docstrings
-    from course_lib.data.download import here
-    from course_lib.data.files import check
-    from course_lib.data.registry import DOWNLOADS
 
     embedded = {"docstrings": load_docstrings, "cldr": load_cldr}
     for name in names or ():
@@ -177,11 +178,11 @@ def describe(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Tokens, vocabulary, entropy, licence, origin and checksums of a corpus."""
-    from course_lib import data
+    from course_lab import corpora
 
     options = {"words": words, "direction": direction, "pieces": pieces}
     given = {option: value for option, value in options.items() if value is not None}
-    facts = data.load(name, **given).describe()
+    facts = corpora.load(name, **given).describe()
     if as_json:
         print(json.dumps(facts, indent=2))
         return

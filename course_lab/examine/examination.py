@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from course_lab import corpora
 from course_lab.examine import course_runs, measures
 from course_lab.examine import frequencies as counting
 from course_lab.examine.chance import random_spectrum
@@ -23,7 +24,6 @@ from course_lab.examine.measures import SEED, Spectra
 from course_lab.examine.record import Examination
 from course_lab.examine.repairs import REPAIRS, perplexities, read_in_part
 from course_lab.examine.source import Source
-from course_lib import data
 from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
@@ -172,7 +172,7 @@ def _frequencies(
     if known:
         return counting.of_corpus(known), None
     if corpus is not None:
-        return counting.from_text(data.load(corpus), tokenizer, N), None
+        return counting.from_text(corpora.load(corpus), tokenizer, N), None
     return None, (
         "no counts: nothing is said about rare and frequent words. Give --counts FILE, or --corpus "
         "NAME with the text of a run, or with any text where a tokenizer.json lies beside the "

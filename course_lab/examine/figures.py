@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from course_lab import plots
 from course_lab.examine.measures import few, nearest_distances
 from course_lab.examine.record import Examination
-from course_lib import plots
 from course_lib.metrics import geometry, neighbours, subspaces
 
 POINTS = 4000  # drawn in one cloud

@@ -8,11 +8,11 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
+from course_lab import plots
 from course_lab.examine.diagnosis import Diagnosis
 from course_lab.examine.figures import pictures
 from course_lab.examine.findings import MARKED, NAMED, Finding
 from course_lab.examine.record import Examination, plain
-from course_lib import plots
 from course_lib.training.checkpoint import write_atomically
 
 REPAIRED = ("mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from course_lab import corpora
 from course_lab.cost import corpus_size
 from course_lab.experiment import Experiment
 from course_lab.parts import Part, part
 from course_lab.recipes.registry import SMALL, recipes
-from course_lib import data
 from course_lib.errors import CourseError, unknown
 from course_lib.training.optimisation import Optimisation
 
@@ -103,7 +103,7 @@ def _small_corpus(e: Experiment, name: str) -> Part:
     """Return an embedded corpus, or the beginning of the reader's own."""
     cut = (_PAIRS if e.translates else _TEXT)[name] | dict.fromkeys(e.requires, True)
     options = e.corpus.options
-    if e.corpus.kind not in data.names():
+    if e.corpus.kind not in corpora.names():
         return Part(e.corpus.kind, {"small": cut} | options)
     if e.translates:
         return part("cldr", direction=options.get("direction", "de-en"), small=cut)

@@ -1,81 +1,16 @@
-"""Corpora by name or folder, and their batches.
+"""What a model reads: texts as numbers, their batches, and a language whose truth is known.
 
-corpus = data.load("docstrings")
 for input, target in data.batches(data.columns(corpus.train, 20), 35): ...
-
-pairs = data.load("multi30k", direction="de-en")
 for source, tokens, target in data.token_batches(pairs.train, 4000, generator): ...
 """
-
-import inspect
-from collections.abc import Callable, Iterable
-from functools import partial
-from pathlib import Path
 
 from course_lib.data.batches import batches, columns, partial_shuffle
 from course_lib.data.bpe import split_compounds, tokenise
 from course_lib.data.buckets import buckets, collate, token_batches
-from course_lib.data.cldr import load_cldr
 from course_lib.data.corpus import EOS, SPLITS, UNK, Corpus
-from course_lib.data.docstrings import load_docstrings
-from course_lib.data.files import load_download, load_file, load_folder, load_wikitext103
 from course_lib.data.pairs import SentencePairs, Split
-from course_lib.data.translation import load_iwslt14, load_multi30k, load_pairs, load_wmt14
 from course_lib.data.zipf import Truth, ZipfCorpus, load_zipf
-from course_lib.errors import CourseError, unknown
 
 __all__ = ["EOS", "SPLITS", "UNK", "Corpus", "SentencePairs", "Split", "Truth", "ZipfCorpus"]
-__all__ += ["batches", "buckets", "collate", "columns", "load", "load_pairs", "names"]
-__all__ += ["partial_shuffle", "split_compounds", "token_batches", "tokenise"]
-
-LOADERS = {
-    "docstrings": load_docstrings,
-    "zipf": load_zipf,
-    "ptb": partial(load_download, "ptb"),
-    "wikitext-2": partial(load_download, "wikitext-2"),
-    "wikitext-103": load_wikitext103,
-    "cldr": load_cldr,
-    "multi30k": load_multi30k,
-    "iwslt14": load_iwslt14,
-    "wmt14": load_wmt14,
-}
-
-
-def names() -> list[str]:
-    """Every corpus that loads by name."""
-    return list(LOADERS)
-
-
-def load(name: str | Path, **options) -> Corpus | SentencePairs:
-    """A corpus by name, or the reader's own by path.
-
-    load("docstrings", words=10_000)             the embedded default
-    load("zipf", N=1000, d=16, components=1)     synthetic, `corpus.truth` is known
-    load("ptb"), load("wikitext-103")            downloaded at the first use
-    load("cldr"), load("multi30k")               sentence pairs, embedded and downloaded
-    load("my-folder", words=10_000)              train.txt, valid.txt, test.txt
-    load("my-folder", direction="fr-en")         train.fr, train.en …: sentence pairs
-    load("my.txt", split=(0.8, 0.1, 0.1))        one text file, split by lines
-
-    `CourseError` with near matches for an unknown name or option.
-    """
-    loader = loader_of(name, options)
-    known = inspect.signature(loader).parameters
-    for option in options:
-        if option not in known:
-            raise unknown(f"option of corpus {name}", option, known)
-    return loader(**options)
-
-
-def loader_of(name: str | Path, options: Iterable[str]) -> Callable[..., Corpus | SentencePairs]:
-    """Return the function that loads a corpus with options of these names."""
-    path = Path(name).expanduser()
-    if str(name) in LOADERS:
-        return LOADERS[str(name)]
-    if path.is_dir():
-        return partial(load_pairs if "direction" in options else load_folder, path)
-    if path.is_file():
-        return partial(load_file, path)
-    if path.suffix or len(path.parts) > 1:
-        raise CourseError(f"{path} does not exist; give a folder, a text file or a corpus name")
-    raise unknown("corpus", str(name), names())
+__all__ += ["batches", "buckets", "collate", "columns", "load_zipf", "partial_shuffle"]
+__all__ += ["split_compounds", "token_batches", "tokenise"]

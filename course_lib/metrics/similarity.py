@@ -1,7 +1,7 @@
 """Do the vectors of words that people find similar point the same way?
 
 A benchmark has `pairs`, n pairs of lower-cased words, and `scores` (n,), people's judgement of
-each: `course_lib.data.similarity` reads the 13 of parthiban2021. A look-up, `lower_cased` or
+each: `course_lab.corpora.similarity` reads the 13 of parthiban2021. A look-up, `lower_cased` or
 `as_written`, says which row of the word matrix belongs to a word of a pair.
 """
 

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import examine, part
+from course_lab import corpora, examine, part
 from course_lab.cli import application
 from course_lab.examine import (
     course_runs,
@@ -40,7 +40,6 @@ from course_lab.examine.findings import NAMED
 from course_lab.examine.graded import DISEASES, zipf_counts
 from course_lab.examine.repairs import REPAIRS, perplexities
 from course_lab.examine.rogue_dimensions import outstanding
-from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry
@@ -731,7 +730,7 @@ def text(tmp_path):
 
 
 def test_counts_from_a_text_and_a_tokenizer(text):
-    corpus, file = data.load(text), text / "model" / "tokenizer.json"
+    corpus, file = corpora.load(text), text / "model" / "tokenizer.json"
     found = counting.from_text(corpus, file, 6)  # two rows of padding
     assert found.counts.tolist() == [1, 2, 0, 4, 0, 0]
     assert found.words[:4] == ["[UNK]", "cat", "dog", "the"] and found.words[5] == "row 5"
@@ -752,7 +751,7 @@ def test_counts_from_a_text_and_a_tokenizer(text):
 
 def test_settings_of_a_tokenizer_for_training_do_not_change_the_counts(text):
     """Neither truncation nor padding is a count of the text."""
-    corpus, file = data.load(text), text / "model" / "tokenizer.json"
+    corpus, file = corpora.load(text), text / "model" / "tokenizer.json"
     plain = counting.from_text(corpus, file, 6)
     made = Tokenizer.from_file(str(file))
     made.enable_truncation(2)
@@ -885,9 +884,10 @@ def says(run, file, vocabulary=True, **corpus):
 def loaded(monkeypatch):
     """What is loaded as a corpus; nothing can be downloaded."""
     names = []
-    load = data.load
-    monkeypatch.setattr(data, "load", lambda n, **options: names.append(n) or load(n, **options))
-    monkeypatch.setattr("course_lib.data.download.urlopen", lambda *_, **__: pytest.fail("fetched"))
+    load = corpora.load
+    monkeypatch.setattr(corpora, "load", lambda n, **options: names.append(n) or load(n, **options))
+    fetch = "course_lab.corpora.download.urlopen"
+    monkeypatch.setattr(fetch, lambda *_, **__: pytest.fail("fetched"))
     return names
 
 

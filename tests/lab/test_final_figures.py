@@ -11,10 +11,11 @@ import pytest
 
 import course_lab
 from course_lab import part, provenance, results
+from course_lab.corpora import registry
+from course_lab.corpora.similarity import Benchmark
 from course_lab.figure_cache import FigureCache
 from course_lab.final_figures import fetched_benchmarks, final_figures, word_similarity
-from course_lib.data import folders, registry
-from course_lib.data.similarity import Benchmark
+from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation

@@ -9,11 +9,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import course_lab
-from course_lab import Experiment, part, plans, recipes, results
+from course_lab import Experiment, corpora, part, plans, recipes, results
 from course_lab.overrides import at, differences, override, settings
 from course_lab.planned import Planned, command, earlier, label
 from course_lab.plans import read_plan
-from course_lib import data
 from course_lib.errors import CourseError
 
 BASE, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
@@ -477,7 +476,7 @@ def test_a_vocabulary_of_no_pieces_is_refused(pieces):
     with pytest.raises(CourseError, match="pieces must be a whole number of at least 1"):
         Planned("multi30k/transformer-small/softmax", "full", 1, {"corpus.pieces": pieces})
     with pytest.raises(CourseError, match="pieces must be a whole number of at least 1"):
-        data.load("cldr", pieces=pieces)
+        corpora.load("cldr", pieces=pieces)
 
 
 def test_a_date_is_no_word(tmp_path):

@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import PROFILES, Experiment, Part, cost, published, recipes
+from course_lab import PROFILES, Experiment, Part, corpora, cost, published, recipes
 from course_lab.parts import KINDS, annotations
 from course_lab.planned import Planned
 from course_lab.plans import plans, read_plan
@@ -790,7 +790,7 @@ def test_costs_follow_the_sizes_of_a_run():
 def test_sizes_of_corpora_are_those_of_the_corpora(embedded):
     """Of texts exactly; of sentence pairs the length of a sentence is about right."""
     for name in ("docstrings", "cldr"):
-        corpus, size = data.load(name), cost.corpus_size(Part(name))
+        corpus, size = corpora.load(name), cost.corpus_size(Part(name))
         if name == "docstrings":
             assert size == (len(corpus), *(len(getattr(corpus, s)) for s in data.SPLITS))
         else:

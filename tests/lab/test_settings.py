@@ -6,8 +6,8 @@ A recipe states differences from its base; here is what must come out of them.
 import pytest
 
 from course_lab import Part, recipes
+from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.overrides import at
-from course_lib.data.translation import IWSLT14_PIECES
 from course_lib.output_layers import FullWords
 from course_lib.training import EpochDecay, InverseSquareRoot
 

@@ -11,7 +11,7 @@ import sacrebleu
 import torch
 
 import course_lab
-from course_lab import part
+from course_lab import corpora, part
 from course_lib import data
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
@@ -32,7 +32,7 @@ SMALL = {"train": 300, "valid": 40, "test": 20, "words": 300}
 
 @pytest.fixture(scope="module")
 def phrases():
-    return data.load("cldr").small(**SMALL)
+    return corpora.load("cldr").small(**SMALL)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def epoch(task: Task) -> list[Update]:
 
 @pytest.mark.parametrize("workers,parts", [(1, 1), (2, 1), (1, 3), (2, 2)])
 def test_columns_hold_every_target_once(workers, parts):
-    corpus = data.load("docstrings").small(words=100)
+    corpus = corpora.load("docstrings").small(words=100)
     o = Optimisation(batch=12, length=9, accumulate=parts, partial_shuffle=True)
     tasks = [LanguageModelBatches(corpus, o, index, workers) for index in range(workers)]
     seen, rows = [], []
@@ -73,7 +73,7 @@ def test_columns_hold_every_target_once(workers, parts):
 
 def test_epochs_are_judged_as_the_final_figures_are():
     """With the memory and the clamped distances of evaluation, not of training."""
-    corpus = data.load("docstrings").small(**SMALL)
+    corpus = corpora.load("docstrings").small(**SMALL)
     o = Optimisation(
         batch=2, evaluation_batch=2, evaluation_length=6, evaluation_memory=9, evaluation_clamp=4
     )

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from course_lab import corpora
 from course_lab.cli.data import app
+from course_lab.corpora import archives
+from course_lab.corpora.download import absent
+from course_lab.corpora.registry import DOWNLOADS
 from course_lib import data
-from course_lib.data import archives, folders
+from course_lib.data import folders
 from course_lib.data.corpus import blocks_of, from_texts, lines
-from course_lib.data.download import absent
-from course_lib.data.registry import DOWNLOADS
 from course_lib.errors import CourseError
 
 WORDS = st.text("abcdé<>.", min_size=1, max_size=3).filter(lambda w: w not in (data.EOS, data.UNK))
@@ -110,7 +112,7 @@ def test_a_text_in_blocks_is_the_text():
 
 
 def test_halves_are_the_train_split_cut_in_two():
-    corpus = data.load("zipf")
+    corpus = corpora.load("zipf")
     first, second = corpus.half("first"), corpus.half("second")
     assert torch.equal(torch.cat([first.train, second.train]), corpus.train)
     assert abs(len(first.train) - len(second.train)) <= 1 and first.words == corpus.words
@@ -121,7 +123,7 @@ def test_halves_are_the_train_split_cut_in_two():
 
 
 def test_small_is_deterministic_and_small():
-    corpus = data.load("zipf", tokens=5000)
+    corpus = corpora.load("zipf", tokens=5000)
     small, again = corpus.small(2000, 300, 200, words=50), corpus.small(2000, 300, 200, words=50)
     assert (len(small.train), len(small.valid), len(small.test), len(small)) == (2000, 300, 200, 50)
     assert torch.equal(small.train, again.train) and small.sha256 == again.sha256
@@ -160,7 +162,7 @@ def present(name: str):
 
 @pytest.mark.parametrize("name", [present(name) for name in ("ptb", "wikitext-2")])
 def test_facts_of_the_published_corpora(name):
-    corpus = data.load(name)
+    corpus = corpora.load(name)
     published = {
         "ptb": (929_589, 73_760, 82_430, 10_000),
         "wikitext-2": (2_088_628, 217_646, 245_569, 33_278),
@@ -173,7 +175,7 @@ def test_facts_of_the_published_corpora(name):
 
 @pytest.mark.parametrize("name", [present("wikitext-103")])
 def test_facts_of_wikitext_103(name):
-    corpus = data.load(name)
+    corpus = corpora.load(name)
     found = (len(corpus.train), len(corpus.valid), len(corpus.test), len(corpus))
     assert found == (103_227_021, 217_646, 245_569, 267_735)
     assert corpus.counts.diff().max() <= 0
@@ -191,17 +193,17 @@ def folder_with(tmp_path, **contents):
 
 
 def test_own_folder(tmp_path):
-    corpus = data.load(folder_with(tmp_path, train=b"\xef\xbb\xbfa b\r\nb\r\n"))
+    corpus = corpora.load(folder_with(tmp_path, train=b"\xef\xbb\xbfa b\r\nb\r\n"))
     assert corpus.decode(corpus.train) == "a b\nb\n" and corpus.name == tmp_path.name
 
 
 def test_own_file_is_cut_by_lines(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("".join(f"line {i}\n" for i in range(10)))
-    corpus = data.load(str(path), split=(0.5, 0.3, 0.2))
+    corpus = corpora.load(str(path), split=(0.5, 0.3, 0.2))
     assert [len(getattr(corpus, split)) for split in data.SPLITS] == [15, 9, 6]
     assert corpus.decode(corpus.test) == "line 8\nline 9\n"
-    assert len(data.load(path, words=5)) == 5
+    assert len(corpora.load(path, words=5)) == 5
 
 
 @pytest.mark.parametrize(
@@ -215,24 +217,24 @@ def test_own_file_is_cut_by_lines(tmp_path):
 )
 def test_unreadable_folder(tmp_path, contents, message):
     with pytest.raises(CourseError, match=message):
-        data.load(folder_with(tmp_path, **contents))
+        corpora.load(folder_with(tmp_path, **contents))
 
 
 def test_a_file_too_short_to_split(tmp_path):
     (tmp_path / "short.txt").write_text("one line\n")
     with pytest.raises(CourseError, match="has 1 lines, which leaves the valid split without"):
-        data.load(tmp_path / "short.txt")
+        corpora.load(tmp_path / "short.txt")
     with pytest.raises(CourseError, match="three positive shares that sum to 1"):
-        data.load(tmp_path / "short.txt", split=(1, 1, 1))
+        corpora.load(tmp_path / "short.txt", split=(1, 1, 1))
 
 
 def test_unknown_names_and_options_list_near_matches():
     with pytest.raises(CourseError, match="unknown corpus 'docstring'; did you mean docstrings"):
-        data.load("docstring")
+        corpora.load("docstring")
     with pytest.raises(CourseError, match="unknown option of corpus zipf 'token'; did you mean to"):
-        data.load("zipf", token=5)
+        corpora.load("zipf", token=5)
     with pytest.raises(CourseError, match="nowhere/mine.txt does not exist"):
-        data.load("nowhere/mine.txt")
+        corpora.load("nowhere/mine.txt")
 
 
 def test_a_word_outside_the_vocabulary():
@@ -317,7 +319,7 @@ def command(*arguments):
 
 def test_commands_describe_and_list():
     listed = command("list").stdout
-    assert all(name in listed for name in data.names()) and "929,589" in listed
+    assert all(name in listed for name in corpora.names()) and "929,589" in listed
     facts = json.loads(command("describe", "zipf", "--json").stdout)
     assert facts["true rank"] == 18 and facts["words"] == 1000
     assert "true entropy (nats)" in command("describe", "zipf").stdout
@@ -332,25 +334,25 @@ def test_command_fetch_knows_what_is_embedded():
 def test_lines_that_end_as_on_an_old_mac(tmp_path):
     """CR alone ends lines of a file without any LF, and is a blank within the lines of others."""
     for end in ("\n", "\r\n", "\r"):
-        corpus = data.load(folder_with(tmp_path, train=f"a b{end}b{end}{end}".encode()))
+        corpus = corpora.load(folder_with(tmp_path, train=f"a b{end}b{end}{end}".encode()))
         assert corpus.decode(corpus.train) == "a b\nb\n\n"
         (tmp_path / "mine.txt").write_bytes(end.join(f"line {i}" for i in range(10)).encode())
-        own = data.load(tmp_path / "mine.txt", split=(0.5, 0.3, 0.2))
+        own = corpora.load(tmp_path / "mine.txt", split=(0.5, 0.3, 0.2))
         assert own.decode(own.test) == "line 8\nline 9\n"
         assert list(archives.lines(tmp_path / "mine.txt"))[7:] == ["line 7", "line 8", "line 9"]
         with pytest.raises(CourseError, match="there, line 3: the word 'x' is not among"):
             corpus.encode(end.join(["a", "b", "x"]), "there")
         bad = end.encode().join([b"a", b"b", b"\xff", b"c"])
         with pytest.raises(CourseError, match="train.txt, line 3: byte 0xff"):
-            data.load(folder_with(tmp_path, train=bad))
-    corpus = data.load(folder_with(tmp_path, train=b"a\rb c\nd\n"))
+            corpora.load(folder_with(tmp_path, train=bad))
+    corpus = corpora.load(folder_with(tmp_path, train=b"a\rb c\nd\n"))
     assert corpus.decode(corpus.train) == "a b c\nd\n"
 
 
 @pytest.mark.parametrize("option", ["train", "valid", "test", "words"])
 @pytest.mark.parametrize("value", [-5, 0, 2.5, True, math.nan])
 def test_a_cut_of_a_corpus_has_sizes_above_0(option, value):
-    corpus = data.load("zipf", N=20, d=4, tokens=1000)
+    corpus = corpora.load("zipf", N=20, d=4, tokens=1000)
     with pytest.raises(CourseError, match=f"{option} of ZipfCorpus must be a whole number of at"):
         corpus.small(**{option: value})
 
@@ -360,10 +362,10 @@ def test_options_of_corpora_are_in_their_ranges(tmp_path):
     path.write_text("".join(f"line {i}\n" for i in range(10)))
     for options in ({"split": (math.nan, 0.5, 0.5)}, {"split": (0.5, 0.5)}, {"words": -1}):
         with pytest.raises(CourseError, match=f"{next(iter(options))}.*must be"):
-            data.load(path, **options)
+            corpora.load(path, **options)
     for options in ({"sharpness": math.nan}, {"components": 0}, {"tokens": -1}, {"d": 1.5}):
         with pytest.raises(CourseError, match=f"{next(iter(options))} must be a"):
-            data.load("zipf", **options)
+            corpora.load("zipf", **options)
 
 
 def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path):

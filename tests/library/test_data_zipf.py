@@ -6,14 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import data
+from course_lab import corpora
 from course_lib.errors import CourseError
 
 LANGUAGES = [{}, {"rank": 5}, {"components": 3}]
 
 
 def language(**options):
-    return data.load("zipf", **{"N": 60, "d": 6, "states": 20, "tokens": 3000, **options})
+    return corpora.load("zipf", **{"N": 60, "d": 6, "states": 20, "tokens": 3000, **options})
 
 
 def by_loops(truth) -> torch.Tensor:

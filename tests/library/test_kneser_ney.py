@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import data
+from course_lab import corpora
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.models.kneser_ney import KneserNey
@@ -117,7 +117,7 @@ def test_bad_texts_are_refused(tokens, order, message):
 )
 def test_five_grams_of_the_penn_treebank_have_the_published_perplexity():
     """141.2 (Mikolov et al. 2011, KN5 without cutoffs), and longer contexts never hurt."""
-    corpus = data.load("ptb")
+    corpus = corpora.load("ptb")
     values = [
         KneserNey.fit(corpus.train, corpus.eos, len(corpus), n).perplexity(corpus.test)
         for n in (1, 2, 3, 4, 5)

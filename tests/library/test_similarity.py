@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from course_lab import published
-from course_lib import data
-from course_lib.data import folders, registry
-from course_lib.data import similarity as source
-from course_lib.data.registry import File
-from course_lib.data.similarity import Benchmark, load_word_similarity
+from course_lab import corpora, published
+from course_lab.corpora import registry
+from course_lab.corpora import similarity as source
+from course_lab.corpora.registry import File
+from course_lab.corpora.similarity import Benchmark, load_word_similarity
+from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.metrics.similarity import (
     Similarity,
@@ -203,7 +203,7 @@ have = {name: (folders.corpora() / name).is_dir() for name in CORPORA}
 @pytest.mark.skipif(not all(have.values()), reason="the corpora are not on this machine")
 @pytest.mark.parametrize("name, look_up", MISSING)
 def test_pairs_missing_from_the_corpora(name, look_up):
-    words = data.load(name).words
+    words = corpora.load(name).words
     none = np.zeros((len(words), 1))
     table = similarities(none, look_up(words), load_word_similarity(), resamples=0)
     assert (table.found + table.missing).sum() == 11_768

@@ -402,7 +402,7 @@ def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path
 
 def test_a_new_lesson_runs_and_its_exercise_is_solved(tmp_path, monkeypatch):
     """In the smoke profile, with the wrong answer refused."""
-    from course_lib import plots
+    from course_lab import plots
 
     monkeypatch.setenv("COURSE_EXERCISES", "strict")
     monkeypatch.setattr(plots, "show", lambda figure, alt: None)

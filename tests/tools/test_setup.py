@@ -71,7 +71,7 @@ def test_bootstrap_knows_the_supported_versions():
 
 
 def test_the_embedded_corpus_is_made_from_the_pinned_versions():
-    from course_lib.data.docstrings import PACKAGES
+    from course_lab.corpora.docstrings import PACKAGES
 
     assert {name: pins()[name] for name, _ in PACKAGES.values()} == dict(PACKAGES.values())
 

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from course_lib import plots
+from course_lab import plots
+from course_lab.plots import interactive, style
+from course_lab.statistics import mean_interval
 from course_lib.errors import CourseError
 from course_lib.metrics.similarity import wins
-from course_lib.metrics.statistics import mean_interval
-from course_lib.plots import interactive, style
 
 ALT = "Two points on a line, the second one higher than the first."
 
@@ -423,7 +423,7 @@ def test_a_kernel_knows_whether_somebody_sits_at_it():
     from jupyter_client.manager import start_new_kernel
 
     manager, client = start_new_kernel(kernel_name="python3")
-    code, told = "from course_lib import plots; print(plots.attended())", []
+    code, told = "from course_lab import plots; print(plots.attended())", []
     hear = {"output_hook": lambda message: told.append(message["content"].get("text"))}
     try:
         for asked in (True, False):

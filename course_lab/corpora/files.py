@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from course_lab.corpora.archives import blocks
+from course_lab.corpora.download import absent, expected, fetch, file_digest, here, record
+from course_lab.corpora.registry import DOWNLOADS, Download, File
 from course_lib.data import folders
-from course_lib.data.archives import blocks
 from course_lib.data.corpus import (
     SPLITS,
     Corpus,
@@ -14,8 +16,6 @@ from course_lib.data.corpus import (
     lines,
     with_line_feeds,
 )
-from course_lib.data.download import absent, expected, fetch, file_digest, here, record
-from course_lib.data.registry import DOWNLOADS, Download, File
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, Positive, checked
 

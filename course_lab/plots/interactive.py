@@ -20,9 +20,9 @@ from IPython.display import display
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from course_lab.plots.figures import groups_of_points
+from course_lab.plots.style import COLOURS, LINES, Animation, panels, show
 from course_lib.errors import CourseError, unknown
-from course_lib.plots.figures import groups_of_points
-from course_lib.plots.style import COLOURS, LINES, Animation, panels, show
 
 ANIMATION_BYTES = 300_000
 AWAY = "In JupyterLab this cell has controls; on the website the figure above has its own."
@@ -197,7 +197,7 @@ def _page(file: str, slots: dict, data: dict) -> str:
     """Return the fragment in `file` with its slots filled, and an id that its data decide."""
     encoded = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     page, redraw = (
-        resources.files("course_lib.plots").joinpath(name).read_text(encoding="utf-8")
+        resources.files("course_lab.plots").joinpath(name).read_text(encoding="utf-8")
         for name in (file, "redraw.js")
     )
     key = file[0] + hashlib.sha256(encoded.encode()).hexdigest()[:10]

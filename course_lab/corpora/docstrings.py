@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from importlib import metadata, util
 from pathlib import Path
 
-from course_lib.data import folders, prose
+from course_lab.corpora import prose
+from course_lib.data import folders
 from course_lib.data.cache import cached
 from course_lib.data.corpus import SPLITS, Corpus, digest, from_texts
 from course_lib.errors import CourseError

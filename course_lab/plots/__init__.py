@@ -4,7 +4,7 @@
 `interactive` makes what moves.
 """
 
-from course_lib.plots.figures import (
+from course_lab.plots.figures import (
     against_frequency,
     arrows,
     cloud,
@@ -19,8 +19,8 @@ from course_lib.plots.figures import (
     states_and_classes,
     wins,
 )
-from course_lib.plots.interactive import Panel, attended, collapse_animation, explorer, live
-from course_lib.plots.style import (
+from course_lab.plots.interactive import Panel, attended, collapse_animation, explorer, live
+from course_lab.plots.style import (
     COLOURS,
     FREQUENCY,
     INK,

@@ -21,8 +21,8 @@ from urllib.request import Request, urlopen
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
+from course_lab.corpora.registry import DOWNLOADS, Download, File
 from course_lib.data import folders
-from course_lib.data.registry import DOWNLOADS, Download, File
 from course_lib.errors import CourseError, unknown
 
 ATTEMPTS = 3  # at one mirror before the next is tried

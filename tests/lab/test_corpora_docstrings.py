@@ -10,10 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_lab import corpora
+from course_lab.corpora import docstrings as corpus_of
+from course_lab.corpora.prose import sentences
 from course_lib import data
 from course_lib.data import cache, folders
-from course_lib.data import docstrings as corpus_of
-from course_lib.data.prose import sentences
 from course_lib.errors import CourseError
 
 SAMPLE = r'''
@@ -119,7 +120,7 @@ def test_the_pins_are_those_of_the_constraints():
 def test_the_embedded_corpus_is_the_pinned_one():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        corpus = data.load("docstrings")
+        corpus = corpora.load("docstrings")
     assert tuple(len(getattr(corpus, split)) for split in data.SPLITS) == corpus_of.TOKENS
     assert len(corpus) == corpus_of.WORDS == 10_000 and corpus.sha256 == corpus_of.SHA256
     assert 1_000_000 < sum(corpus_of.TOKENS) < 1_050_000
@@ -129,7 +130,7 @@ def test_the_embedded_corpus_is_the_pinned_one():
 
 
 def test_its_frequencies_are_zipfian():
-    counts = data.load("docstrings").counts.sort(descending=True).values[10:5000].double().log()
+    counts = corpora.load("docstrings").counts.sort(descending=True).values[10:5000].double().log()
     ranks = torch.arange(11, 5001).double().log()
     slope = torch.linalg.lstsq(torch.stack([ranks, torch.ones_like(ranks)], 1), counts[:, None])
     assert -1.5 < slope.solution[0, 0] < -0.8
@@ -202,17 +203,17 @@ def test_a_cache_that_cannot_be_written_is_no_error(packages, monkeypatch):
 def test_other_versions_warn_with_the_hash(packages, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        expected = data.load("docstrings").sha256["train"]
+        expected = corpora.load("docstrings").sha256["train"]
     monkeypatch.setattr(corpus_of, "installed", lambda: {"one": "1.0", "two": "2.1"})
     with pytest.warns(UserWarning, match=f"two 2.1 for 2.0 .SHA-256 of train {expected}"):
-        data.load("docstrings")
+        corpora.load("docstrings")
 
 
 def test_an_edited_package_is_noticed(packages):
     for path in (packages / "one").glob("*.py"):
         path.write_text(path.read_text() + '\n\ndef g():\n    """These words are new here."""\n')
     with pytest.raises(CourseError, match="the pinned ones but their text is not .*train.*--all"):
-        data.load("docstrings")
+        corpora.load("docstrings")
 
 
 def test_an_edited_package_that_is_mended_is_read_again(packages):
@@ -221,11 +222,11 @@ def test_an_edited_package_that_is_mended_is_read_again(packages):
     before = path.read_text()
     path.write_text(before + '\n\ndef g():\n    """These words are new here."""\n')
     with pytest.raises(CourseError, match="their text is not"):
-        data.load("docstrings")
+        corpora.load("docstrings")
     assert not list((packages / "cache").glob("*.json"))
     path.write_text(before)
     texts = corpus_of.cached_texts(corpus_of.installed())
-    assert data.load("docstrings").sha256 == corpus_of.digests(texts)
+    assert corpora.load("docstrings").sha256 == corpus_of.digests(texts)
     (kept,) = (packages / "cache").glob("*.json")
     old = {split: text + "more\n" for split, text in texts.items()}  # of an older course
     kept.write_text(json.dumps({"sha256": cache.checksum(old), "content": old}))
@@ -235,4 +236,4 @@ def test_an_edited_package_that_is_mended_is_read_again(packages):
 def test_a_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(corpus_of.PACKAGES, "absent", ("no-such-package-here", "1.0"))
     with pytest.raises(CourseError, match="no-such-package-here is not installed"):
-        data.load("docstrings")
+        corpora.load("docstrings")

@@ -11,8 +11,7 @@ import seaborn
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-from course_lib.metrics.statistics import mean_interval
-from course_lib.plots.style import (
+from course_lab.plots.style import (
     COLOURS,
     FREQUENCY,
     HALO,
@@ -24,6 +23,7 @@ from course_lib.plots.style import (
     curve_style,
     panels,
 )
+from course_lab.statistics import mean_interval
 
 LETTER = 0.105  # inches that a letter of a tick label takes, about
 

@@ -26,8 +26,8 @@ import numpy as np
 from annotated_types import Gt, Lt
 from scipy import stats
 
+from course_lab.statistics import holm, mean_interval
 from course_lib.errors import CourseError, unknown
-from course_lib.metrics.statistics import holm, mean_interval
 from course_lib.ranges import Positive, checked
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from course_lib.errors import CourseError
-from course_lib.metrics.statistics import (
+from course_lab.statistics import (
     equivalence,
     holm,
     mean_interval,
@@ -19,6 +18,7 @@ from course_lib.metrics.statistics import (
     summary,
     welch,
 )
+from course_lib.errors import CourseError
 
 few = settings(max_examples=40, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

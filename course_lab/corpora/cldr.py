@@ -15,12 +15,12 @@ from random import Random
 
 from babel import Locale, dates, lists, numbers, units
 
+from course_lab.corpora.docstrings import ANEW, split_of
+from course_lab.corpora.translation import languages_of
 from course_lib.data.bpe import normalise
 from course_lib.data.corpus import SPLITS
-from course_lib.data.docstrings import ANEW, split_of
 from course_lib.data.pairs import SentencePairs, encoded
 from course_lib.data.rows import Texts, columns
-from course_lib.data.translation import languages_of
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, checked
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from course_lab import corpora
 from course_lab.cli.data import app
-from course_lib import data
-from course_lib.data import archives, folders
-from course_lib.data.download import absent
-from course_lib.data.files import load_wikitext103
-from course_lib.data.registry import DOWNLOADS
-from course_lib.data.translation import (
+from course_lab.corpora import archives
+from course_lab.corpora.download import absent
+from course_lab.corpora.files import load_wikitext103
+from course_lab.corpora.registry import DOWNLOADS
+from course_lab.corpora.translation import (
     Cleaner,
     load_iwslt14,
     load_multi30k,
@@ -27,6 +27,8 @@ from course_lib.data.translation import (
     talk_lines,
     whole,
 )
+from course_lib import data
+from course_lib.data import folders
 from course_lib.errors import CourseError
 
 
@@ -115,18 +117,18 @@ def small_multi30k(monkeypatch, folder, packed):
 @pytest.mark.parametrize("packed", [True, False])
 def test_multi30k_packed_and_unpacked(at, monkeypatch, packed):
     small_multi30k(monkeypatch, at / "multi30k", packed)
-    pairs = data.load("multi30k", direction="en-de", pieces=60, lowercase=True)
+    pairs = corpora.load("multi30k", direction="en-de", pieces=60, lowercase=True)
     assert list(pairs.valid.source_text) == [f"valid.en eins {i}" for i in range(3)]
     assert list(pairs.test.target_text) == [f"test.de eins {i}" for i in range(3)]
     broken = at / "multi30k" / ("val.en.gz" if packed else "valid.en")
     broken.write_bytes(broken.read_bytes()[:-2])
     with pytest.raises(CourseError, match=f"{broken.name} is not the published file"):
-        data.load("multi30k")
+        corpora.load("multi30k")
     broken.unlink()
     with pytest.raises(
         CourseError, match="multi30k/val.en.gz .SHA-256 [0-9a-f]{64}. is missing; run"
     ):
-        data.load("multi30k", download=False)
+        corpora.load("multi30k", download=False)
 
 
 def test_multi30k_of_another_size_is_noticed(at, monkeypatch):
@@ -134,7 +136,7 @@ def test_multi30k_of_another_size_is_noticed(at, monkeypatch):
     entry = dataclasses.replace(DOWNLOADS["multi30k"], sizes=(3, 3, 4))
     monkeypatch.setitem(DOWNLOADS, "multi30k", entry)
     with pytest.raises(CourseError, match=r"multi30k has \(3, 3, 3\) pairs, not \(3, 3, 4\)"):
-        data.load("multi30k")
+        corpora.load("multi30k")
 
 
 # the reader's own pairs
@@ -152,10 +154,10 @@ def own(folder, suffixes=("fr", "en"), **contents):
 def test_own_pairs(tmp_path):
     (own(tmp_path) / "train.fr").unlink()
     (tmp_path / "train.fr.gz").write_bytes(gzip.compress("\ufeffun é\r\nsans fin".encode()))
-    pairs = data.load_pairs(tmp_path, direction="fr-en", pieces=60)
+    pairs = corpora.load_pairs(tmp_path, direction="fr-en", pieces=60)
     assert list(pairs.train.source_text) == ["un é", "sans fin"] and pairs.name == tmp_path.name
     assert list(pairs.train.target_text) == ["un en", "deux en"]
-    same = data.load(str(tmp_path), direction="fr-en", pieces=60)
+    same = corpora.load(str(tmp_path), direction="fr-en", pieces=60)
     assert same.words == pairs.words and set(same.sha256) >= {"train.fr", "test.en"}
     assert (
         CliRunner()
@@ -179,28 +181,28 @@ def test_own_pairs(tmp_path):
 )  # fmt: skip
 def test_own_pairs_that_cannot_be_read(tmp_path, contents, message):
     with pytest.raises(CourseError, match=message):
-        data.load_pairs(own(tmp_path, **contents), direction="fr-en")
+        corpora.load_pairs(own(tmp_path, **contents), direction="fr-en")
 
 
 def test_directions_and_options_are_checked(tmp_path, at):
     with pytest.raises(CourseError, match="direction 'fren' must name two suffixes"):
-        data.load_pairs(own(tmp_path), direction="fren")
+        corpora.load_pairs(own(tmp_path), direction="fren")
     with pytest.raises(CourseError, match="has no train.de and no valid.de .*named by direction="):
-        data.load_pairs(tmp_path, direction="de-en")
+        corpora.load_pairs(tmp_path, direction="de-en")
     with pytest.raises(
         CourseError, match="unknown direction of multi30k 'de-fr'; did you mean de-en"
     ):
-        data.load("multi30k", direction="de-fr")
+        corpora.load("multi30k", direction="de-fr")
     with pytest.raises(
         CourseError, match="unknown option of corpus iwslt14 'piece'; did you mean p"
     ):
-        data.load("iwslt14", piece=5)
+        corpora.load("iwslt14", piece=5)
     with pytest.raises(
         CourseError, match="unknown variant of iwslt14 'wang202'; did you mean wang2"
     ):
-        data.load("iwslt14", variant="wang202")
+        corpora.load("iwslt14", variant="wang202")
     with pytest.raises(CourseError, match="unknown corpus 'multi30'; did you mean multi30k"):
-        data.load("multi30")
+        corpora.load("multi30")
 
 
 @pytest.mark.parametrize("n, m", [(0, 3), (3, 0), (2, 5)])
@@ -246,7 +248,7 @@ def iwslt14(path, train=None, **changes):
 
 def test_iwslt14_as_the_papers_prepare_it(at):
     iwslt14(at / "iwslt14" / "de-en.tgz")
-    pairs = data.load("iwslt14", pieces=150)
+    pairs = corpora.load("iwslt14", pieces=150)
     sentences = [f"Satz {i} auf de, nicht wahr?" for i in range(60)]
     everything = ["Titel & mehr de", "TED Talk Beschreibung de.", *sentences]
     kept = list(enumerate(everything, start=1))
@@ -271,7 +273,7 @@ def test_iwslt14_leaves_out_what_cannot_be_a_translation(at):
     }
     train = {x: lines_of(*row, *["wohl wahr"] * 20) for x, row in rows.items()}
     iwslt14(at / "iwslt14" / "de-en.tgz", train=train)
-    pairs = data.load("iwslt14", pieces=150)
+    pairs = corpora.load("iwslt14", pieces=150)
     assert pairs.left_out == pairs.describe()["pairs left out of train"] == 3
     assert [t[:5] for t in pairs.train.source_text[:3]] == ["eins ", "w w w", "a b c"]
 
@@ -301,7 +303,7 @@ def test_iwslt14_with_a_line_missing(at):
     with pytest.raises(
         CourseError, match="train.tags.de-en.de and .* have different .* line 6[0-9] h"
     ):
-        data.load("iwslt14")
+        corpora.load("iwslt14")
 
 
 # WMT 2014
@@ -339,7 +341,7 @@ def wmt14(folder, **changes):
 
 def test_wmt14_from_its_archives(at):
     wmt14(at / "wmt14")
-    pairs = data.load("wmt14", pieces=100)
+    pairs = corpora.load("wmt14", pieces=100)
     assert pairs.compound_split and pairs.small(train=2, valid=1, test=1, words=50).compound_split
     assert pairs.direction == "en-de" and pairs.left_out == 2 and not pairs.lowercase
     assert [len(getattr(pairs, split)) for split in data.SPLITS] == [12, 5, 4]
@@ -350,7 +352,7 @@ def test_wmt14_from_its_archives(at):
         "Nachricht 1 en",
     ]
     assert list(pairs.test.target_text) == [f"Prüfung {i} < de" for i in range(1, 5)]
-    other = data.load("wmt14", pieces=100, direction="de-en")
+    other = corpora.load("wmt14", pieces=100, direction="de-en")
     assert (
         list(other.test.source_text) == list(pairs.test.target_text) and other.words == pairs.words
     )
@@ -387,7 +389,7 @@ def sized(monkeypatch, sizes, words):
 def test_wikitext_103_from_its_archive(at, monkeypatch):
     wikitext103(at / "wikitext-103" / "wikitext-103-v1.zip")
     sized(monkeypatch, (15, 3, 3), 9)
-    corpus = data.load("wikitext-103")
+    corpus = corpora.load("wikitext-103")
     assert corpus.words[:3] == ["<eos>", "the", "="] and (corpus.counts.diff() <= 0).all()
     assert corpus.decode(corpus.train) == "\n= Title =\n\nthe cat the <unk> .\nthe end\n"
     assert corpus.sha256["train"] == data.corpus.digest(WIKI["train"])
@@ -395,7 +397,7 @@ def test_wikitext_103_from_its_archive(at, monkeypatch):
     assert plain.words[:3] == ["<eos>", "=", "Title"] and plain.decode(plain.test) == "the end\n"
     sized(monkeypatch, (15, 3, 4), 9)
     with pytest.raises(CourseError, match=r"wikitext-103 has \(15, 3, 3\) tokens and 9 words, not"):
-        data.load("wikitext-103")
+        corpora.load("wikitext-103")
 
 
 # archives
@@ -476,14 +478,14 @@ def test_bytes_that_are_no_text_are_named_with_member_and_line(tmp_path):
 def test_the_first_checksum_is_recorded_and_holds_from_then_on(at):
     path = at / "iwslt14" / "de-en.tgz"
     iwslt14(path)
-    data.load("iwslt14", pieces=150)
+    corpora.load("iwslt14", pieces=150)
     listed = CliRunner().invoke(app, ["list"]).stdout
     assert "here, unverified" in next(row for row in listed.splitlines() if "iwslt14" in row)
     verified = CliRunner().invoke(app, ["verify", "iwslt14"])
     assert verified.exit_code == 0 and "unchanged, unverified" in verified.stdout
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(CourseError, match="de-en.tgz is not the recorded file .changed; SHA-256"):
-        data.load("iwslt14", pieces=150)
+        corpora.load("iwslt14", pieces=150)
     bad = CliRunner().invoke(app, ["verify", "iwslt14"])
     assert bad.exit_code == 1 and "WRONG" in bad.stdout and "data fetch iwslt14" in bad.stdout
 
@@ -496,4 +498,4 @@ def test_every_registered_file_can_be_checked():
             for form in filter(None, (file, file.plain)):
                 assert form.sha256 is None or len(form.sha256) == 64
     corpora = {name for name, entry in DOWNLOADS.items() if entry.sizes}
-    assert corpora < set(data.names()) and set(DOWNLOADS) - corpora == {"word-similarity"}
+    assert corpora < set(corpora.names()) and set(DOWNLOADS) - corpora == {"word-similarity"}

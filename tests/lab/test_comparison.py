@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from course_lab.comparison import compare, interval, paired_power, seeds_for, verdict
 from course_lib.errors import CourseError
-from course_lib.metrics.comparison import compare, interval, paired_power, seeds_for, verdict
 
 
 def runs(rng, n, effect=0.0, shared=0.05, own=0.01):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from course_lab import corpora
+from course_lab.corpora import cldr
 from course_lib import data
-from course_lib.data import cldr
 from course_lib.errors import CourseError
 
 
@@ -24,7 +25,7 @@ def rows(texts, split):
 def test_the_embedded_pairs_are_the_pinned_ones():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pairs = data.load("cldr")
+        pairs = corpora.load("cldr")
     assert tuple(len(getattr(pairs, split)) for split in data.SPLITS) == cldr.PAIRS
     assert pairs.sha256 == cldr.SHA256 and len(pairs) == cldr.WORDS
     assert 10_000 < len(pairs.train) < 30_000 and pairs.direction == "de-en"
@@ -90,10 +91,10 @@ def test_slots_of_both_languages_are_the_same():
 def test_another_babel_warns_and_an_edited_one_is_refused(monkeypatch):
     monkeypatch.setattr(cldr, "DRAWS", 20)
     with pytest.raises(CourseError, match="Babel is the pinned .* but its text is not"):
-        data.load("cldr", pieces=500)
+        corpora.load("cldr", pieces=500)
     monkeypatch.setattr(cldr, "VERSION", "0.1")
     with pytest.warns(UserWarning, match="Babel .* for 0.1 .SHA-256 of train.de [0-9a-f]{64}"):
-        pairs = data.load("cldr", pieces=500, direction="en-de", lowercase=True)
+        pairs = corpora.load("cldr", pieces=500, direction="en-de", lowercase=True)
     assert pairs.direction == "en-de" and pairs.lowercase and len(pairs) == 500
     with pytest.raises(CourseError, match="unknown direction of cldr 'de_en'; did you mean de-en"):
         cldr.load_cldr("de_en")

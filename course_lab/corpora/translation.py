@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from course_lib.data.archives import lines
+from course_lab.corpora.archives import lines
+from course_lab.corpora.files import verified_files
+from course_lab.corpora.registry import DOWNLOADS
 from course_lib.data.corpus import SPLITS
-from course_lib.data.files import verified_files
 from course_lib.data.pairs import SentencePairs, encoded
-from course_lib.data.registry import DOWNLOADS
 from course_lib.data.rows import columns
 from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Count, checked

@@ -11,11 +11,11 @@ import pytest
 from filelock import FileLock, Timeout
 from typer.testing import CliRunner
 
+from course_lab import corpora
 from course_lab.cli.data import app
-from course_lib import data
-from course_lib.data import download, registry
-from course_lib.data.download import fetch
-from course_lib.data.files import check
+from course_lab.corpora import download, registry
+from course_lab.corpora.download import fetch
+from course_lab.corpora.files import check
 from course_lib.errors import CourseError
 
 TEXTS = {
@@ -126,7 +126,7 @@ def test_fetch_then_load(corpus_at):
         fetch("tiny", progress=False)
     assert left_in(folder) == WHOLE and len(kind.log) == 3  # what is there is not fetched again
     assert (folder / "train.txt").read_text() == TEXTS["train"]
-    from course_lib.data.files import load_download
+    from course_lab.corpora.files import load_download
 
     assert len(load_download("tiny", download=False).train) == 100_000
 
@@ -145,7 +145,7 @@ def test_one_who_waits_and_goes_leaves_the_lock(corpus_at, monkeypatch):
         folder = corpus_at(address)
         folder.mkdir()
         (folder / ".lock").write_text("")
-        monkeypatch.setattr("course_lib.data.download.FileLock", Interrupted)
+        monkeypatch.setattr("course_lab.corpora.download.FileLock", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             fetch("tiny", progress=False)
     assert left_in(folder) == [".lock"]
@@ -228,7 +228,7 @@ def test_missing_file_on_the_server(corpus_at):
 
 
 def test_truncated_and_changed_files_are_named(corpus_at):
-    from course_lib.data.files import load_download
+    from course_lab.corpora.files import load_download
 
     with serving() as (address, _):
         folder = corpus_at(address)
@@ -281,7 +281,7 @@ def test_course_data_is_found_by_name(monkeypatch, tmp_path):
     assert folders.corpora() == folders.home() / "mine" / "texts"
     monkeypatch.delenv("COURSE_DATA")
     assert folders.corpora().parts[-2:] == ("data", "corpora")
-    assert "tiny" not in data.names()
+    assert "tiny" not in corpora.names()
 
 
 # files without a published size or checksum

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from course_lab.corpora.download import absent
+from course_lab.corpora.files import read_text, verified_files
+from course_lab.corpora.registry import BENCHMARKS, WORD_SIMILARITY
 from course_lib.data import folders
-from course_lib.data.download import absent
-from course_lib.data.files import read_text, verified_files
-from course_lib.data.registry import BENCHMARKS, WORD_SIMILARITY
 from course_lib.errors import CourseError
 
 
