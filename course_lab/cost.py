@@ -13,13 +13,13 @@ from typing import NamedTuple
 import torch
 
 from course_lab import corpora
+from course_lab.corpora import cldr
 from course_lab.corpora.docstrings import TOKENS, WORDS
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
 from course_lab.provenance import processor
-from course_lib import data
 from course_lib.data import cache, folders
 from course_lib.errors import CourseError
 from course_lib.models import RHN, LSTMTranslator, OutputModel, Transformer, TransformerXL
@@ -101,7 +101,7 @@ def corpus_size(corpus: Part) -> Size:
     elif corpus.kind in SENTENCE:
         given = inspect.signature(corpora.LOADERS[corpus.kind]).parameters["pieces"].default
         variant = options.get("variant", "wang2020")
-        pairs = data.cldr.PAIRS if corpus.kind == "cldr" else DOWNLOADS[corpus.kind].sizes
+        pairs = cldr.PAIRS if corpus.kind == "cldr" else DOWNLOADS[corpus.kind].sizes
         tokens = (n * SENTENCE[corpus.kind] for n in pairs)
         size = Size(options.get("pieces", given) or IWSLT14_PIECES[variant], *tokens)
     elif corpus.kind in DOWNLOADS and DOWNLOADS[corpus.kind].sizes:

@@ -9,16 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from course_lab.corpora import similarity
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
-from course_lib.data import (
-    Corpus,
-    SentencePairs,
-    similarity,
-    split_compounds,
-    token_batches,
-    tokenise,
-)
+from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
 from course_lib.evaluation.adaptation import compute
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity

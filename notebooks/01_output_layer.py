@@ -63,6 +63,7 @@ from course_lib.metrics import geometry
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.progress import check
 
+# %%
 torch.manual_seed(SEED)
 corpus = corpora.load("docstrings")
 if PROFILE == "smoke":

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import course_lab
 from course_lab.cli import model as commands
-from course_lib import data
 from course_lib.data.corpus import from_texts
 from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.errors import CourseError
@@ -365,7 +364,7 @@ def test_an_older_checkpoint_asks_for_its_corpus_by_name(trained):
 def test_what_a_checkpoint_says_of_itself_is_neither_read_nor_fetched(trained, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(trained / "empty"))
     read = []
-    monkeypatch.setattr(data, "load", lambda *given, **options: read.append(given))
+    monkeypatch.setattr(corpora, "load", lambda *given, **options: read.append(given))
     best = trained / "run" / "best.safetensors"
     for kind, said in (("/etc/passwd", "not followed"), ("ptb", "ptb is not on this machine")):
         older(best, kind=kind)

@@ -582,8 +582,8 @@ def test_every_option_of_a_part_makes_a_difference(role, name, option, tmp_path,
 
 
 def test_every_option_of_a_corpus_reaches_what_reads_it(monkeypatch):
-    """What each does there is tested beside the corpora: tests/test_data….py."""
-    monkeypatch.setattr(data, "load", lambda kind, **options: (kind, options))
+    """What each does there is tested beside the corpora: tests/lab/test_corpora_….py."""
+    monkeypatch.setattr(corpora, "load", lambda kind, **options: (kind, options))
     monkeypatch.setattr(Experiment, "translates", False)  # what is loaded here is neither
     for recipe in recipes.values():
         kind, options = recipe.corpus.kind, dict(recipe.corpus.options)
