@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import course_lab
+from course_lab import corpora
 from course_lab.cli import model as commands
 from course_lib.data.corpus import from_texts
 from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
