@@ -72,7 +72,6 @@ from course_lib.output_layers import (
     MixtureOfSoftmaxes,
     Softmax,
 )
-from course_lib.output_layers.kernel import BLOCK
 from course_lib.progress import check
 
 # %% [markdown]
@@ -1181,12 +1180,11 @@ pd.DataFrame(lines)
 # (Positions of a step: 20 columns of 70 words. Times: Parthiban et al., on one V100; part of the
 # factor is the smaller batch of the mixture.)
 #
-# The library never holds such a table. Its kernel walks over **blocks** of positions: a block's
-# logits of all $K$ components are made in a piece of memory that fits a processor's cache, turned
-# into their own gradient, added to the gradients of contexts and words, and overwritten by the
-# next. A mixture also has $K$ contexts for each position, so where these are many it walks over a
-# few columns of the batch at a time. The work stays $K$ times that of a softmax; the memory does
-# not.
+# The library never holds such a table. Its kernel walks over **blocks** of positions. A block's
+# logits of all $K$ components are made in one piece of memory of a stated size, turned into their
+# own gradient, added to the gradients of contexts and words, and overwritten by the next block. A
+# mixture also has $K$ contexts for each position, so where these are many it walks over a few
+# columns of the batch at a time. The work stays $K$ times that of a softmax; the memory does not.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1201,7 +1199,7 @@ layer.words.weight.grad = None
 plain = -layer.log_prob(hidden).gather(-1, target[..., None]).mean()
 plain.backward()
 same = torch.allclose(blockwise, layer.words.weight.grad)
-print("one block of logits, MB:", 4 * BLOCK["cpu"] // 2**20)
+print("a block may take, MB:", layer.scratch.limit // 2**20)
 print("same loss:", torch.allclose(loss, plain), " same gradient:", same)
 
 # %% [markdown]

@@ -21,6 +21,7 @@ class _Shortlist(Objective):
     """
 
     inside: bool
+    needs_logits = False
 
     def __call__(self, block):
         log_z = torch.logaddexp(block.log_z, block.log_weights)

@@ -2,9 +2,10 @@
 
 Two numbers decide its shape. A softmax over N words of n contexts of size d costs 6 n d N
 operations forward and backward, and the plain formula writes and reads about ten tensors of n N
-numbers. The operations cannot be saved; the tensors can. A block of positions small enough for the
-cache holds its logits, turns them into their gradient, and adds the block's part to the gradients
-of the contexts and of the matrix before the next block overwrites it.
+numbers. The operations cannot be saved; the tensors can. A block of positions holds its logits,
+turns them into their gradient, and adds the block's part to the gradients of the contexts and of
+the matrix before the next block overwrites it. The block needs several hundred rows: each one adds
+its share to the whole gradient of the matrix, which costs more than logits that leave the cache.
 
     logits          l = transform(x Mᵀ + bias + offset · onehot(y))
     statistics      p = softmax(l), log Z, l_y
@@ -34,9 +35,9 @@ from course_lib.output_layers.products import (
 from course_lib.output_layers.scratch import BlockScratch, Frame, Scratch
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
-# This is the number of logits in a block. On a CPU it is 16 MB in float32, which a last-level cache
-# can hold. On a GPU it is larger, because there a launch costs more than a trip to memory.
-BLOCK = {"cpu": 1 << 22, "cuda": 1 << 27}
+# Rows of logits in a block. More rows gain nothing on a CPU. On a GPU a launch costs more than a
+# trip to memory.
+ROWS = {"cpu": 1024, "cuda": 8192}
 
 
 @dataclass
@@ -107,8 +108,9 @@ def chunked_loss(
     groups: in the place of `objective`, several over ranges of words, see `Group`;
     reduction: "mean" over counted targets, "sum", or "none", which gives (n,) and recomputes in the
     backward pass;
-    block: how many positions are computed at a time; None takes as many as `BLOCK` allows;
-    scratch: memory that is kept from call to call, new if None.
+    block: how many positions are computed at a time; None takes `ROWS` rows of logits, or what fits
+    into `scratch.limit` bytes;
+    scratch: the memory of a block, which is kept from call to call; new if None.
     Under autocast the products are computed in its type, everything else in float32.
     Raises ValueError on shapes that do not fit, an unknown reduction or a target that is no word.
     """
@@ -343,21 +345,30 @@ class _BlockedLoss:
     def _blocks(self, group: Group) -> Iterator[slice | Tensor]:
         """Yield the positions of each block: a slice, or their numbers."""
         x = self.inputs.x
-        components = x.shape[1]
-        words = group.columns[1] - group.columns[0]
         n = len(x) if group.positions is None else len(group.positions)
-        logits = BLOCK.get(x.device.type, BLOCK["cpu"])
-        if self.options.transform is not None:  # which needs about as much memory again
-            logits //= 2
-        elif self.narrow:
-            logits *= 2
-        step = self.options.block or max(1, logits // (words * components))
+        step = self.options.block or max(1, self._rows(group) // x.shape[1])
         # Equal blocks: a small rest would cost a whole pass over the matrix' gradient.
         blocks = max(1, -(-n // step))
         step = max(1, -(-n // blocks))
         for start in range(0, n, step):
             part = slice(start, min(start + step, n))
             yield part if group.positions is None else group.positions[part]
+
+    def _rows(self, group: Group) -> int:
+        """Return how many rows of logits a block of the group may have."""
+        if self.options.transform is not None:  # which keeps about two more tensors
+            tensors = 4
+        else:
+            tensors = 1 if self._in_place(group) else 2
+        words = group.columns[1] - group.columns[0]
+        number = self.options.dtype if self.narrow else self.real
+        fitting = self.options.scratch.limit // (tensors * words * number.itemsize)
+        return min(fitting, ROWS.get(self.target.device.type, ROWS["cpu"]))
+
+    def _in_place(self, group: Group) -> bool:
+        """Return whether the probabilities may overwrite the logits, which nothing reads again."""
+        read_again = group.objective.needs_logits or group.nll.needs_logits
+        return self.options.transform is None and not read_again and not self.target.is_cuda
 
     def _forward_block(self, group: Group, positions: slice | Tensor, scratch: Scratch) -> None:
         """Add one block's losses and gradients."""
@@ -369,9 +380,12 @@ class _BlockedLoss:
         if bent is not None:
             logits = bent.value.detach()
         # statistics
-        p = frame.empty_like("probabilities", logits)
+        target_logit = logits.gather(1, block.row_target[:, None])
+        in_place = self._in_place(group)
+        p = logits if in_place else frame.empty_like("probabilities", logits)
         torch.softmax(logits, -1, out=p)
-        view = self._statistics(block, logits, p)
+        read = (lambda: self._logits_again(block)) if in_place else (lambda: logits)
+        view = self._statistics(block, target_logit, p, read)
         # loss
         with torch.enable_grad():
             loss = group.objective(view)
@@ -432,6 +446,11 @@ class _BlockedLoss:
             logits.scatter_add_(1, block.row_target[:, None], offset.to(logits.dtype))
         return scores, logits
 
+    @torch.no_grad()
+    def _logits_again(self, block: _BlockInputs) -> Tensor:
+        """Return the logits once more, for the rare reader of those that are overwritten."""
+        return self._logits(block, Frame())[1]
+
     def _transformed(self, logits: Tensor, scratch: Scratch) -> _Bent | None:
         """Return transform(logits, *parameters), to be differentiated where that is needed."""
         transform = self.options.transform
@@ -444,12 +463,13 @@ class _BlockedLoss:
             leaves = [p.detach().requires_grad_(p.requires_grad) for p in self.inputs.parameters]
             return _Bent(raw, leaves, transform(raw, *leaves, scratch=scratch))
 
-    def _statistics(self, block: _BlockInputs, logits: Tensor, p: Tensor) -> Block:
+    def _statistics(
+        self, block: _BlockInputs, target_logit: Tensor, p: Tensor, logits: Callable[[], Tensor]
+    ) -> Block:
         """Return what an objective may ask for, log Z and the target's logit among it."""
         inputs, real = self.inputs, self.real
         shape = b, components, _ = block.shape
-        log_z = log_normaliser(logits, p, block.row_target).to(real)
-        target_logit = logits.gather(1, block.row_target[:, None]).to(real)
+        log_z = log_normaliser(target_logit[:, 0], p, block.row_target, logits).to(real)
         log_weights = soft_logits = None
         if inputs.log_weights is not None and block.group.weighted:
             log_weights = inputs.log_weights[block.positions].to(real)
@@ -457,10 +477,10 @@ class _BlockedLoss:
             soft_rows = inputs.soft_matrix[block.columns]
             soft_logits = (inputs.soft_x[block.positions] @ soft_rows.T).to(real)
         return Block(
-            logits=lambda: logits.to(real).view(shape),
+            logits=lambda: logits().to(real).view(shape),
             log_z=log_z.view(b, components),
-            target_logit=target_logit.view(b, components),
-            mean_logit=lambda: logits.mean(-1, dtype=real).view(b, components),
+            target_logit=target_logit.to(real).view(b, components),
+            mean_logit=lambda: logits().mean(-1, dtype=real).view(b, components),
             log_weights=log_weights,
             soft_logits=soft_logits,
             target=block.target,

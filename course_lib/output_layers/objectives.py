@@ -105,6 +105,7 @@ class Objective:
     """
 
     needs_soft_targets = False
+    needs_logits = True  # False: log Z, the target's logit and the log-weights are all it reads
 
     def __post_init__(self):
         check_fields(self)
@@ -126,6 +127,10 @@ class Sum(Objective):
     def needs_soft_targets(self) -> bool:
         return any(term.needs_soft_targets for term in self.terms)
 
+    @property
+    def needs_logits(self) -> bool:
+        return any(term.needs_logits for term in self.terms)
+
     def __call__(self, block):
         return sum(term(block) for term in self.terms)
 
@@ -138,6 +143,7 @@ class CrossEntropy(Objective):
     """
 
     weight: NonNegative = 1.0
+    needs_logits = False
 
     def __call__(self, block):
         log_prob = block.log_weights + block.target_logit - block.log_z
@@ -174,6 +180,7 @@ class ZLoss(Objective):
     """
 
     weight: NonNegative = 1e-4
+    needs_logits = False
 
     def __call__(self, block):
         return self.weight * block.log_z.square().sum(-1)
@@ -223,7 +230,8 @@ class _Softened(torch.autograd.Function):
             predicted = l.softmax(-1)
             # KL = Σ ỹ r + log Z(l) − log Z(s)
             any_word = torch.zeros(len(l), dtype=torch.long, device=l.device)
-            log_z = log_normaliser(l, predicted, any_word) - log_normaliser(s, given, any_word)
+            log_z = log_normaliser(l[:, 0], predicted, any_word, l.detach)
+            log_z = log_z - log_normaliser(s[:, 0], given, any_word, s.detach)
             ratio = s.sub_(l)
             mean = torch.linalg.vecdot(given, ratio)
             loss[strip] = mean + log_z
@@ -242,17 +250,17 @@ class _Softened(torch.autograd.Function):
         return *(None if g is None else g.mul_(slope) for g in ctx.saved_tensors), None
 
 
-def log_normaliser(logits: Tensor, p: Tensor, word: Tensor) -> Tensor:
+def log_normaliser(logit: Tensor, p: Tensor, word: Tensor, logits: Callable[[], Tensor]) -> Tensor:
     """Return log Z (m,), in float32 or wider.
 
     It is l − log p at any word whose probability has not lost its digits: at `word`, which takes no
     walk through the rows, where looking needs no wait for the device; else at the likeliest word.
 
-    logits: (m, N); p: their softmax; word: (m,).
+    logit: (m,), that of `word` (m,); p: (m, N), the softmax; logits: gives (m, N) where needed.
     """
     real = torch.promote_types(p.dtype, torch.float32)
     if not p.is_cuda:
         p_word = p.gather(1, word[:, None])[:, 0]
         if bool((p_word >= torch.finfo(p.dtype).tiny).all()):
-            return logits.gather(1, word[:, None])[:, 0] - p_word.to(real).log()
-    return logits.amax(-1).to(real) - p.amax(-1).to(real).log()
+            return logit - p_word.to(real).log()
+    return logits().amax(-1).to(real) - p.amax(-1).to(real).log()

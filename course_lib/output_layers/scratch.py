@@ -17,6 +17,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+LIMIT = 256 << 20  # bytes, by default, of a block's tensors that are as wide as the vocabulary
+
 
 class Frame:
     """The named memory of one function and of its backward pass; here fresh at every request."""
@@ -58,7 +60,9 @@ class BlockScratch(Scratch):
     An output layer owns one and keeps it from step to step. A copy of the layer begins with none.
     """
 
-    def __init__(self):
+    def __init__(self, limit: int = LIMIT):
+        """Take the bytes that a block's tensors of N columns may fill, one row at least."""
+        self.limit = limit
         self._frames: list[_ReusedFrame] = []
         self._taken = 0
         self._in_use = threading.Lock()
@@ -90,7 +94,7 @@ class BlockScratch(Scratch):
         return self._frames[self._taken - 1]
 
     def __reduce__(self):
-        return BlockScratch, ()
+        return BlockScratch, (self.limit,)
 
 
 class _ReusedFrame(Frame):

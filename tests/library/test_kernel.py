@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from math import prod
 
 import hypothesis.strategies as st
 import pytest
@@ -25,7 +26,7 @@ from course_lib.output_layers import (
     products,
 )
 from course_lib.output_layers.kernel import Group
-from course_lib.output_layers.scratch import BlockScratch
+from course_lib.output_layers.scratch import BlockScratch, _ReusedFrame
 
 
 def naive(x, matrix, target, *, bias=None, log_weights=None, offset=None, transform=None,
@@ -338,6 +339,70 @@ def test_log_z_is_found_where_the_target_is_hopeless():
             loss, nll = chunked_loss(x, matrix, target, reduction="none")
         assert nll[0].item() == pytest.approx(gap, rel=1e-2)
         assert nll[1].item() == pytest.approx(0.3133, rel=1e-2)
+
+
+class SeesLogits(Objective):
+    """The logits' log-sum-exp less the target's logit: the cross-entropy from the logits alone."""
+
+    def __call__(self, block):
+        at_target = block.logits.gather(-1, block.target[:, None, None])[..., 0]
+        return (block.logits.logsumexp(-1) - at_target)[:, 0]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_objective_that_reads_the_logits_finds_them_unharmed(declared):
+    """Where it says that it does not, the logits are overwritten and made again."""
+    inputs = problem(40, 1, 6, 23)
+    objective = SeesLogits()
+    objective.needs_logits = declared
+    x, matrix, target = (inputs[k] for k in ("x", "matrix", "target"))
+    results = []
+    for loss_of in (objective, CrossEntropy()):
+        loss, nll = chunked_loss(x, matrix, target, objective=loss_of, block=7)
+        results.append([loss, nll, *torch.autograd.grad(loss, (x, matrix))])
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain)
+
+
+def test_a_sum_needs_the_logits_if_a_term_does():
+    assert not (CrossEntropy() + ZLoss()).needs_logits
+    assert (CrossEntropy() + AugmentedLoss()).needs_logits
+    assert (CrossEntropy() + LabelSmoothing()).needs_logits
+
+
+@pytest.mark.parametrize(
+    ("objective", "transform", "tensors"),
+    [(CrossEntropy(), False, 1), (LabelSmoothing(), False, 2), (CrossEntropy(), True, 4)],
+)
+def test_a_block_keeps_within_the_limit_of_its_memory(monkeypatch, objective, transform, tensors):
+    """The limit changes the number of blocks, not the result; one row is always allowed.
+
+    A transform is supposed to keep two tensors of its own beside logits and probabilities.
+    """
+
+    def twice(logits, scratch=None):
+        return 2 * logits
+
+    settings = {"objective": objective, "transform": twice if transform else None}
+    inputs = problem(40, 1, 6, 1000)
+    x, matrix, target = (inputs[k] for k in ("x", "matrix", "target"))
+    asked = []
+    empty = _ReusedFrame.empty
+
+    def counted(self, name, shape, dtype, device):
+        asked.append(prod(shape) * dtype.itemsize)
+        return empty(self, name, shape, dtype, device)
+
+    monkeypatch.setattr(_ReusedFrame, "empty", counted)
+    row = 8 * 1000
+    losses = []
+    for limit, blocks in ((1, 40), (10 * tensors * row, 4), (256 << 20, 1)):
+        asked.clear()
+        scratch = BlockScratch(limit)
+        losses.append(chunked_loss(x, matrix, target, scratch=scratch, **settings)[0])
+        assert asked == [40 // blocks * row] * min(tensors, 2) * blocks
+    for loss in losses[1:]:
+        torch.testing.assert_close(loss, losses[0])
 
 
 def test_float32_is_as_exact_as_the_naive_form():
