@@ -334,7 +334,7 @@ display(
 # %%
 n = 200 if PROFILE == "smoke" else 600
 c = 10.0 ** np.arange(-28, -19)
-study = list(rank.fragility(n, c))
+study = list(theory.fragility(n, c))
 curves = {
     "Press' rank, float64": (c, [f.press_float64 for f in study]),
     "effective rank, ε = 1e-5": (c, [f.effective[1e-5] for f in study]),

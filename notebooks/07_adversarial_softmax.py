@@ -735,8 +735,8 @@ figures.round(2)
 # %%
 far = {name: neighbours.nearest_neighbours(w)[0] for name, w in W.items()}
 scale = {n: float(w.square().sum(1).mean().sqrt()) for n, w in W.items()}
-raw = {n: neighbours.density(d) for n, d in far.items()}
-scaled = {n: neighbours.density(d / scale[n]) for n, d in far.items()}
+raw = {n: statistics.density(d) for n, d in far.items()}
+scaled = {n: statistics.density(d / scale[n]) for n, d in far.items()}
 middle = {
     n: (np.median(d), np.median(d) / scale[n]) for n, d in far.items()
 }

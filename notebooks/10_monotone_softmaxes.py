@@ -65,6 +65,7 @@ import course_lab
 
 # %%
 from course_lab import corpora, plans, plots, published, statistics
+from course_lab.examine.unargmaxable import argmaxable_words
 from course_lib import data
 from course_lib.metrics import rank, similarity
 from course_lib.output_layers import FullWords, Softmax, monotone
@@ -301,6 +302,18 @@ for name, layer in bends.items():
 counts = [len(group) for group in winners.values()]
 print("words that win, softmax, GSS, PLIF:", *counts)
 print("the same words:", len(set(map(frozenset, winners.values()))) == 1)
+
+# %% [markdown]
+# A search over contexts can miss a winner, but it need not be a search. A word never wins if its row
+# lies inside the convex hull of the other rows, and a linear programme decides that with a proof
+# (Grivas et al. 2022).
+
+# %%
+# NBVAL_CHECK_OUTPUT
+verdicts = argmaxable_words(W)
+never = set(verdicts.unargmaxable.tolist())
+print("never first, proved:", len(never), " open:", len(verdicts.undecided))
+print("all others won above:", never == set(range(24)) - winners["softmax"])
 
 # %% [markdown]
 # **The size of the set.** Contexts of $d$ numbers give a $d$-dimensional set of distributions, bent

@@ -30,6 +30,14 @@ def examine(
     counts: Annotated[
         Path | None, typer.Option(help="Counts: word<TAB>count, or a count a line.")
     ] = None,
+    first_places: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Seconds for the search for words that no context makes the likeliest; 0: none.",
+        ),
+    ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the report; default: one of its own in build/examine."),
@@ -46,7 +54,12 @@ def examine(
 
     # the examination
     examination = package.examine(
-        checkpoint, against=against, corpus=corpus, matrix=matrix, counts=counts
+        checkpoint,
+        against=against,
+        corpus=corpus,
+        matrix=matrix,
+        counts=counts,
+        first_places=first_places,
     )
     # the report
     path = checkpoint.resolve()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lab import corpora
-from course_lab.examine import course_runs, measures
+from course_lab.examine import course_runs, measures, unargmaxable
 from course_lab.examine import frequencies as counting
 from course_lab.examine.chance import random_spectrum
 from course_lab.examine.diagnosis import diagnose
@@ -38,6 +38,7 @@ def examine(
     corpus: str | Path | None = None,
     matrix: str | None = None,
     counts: Path | None = None,
+    first_places: float = 0.0,
 ) -> Examination:
     """Examine the output matrix of a checkpoint.
 
@@ -49,6 +50,8 @@ def examine(
     matrix: the tensor to be examined, where it is not found or not the one wanted; in `against`,
         too, if that has one of this name.
     counts: a file of counts in place of a text.
+    first_places: the seconds that may be spent on the words that no context makes the likeliest.
+        With 0 nothing is said of them.
 
     Nothing else is read or fetched. A run brings the counts of its words. Its perplexity needs the
     text: it is there if that is an embedded corpus, which needs neither a file nor the network, or
@@ -56,6 +59,8 @@ def examine(
     Raises CourseError for anything unreadable, without a word matrix, or with weights that are not
     finite.
     """
+    if not first_places >= 0:
+        raise CourseError(f"first_places is a number of seconds, 0 or more, not {first_places}")
     # the matrix, the text it was trained on, and how often each word occurs
     words = len(counting.read_counts(counts)[1]) if counts is not None else None
     source = read(path, matrix, words)
@@ -63,6 +68,16 @@ def examine(
     frequencies, no_counts = _frequencies(source, text, corpus, counts)
     # the examination
     examination, repaired = _examine(source, frequencies, no_counts)
+    if first_places > 0:
+        places = unargmaxable.first_places(source.W, first_places)
+        sampled = examination.sampled
+        if len(source.W) > unargmaxable.ASKED:
+            sampled = (
+                *sampled,
+                f"first places: of {unargmaxable.ASKED:,} words, before all others",
+            )
+        metrics = examination.metrics | places
+        examination = replace(examination, metrics=metrics, sampled=sampled)
     # perplexity before and after the repairs
     model, not_run = _model_of_run(source, text, no_text)
     if model is None:

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from course_lab import plots
+from course_lab import plots, statistics
 from course_lab.examine.measures import few, nearest_distances
 from course_lab.examine.record import Examination
-from course_lib.metrics import geometry, neighbours, subspaces
+from course_lib.metrics import geometry, subspaces
 
 POINTS = 4000  # drawn in one cloud
 
@@ -144,7 +144,7 @@ def neighbour_distances(examination: Examination) -> Picture:
         distance = nearest_distances(rows) / scale
         medians[name] = np.median(distance)
         if np.ptp(distance) > 0:
-            places, heights = neighbours.density(distance)
+            places, heights = statistics.density(distance)
             curves[name] = places[places >= 0], heights[places >= 0]  # a kernel reaches below
     figure = plots.lines(curves, "distance to the nearest word / root mean square length",
                          "density")  # fmt: skip

@@ -1,12 +1,10 @@
-"""The nearest neighbour of every word vector, and the density of a sample."""
+"""The nearest neighbour of every word vector."""
 
 import numpy as np
 import torch
-from scipy.stats import gaussian_kde
 from torch import Tensor
 
-from course_lib.errors import CourseError
-from course_lib.metrics.inputs import as_matrix, as_numbers, count_rows_in_pairs, rows_at_once
+from course_lib.metrics.inputs import as_matrix, count_rows_in_pairs, rows_at_once
 
 
 def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
@@ -69,18 +67,3 @@ class _Sieve:
         slack = 2 * self.c * (self.squares[ids] + self.squares[first]) + self.underflow
         reach = least + slack.to(least)
         return (lower <= reach[:, None]).nonzero(as_tuple=True)
-
-
-def density(values, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """Return places and the Gaussian kernel density of numbers (n,) at them.
-
-    The numbers are nearest-neighbour distances in wang2019, figure 1a. The `points` places reach
-    from three bandwidths below the least number to three above the greatest.
-    """
-    values = as_numbers(values, "density")
-    if not np.ptp(values):
-        raise CourseError("a density needs numbers that are not all the same")
-    kernel = gaussian_kde(values)
-    reach = 3 * kernel.factor * values.std(ddof=1)
-    places = np.linspace(values.min() - reach, values.max() + reach, points)
-    return places, kernel(places)

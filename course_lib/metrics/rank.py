@@ -139,47 +139,6 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
     return HiddenSize(d if ratios[d - 1] >= least_gap else None, float(ratios[d - 1]), values)
 
 
-def noisy_low_rank(n: int, c: float, rank: int = 10, seed: int = 0) -> np.ndarray:
-    """Return a diagonal matrix (n, n) of low rank plus Gaussian noise of variance c / n², float64.
-
-    The diagonal has `rank` entries e^{−k/2}, k = 0, 1 …, with σ_1 = 1 and effective ranks between 7
-    and 10. The source does not say which entries it takes (parthiban2021, supplement, Table S15).
-    """
-    matrix = np.random.default_rng(seed).normal(scale=np.sqrt(c) / n, size=(n, n))
-    k = np.arange(rank)
-    matrix[k, k] += np.exp(-k / 2)
-    return matrix
-
-
-class Fragility(NamedTuple):
-    """Ranks of one noisy matrix: Press' by both precisions, and the ε-effective ones by ε."""
-
-    c: float
-    press_float32: int
-    press_float64: int
-    effective: dict[float, int]
-
-
-def fragility(
-    n: int,
-    variances: Iterable[float] = (1e-20, 1e-21, 1e-22, 1e-23, 1e-24, 1e-25),
-    rank: int = 10,
-    epsilons: Iterable[float] = (1e-3, 1e-4, 1e-5),
-    seed: int = 0,
-) -> Iterator[Fragility]:
-    """The ranks of `noisy_low_rank(n, c)`, one c after the other (parthiban2021, Table S15).
-
-    By a singular value decomposition of the whole matrix in float64: its threshold, 1e-14 σ_1, is
-    not `RESOLVED` by a Gram matrix.
-    """
-    for c in variances:
-        values = torch.linalg.svdvals(torch.from_numpy(noisy_low_rank(n, c, rank, seed))).numpy()
-        press = (press_rank(values, (n, n), precision) for precision in (np.float32, np.float64))
-        yield Fragility(
-            c, *press, {epsilon: effective_rank(values, epsilon) for epsilon in epsilons}
-        )
-
-
 def _rows(blocks: Iterable) -> Iterator[Tensor]:
     """The blocks as finite tensors (b, N) of one N."""
     m, N = 0, None

@@ -1,10 +1,13 @@
 """The papers' theorems as functions whose claims can be checked on numbers; one file a paper."""
 
 from course_lib.theory.bottleneck import (
+    Fragility,
     LostGradient,
     column_space,
     cross_entropy_gradient,
+    fragility,
     lost_gradient,
+    noisy_low_rank,
     rank_bound,
 )
 from course_lib.theory.gao2019 import (
@@ -38,6 +41,7 @@ from course_lib.theory.wang2019 import (
 from course_lib.theory.wang2020 import Gap, amplitude, generalisation_gap
 
 __all__ = [
+    "Fragility",
     "Gap",
     "Hull",
     "LostGradient",
@@ -51,6 +55,7 @@ __all__ = [
     "column_space",
     "cross_entropy_gradient",
     "energy",
+    "fragility",
     "generalisation_gap",
     "layer_norm_condition",
     "layer_norm_direction",
@@ -59,6 +64,7 @@ __all__ = [
     "margin_witness",
     "matched_gradient",
     "merikoski",
+    "noisy_low_rank",
     "non_appearing_loss",
     "rank_bound",
     "rare_word_bound",

@@ -4,6 +4,7 @@ writes one report or none."""
 import hashlib
 import html.parser
 import io
+import itertools
 import json
 import re
 import warnings
@@ -33,6 +34,7 @@ from course_lab.examine import (
     measures,
     repairs,
     tensor_files,
+    unargmaxable,
 )
 from course_lab.examine import frequencies as counting
 from course_lab.examine import report as reports
@@ -1193,6 +1195,23 @@ def test_the_command(tmp_path, unpictured):
     assert f"report: {tmp_path / 'out' / 'report.html'}" in done.output
     failed = CliRunner().invoke(application(), ["examine", str(tmp_path / "absent")])
     assert isinstance(failed.exception, CourseError) and "does not exist" in str(failed.exception)
+
+
+def test_words_that_are_never_first_are_counted_if_asked_for(tmp_path, monkeypatch, unpictured):
+    """What lies within a cube is never first; nothing is said of it without the option."""
+    corners = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    np.save(tmp_path / "W.npy", np.concatenate([corners, 0.5 * corners[:4], corners[:1] / 4]))
+    asked = examine.examine(tmp_path / "W.npy", first_places=30.0)
+    assert asked.metrics["words that are never first"] == 5
+    assert asked.metrics["words whose first place is open"] == 0
+    assert not any("first places" in note for note in asked.sampled)
+    assert "words that are never first" not in examine.examine(tmp_path / "W.npy").metrics
+    monkeypatch.setattr(unargmaxable, "ASKED", 3)
+    few = examine.examine(tmp_path / "W.npy", first_places=30.0)
+    assert few.metrics["words that are never first"] <= 3
+    assert "first places: of 3 words, before all others" in few.sampled
+    with pytest.raises(CourseError, match="number of seconds, 0 or more, not nan"):
+        examine.examine(tmp_path / "W.npy", first_places=float("nan"))
 
 
 def test_reports_of_files_with_one_name_do_not_overwrite_each_other(

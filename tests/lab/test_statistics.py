@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from course_lab.statistics import (
+    density,
     equivalence,
     holm,
     mean_interval,
@@ -251,3 +252,21 @@ def test_a_sure_but_tiny_difference_is_equivalent():
 def test_what_cannot_be_computed_is_refused(call, match):
     with pytest.raises(CourseError, match=match):
         call()
+
+
+@few
+@given(seeds)
+def test_a_density_is_the_mean_of_bells_and_has_area_one(seed):
+    values = normal(seed, 40, 7, 3)
+    x, y = density(values, points=300)
+    width = values.std(ddof=1) * 40 ** (-1 / 5)  # Scott's rule
+    bells = np.exp(-(((x[:, None] - values) / width) ** 2) / 2).mean(1) / width / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(y, bells, atol=1e-9)
+    assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
+
+
+def test_a_density_needs_numbers_that_vary():
+    with pytest.raises(CourseError, match="needs values that vary"):
+        density(np.ones(5))
+    with pytest.raises(CourseError, match="2 finite values or more"):
+        density([1.0, np.nan])

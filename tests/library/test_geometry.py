@@ -382,17 +382,6 @@ def test_isotropy_does_not_depend_on_blocks():
     assert small == pytest.approx(geometry.isotropy(W))
 
 
-@few
-@given(seeds)
-def test_a_density_is_the_mean_of_bells_and_has_area_one(seed):
-    values = cloud(seed, (40,)) * 3 + 7
-    x, y = neighbours.density(values, points=300)
-    width = values.std(ddof=1) * 40 ** (-1 / 5)  # Scott's rule
-    bells = np.exp(-(((x[:, None] - values) / width) ** 2) / 2).mean(1) / width / np.sqrt(2 * np.pi)
-    np.testing.assert_allclose(y, bells, atol=1e-9)
-    assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
-
-
 @settings(max_examples=150, deadline=None)
 @given(seeds, shapes, st.integers(0, 2), st.integers(0, 2), st.floats(1e-3, 1e3))
 def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digits, kind, scale):
@@ -467,8 +456,6 @@ BAD_ARGUMENTS = [
     (lambda: geometry.norms_by_frequency(np.eye(3), [1, 2]), "3 counts, 0 or more"),
     (lambda: geometry.norms_by_frequency(np.eye(2), [1, -2]), "0 or more"),
     (lambda: geometry.sampled_isotropy(np.eye(3), draws=1), "2 draws or more, got 40000 and 1"),
-    (lambda: neighbours.density(np.ones(5)), "not all the same"),
-    (lambda: neighbours.density([1.0, np.nan]), "finite numbers"),
     (lambda: cones.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
     (lambda: subspaces.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
     (lambda: subspaces.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),

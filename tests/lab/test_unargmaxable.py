@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
+from course_lab.examine import unargmaxable
+from course_lab.examine.unargmaxable import Verdicts, argmaxable_words, ceiling, lead
 from course_lib.errors import CourseError
-from course_lib.metrics import unargmaxable
-from course_lib.metrics.unargmaxable import Verdicts, argmaxable_words, ceiling, lead
 
 few = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

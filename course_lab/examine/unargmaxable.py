@@ -28,6 +28,7 @@ from course_lib.metrics.cones import nearest_in_hull
 from course_lib.metrics.inputs import as_matrix, as_numbers
 
 BLOCK = 1 << 24  # logits held at once: 128 MiB
+ASKED = 4000  # words of a large vocabulary that an examination asks about
 PATIENCE = 20  # steps of all words together without a word solved
 ROWS = 64  # inequalities added to a linear programme at a time
 TOLERANCE = 1e-9  # of the largest logit's scale: a lead below it is none
@@ -63,6 +64,22 @@ class Ceiling(NamedTuple):
 
     slope: float
     offset: float
+
+
+def first_places(W, seconds: float) -> dict[str, float]:
+    """Return how many words no context puts first, and of how many that stays open.
+
+    W: (N, d), a word a row, without a bias; at most `ASKED` words, drawn with a fixed seed, are
+        asked about; all words are their rivals.
+    seconds: how long the search may take. A word that is not decided by then is open.
+    """
+    N = len(W)
+    words = np.random.default_rng(0).permutation(N)[:ASKED]
+    verdicts = argmaxable_words(W, words=words, time_limit=seconds, progress=True)
+    return {
+        "words that are never first": len(verdicts.unargmaxable),
+        "words whose first place is open": len(verdicts.undecided),
+    }
 
 
 def lead(W, i: int, h, bias=None) -> float:
