@@ -18,9 +18,9 @@ from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.metrics.rank import spectrum
+from course_lib.metrics.registry import summary
 from course_lib.metrics.similarity import as_written, lower_cased, similarities
 from course_lib.metrics.subspaces import subspace_distance
-from course_lib.metrics.summary import summary
 from course_lib.output_layers.centring import centred
 
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two

@@ -4,7 +4,7 @@ Samples are a model's results over seeds, (n,); SciPy computes. Every interval h
 1 − α that is asked for, 95 % if nothing is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -224,6 +224,23 @@ def summary(
             verdict = "better" if (test.difference < 0) == lower_is_better else "worse"
         rows[name] |= dict(zip(DIFFERENCE, (*test[:3], p, verdict), strict=True))
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*Mean._fields, *DIFFERENCE])
+
+
+def wins(scores: Mapping[str, Iterable[float]]) -> pd.DataFrame:
+    """Return on how many benchmarks the ρ of a row's model is greater than that of a column's.
+
+    What is NaN for one of two models counts for neither (parthiban2021, Figure 4).
+
+    scores: model -> ρ by benchmark, the same benchmarks in the same order.
+    Raises CourseError where models have different numbers of benchmarks.
+    """
+    scores = {model: list(values) for model, values in scores.items()}
+    lengths = {len(values) for values in scores.values()}
+    if len(lengths) > 1:
+        raise CourseError(f"models with different numbers of benchmarks, {sorted(lengths)}")
+    table = np.array(list(scores.values()), np.float64)
+    count = (table[:, None] > table[None]).sum(-1)
+    return pd.DataFrame(count, index=list(scores), columns=list(scores))
 
 
 def density(values, points: int = 200) -> tuple[np.ndarray, np.ndarray]:

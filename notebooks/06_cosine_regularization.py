@@ -69,11 +69,12 @@ _ = torch.manual_seed(SEED)
 
 # %%
 import course_lab
-from course_lab import plans, plots, published
+from course_lab import plans, plots, published, statistics
 from course_lib import data, regularizers, theory
 from course_lib.data import bpe
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.metrics import geometry, statistics, summary
+from course_lib.metrics import geometry
+from course_lib.metrics.registry import summary
 from course_lib.output_layers import FullWords, centring
 from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer
@@ -492,7 +493,7 @@ def nearest(V):
 # %%
 measured, spectra = {}, {}
 for name, V in shown.items():
-    shape = summary.summary(V, counts)
+    shape = summary(V, counts)
     spectra[name] = s = np.array(shape["singular_values"])
     measured[name] = {
         "mean cosine, all pairs": shape["mean_cosine"],

@@ -67,7 +67,7 @@ import course_lab
 from course_lab import corpora, plans, plots, published, statistics
 from course_lab.examine.unargmaxable import argmaxable_words
 from course_lib import data
-from course_lib.metrics import rank, similarity
+from course_lib.metrics import rank
 from course_lib.output_layers import FullWords, Softmax, monotone
 from course_lib.progress import check
 
@@ -1284,8 +1284,8 @@ for text in ("ptb", "wikitext-2"):
     of = of.pivot(index="setting", columns="method", values="value")
     of = of.rename(columns=METHODS).loc[ours.index, ours.columns]
     theirs[text] = of.rename_axis(index=None, columns=None)
-counts = {"the paper": similarity.wins(theirs["ptb"])}
-counts["ours"] = similarity.wins(ours)
+counts = {"the paper": statistics.wins(theirs["ptb"])}
+counts["ours"] = statistics.wins(ours)
 
 # %%
 figure, axes = plots.panels(1, 2, height=4.7)
@@ -1307,7 +1307,7 @@ plots.show(
 said = published.rows().query("metric == 'similarity wins'")
 said = said.set_index("corpus").value
 counted = {
-    n: similarity.wins(table).loc["MoC", "MoS"]
+    n: statistics.wins(table).loc["MoC", "MoS"]
     for n, table in theirs.items()
 }
 print("MoC over MoS, counted as the paper counts:",

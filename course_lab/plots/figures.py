@@ -154,7 +154,7 @@ def wins(table, benchmarks: int, title: str = "", ax=None) -> Figure:
     White stands for half of the benchmarks, one hue for more, the other for fewer (parthiban2021,
     Figure 4).
 
-    table: the DataFrame of `metrics.similarity.wins`.
+    table: the DataFrame of `statistics.wins`.
     benchmarks: how many there are.
     """
     if ax is None:

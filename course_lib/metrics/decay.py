@@ -1,8 +1,8 @@
 """How fast a spectrum falls: the two laws of wang2020, section 4.2, fitted to singular values.
 
-Fits are least squares in log σ. There a relative error counts the same at every k, and the tail has
-its say; in σ itself the few largest values would decide alone. Both laws are linear in their
-logarithms but for the exponential's γ, so the best fit needs no starting values.
+Fits are least squares in log σ, where a relative error counts the same at every k. In σ itself the
+few largest values would decide alone. But for the exponential's γ both laws are linear in their
+logarithms, so that the best fit needs no starting values.
 """
 
 from dataclasses import dataclass

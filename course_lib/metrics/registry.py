@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from course_lib.metrics import geometry
+from course_lib.metrics.inputs import as_matrix
 
 SAMPLED = 40_000  # words of each of 10 draws, where there are more (wang2020, Table 3)
 COMPARED = 4_000  # words whose pairs are all compared, at most
@@ -112,3 +113,15 @@ METRICS = {
         mean_norm, {"mean_norm": Figure("The mean length of a word vector.", 0, math.inf)}
     ),
 }
+
+
+def summary(W, counts) -> dict:
+    """Return the figures of every metric of `METRICS`, ready for JSON.
+
+    W: (N, d); counts: (N,), how often each word comes in training.
+    """
+    matrix = as_matrix(W)
+    figures = {}
+    for metric in METRICS.values():
+        figures |= metric.compute(matrix, counts)
+    return figures

@@ -5,7 +5,7 @@ each: `course_lab.corpora.similarity` reads the 13 of parthiban2021. A look-up, 
 `as_written`, says which row of the word matrix belongs to a word of a pair.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -117,23 +117,6 @@ def similarities(W, words, benchmarks: Mapping, **options) -> pd.DataFrame:
     index = _look_up(words)
     rows = {name: similarity(W, index, b, **options) for name, b in benchmarks.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=Similarity._fields)
-
-
-def wins(scores: Mapping[str, Iterable[float]]) -> pd.DataFrame:
-    """Return on how many benchmarks the ρ of a row's model is greater than that of a column's.
-
-    What is NaN for one of two models counts for neither (parthiban2021, Figure 4).
-
-    scores: model -> ρ by benchmark, the same benchmarks in the same order.
-    Raises CourseError where models have different numbers of benchmarks.
-    """
-    scores = {model: list(values) for model, values in scores.items()}
-    lengths = {len(values) for values in scores.values()}
-    if len(lengths) > 1:
-        raise CourseError(f"models with different numbers of benchmarks, {sorted(lengths)}")
-    table = np.array(list(scores.values()), np.float64)
-    count = (table[:, None] > table[None]).sum(-1)
-    return pd.DataFrame(count, index=list(scores), columns=list(scores))
 
 
 def _look_up(words) -> Mapping[str, int]:

@@ -56,12 +56,18 @@ def plain_logits(layer, contexts: Tensor) -> Tensor:
     return F.linear(contexts, layer.words.matrix(), layer.bias)
 
 
-def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
-    """Return ε ‖h‖ onehot(y) (n, …, N) of the adversarial softmax, with the layer's gradient.
+def perturbed(layer, contexts: Tensor, target: Tensor | None) -> Tensor:
+    """Return the logits of an adversarial layer: in training W h + b − ε ‖h‖ onehot(y).
 
-    layer: an `Adversarial` one; contexts: (n, d) or (n, K, d); target: (n,).
+    layer: an `Adversarial` one; contexts: (n, d) or (n, K, d); target: (n,) or None.
     Raises CourseError for a layer whose perturbation is drawn at random.
     """
+    logits = plain_logits(layer, contexts)
+    return logits if target is None else logits - margin(layer, contexts, target)
+
+
+def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
+    """Return ε ‖h‖ onehot(y) (n, …, N), differentiated as the layer does."""
     if layer.random:
         raise CourseError("a perturbation in a random direction has no plain form to compare with")
     words = layer.words.matrix()
@@ -83,10 +89,7 @@ def softmax(layer, hidden, target) -> Table:
 
 
 def adversarial(layer, hidden, target) -> Table:
-    logits = plain_logits(layer, hidden)
-    if target is not None:
-        logits = logits - margin(layer, hidden, target)
-    return of_logits(logits)
+    return of_logits(perturbed(layer, hidden, target))
 
 
 def generalized_sigsoftmax(layer, hidden, target) -> Table:
@@ -132,10 +135,7 @@ def mixture_of_softmaxes(layer, hidden, target) -> Table:
 
 def adversarial_mixture(layer, hidden, target) -> Table:
     latent, weights = components(layer, hidden)
-    logits = plain_logits(layer, latent)
-    if target is not None:
-        logits = logits - margin(layer, latent, target)
-    return _mixed(logits, weights)
+    return _mixed(perturbed(layer, latent, target), weights)
 
 
 def _mixed(logits: Tensor, weights: Tensor) -> Table:
@@ -155,10 +155,7 @@ def adaptive(layer, hidden, target) -> Table:
 
 
 def clusters(layer, hidden: Tensor, logits: Tensor) -> Table:
-    """Return a head over the first words and the clusters, and a softmax within each cluster.
-
-    layer: an `AdaptiveSoftmax`; hidden: (n, d); logits: (n, N) of the words.
-    """
+    """Return a head over the first words and the clusters, and a softmax within each cluster."""
     first = layer.edges[1]
     head = torch.cat([logits[:, :first], layer.clusters(hidden).to(logits)], 1)
     log_head = head.log_softmax(-1)

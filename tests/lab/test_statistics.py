@@ -18,6 +18,7 @@ from course_lab.statistics import (
     spearman,
     summary,
     welch,
+    wins,
 )
 from course_lib.errors import CourseError
 
@@ -270,3 +271,13 @@ def test_a_density_needs_numbers_that_vary():
         density(np.ones(5))
     with pytest.raises(CourseError, match="2 finite values or more"):
         density([1.0, np.nan])
+
+
+def test_wins_count_benchmarks():
+    rho = {"mos": [0.1, 0.5, 0.3], "moc": [0.2, 0.5, 0.4], "plif": [0.15, np.nan, 0.2]}
+    table = wins(rho)
+    assert table.loc["moc", "mos"] == 2 and table.loc["mos", "moc"] == 0
+    assert table.loc["plif", "mos"] == 1 and table.loc["mos", "plif"] == 1
+    assert (np.diag(table) == 0).all() and table.index.tolist() == table.columns.tolist()
+    with pytest.raises(CourseError, match="different numbers of benchmarks"):
+        wins({"a": [1.0], "b": [1.0, 2.0]})

@@ -15,6 +15,7 @@ from course_lab.corpora import registry
 from course_lab.corpora import similarity as source
 from course_lab.corpora.registry import File
 from course_lab.corpora.similarity import Benchmark, load_word_similarity
+from course_lab.statistics import wins
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.metrics.similarity import (
@@ -23,7 +24,6 @@ from course_lib.metrics.similarity import (
     lower_cased,
     similarities,
     similarity,
-    wins,
 )
 
 few = settings(max_examples=30, deadline=None)
@@ -124,16 +124,6 @@ def test_a_table_for_all_benchmarks():
     for name, bench in benches.items():
         one = similarity(W, lower_cased(words), bench, resamples=50)
         assert table.loc[name].tolist() == pytest.approx(list(one))
-
-
-def test_wins_count_benchmarks():
-    rho = {"mos": [0.1, 0.5, 0.3], "moc": [0.2, 0.5, 0.4], "plif": [0.15, np.nan, 0.2]}
-    table = wins(rho)
-    assert table.loc["moc", "mos"] == 2 and table.loc["mos", "moc"] == 0
-    assert table.loc["plif", "mos"] == 1 and table.loc["mos", "plif"] == 1
-    assert (np.diag(table) == 0).all() and table.index.tolist() == table.columns.tolist()
-    with pytest.raises(CourseError, match="different numbers of benchmarks"):
-        wins({"a": [1.0], "b": [1.0, 2.0]})
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import torch
 
 import course_lab
 from course_lib.metrics import geometry, subspaces
-from course_lib.metrics.registry import METRICS, Figure, Metric
-from course_lib.metrics.summary import summary
+from course_lib.metrics.registry import METRICS, Figure, Metric, summary
 
 
 def test_summary_is_the_single_metrics_of_the_right_rows():
