@@ -6,20 +6,15 @@ from scipy.optimize import lsq_linear, nnls
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import (
-    as_matrix,
-    as_numbers,
-    unit_rows,
-)
+from course_lib.metrics.inputs import as_matrix, as_numbers, unit_rows
 
 
 def nearest_in_hull(rows) -> np.ndarray:
-    """Convex weights λ (m,) of the point p = Σ λ_i a_i nearest 0 in the convex hull of rows (m, D).
+    """Return convex weights λ (m,) of the point p = Σ λ_i a_i nearest 0 in the hull of rows (m, D).
 
-    Non-negative least squares: μ ≥ 0 that minimises ‖Σ μ_i a_i‖² + (Σ μ_i − 1)² is λ up to its sum.
-    Exact to rounding, 0.2 s for 460 rows of size 400. The solution is optimal if no a_iᵀp is below
-    ‖p‖². That is checked: SciPy's solver (1.15 to 1.17) at times stops elsewhere where rows are
-    dependent, and a slower one takes over.
+    The μ ≥ 0 that minimises ‖Σ μ_i a_i‖² + (Σ μ_i − 1)² is λ up to its sum. The solution is
+    optimal, to rounding, if no a_iᵀp is below ‖p‖². That is checked: SciPy's solver (1.15 to 1.17)
+    at times stops elsewhere where rows are dependent, and a slower one takes over.
     """
     A = as_matrix(rows).cpu().numpy()
     # No point of the hull is nearer 0 than the nearest row: at that scale the answer is not small.
@@ -38,11 +33,11 @@ def nearest_in_hull(rows) -> np.ndarray:
 
 
 def cone_angles(W, axis=None) -> np.ndarray:
-    """Angle of every row to `axis` (d,), by default the mean of the unit rows: radians, 0 to π.
+    """Return the angle (n,) of every row to `axis` (d,), in radians from 0 to π.
 
-    `np.quantile(…, 0.95)` is the half-angle of the cone about that axis that holds 95 % of the
-    words: an upper bound on the narrowest, as another axis, and other words, may do better. A row
-    of zeros is at a right angle.
+    The default axis is the mean of the unit rows. The 95 % quantile of the angles is the half-angle
+    of a cone that holds 95 % of the words; about another axis there may be a narrower one. A row of
+    zeros is at a right angle. Raises CourseError where the axis is 0.
     """
     rows = unit_rows(W)
     axis = rows.mean(0) if axis is None else torch.tensor(as_numbers(axis, "axis")).to(rows)
@@ -52,7 +47,7 @@ def cone_angles(W, axis=None) -> np.ndarray:
 
 
 def _angles(rows: Tensor, axis: Tensor) -> Tensor:
-    """Angles of unit rows to a unit axis; near 0 and π only the sine tells them apart."""
+    """Return the angles of unit rows to a unit axis; near 0 and π only the sine is exact."""
     along = rows @ axis
     across = (rows - along[:, None] * axis).norm(dim=1)
     return torch.atan2(across, along)

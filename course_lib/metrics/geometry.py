@@ -1,9 +1,8 @@
 """The shape of a cloud of word vectors: is it round, or a narrow cone?
 
 Every function takes a matrix W (n, d), one vector a row, as an array or a tensor on any device and
-of any precision, and computes in float64; angles are in radians. CourseError if it is not a finite
-matrix. The functions of a spectrum take the singular values instead, so that these are computed
-once and may come from elsewhere, such as log P's.
+of any precision, and computes in float64. It raises CourseError unless W is a finite matrix. The
+functions of a spectrum take the singular values instead, so that these are computed once.
 
 At most three copies of W are held beside blocks of BLOCK numbers: 260,000 × 400 takes under 4 GiB.
 """
@@ -29,7 +28,7 @@ from course_lib.metrics.subspaces import oriented
 
 
 def singular_values(W, normalised: bool = False) -> np.ndarray:
-    """σ_1 ≥ … ≥ σ_min(n,d) of W; `normalised` divides them by σ_1 (gao2019, section 3.1)."""
+    """Return σ_1 ≥ … ≥ σ_min(n,d) of W, divided by σ_1 if `normalised` (gao2019, section 3.1)."""
     values = torch.linalg.svdvals(as_matrix(W))
     if normalised:
         values = values / values[0].clamp_min(torch.finfo(values.dtype).tiny)
@@ -37,27 +36,24 @@ def singular_values(W, normalised: bool = False) -> np.ndarray:
 
 
 def stable_rank(values) -> float:
-    """‖W‖_F² / σ_1² from the singular values: between 1 and the rank, steady under small noise.
-
-    The ε-effective rank of the same values is in `metrics.rank`.
-    """
+    """Return Σ σ² / σ_1² of singular values: between 1 and the rank, steady under small noise."""
     squares = as_spectrum(values) ** 2
     return float(squares.sum() / squares.max())
 
 
 def participation_rank(values) -> float:
-    """(Σ σ²)² / Σ σ⁴: k for k equal singular values and none besides."""
+    """Return (Σ σ²)² / Σ σ⁴ of singular values: k for k equal ones and none besides."""
     squares = as_spectrum(values) ** 2
     return float(squares.sum() ** 2 / (squares**2).sum())
 
 
 def isoscore(W) -> float:
-    """How evenly the cloud's variance fills its d dimensions: 0 on a line, 1 if all are equal.
+    """Return how evenly the variance fills the d dimensions: 0 on a line, 1 if all are equal.
 
-    (k − 1) / (d − 1) when k directions share it equally (Rudman et al. 2022). Their steps (rotate
-    to principal components, scale the variances λ to length √d, distance from (1, …, 1), rescale)
-    come to (R − 1) / (d − 1) with R = (Σ λ)² / Σ λ². The cloud is centred: its drift is not seen.
-    Equal rows have no spread, and 0.
+    It is (R − 1) / (d − 1) with R = (Σ λ)² / Σ λ² and the variances λ along the principal axes,
+    which is what the steps of Rudman et al. 2022 come to: (k − 1) / (d − 1) where k directions
+    share the variance equally. The cloud is centred, so that its drift is not seen. Equal rows have
+    IsoScore 0. Raises CourseError for a single column.
     """
     matrix = as_matrix(W)
     if matrix.shape[1] < 2:
@@ -69,10 +65,10 @@ def isoscore(W) -> float:
 
 
 def mean_cosine(W, other=None) -> float:
-    """Mean cosine of two different rows of W, or of a row of W with a row of `other`.
+    """Return the mean cosine of two different rows of W, or of a row of W and a row of `other`.
 
-    (‖Σ ŵ_i‖² − Σ ‖ŵ_i‖²) / (n (n−1)), in Θ(nd): the n × n cosines are never formed (gao2019,
-    proposition 1, whose R is this times (n−1)/n). A row of zeros has cosine 0 with every row.
+    It is (‖Σ ŵ_i‖² − Σ ‖ŵ_i‖²) / (n (n−1)), which takes Θ(nd) operations (gao2019, proposition 1,
+    whose R is this times (n−1)/n). A row of zeros has cosine 0 with every row.
     Naive: `C = Ŵ @ Ŵ.T; (C.sum() - C.trace()) / (n * (n - 1))`.
     """
     if other is not None:
@@ -81,10 +77,10 @@ def mean_cosine(W, other=None) -> float:
 
 
 def cosine_by_dimension(W) -> np.ndarray:
-    """Contribution of each of the d coordinates to the mean cosine, of which they are the sum.
+    """Return what each of the d coordinates contributes to the mean cosine, which is their sum.
 
-    ((Σ_i ŵ_ik)² − Σ_i ŵ_ik²) / (n (n−1)) for k = 1 … d: a few rogue dimensions may make up most of
-    it (Timkey & van Schijndel 2021, where the pairs are sampled; here all are taken).
+    A few rogue dimensions may make up most of it (Timkey & van Schijndel 2021, who sample pairs of
+    rows; here all pairs are taken).
     """
     return _contributions(unit_rows(W)).cpu().numpy()
 
@@ -101,8 +97,8 @@ class Drift(NamedTuple):
 def common_drift(W) -> Drift:
     """Split the cloud and its mean cosine into the common vector and the rest.
 
-    Contributions of orthonormal directions to the mean cosine add up to it, as in
-    `cosine_by_dimension`; `along` is that of m/‖m‖.
+    The contributions of orthonormal directions to the mean cosine add up to it, as those of the
+    coordinates do in `cosine_by_dimension`; `along` is the contribution of m/‖m‖.
     """
     matrix = as_matrix(W)
     mean, energy = matrix.mean(0), matrix.norm() ** 2 / len(matrix)
@@ -142,9 +138,10 @@ class FrequencyNorms(NamedTuple):
 
 
 def norms_by_frequency(W, counts, bins: int = 10) -> FrequencyNorms:
-    """Norm of the words against their training counts (N,), in at most `bins` bins.
+    """Return the norms of words by their training counts (N,), in at most `bins` bins.
 
-    The bins are equally wide in log(1 + count), as frequencies are Zipf's; empty ones are left out.
+    The bins are equally wide in log(1 + count), and empty ones are left out. Raises CourseError
+    unless there is a count of at least 0 for each row.
     """
     norms = as_matrix(W).norm(dim=1).cpu().numpy()
     counts = as_numbers(counts, "counts")
@@ -160,7 +157,7 @@ def norms_by_frequency(W, counts, bins: int = 10) -> FrequencyNorms:
 
 
 def pair_cosines(W, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
-    """Cosines of `pairs` random pairs of different rows: for a histogram."""
+    """Return the cosines of `pairs` random pairs of different rows, for a histogram."""
     rows, random = unit_rows(W), np.random.default_rng(seed)
     n = count_rows_in_pairs(rows)
     first = random.integers(n, size=pairs)
@@ -169,7 +166,7 @@ def pair_cosines(W, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
 
 
 def positive_share(W) -> float:
-    """Share of the pairs of different rows whose cosine is above 0: all of them, block by block."""
+    """Return the share of all pairs of different rows whose cosine is above 0, block by block."""
     rows = unit_rows(W)
     n = count_rows_in_pairs(rows)
     positive = sum(int((block @ rows.T > 0).sum()) for block in rows.split(rows_at_once(n)))
@@ -184,11 +181,11 @@ class Isotropy(NamedTuple):
 
 
 def isotropy(W, both_signs: bool = True) -> Isotropy:
-    """How far Z(a) = Σ_i exp(w_iᵀ a) is from constant over the unit eigenvectors a of WᵀW.
+    """Return how far Z(a) = Σ_i exp(w_iᵀ a) is from constant over the unit eigenvectors a of WᵀW.
 
-    The sign of an eigenvector is arbitrary and changes Z: by default ±a are both evaluated, 2d
-    values; with `both_signs=False` only the a along which the cloud lies, Σ w_iᵀa ≥ 0. All in
-    logarithms, so that no norm of W overflows; the standard deviation is the population's.
+    The sign of an eigenvector is arbitrary and changes Z. By default both a and −a are evaluated;
+    with `both_signs=False` only the a along which the cloud lies, Σ w_iᵀa ≥ 0. All is computed in
+    logarithms, so that no norm of W overflows. The standard deviation is the population's.
     """
     matrix = as_matrix(W)
     axes = oriented(matrix, torch.linalg.eigh(matrix.T @ matrix).eigenvectors)
@@ -211,9 +208,10 @@ class SampledIsotropy(NamedTuple):
 def sampled_isotropy(
     W, rows: int = 40_000, draws: int = 10, seed: int = 0, both_signs: bool = True
 ) -> SampledIsotropy:
-    """`isotropy` of `rows` random rows (all, if there are no more), over `draws` independent draws.
+    """Return the `isotropy` of `rows` random rows over `draws` draws, as wang2020 gives it.
 
-    wang2020 gives the mean of 10 draws of 40,000 words; each draw has its own eigenvectors.
+    Each draw has its own eigenvectors. Where W has no more rows, all of them are taken once.
+    Raises CourseError for fewer than 1 row or 2 draws.
     """
     W = W.detach() if isinstance(W, Tensor) else np.asarray(W)
     if rows < 1 or draws < 2:
@@ -227,6 +225,6 @@ def sampled_isotropy(
 
 
 def _contributions(rows: Tensor) -> Tensor:
-    """Each column's part of the mean of ŵ_iᵀŵ_j over i ≠ j: (n, k) → (k,)."""
+    """Return each column's part (k,) of the mean of ŵ_iᵀŵ_j over i ≠ j, of rows (n, k)."""
     n = count_rows_in_pairs(rows)
     return (rows.sum(0).square() - rows.norm(dim=0).square()) / (n * (n - 1))

@@ -8,15 +8,13 @@ from course_lib.metrics.inputs import as_matrix, count_rows_in_pairs, rows_at_on
 
 
 def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
-    """Distance of every row to its nearest other row, and that row's number: exact, n² d work.
+    """Return the distance (n,) of every row to its nearest other row, and that row's number (n,).
 
-    Products in float32, of the centred rows x (distances do not see the drift), find who may be
-    nearest: they miss ‖x_i − x_j‖² by at most c (‖x_i‖² + ‖x_j‖²), c = (d + 16) 2⁻²⁴, so a row
-    whose lower bound is above the least upper bound is out. Rows left with many candidates are
-    sifted once more by products in float64; the candidates' distances are then computed from the
-    differences, without cancellation, and the lowest number wins a tie. So the winner is that of
-    float64 at the price of float32: 2 n² d = 5.4e13 operations for 260,000 × 400, a quarter of an
-    hour at the 60 GFLOP/s of one core.
+    The winner is that of float64 at the price of products in float32, 2 n² d operations. Products
+    of the centred rows x miss ‖x_i − x_j‖² by at most c (‖x_i‖² + ‖x_j‖²), c = (d + 16) 2⁻²⁴, so
+    that a row whose lower bound is above the least upper bound is out. Rows left with many
+    candidates are sifted once more in float64. The candidates' distances are then computed from
+    the differences, without cancellation, and the lowest number wins a tie.
     Naive: `D = torch.cdist(W, W).fill_diagonal_(inf); D.min(1)`.
     """
     rows = as_matrix(W)
@@ -50,7 +48,7 @@ CROWD = 32  # candidates of a row from which a product in float64 is cheaper tha
 
 
 class _Sieve:
-    """Bounds on the distances between rows x (n, d) from one product in x's precision."""
+    """A sieve bounds the distances between rows x (n, d) by one product in x's precision."""
 
     def __init__(self, x: Tensor):
         eps = torch.finfo(x.dtype)
@@ -60,7 +58,7 @@ class _Sieve:
         self.underflow = 8 * x.shape[1] * eps.tiny
 
     def candidates(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Pairs (position in ids, other row), by position, that may be nearest neighbours."""
+        """Return pairs (position in ids, other row), by position, that may be nearest."""
         lower = torch.addmm(self.floor, self.x[ids], self.x.T, alpha=-2)  # + ‖x_i‖² (1 − c)
         lower[torch.arange(len(ids), device=ids.device), ids] = torch.inf
         least, first = lower.min(1)

@@ -1,13 +1,12 @@
 """How many directions log P spans: its singular values in one pass, and the ranks read off them.
 
-log P (m, N) holds one context a row and one word a column; it comes in blocks of rows, as tensors
-on any device or arrays, and is never stored. What is summed up is the Gram matrix Σ_t x_t x_tᵀ
-(N, N) of the rows x_t: the singular values are the square roots of its eigenvalues.
+log P (m, N) has one context a row and one word a column. It comes in blocks of rows and is never
+stored: what is summed up is the Gram matrix Σ_t x_t x_tᵀ (N, N) of the rows x_t, whose eigenvalues
+are the squares of the singular values.
 
 Squaring costs half of the digits. Press' threshold, about 1e-5 σ_1 for a test split, becomes 1e-10
-of the largest eigenvalue: hopeless in float32 (6e-8), but 1e5 roundings of float64, in which the
-product of two float32 numbers is exact. So the sums are float64, and singular values down to
-`RESOLVED` σ_1 mean something.
+of the largest eigenvalue. That is hopeless in float32, whose rounding is 6e-8, but far above that
+of float64. So the sums are float64, and singular values down to `RESOLVED` σ_1 mean something.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,15 +31,15 @@ class Spectrum(NamedTuple):
     shape: tuple[int, int]
 
     def press_rank(self) -> int:
-        """How many singular values exceed the threshold of `press_rank`, as of float32."""
+        """Return the `press_rank` for float32."""
         return press_rank(self.singular_values, self.shape)
 
     def effective_rank(self, epsilon: float) -> int:
-        """How many carry all but a share ε of the sum of squares: see `effective_rank`."""
+        """Return the ε-effective rank, see `effective_rank`."""
         return effective_rank(self.singular_values, epsilon)
 
     def summary(self) -> dict:
-        """Shape and ranks, ready for JSON; the effective ones by ε, from 1e-3 to 1e-5."""
+        """Return shape and ranks, ready for JSON; the effective ones by ε, from 1e-3 to 1e-5."""
         effective = {f"{e:g}": self.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)}
         contexts, words = self.shape
         return {
@@ -54,12 +53,11 @@ class Spectrum(NamedTuple):
 def spectrum(blocks: Iterable) -> Spectrum:
     """Return the singular values of a matrix given as blocks (b, N) of its rows, in one pass.
 
-    blocks: any number of rows each; a matrix (m, N) is one block. N² / 2 numbers of float64 are
-    kept: 0.4 GB for 10,000 words, 4.4 GB for 33,278. While 4 m ≤ N the rows themselves are fewer
-    numbers, and are kept instead. Cost: m N² and 4/3 N³ multiplications and additions.
+    blocks: any number of rows each, tensors or arrays; a matrix (m, N) is one block.
+    N² / 2 numbers of float64 are kept: 0.4 GB for 10,000 words, 4.4 GB for 33,278. While 4 m ≤ N
+    the rows themselves are kept instead. It takes m N² + 4/3 N³ multiplications and additions.
     Naive: `np.linalg.svd(np.concatenate(blocks), compute_uv=False)`.
-
-    CourseError if there are no rows, if their lengths differ, or for a number that is not finite.
+    Raises CourseError for no rows, rows of different lengths, or a number that is not finite.
     """
     blocks_of_rows = []  # while they are fewer numbers than the Gram matrix
     gram = None
@@ -84,10 +82,10 @@ def spectrum(blocks: Iterable) -> Spectrum:
 
 
 def press_rank(singular_values, shape: tuple[int, int], precision=np.float32) -> int:
-    """How many singular values exceed ½ √(m+n+1) σ_1 ε, ε of `precision` (Press et al. 2007).
+    """Return how many singular values exceed ½ √(m+n+1) σ_1 ε (Press et al. 2007).
 
-    shape (m, n). It is the rank as far as rounding to that precision lets one say; parthiban2021
-    counts log P with float32's. Of a `spectrum`, only float32's threshold is above `RESOLVED`.
+    shape: (m, n); precision: the type whose rounding ε is; parthiban2021 takes float32's. Of a
+    `spectrum`, only that threshold is above `RESOLVED`.
     """
     values = np.asarray(singular_values, np.float64)
     threshold = 0.5 * np.sqrt(sum(shape) + 1) * values.max(initial=0) * np.finfo(precision).eps
@@ -95,9 +93,9 @@ def press_rank(singular_values, shape: tuple[int, int], precision=np.float32) ->
 
 
 def effective_rank(singular_values, epsilon: float) -> int:
-    """The ε-effective rank: the least k with Σ_{i≤k} σ_i² ≥ (1 − ε) Σ σ_i² (parthiban2021, p. 8).
+    """Return the least k with Σ_{i≤k} σ_i² ≥ (1 − ε) Σ σ_i², the ε-effective rank.
 
-    singular_values falling. CourseError unless 0 ≤ ε < 1.
+    singular_values: falling. Source: parthiban2021, p. 8. Raises CourseError unless 0 ≤ ε < 1.
     """
     if not 0 <= epsilon < 1:
         raise CourseError(f"ε of the effective rank is a share, 0 ≤ ε < 1, not {epsilon}")
@@ -107,27 +105,24 @@ def effective_rank(singular_values, epsilon: float) -> int:
 
 
 class HiddenSize(NamedTuple):
-    """d, or None where the spectrum has no gap; σ_d / σ_{d+1}; the singular values looked at."""
+    """The length of a softmax' contexts, as `hidden_size` finds it."""
 
-    d: int | None
-    gap: float
-    singular_values: np.ndarray
+    d: int | None  # None where the spectrum has no gap
+    gap: float  # σ_d / σ_{d+1}
+    singular_values: np.ndarray  # in which the gap was sought
 
 
 def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
-    """How long the contexts of a softmax are, found from its output alone.
+    """Return how long the contexts of a softmax are, found from its output alone.
 
-    blocks (b, N) of logits or of log-probabilities, more contexts than d. With l = W h + b,
-
-        log P = l − log Z 1ᵀ  has rank  d + 1, with a bias d + 2.
-
-    A row minus its mean has no log Z; minus the first such row it has no b either, and what is left
-    spans the d columns of W. (One fewer if 1 is among their combinations, a direction that never
-    changes a probability.) Below σ_d comes rounding: d is where the ratio of two successive
-    singular values is greatest, if that is at least `least_gap`. A mixture has no such gap, nor
-    have outputs rounded coarsely, nor d contexts (Finlayson et al. 2024; Carlini et al. 2024).
-
-    CourseError for fewer than 4 rows, and as `spectrum`.
+    blocks: (b, N) each, logits or log-probabilities of more than d contexts in sum.
+    A row of log P = W h + b − log Z minus its mean has no log Z. Minus the first such row it has no
+    b either, and what is left spans the d columns of W, or d − 1 dimensions if the columns combine
+    to 1, a direction that changes no probability. Below σ_d comes rounding: d is where the ratio of
+    two successive singular values is greatest, if that is at least `least_gap`. A mixture has no
+    such gap, nor have outputs that are rounded coarsely.
+    Source: Finlayson et al. 2024; Carlini et al. 2024.
+    Raises CourseError for fewer than 4 rows, and as `spectrum`.
     """
     values, (m, N) = spectrum(_differences(blocks))
     if m < 3 or not values[0] > 0:
@@ -140,7 +135,7 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
 
 
 def _rows(blocks: Iterable) -> Iterator[Tensor]:
-    """The blocks as finite tensors (b, N) of one N."""
+    """Yield the blocks as finite tensors (b, N) of one N."""
     m, N = 0, None
     for block in [blocks] if getattr(blocks, "ndim", 0) == 2 else blocks:
         rows = torch.as_tensor(block).detach()
@@ -161,7 +156,7 @@ def _rows(blocks: Iterable) -> Iterator[Tensor]:
 
 
 def _differences(blocks: Iterable) -> Iterator[Tensor]:
-    """Rows minus their means, minus the first of them, which is left out."""
+    """Yield rows minus their means, minus the first of them, which is left out."""
     first = None
     for rows in _rows(blocks):
         rows = rows.double()
@@ -192,11 +187,11 @@ class _Gram:
                 group.addmm_(part[:, start:].T, part[:, start : start + group.shape[1]])
 
     def eigenvalues(self) -> np.ndarray:
-        """Rising, (n,). The matrix is used up.
+        """Return the eigenvalues (n,), rising, and use the matrix up.
 
-        In two stages, in place (Bischof, Lang and Sun 2000): orthogonal transformations, `BAND`
-        columns at a time and nearly all of it products of matrices, leave `BAND` diagonals below
-        the main one; LAPACK solves the band.
+        Orthogonal transformations of `BAND` columns at a time, nearly all of it products of
+        matrices, leave `BAND` diagonals below the main one. LAPACK then solves the band (Bischof,
+        Lang and Sun 2000).
         """
         n, band = self.n, np.zeros((min(BAND + 1, self.n), self.n))
         for start in range(0, n, BAND):
@@ -219,7 +214,7 @@ class _Gram:
 
 
 def _reflections(panel: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Panel (r, c) = Q [R; 0] -> V (r, q), S = T⁻¹ (q, q), R (k, c) where Q = I − V T Vᵀ."""
+    """Return V (r, q), S = T⁻¹ (q, q) and R (k, c) of panel (r, c) = Q [R; 0], Q = I − V T Vᵀ."""
     packed, tau = torch.geqrf(panel)
     V = packed[:, : len(tau)].tril(-1)
     V.diagonal().fill_(1)
@@ -230,7 +225,7 @@ def _reflections(panel: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _transform(parts: list[tuple[int, Tensor]], V: Tensor, S: Tensor) -> None:
-    """A ← Qᵀ A Q = A − V Yᵀ − Y Vᵀ,  Y = X − ½ V Tᵀ Vᵀ X,  X = A V T, in place.
+    """Turn A into Qᵀ A Q = A − V Yᵀ − Y Vᵀ in place, Y = X − ½ V Tᵀ Vᵀ X, X = A V T.
 
     A is symmetric, given as (first row r, A[r:, r : r + c]) for neighbouring groups of columns.
     """

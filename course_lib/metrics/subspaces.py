@@ -8,16 +8,13 @@ from scipy.linalg import subspace_angles
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import (
-    as_matrix,
-)
+from course_lib.metrics.inputs import as_matrix
 
 
 def principal_angles(A, B, k: int | None = None) -> np.ndarray:
-    """Angles between the column spaces of A (N, d₁) and B (N, d₂), largest first, in radians.
+    """Return the angles between the column spaces of A (N, d₁) and B (N, d₂), falling, in radians.
 
-    With `k`, between the spans of their k leading left singular vectors. For the spaces of contexts
-    pass the transposed matrices.
+    With `k` they are between the spans of the k leading left singular vectors.
     """
     return subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
 
@@ -40,10 +37,10 @@ class Projection(NamedTuple):
 
 
 def project(W, k: int = 2, reference=None) -> Projection:
-    """The rank-k picture of the cloud by singular value decomposition, not centred (gao2019).
+    """Return the cloud's picture in its first k right singular vectors, not centred (gao2019).
 
-    An axis has no sign of its own. It points where Σ w_iᵀa ≥ 0; given `reference` axes (d, k) of
-    an earlier snapshot, it points along the reference, so that successive pictures do not flip.
+    An axis has no sign of its own. It points where Σ w_iᵀa ≥ 0. With the axes (d, k) of an earlier
+    snapshot as `reference` it points along those, so that successive pictures do not flip.
     """
     matrix = as_matrix(W)
     triangle = torch.linalg.qr(matrix, mode="r").R  # of the same axes, without the n left vectors
@@ -57,7 +54,7 @@ def project(W, k: int = 2, reference=None) -> Projection:
 
 
 def _bases(A, B, k: int | None) -> tuple[Tensor, Tensor]:
-    """Orthonormal bases (N, k) of the two leading column spaces, by default the whole spaces."""
+    """Return orthonormal bases (N, k) of the leading column spaces, by default the whole ones."""
     A = as_matrix(A)
     B = as_matrix(B).to(A.device)
     if len(A) != len(B):
@@ -73,5 +70,5 @@ def _bases(A, B, k: int | None) -> tuple[Tensor, Tensor]:
 
 
 def oriented(matrix: Tensor, axes: Tensor) -> Tensor:
-    """Each axis (a column) with the sign that makes the rows' coordinates sum to at least 0."""
+    """Return each axis, a column, with the sign that makes Σ w_iᵀa at least 0."""
     return axes * torch.where((matrix @ axes).sum(0) < 0, -1.0, 1.0)

@@ -37,16 +37,15 @@ class AdaptiveSoftmax(OutputLayer):
     Naive: `torch.cat([head[:, :c0], *(head[:, c0 + c, None] + tail.log_softmax(-1) for …)], 1)`
     with `head = torch.cat([logits[:, :c0], clusters(h)], 1).log_softmax(-1)`.
 
-    Words are sorted by falling frequency. Of the clusters only those are computed that a batch's
-    targets are in, over the rows of one word matrix. The matrix may therefore be tied: this is the
-    variant of Transformer-XL, whose div_val is 1. In torch's `nn.AdaptiveLogSoftmaxWithLoss` each
-    cluster has a matrix of its own, which cannot be the input embedding. The clusters' own weights
-    begin uniform in ±1/√d, as `nn.Linear` has them; the released code of Transformer-XL draws all
-    its weights with the standard deviation 0.02.
+    Words are sorted by falling frequency. Only those clusters are computed that a batch's targets
+    are in, over the rows of one word matrix. The matrix may therefore be tied: this is the variant
+    of Transformer-XL, whose div_val is 1. In torch's `nn.AdaptiveLogSoftmaxWithLoss` each cluster
+    has a matrix of its own. The clusters' weights begin uniform in ±1/√d; the released code of
+    Transformer-XL draws all its weights with the standard deviation 0.02.
 
     Losses other than the cross-entropy look at the whole vocabulary: their blocks of log P are
-    formed and recomputed in the backward pass, at the cost of a softmax. A transform acts on the
-    words' logits, not on the clusters' entries. ValueError in training with a `gate`.
+    formed, and formed again in the backward pass. A transform acts on the words' logits, not on the
+    clusters' entries. Raises ValueError in training with a `gate`.
     Source: Grave et al. 2017, "Efficient softmax approximation for GPUs".
     """
 
@@ -141,10 +140,7 @@ class AdaptiveSoftmax(OutputLayer):
         return torch.cat(pieces, -1), log_z
 
     def _dense(self, hidden, target, objective, soft, reduction, block: int = 64):
-        """Return any objective's loss, on blocks of the whole log P.
-
-        Log P of a block are the block's own normalised logits.
-        """
+        """Return any objective's loss, on blocks of the whole log P."""
         shape = target.shape
         target = target.flatten()
         hidden = hidden.flatten(0, -2)
@@ -160,13 +156,8 @@ class AdaptiveSoftmax(OutputLayer):
         for start in range(0, len(target), block):
             positions = slice(start, start + block)
             given = () if soft is None else (soft[0][positions], soft[1])
-            loss, nll = checkpoint(
-                block_losses,
-                hidden[positions],
-                target[positions].clamp(min=0),
-                *given,
-                use_reentrant=False,
-            )
+            inputs = hidden[positions], target[positions].clamp(min=0), *given
+            loss, nll = checkpoint(block_losses, *inputs, use_reentrant=False)
             losses.append(loss)
             nlls.append(nll)
         counted = (target != IGNORE).to(losses[0])

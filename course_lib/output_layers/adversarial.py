@@ -20,17 +20,15 @@ class Adversarial(OutputLayer):
 
     The paper leaves open how much of −ε ‖h‖ is differentiated:
 
-    * "hidden" holds ε constant. Algorithm 1 fixes δ and ascends the log-likelihood of w_y + δ, so
-      that h receives the gradient of (w_y + δ)ᵀh, which is that of w_yᵀh − ε ‖h‖ with ε constant.
-      The released code does the same.
+    * "hidden" holds ε constant, as the released code does. It is Algorithm 1, which fixes δ: h then
+      receives the gradient of (w_y + δ)ᵀh, which is that of w_yᵀh − ε ‖h‖ with ε constant.
     * "none" holds ε ‖h‖ constant. One sentence of section 3.1 says so, "without back-propagating
       through the norm term ε‖h‖", and contradicts Algorithm 1. It is here as an ablation.
     * "full" differentiates ‖w_y‖, too: the gradient of the loss itself, also an ablation.
 
     Put this class left of any other layer. On a mixture each component's logit is perturbed, by the
-    norm of the component's own context. The noise is per position: a word that is the target twice
-    in a batch is perturbed twice, each time against the context of that position. (The released
-    code has one δ for each word of a batch.)
+    norm of the component's own context. A word that is the target twice in a batch is perturbed
+    twice, each time against its own context; the released code has one δ for each word of a batch.
     Naive: `logits - epsilon * h.norm(dim=-1, keepdim=True) * F.one_hot(target, N)`.
     """
 

@@ -10,17 +10,13 @@ from torch import Tensor
 
 @torch.no_grad()
 def centred(W: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return W minus its mean row, or minus the mean weighted by `weights` (N,).
+    """Return W minus its mean row, or minus the mean weighted by `weights` (N,), such as counts.
 
-    The weights may be word counts. As an output matrix W predicts as before: every logit of a
-    context h falls by the same μᵀh, and a softmax does not see a common shift. Nor does a mixture
-    of softmaxes, in which each component has a shift of its own. The probabilities do change where
-
-    * an elementwise transform follows the logits,
-    * an offset depends on the rows' norms,
-    * clusters have logits that stay, as in an adaptive softmax,
-    * a tied model also reads with W: give it a matrix of its own to read with.
-
+    As an output matrix W predicts as before: every logit of a context h falls by the same μᵀh, and
+    neither a softmax nor a mixture's component sees a common shift. The probabilities do change
+    where an elementwise transform follows the logits, where an offset depends on the rows' norms,
+    where clusters have logits that stay, as in an adaptive softmax, and where a tied model also
+    reads with W: give such a model a matrix of its own to read with.
     Naive: `W - W.mean(0)`.
     Raises ValueError for weights that are not N numbers of at least 0 with a finite sum above 0.
     """

@@ -24,8 +24,8 @@ class GradientGating(OutputLayer):
     detached, beside the plain loss with the word matrix detached.
 
     The paper counts over the last K steps, which takes N·K numbers. Here a is an exponential
-    average with the same horizon, which takes N. The targets of all processes are counted. Where an
-    update is made of several calls, `micro_batches`, each call stands for the whole.
+    average with the same horizon, which takes N. The targets of all processes are counted; where
+    `micro_batches` calls make an update, each stands for the whole.
     Source: Yu et al. 2022.
     """
 

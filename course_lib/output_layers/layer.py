@@ -112,9 +112,7 @@ class OutputLayer(nn.Module):
         return (loss.view(shape), nll.view(shape)) if reduction == "none" else (loss, nll)
 
     def reference(self, hidden: Tensor, target: Tensor) -> Tensor:
-        """Return the mean cross-entropy by the layer's plain PyTorch form, to compare with.
-
-        The form stands in `naive.NAIVE`. It has every logit in one tensor and none of the hooks.
+        """Return the mean cross-entropy by the layer's plain PyTorch form, see `naive.NAIVE`.
 
         hidden: (…, h); target: (…), `IGNORE` where a position does not count.
         Raises CourseError for a layer that has no plain form.

@@ -1,15 +1,15 @@
 """Mixtures: several contexts for each position (Yang et al. 2018; parthiban2021)."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from course_lib.dropout import locked_dropout
 from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer
 from course_lib.ranges import Count, Dropout, checked
 
-# Numbers in the contexts of one segment, 8 MB in float32. K contexts for each position are K
-# times what the encoder holds; all at once they would outgrow the blocks of logits.
+# Numbers in the contexts of one segment. K contexts for each position are K times what the encoder
+# holds; all at once they would outgrow the blocks of logits.
 SEGMENT = {"cpu": 1 << 21, "cuda": 1 << 27}
 
 
@@ -20,8 +20,7 @@ class MixtureOfSoftmaxes(OutputLayer):
 
         log P = logsumexp_k(log π_k + log_softmax(W h_k + b))
 
-    The released codes take the logarithm of the sum. One of them adds 1e-8 to it, which changes the
-    perplexity.
+    The released codes take the logarithm of the sum, one of them of the sum plus 1e-8.
     Naive: `torch.log((π[..., None] * (h_k @ W.T + b).softmax(-1)).sum(-2))`.
     Source: Yang et al. 2018; MoS in parthiban2021.
     """
@@ -130,9 +129,5 @@ class MixtureOfContexts(MixtureOfSoftmaxes):
     def contexts(self, hidden):
         """Return Σ_k π_k h_k (T, …, 1, d), and None, of hidden states (T, …, h)."""
         latent, log_weights = super().contexts(hidden)
-        return _mix(log_weights.exp(), latent), None
-
-
-def _mix(weights: Tensor, latent: Tensor) -> Tensor:
-    """Return Σ_k weights_k latent_k (…, 1, d) of weights (…, K) and latent (…, K, d)."""
-    return weights.to(latent.dtype).unsqueeze(-2) @ latent
+        weights = log_weights.exp().to(latent.dtype)
+        return weights.unsqueeze(-2) @ latent, None

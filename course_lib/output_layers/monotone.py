@@ -154,7 +154,7 @@ class PiecewiseLinearSoftmax(OutputLayer):
         f(x) = (x − x_i) s_i + Δ Σ_{j<i} s_j,   s = softplus(v),   x_i = low + i Δ
 
     with i the piece of x and Δ the pieces' width. Beyond the interval the outermost pieces go on.
-    v ~ N(log(e − 1), 1), so that slopes begin around 1. The paper trains v with a learning rate of
+    v begins as N(log(e − 1), 1), so that slopes begin around 1. The paper trains v with a rate of
     its own, 0.02: give `output_layer.free_slopes` a group in the optimisation.
     Naive: `((x - x_i[i]) * s[i] + Δ * (s.cumsum(0) - s)[i]).log_softmax(-1)`.
     Source: Ganea et al. 2019; parthiban2021, LMS-PLIF and its frozen form.
@@ -182,9 +182,8 @@ class PiecewiseLinearSoftmax(OutputLayer):
         """
         super().__init__(words, hidden_size, bias)
         if not low < high:
-            raise CourseError(
-                f"low of {type(self).__name__} must be below high, not {low} ≥ {high}"
-            )
+            name = type(self).__name__
+            raise CourseError(f"low of {name} must be below high, not {low} ≥ {high}")
         self.low = low
         self.high = high
         v = torch.empty(pieces).normal_(math.log(math.expm1(1)), spread)
