@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.output_layers.kernel import IGNORE, Group, check_targets, chunked_loss
+from course_lib.output_layers.blocked_loss import Group
+from course_lib.output_layers.kernel import IGNORE, check_targets, chunked_loss
 from course_lib.output_layers.layer import OutputLayer
 from course_lib.output_layers.objectives import CrossEntropy, Objective, TableBlock
+from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, checked
 
 
@@ -86,7 +88,7 @@ class AdaptiveSoftmax(OutputLayer):
         contexts, _ = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
         # the clusters' own logits, and each target's cluster
-        cluster_logits = self.clusters(contexts[:, 0]).to(_wide(contexts))
+        cluster_logits = self.clusters(contexts[:, 0]).to(type_of_sums(contexts))
         cluster = torch.bucketize(target, torch.tensor(self.edges[1:-1]).to(target), right=True)
         # groups of positions: all choose among the shortlist, a cluster's also within the cluster
         groups = []
@@ -148,7 +150,7 @@ class AdaptiveSoftmax(OutputLayer):
         def block_losses(h, y, *soft):
             table = self._table(h, y if self.training else None)
             with torch.autocast(h.device.type, enabled=False):  # as in the kernel
-                soft = [t.to(_wide(t)) for t in soft]
+                soft = [t.to(type_of_sums(t)) for t in soft]
                 view = TableBlock(*table, y, soft[0] @ soft[1].T if soft else None)
                 return objective(view), CrossEntropy()(view).detach()
 
@@ -167,7 +169,3 @@ class AdaptiveSoftmax(OutputLayer):
             return loss.view(shape), nll.view(shape)
         scale = counted.sum().clamp(min=1) if reduction == "mean" else 1
         return loss.sum() / scale, nll.sum() / scale
-
-
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)

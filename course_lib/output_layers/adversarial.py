@@ -6,6 +6,7 @@ from torch import Tensor
 from course_lib.errors import unknown
 from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.output_layers.mixtures import MixtureOfSoftmaxes
+from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import NonNegative, checked
 
 GRADIENTS = ("hidden", "none", "full")
@@ -88,9 +89,8 @@ class Adversarial(OutputLayer):
 
 
 def _norm(x: Tensor) -> Tensor:
-    """Return ‖x‖ over the last dimension, in float32 or wider, with gradient 0 at x = 0."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return torch.linalg.vector_norm(x, dim=-1, dtype=wide)
+    """Return ‖x‖ over the last dimension, in the type of sums, with gradient 0 at x = 0."""
+    return torch.linalg.vector_norm(x, dim=-1, dtype=type_of_sums(x))
 
 
 class AdversarialSoftmax(Adversarial, Softmax):

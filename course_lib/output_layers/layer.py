@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from course_lib.output_layers import naive
 from course_lib.output_layers.kernel import check_targets, chunked_loss
 from course_lib.output_layers.objectives import Objective
+from course_lib.output_layers.products import type_of_sums
 from course_lib.output_layers.scratch import FRESH, BlockScratch
 from course_lib.ranges import Count, checked
 
@@ -129,7 +130,7 @@ class OutputLayer(nn.Module):
         contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)
         logits = x @ matrix.T
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # as in the kernel
+        logits = logits.to(type_of_sums(logits))  # as in the kernel
         bias = self.logit_bias()
         logits = logits if bias is None else logits + bias
         offset = None if target is None else self.target_offset(contexts, target)

@@ -6,6 +6,7 @@ from torch import nn
 from course_lib.dropout import locked_dropout
 from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer
+from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, Dropout, checked
 
 # Numbers in the contexts of one segment. K contexts for each position are K times what the encoder
@@ -55,8 +56,7 @@ class MixtureOfSoftmaxes(OutputLayer):
         latent = self.latent(hidden).tanh_()
         if self.training:
             latent = locked_dropout(latent, self.dropout)
-        wide = torch.promote_types(hidden.dtype, torch.float32)
-        log_weights = self.prior(hidden).log_softmax(-1, wide)
+        log_weights = self.prior(hidden).log_softmax(-1, type_of_sums(hidden))
         return latent.unflatten(-1, (self.components, -1)), log_weights
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):

@@ -1,8 +1,14 @@
 """Matrix products of half-precision numbers, added up in float32."""
 
+import torch
 from torch import Tensor
 
 PART = 1 << 20  # numbers of a product in half precision that are added to float32 ones at once
+
+
+def type_of_sums(x: Tensor) -> torch.dtype:
+    """Return the type of sums: float32, or float64 for inputs of float64."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def rows_at_once(block: Tensor) -> int:

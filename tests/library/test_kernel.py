@@ -25,7 +25,7 @@ from course_lib.output_layers import (
     chunked_loss,
     products,
 )
-from course_lib.output_layers.kernel import Group
+from course_lib.output_layers.blocked_loss import Group
 from course_lib.output_layers.scratch import BlockScratch, _ReusedFrame
 
 
