@@ -8,10 +8,10 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import nn
@@ -21,6 +21,9 @@ from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.training.checkpoint import difference, write_atomically, write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What every result.json has beside its checksum, and of which type.
 PARTS = {"experiment": dict, "metrics": dict, "epochs": list, "provenance": dict}
@@ -66,6 +69,25 @@ def read_kept(key: str) -> dict:
 def kept_results() -> list[Path]:
     """Return the folders of all kept results, in the order of their names."""
     return sorted(path.parent for path in kept_folder().rglob("result.json"))
+
+
+def frame(paths: Iterable[Path] | None = None) -> "pd.DataFrame":
+    """Return results as a table: a row each, with its recipe, profile, seed, variant and figures.
+
+    paths: the folders of the results, those of all kept ones if None. They name the rows. The
+        figures have dotted names, such as `geometry.mean_cosine`.
+    Raises CourseError for a result that is missing or was changed by hand.
+    """
+    import pandas as pd
+
+    paths = kept_results() if paths is None else list(paths)
+    contents = [read_result(path) for path in paths]
+    told = [
+        {"recipe": e["name"], "profile": e["profile"], "seed": e["seed"], "variant": e["variant"]}
+        for e in (content["experiment"] for content in contents)
+    ]
+    figures = pd.json_normalize([content["metrics"] for content in contents])
+    return pd.concat([pd.DataFrame(told), figures], axis=1).set_index(pd.Index(map(str, paths)))
 
 
 # Writing -----------------------------------------------------------------------------------------

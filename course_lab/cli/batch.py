@@ -1,4 +1,4 @@
-"""`python -m course_lab batch run | status | merge | keep PLAN`."""
+"""`python -m course_lab batch run | status | table | merge | keep PLAN`."""
 
 import signal
 import sys
@@ -82,6 +82,48 @@ def status(plan: Name):
     content = plans.read_plan(plan)
     states = states_of(content)
     print(f"{content.title}\n\n{table(states)}\n\n{summary(states)}")
+
+
+@app.command()
+def table(
+    plan: Name,
+    baseline: Annotated[
+        str | None, typer.Option(help="What to compare with; default: the first with a result.")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(help="A difference that would not matter, per cent of perplexity.")
+    ] = 2.0,
+    split: Annotated[str, typer.Option(help="valid or test.")] = "test",
+    plot: Annotated[Path | None, typer.Option(help="A PNG file for the picture.")] = None,
+):
+    """Compare the models of a plan by the runs that are done; runs of one seed are pairs.
+
+    The perplexities of n-gram models of the same text stand below: a model that does not beat them
+    has learned less than counting does.
+    """
+    from course_lab import plans, plots, tables
+    from course_lib.errors import CourseError
+    from course_lib.training.checkpoint import write_atomically
+
+    content = plans.read_plan(plan)
+    print(content.title)
+    texts = tables.by_text(content)
+    for number, part in enumerate(texts, 1):
+        try:
+            outcome = tables.table_of(part, baseline, margin, split)
+        except CourseError as error:
+            if len(texts) == 1:
+                raise
+            print(f"\n{part.runs[0].experiment().corpus.kind}: {error}")
+            continue
+        print(f"\n{part.runs[0].experiment().corpus.kind}\n\n{tables.printed(outcome)}")
+        for sentence in outcome.missing:
+            print(f"missing: {sentence}")
+        if plot is not None:
+            path = plot if number == 1 else plot.with_stem(f"{plot.stem}-{number}")
+            figure = plots.differences(outcome.models, margin, title=content.title)
+            write_atomically(path, plots.png(figure))
+            print(f"picture: {path}")
 
 
 @app.command()

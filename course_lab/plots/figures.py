@@ -4,6 +4,7 @@ Every function takes plain arrays, draws on `ax` or on a figure of its own, and 
 """
 
 import math
+import textwrap
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from course_lab.plots.style import (
     panels,
 )
 from course_lab.statistics import mean_interval
+from course_lib.errors import CourseError
 
 LETTER = 0.105  # inches that a letter of a tick label takes, about
 
@@ -146,6 +148,45 @@ def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None)
     _name_axes(ax, xlabel, ylabel, title)
     ax.legend()
     return ax.figure
+
+
+def differences(table, margin: float, title: str = "") -> Figure:
+    """Draw each model's difference from the baseline, in per cent, with its interval.
+
+    table: the DataFrame of `comparison.compare`; models without a difference are left out.
+    margin: the difference that would not matter, drawn as a band around 0.
+    Raises CourseError where no model has a difference.
+    """
+    rows = table[table["difference"].notna()]
+    if rows.empty:
+        raise CourseError("no model has a difference to draw: two seeds in common are needed")
+    ax = panels(height=2.2 + 0.45 * len(rows))[1]
+    ax.axvspan(-margin, margin, color=COLOURS[0], alpha=0.12, label=f"within {margin:g} %")
+    ax.axvline(0, color=INK, linewidth=0.8)
+    middle = rows["difference"].to_numpy(float)
+    reach = (middle - rows["difference low"], rows["difference high"] - middle)
+    ax.errorbar(
+        middle,
+        np.arange(len(rows)),
+        xerr=np.array(reach, dtype=float),
+        fmt="s",
+        capsize=5,
+        color=COLOURS[1],
+        label="mean and interval",
+    )
+    names = [
+        textwrap.fill(f"{name} (n\u00a0=\u00a0{n:.0f})", 28)
+        for name, n in zip(rows.index, rows["n"], strict=True)
+    ]
+    ax.set_yticks(np.arange(len(rows)), names)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    baseline = ", ".join(table.index[table["verdict"] == "baseline"])
+    _name_axes(ax, f"perplexity against {baseline}, %", "", "")
+    figure = ax.figure
+    figure.suptitle(textwrap.fill(title, 56))
+    figure.legend(loc="outside lower center", ncols=2)
+    figure.set_layout_engine("constrained")
+    return figure
 
 
 def wins(table, benchmarks: int, title: str = "", ax=None) -> Figure:

@@ -1,0 +1,173 @@
+"""The finished runs of a plan as one table: each model beside a baseline and beside n-grams."""
+
+from dataclasses import dataclass, replace
+from os.path import commonprefix
+from typing import TYPE_CHECKING, Literal
+
+from course_lab import results
+from course_lab.batch_states import DAMAGE, checked_result
+from course_lab.comparison import compare
+from course_lab.planned import Planned
+from course_lab.plans import Plan
+from course_lib.data import Corpus
+from course_lib.errors import CourseError, unknown
+from course_lib.models.kneser_ney import KneserNey
+from course_lib.ranges import Positive, checked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ORDERS = (1, 3, 5)  # of the n-gram models that stand in every table
+Split = Literal["valid", "test"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a plan has shown so far."""
+
+    models: "pd.DataFrame"  # a row each, in the columns of `compare`
+    ngrams: dict[str, float]  # perplexity of the same split, by the name of the n-gram model
+    missing: list[str]  # a sentence for what the table lacks
+
+
+def by_text(plan: Plan) -> list[Plan]:
+    """Return the plan, or one for each text that its runs read: perplexities of two do not compare.
+
+    Raises CourseError for a plan of translators.
+    """
+    texts = {}
+    for planned in plan.runs:
+        experiment = planned.experiment()
+        if experiment.translates:
+            raise CourseError(f"{plan.path} has translators; a table compares language models")
+        texts.setdefault(str(experiment.corpus), []).append(planned)
+    return [replace(plan, runs=tuple(runs)) for runs in texts.values()]
+
+
+@checked
+def table_of(
+    plan: Plan, baseline: str | None = None, margin: Positive = 2.0, split: Split = "test"
+) -> Table:
+    """Compare the models of a plan on one text by the runs that are done, here or kept.
+
+    A model is a recipe with its settings; runs of one seed are pairs, see `comparison`. A model
+    that shares fewer than two seeds with the baseline has its mean and no verdict.
+
+    baseline: the model with which the others are compared; the first with a result if None.
+    margin: the difference, in per cent of perplexity, that would not matter.
+    split: whose perplexity is compared.
+    Raises CourseError for an unknown baseline, and where no run is done.
+    """
+    import pandas as pd
+
+    # what is done
+    scores: dict[str, dict[int, float]] = {}
+    missing = []
+    waiting = 0
+    names = models_of(plan)
+    for model, planned in zip(names, plan.runs, strict=True):
+        try:
+            content = _result(planned)
+        except CourseError as error:
+            missing.append(f"{planned.key}: {error}")
+            continue
+        if content is None:
+            waiting += 1
+        else:
+            perplexity = content["metrics"][f"{split}_perplexity"]
+            scores.setdefault(model, {})[planned.seed] = perplexity
+    if not scores:
+        raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
+    if waiting:
+        missing.insert(0, f"{waiting} of {len(plan.runs)} runs, which are not done yet")
+    # the comparison, as far as there are pairs
+    scores = {model: scores[model] for model in names if model in scores}
+    baseline = next(iter(scores)) if baseline is None else baseline
+    if baseline not in scores:
+        raise unknown("baseline among the models with a result", baseline, scores)
+    seeds = scores[baseline].keys()
+    paired = {m: s for m, s in scores.items() if m == baseline or len(s.keys() & seeds) > 1}
+    models = compare(paired, baseline, margin)
+    for model in scores.keys() - paired.keys():
+        alone = compare({model: scores[model]}, model).assign(verdict="too few seeds in common")
+        models = pd.concat([models, alone])
+    models = models.loc[list(scores)]
+    # the n-grams of the same text
+    ngrams = {}
+    try:
+        ngrams = ngram_perplexities(plan.runs[0].experiment().load_corpus(), split)
+    except CourseError as error:
+        missing.append(f"n-grams: {error}")
+    return Table(models, ngrams, missing)
+
+
+def models_of(plan: Plan) -> list[str]:
+    """Return the name of each run's model: its recipe and the settings that not all runs have.
+
+    What the names of all recipes begin with is left out.
+    """
+    first = plan.runs[0]
+    shared = {
+        path
+        for path, value in first.change.items()
+        if all(planned.change.get(path) == value for planned in plan.runs)
+    }
+    recipes = [planned.recipe.split("/") for planned in plan.runs]
+    folder = commonprefix([parts[:-1] for parts in recipes])
+    names = []
+    for parts, planned in zip(recipes, plan.runs, strict=True):
+        own = {path: value for path, value in planned.change.items() if path not in shared}
+        settings = (f"{path.split('.')[-1]}={value}" for path, value in own.items())
+        names.append(" ".join(["/".join(parts[len(folder) :]), *settings]))
+    return names
+
+
+def ngram_perplexities(corpus: Corpus, split: Split = "test") -> dict[str, float]:
+    """Return the perplexities of interpolated modified Kneser-Ney models of several orders."""
+    perplexities = {}
+    for order in ORDERS:
+        model = KneserNey.fit(corpus.train, corpus.eos, len(corpus), order)
+        name = "unigram" if order == 1 else f"Kneser-Ney {order}"
+        perplexities[name] = model.perplexity(getattr(corpus, split))
+    return perplexities
+
+
+def printed(table: Table) -> str:
+    """Return a table as text, the n-grams below the models."""
+    import pandas as pd
+
+    rows = {}
+    for model, row in table.models.iterrows():
+        compared = row.notna()["difference"]
+        rows[model] = {
+            "n": f"{row.n:.0f}",
+            "perplexity": f"{row.perplexity:.2f}" + _interval(row.low, row.high, ".2f"),
+            "difference, %": f"{row.difference:+.2f}"
+            + _interval(row["difference low"], row["difference high"], "+.2f")
+            if compared
+            else "",
+            "p": f"{row.p:.3g}" if compared else "",
+            "verdict": row.verdict,
+        }
+    for name, perplexity in table.ngrams.items():
+        rows[name] = {"n": "", "perplexity": f"{perplexity:.2f}", "verdict": "n-gram"}
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("").to_string()
+
+
+def _interval(low: float, high: float, form: str) -> str:
+    return f" [{low:{form}}, {high:{form}}]" if low == low else ""
+
+
+def _result(planned: Planned) -> dict | None:
+    """Return the result of a run, from its own folder or else from the kept ones, if there is one.
+
+    Raises CourseError where it is damaged or another experiment's.
+    """
+    experiment = planned.experiment()
+    for folder in (results.run_folder(experiment), results.kept_folder() / planned.key):
+        if (folder / "result.json").exists():
+            try:
+                return checked_result(folder, experiment)
+            except DAMAGE as error:
+                raise CourseError(f"{folder} is not readable ({error})") from None
+    return None

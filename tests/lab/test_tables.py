@@ -1,0 +1,128 @@
+"""Plans as tables: what stands there is what the kept results say."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from course_lab import plans, results, tables
+from course_lab.cli import application
+from course_lab.comparison import compare
+from course_lib.errors import CourseError
+from course_lib.models.kneser_ney import KneserNey
+
+
+@pytest.fixture
+def plan():
+    return plans.read_plan("lessons-06")
+
+
+def by_hand(plan):
+    """The perplexities of the cosine weights by seed, read from the files alone."""
+    scores = {}
+    for planned in plan.runs:
+        content = json.loads((results.kept_folder() / planned.key / "result.json").read_text())
+        scores.setdefault(planned.variant + planned.recipe, {})
+        scores[planned.variant + planned.recipe][planned.seed] = content["metrics"][
+            "test_perplexity"
+        ]
+    return scores
+
+
+def test_a_table_is_the_comparison_of_what_the_files_say(plan):
+    table = tables.table_of(plan)
+    scores = by_hand(plan)
+    expected = compare(scores, next(iter(scores)))
+    assert len(table.models) == len(expected)
+    pd.testing.assert_frame_equal(
+        table.models.reset_index(drop=True), expected.reset_index(drop=True)
+    )
+    assert not table.missing
+
+
+def test_names_leave_out_what_all_runs_share(plan):
+    names = tables.models_of(plan)
+    assert len(set(names)) == len({p.recipe + p.variant for p in plan.runs})
+    assert names[0] == "tied" and "cosine weight=10.0" in names
+
+
+def test_the_n_grams_are_those_of_the_same_text(plan):
+    corpus = plan.runs[0].experiment().load_corpus()
+    model = KneserNey.fit(corpus.train, corpus.eos, len(corpus), 3)
+    table = tables.table_of(plan, split="valid")
+    assert table.ngrams["Kneser-Ney 3"] == pytest.approx(model.perplexity(corpus.valid))
+    assert list(table.ngrams) == ["unigram", "Kneser-Ney 3", "Kneser-Ney 5"]
+    assert "n-gram" in tables.printed(table)
+
+
+@pytest.fixture
+def copied(plan, tmp_path, monkeypatch):
+    """The plan's kept results in a folder of their own."""
+    for planned in plan.runs:
+        shutil.copytree(results.kept_folder() / planned.key, tmp_path / planned.key)
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_a_damaged_or_missing_result_is_told_and_concerns_no_other(plan, copied):
+    damaged, gone = plan.runs[0].key, plan.runs[-1].key
+    text = (copied / damaged / "result.json").read_text()
+    (copied / damaged / "result.json").write_text(text.replace("perplexity", "perplexitas"))
+    shutil.rmtree(copied / gone)
+    table = tables.table_of(plan)
+    count, told = table.missing
+    assert count == f"1 of {len(plan.runs)} runs, which are not done yet"
+    assert told.startswith(damaged) and "checksum" in told
+    assert table.models.loc["tied", "n"] == 2
+
+
+def test_a_model_with_one_seed_in_common_has_no_verdict(plan, copied):
+    for planned in plan.runs:
+        if planned.recipe.endswith("centred") and planned.seed > 1:
+            shutil.rmtree(copied / planned.key)
+    verdicts = tables.table_of(plan).models["verdict"]
+    assert verdicts["centred"] == "too few seeds in common"
+    assert list(verdicts.index) == list(dict.fromkeys(tables.models_of(plan)))
+
+
+def test_what_cannot_be_compared_says_why(plan, copied):
+    with pytest.raises(CourseError, match="unknown baseline among the models with a result 'tide'"):
+        tables.table_of(plan, baseline="tide")
+    with pytest.raises(CourseError, match="margin must be a number above 0"):
+        tables.table_of(plan, margin=0.0)
+    with pytest.raises(CourseError, match="'valid' or 'test', not 'train'"):
+        tables.table_of(plan, split="train")
+    for planned in plan.runs:
+        shutil.rmtree(copied / planned.key)
+    with pytest.raises(CourseError, match=r"no run of .* is done; `batch run` does them"):
+        tables.table_of(plan)
+
+
+def test_each_text_has_its_own_table():
+    parts = tables.by_text(plans.read_plan("inan2017-table-1"))
+    kinds = [{p.experiment().corpus.kind for p in part.runs} for part in parts]
+    assert kinds == [{"ptb"}, {"wikitext-2"}]
+    with pytest.raises(CourseError, match="has translators"):
+        tables.by_text(plans.read_plan("gao2019-table-2"))
+
+
+def test_the_command_prints_the_table_and_draws_it(tmp_path):
+    picture = tmp_path / "differences.png"
+    command = ["batch", "table", "lessons-06", "--baseline", "tied", "--plot", str(picture)]
+    done = CliRunner().invoke(application(), command)
+    assert done.exit_code == 0, done.output
+    assert "baseline" in done.output and "Kneser-Ney 5" in done.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_frame_has_every_kept_result_and_its_figures(plan):
+    paths = [results.kept_folder() / planned.key for planned in plan.runs[:5]]
+    frame = results.frame(paths)
+    for path, planned in zip(paths, plan.runs, strict=False):
+        row, content = frame.loc[str(path)], results.read_result(path)
+        assert (row.recipe, row.seed) == (planned.recipe, planned.seed)
+        assert row.test_perplexity == content["metrics"]["test_perplexity"]
+        cosine = content["metrics"]["geometry"]["mean_cosine"]
+        assert row["geometry.mean_cosine"] == cosine
