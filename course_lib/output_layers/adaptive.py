@@ -99,8 +99,7 @@ class AdaptiveSoftmax(OutputLayer):
             head = _Shortlist(inside=c == 0)
             groups.append(Group(shortlist, head, head, members, holds_target=c == 0))
             if c:
-                within = CrossEntropy()
-                groups.append(Group(columns, within, within, members, weighted=False))
+                groups.append(Group(columns, CrossEntropy(), positions=members, weighted=False))
                 entry = entry.index_add(0, members, cluster_logits[members, c - 1])
         # −log P = the groups' losses − the cluster's logit
         x, matrix = self.words.factors(contexts)

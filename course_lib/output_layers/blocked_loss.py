@@ -11,9 +11,7 @@ more than logits that leave the cache.
     gradient        g = weight · (s_Z p + s_y onehot(y) + …), then back through the transform
     contributions   dx += g M,  dM += gᵀ x,  dbias += Σ g,  doffset += g_y
 
-Every block passes through these stages in this order. An objective computes the loss, and automatic
-differentiation of the objective computes its slopes. The symbol g_y stands for the target's entry
-of g.
+Autograd computes the slopes. The symbol g_y stands for the target's entry of g.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,15 +38,14 @@ ROWS = {"cpu": 1024, "cuda": 8192}
 
 @dataclass
 class Group:
-    """A group is a set of positions that choose among the same range of words.
+    """Positions that choose among the same range of words.
 
     A plain softmax has one group. A hierarchy of clusters has several groups. Where a position
     belongs to several groups, its losses are added.
 
     columns: the range of words, as the first row of the matrix and the row after the last.
     objective: what is minimised in this group.
-    nll: what this group adds to the plain cross-entropy that is reported. Where it is the very
-        object that `objective` is, the kernel computes it only once.
+    nll: what this group adds to the plain cross-entropy that is reported.
     positions: the indices of the group's positions; None stands for all positions.
     weighted: whether the objective sees `log_weights`; otherwise it sees zeros.
     holds_target: whether the targets lie in this range. Where they do not, the offset is left out,
@@ -65,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Options:
-    """The settings of a loss: all of `chunked_loss`'s arguments that are no tensors."""
+    """The settings of a loss, most of them arguments of `chunked_loss`."""
 
     groups: list[Group]
     transform: Callable[..., Tensor] | None
@@ -111,14 +108,14 @@ class _BlockInputs:
     def shape(self) -> tuple[int, int, int]:
         """b, K, N."""
         b = len(self.target)
-        return b, len(self.x) // max(1, b), len(self.rows)
+        return b, len(self.x) // b, len(self.rows)
 
 
 @dataclass
 class _Bent:
-    """Bent logits are a transform's result, kept with what it is differentiated by."""
+    """A transform's result, with what it is differentiated by."""
 
-    logits: Tensor  # (m, N), before the transform
+    raw: Tensor  # (m, N), before the transform
     parameters: list[Tensor]
     value: Tensor  # (m, N), after it
 
@@ -130,9 +127,9 @@ class _LogitGradient:
         dense · weight + at_target · onehot(y) + everywhere        (m, N)
 
     Each factor has one number a row, (m, 1). It is multiplied into the small operand or the small
-    result of a product, never into the dense part. This saves a walk through the block. It also
-    keeps the dense part in [−1, 1], where half precision has most of its numbers. Where the dense
-    part is the softmax alone, `weight` contains its slope s_Z as well.
+    result of a product, which saves a walk through the dense part, unless a transform's parameters
+    need it sooner. Where the dense part is the softmax alone, `weight` contains s_Z as well: the
+    dense part stays in [0, 1], where half precision has most of its numbers.
     """
 
     dense: Tensor  # (m, N)
@@ -145,7 +142,7 @@ class BlockedLoss:
     """One pass over the positions: their losses and, where `grads` are given, the gradients."""
 
     def __init__(self, options: Options, tensors, target: Tensor, weight: Tensor, grads):
-        """tensors, grads: in the order of `Tensors`; weight: (n,), of each position's gradient."""
+        """tensors, grads: in the order of `Tensors`; weight: (n,), of the gradients alone."""
         self.options = options
         self.inputs = Tensors.named(tensors)
         self.grads = None if grads is None else Tensors.named(grads)
@@ -193,17 +190,16 @@ class BlockedLoss:
 
     def _rows(self, group: Group) -> int:
         """Return how many rows of logits a block of the group may have."""
-        if self.options.transform is not None:  # which keeps about two more tensors
-            tensors = 4
-        else:
-            tensors = 1 if self._in_place(group) else 2
+        tensors = 1 if self._in_place(group) else 2
+        if self.options.transform is not None:
+            tensors += 2  # about what it keeps for its backward pass
         words = group.columns[1] - group.columns[0]
         number = self.options.dtype if self.narrow else self.real
         fitting = self.options.scratch.limit // (tensors * words * number.itemsize)
         return min(fitting, ROWS.get(self.target.device.type, ROWS["cpu"]))
 
     def _in_place(self, group: Group) -> bool:
-        """Return whether the probabilities may overwrite the logits, which nothing reads again."""
+        """Return whether probabilities may overwrite the logits, see `_logits_again`."""
         read_again = group.objective.needs_logits or group.nll.needs_logits
         return self.options.transform is None and not read_again and not self.target.is_cuda
 
@@ -226,7 +222,7 @@ class BlockedLoss:
         # loss
         with torch.enable_grad():
             loss = group.objective(view)
-        nll = loss if group.nll is group.objective else group.nll(view)
+        nll = loss if group.nll == group.objective else group.nll(view)
         self.losses[0, positions] += loss.detach()
         self.losses[1, positions] += nll.detach()
         if self.grads is None:
@@ -247,7 +243,7 @@ class BlockedLoss:
         self._add_to_soft_targets(block, slopes)
 
     def _read(self, group: Group, positions: slice | Tensor) -> _BlockInputs:
-        """Return the block's contexts, rows and targets in the product's type."""
+        """Return contexts and rows in the product's type, and targets."""
         columns = slice(*group.columns)
         rows = self.matrix[columns]
         contexts = self.inputs.x[positions]
@@ -285,7 +281,7 @@ class BlockedLoss:
 
     @torch.no_grad()
     def _logits_again(self, block: _BlockInputs) -> Tensor:
-        """Return the logits once more, for the rare reader of those that are overwritten."""
+        """Return overwritten logits once more, as after an underflow in `log_normaliser`."""
         return self._logits(block, Frame())[1]
 
     def _transformed(self, logits: Tensor, scratch: Scratch) -> _Bent | None:
@@ -293,17 +289,16 @@ class BlockedLoss:
         transform = self.options.transform
         if transform is None:
             return None
-        if self.grads is None:
-            return _Bent(logits, [], transform(logits, *self.inputs.parameters, scratch=scratch))
-        with torch.enable_grad():
-            raw = logits.detach().requires_grad_()
+        wanted = self.grads is not None
+        with torch.set_grad_enabled(wanted):
+            raw = logits.detach().requires_grad_(wanted)
             leaves = [p.detach().requires_grad_(p.requires_grad) for p in self.inputs.parameters]
             return _Bent(raw, leaves, transform(raw, *leaves, scratch=scratch))
 
     def _statistics(
         self, block: _BlockInputs, target_logit: Tensor, p: Tensor, logits: Callable[[], Tensor]
     ) -> Block:
-        """Return what an objective may ask for, log Z and the target's logit among it."""
+        """Return what an objective may ask for."""
         inputs, real = self.inputs, self.real
         shape = b, components, _ = block.shape
         log_z = log_normaliser(target_logit[:, 0], p, block.row_target, logits).to(real)
@@ -361,7 +356,7 @@ class BlockedLoss:
         if free:  # a parameter's gradient sums over positions, so the weights must come first
             dense = dense.mul_(weight)
             weight = torch.ones_like(weight)
-        dense, *to_parameters = torch.autograd.grad(bent.value, [bent.logits, *free], dense)
+        dense, *to_parameters = torch.autograd.grad(bent.value, [bent.raw, *free], dense)
         totals = [total for total in self.grads.parameters if total is not None]
         for total, to_parameter in zip(totals, to_parameters, strict=True):
             total.add_(to_parameter)
@@ -379,10 +374,9 @@ class BlockedLoss:
             return
         b, components, _ = block.shape
         to_offset = gradient.dense.gather(1, block.row_target[:, None]) * gradient.weight
-        if gradient.at_target is not None:
-            everywhere = gradient.everywhere
-            outside = gradient.at_target if everywhere is None else gradient.at_target + everywhere
-            to_offset += outside
+        for term in (gradient.at_target, gradient.everywhere):
+            if term is not None:
+                to_offset += term
         self.grads.offset[block.positions] += to_offset.view(b, components)
 
     def _add_to_contexts(
@@ -452,19 +446,12 @@ class BlockedLoss:
 def _slopes(view: Block, loss: Tensor) -> dict[str, Tensor]:
     """Return the gradients of the loss (b,) by the block's statistics, by name.
 
-    The slopes by log Z, by the target's logit and by the log-weights are always there. A slope by
-    the mean logit, the logits or the soft logits is there only where the loss depends on it: an
-    objective may read a statistic and detach it.
+    Those by log Z, the target's logit and the log-weights are always there, another only where the
+    loss depends on it: an objective may read a statistic and detach it.
     """
-    leaves = {name: getattr(view, name) for name in ("log_z", "target_logit", "log_weights")}
-    others = {name: view.used(name) for name in ("mean_logit", "logits", "soft_logits")}
-    others = {name: leaf for name, leaf in others.items() if leaf is not None}
-    every = leaves | others
-    gradients = torch.autograd.grad(
-        loss, list(every.values()), torch.ones_like(loss), allow_unused=True
-    )
-    slopes = dict(zip(every, gradients, strict=True))
-    for name, leaf in leaves.items():
-        if slopes[name] is None:
-            slopes[name] = torch.zeros_like(leaf)
-    return {name: slope for name, slope in slopes.items() if slope is not None}
+    always = "log_z", "target_logit", "log_weights"
+    leaves = {n: view.used(n) for n in (*always, "mean_logit", "logits", "soft_logits")}
+    leaves = {n: leaf for n, leaf in leaves.items() if leaf is not None}
+    slopes = torch.autograd.grad(loss, [*leaves.values()], torch.ones_like(loss), allow_unused=True)
+    slopes = {n: slope for n, slope in zip(leaves, slopes, strict=True) if slope is not None}
+    return {n: torch.zeros_like(leaves[n]) for n in always} | slopes

@@ -1,10 +1,9 @@
 """The chunk kernel: loss and all gradients of any output layer in one differentiable function.
 
-Two numbers decide its shape. A softmax over N words of n contexts of size d costs 6 n d N
-operations forward and backward, and the plain formula writes and reads about ten tensors of n N
-numbers. The operations cannot be saved; the tensors can. `BlockedLoss` walks over blocks of
-positions and makes losses and gradients in one pass; here stand its contract and its place in
-automatic differentiation.
+A softmax over N words of n contexts of size d costs 6 n d N operations forward and backward, and
+the plain formula writes and reads about ten tensors of n N numbers. The operations cannot be saved;
+the tensors can. `BlockedLoss` walks over blocks of positions and makes losses and gradients in one
+pass; here stand its contract and its place in automatic differentiation.
 """
 
 from collections.abc import Callable
@@ -63,11 +62,12 @@ def chunked_loss(
     groups: in the place of `objective`, several over ranges of words, see `Group`;
     reduction: "mean" over counted targets, "sum", or "none", which gives (n,) and recomputes in the
     backward pass;
-    block: how many positions are computed at a time; None takes `ROWS` rows of logits, or what fits
-    into `scratch.limit` bytes;
+    block: how many positions are computed at a time; None: what fits `scratch.limit` bytes, but
+    no more than `blocked_loss.ROWS` rows;
     scratch: the memory of a block, which is kept from call to call; new if None.
-    Under autocast the products are computed in its type, everything else in float32.
-    Raises ValueError on shapes that do not fit, an unknown reduction or a target that is no word.
+    Under autocast the products are computed in its type and added up in float32.
+    Raises ValueError where x, matrix and target do not fit, on an unknown reduction, a target that
+    is no word, or a gate with groups.
     """
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
         raise ValueError(
@@ -81,11 +81,11 @@ def chunked_loss(
         raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
     check_targets(target, len(matrix))
     if groups is None:
-        objective = objective or CrossEntropy()
-        nll = objective if objective == CrossEntropy() else CrossEntropy()
-        groups = [Group((0, len(matrix)), objective, nll)]
+        groups = [Group((0, len(matrix)), objective or CrossEntropy())]
     elif gate is not None:
         raise ValueError("a gate looks at all words and cannot act on groups of them")
+    if soft is None and any(group.objective.needs_soft_targets for group in groups):
+        raise ValueError("the objective needs the logits of soft targets: give `soft`")
     options = Options(
         groups=groups,
         transform=transform,
@@ -105,8 +105,7 @@ def chunked_loss(
 def check_targets(target: Tensor, words: int) -> None:
     """Raise ValueError unless every target is a word or `IGNORE`.
 
-    On a GPU the check must not wait for the device. A bad target raises no ValueError there; an
-    assertion on the device fails later.
+    On a GPU, where the check would wait, an assertion on the device fails later instead.
     """
     outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
     if target.is_cuda:
@@ -135,19 +134,16 @@ class _ChunkedLoss(torch.autograd.Function):
         if options.reduction == "mean":
             weight = weight / counted.sum().clamp(min=1)
         # Losses and, unless they are to be recomputed, gradients.
-        needed = [t is not None and t.requires_grad for t in tensors]
+        needed = ctx.needs_input_grad[2:]
         grads = _zeros(tensors, needed) if options.differentiate and any(needed) else None
         loss, nll = BlockedLoss(options, tensors, target, weight, grads).run()
         ctx.options = options
-        ctx.needed = needed
         ctx.grads = grads
         ctx.save_for_backward(target, weight, *tensors)
         # The reduction.
-        loss = loss * weight
-        nll = nll * weight
+        loss, nll = loss * weight, nll * weight
         if options.reduction != "none":
-            loss = loss.sum()
-            nll = nll.sum()
+            loss, nll = loss.sum(), nll.sum()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -157,7 +153,7 @@ class _ChunkedLoss(torch.autograd.Function):
         grads, ctx.grads = ctx.grads, None
         if grads is None:  # reduction "none", whose weights are known now, or a second backward
             target, weight, *tensors = ctx.saved_tensors
-            grads = _zeros(tensors, ctx.needed)
+            grads = _zeros(tensors, ctx.needs_input_grad[2:])
             BlockedLoss(ctx.options, tensors, target, grad_loss * weight, grads).run()
             return None, None, *grads
         # Scaled in place: nobody else holds these tensors, and a copy would cost their size again.

@@ -16,12 +16,9 @@ class OutputLayer(nn.Module):
 
     A variant overrides what it changes:
 
-    * `contexts(hidden)` → contexts (…, K, d) and log-weights (…, K) or None: one context for a
-      softmax, K for a mixture;
-    * `logit_bias()` → (N,) or None: what every position's logits receive;
+    * the methods `contexts`, `logit_bias` and `target_offset`;
     * `transform(logits, *parameters, scratch=…)`, with `transform_parameters()`: an elementwise
-      monotone function of the logits, or None; it may take memory from `scratch`;
-    * `target_offset(contexts, target)` → (n, K) added to the target's logit in training, or None;
+      function of the logits, or None; it may take memory from `scratch`;
     * `gate(gradient, target)`: the logits' gradient as the word matrix's rows receive it, or None.
 
     Loss (`forward`) and probabilities (`log_prob`) follow from them. Variants combine by
@@ -31,15 +28,14 @@ class OutputLayer(nn.Module):
     transform = None
     gate = None
     maps_hidden = False  # whether `contexts` takes hidden states of another size than the words'
-    requires: frozenset[str] = frozenset()  # of the corpus; "by_frequency": its words sorted so
+    requires: frozenset[str] = frozenset()  # of the corpus, as words sorted "by_frequency"
 
     @checked
     def __init__(self, words: nn.Module, hidden_size: Count | None = None, bias: bool = True):
         """Make the layer over a word matrix.
 
-        words: the matrix, N rows of size d;
-        hidden_size: the size of the hidden states, d if None; another one only for a layer whose
-        `contexts` maps them, as its class states by `maps_hidden`;
+        words: the matrix, N rows of size d, see `words`;
+        hidden_size: the size of the hidden states, d if None; another only where `maps_hidden`;
         bias: whether each word has one number that is added to its logit.
         Raises ValueError for a size that the layer does not take.
         """
@@ -54,7 +50,10 @@ class OutputLayer(nn.Module):
         self.scratch = BlockScratch()
 
     def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return contexts (…, K, d) and log-weights (…, K), or None, of hidden states (…, h)."""
+        """Return contexts (…, K, d) and log-weights (…, K), or None, of hidden states (…, h).
+
+        One context for a softmax, K for a mixture.
+        """
         return hidden.unsqueeze(-2), None
 
     def logit_bias(self) -> Tensor | None:
@@ -85,9 +84,7 @@ class OutputLayer(nn.Module):
         hidden: (T, B, h). Any leading shape will do; the first of two dimensions is taken for time,
         along which a mixture's dropout mask stays the same;
         target: (T, B), `IGNORE` where a position does not count;
-        objective: what is minimised, the cross-entropy if None;
-        soft: ((n, e), (N, e)), whose product are the soft targets' logits;
-        reduction: "mean" over counted targets, "sum", or "none" for losses of the target's shape.
+        objective, soft, reduction: as in `chunked_loss`, but "none" gives the target's shape.
         """
         shape = target.shape
         target = target.flatten()

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from course_lib.ranges import NonNegative, Positive, Share, check_fields
 
-STRIP = 1 << 17  # logits at a time on a CPU: what half a core's own cache holds several times
+STRIP = 1 << 17  # logits at a time on a CPU: a core's own cache holds several such strips
 
 
 class Block:
-    """The statistics of b positions, K components and N words, by which objectives differentiate.
+    """The statistics of b positions, K components and N words; a loss is differentiated by them.
 
-    `log_z`, `target_logit`, `log_weights` (b, K) and `target` (b,) are there at once; what is as
-    large as the vocabulary, or costs a walk through it, is made for those who ask.
+    `log_z`, `target_logit`, `log_weights` (b, K) and `target` (b,) and given soft targets are
+    there at once; the rest, which costs a walk through the vocabulary, is made for those who ask.
     """
 
     def __init__(
@@ -38,11 +38,9 @@ class Block:
     ):
         """Take the statistics of a block.
 
-        logits: gives (b, K, N);
-        log_z, target_logit: (b, K); mean_logit: gives (b, K);
-        log_weights: log π_k (b, K), None for one component;
-        soft_logits: (b, N), None unless the objective needs soft targets;
-        target: (b,).
+        logits, mean_logit: give (b, K, N) and (b, K);
+        log_weights: log π_k, None for one component;
+        soft_logits: (b, N), None where the caller gives no soft targets.
         """
         self._logits = logits
         self._mean_logit = mean_logit
@@ -85,16 +83,15 @@ class TableBlock(Block):
     def __init__(self, log_prob, log_z, target, soft_logits):
         """Take a table of log-probabilities.
 
-        log_prob: (b, N); log_z: (b,), a normaliser for those who regularise it; target: (b,);
+        log_prob: (b, N); log_z: (b,), which `ZLoss` reads; target: (b,);
         soft_logits: (b, N) or None.
         """
-        logits = (log_prob + log_z[:, None]).unsqueeze(1)
+        self.logits = (log_prob + log_z[:, None]).unsqueeze(1)
         self.target = target
         self.log_z = log_z[:, None]
-        self.target_logit = logits[:, 0].gather(1, target[:, None])
+        self.target_logit = self.logits[:, 0].gather(1, target[:, None])
         self.log_weights = torch.zeros_like(self.log_z)
-        self.logits = logits
-        self.mean_logit = logits.mean(-1)
+        self.mean_logit = self.logits.mean(-1)
         self.soft_logits = soft_logits
 
 
@@ -219,8 +216,7 @@ class _Softened(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, soft, temperature):
         loss = torch.empty(len(logits), dtype=logits.dtype, device=logits.device)
-        wanted = [x.requires_grad for x in (logits, soft)]
-        grads = [torch.empty_like(logits) if w else None for w in wanted]
+        grads = [torch.empty_like(logits) if w else None for w in ctx.needs_input_grad[:2]]
         rows = max(1, STRIP // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
         for start in range(0, len(logits), rows):
             strip = slice(start, start + rows)
@@ -235,12 +231,12 @@ class _Softened(torch.autograd.Function):
             ratio = s.sub_(l)
             mean = torch.linalg.vecdot(given, ratio)
             loss[strip] = mean + log_z
-            if wanted[1]:
+            if grads[1] is not None:
                 torch.mul(ratio.sub_(mean[:, None]), given, out=grads[1][strip])
-            if wanted[0]:
+            if grads[0] is not None:
                 torch.sub(predicted, given, out=grads[0][strip])
         ctx.temperature = temperature
-        ctx.save_for_backward(*grads)  # which a checkpoint drops and makes again
+        ctx.save_for_backward(*grads)  # a checkpoint drops what is saved here
         return loss
 
     @staticmethod
@@ -253,8 +249,8 @@ class _Softened(torch.autograd.Function):
 def log_normaliser(logit: Tensor, p: Tensor, word: Tensor, logits: Callable[[], Tensor]) -> Tensor:
     """Return log Z (m,), in float32 or wider.
 
-    It is l − log p at any word whose probability has not lost its digits: at `word`, which takes no
-    walk through the rows, where looking needs no wait for the device; else at the likeliest word.
+    It is l − log p at any word whose p has not underflowed. On a CPU `word` is tried first, which
+    saves a walk through the rows; after an underflow, and on a GPU, it is the likeliest word.
 
     logit: (m,), that of `word` (m,); p: (m, N), the softmax; logits: gives (m, N) where needed.
     """

@@ -1,4 +1,4 @@
-"""Matrix products of half-precision numbers, added up in float32."""
+"""Sums in float32, also of products in half precision."""
 
 import torch
 from torch import Tensor
@@ -20,11 +20,10 @@ def rows_at_once(block: Tensor) -> int:
 
 
 def with_bias(matrix: Tensor, bias: Tensor) -> Tensor:
-    """Return [matrix, bias, 0] (N, e), so that a context [x, 1] has its bias in the product.
+    """Return [matrix, bias, 0] (N, e), so that its product with [x, 1] includes the bias.
 
     matrix: (N, d); bias: (N,).
-    The column after the bias takes the rest of its gradient's weights, see `add_product`. Rows end
-    at a multiple of 32 numbers, as AMX multiplies them.
+    The zeros are there for `add_product`, and because AMX multiplies rows 32 numbers at a time.
     """
     size = matrix.shape[1]
     wider = matrix.new_zeros(len(matrix), -(-(size + 2) // 32) * 32)
@@ -39,7 +38,7 @@ def add_product(
     """Add the product a @ b to the gradients of a matrix and its bias.
 
     matrix: (N, d) or None, receives the first d = `size` columns of the product;
-    bias: (N,) or None, receives the next two, a column of weights and of what rounding took;
+    bias: (N,) or None, receives the next two, for rounded weights and what rounding took;
     a, b: (N, m) and (m, e), of a narrower type than the sums.
     On a CPU a few rows at a time, while the cache has them.
     """
@@ -64,8 +63,7 @@ def add_outside_softmax(
 
     These are the terms of the logits' gradient that are no multiple of the softmax.
 
-    total: (N, e), the gradient;
-    inputs: (m, e), K = m / b rows for each position;
+    total: (N, e); inputs: (m, e), K = m / b rows for each position;
     target: (b,), the words y;
     at_target: (m, 1); everywhere: (m, 1) or None for zeros.
     """

@@ -1,11 +1,11 @@
 """Memory for the tensors of one block of positions, which is used again for the next block.
 
 Fresh memory comes page by page from the operating system: filling a new block takes several times
-as long as filling an old one. The kernel therefore hands every transform a `Scratch`. Each function
-of the transform takes a `Frame` of its own from the scratch, and each of its tensors a name in that
-frame, so that two functions never write into the same memory.
+as long as filling an old one. The kernel therefore hands every transform a `Scratch`. Each autograd
+function of a transform takes a `Frame` of its own from the scratch, and each of its tensors a name
+in that frame, so that two functions never write into the same memory.
 
-    def transform(self, logits, scratch=FRESH):
+    def forward(ctx, logits, scratch):
         frame = scratch.frame()
         return torch.mul(logits, 2, out=frame.empty_like("double", logits))
 """
@@ -26,14 +26,13 @@ class Frame:
     def empty(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device) -> Tensor:
         """Return an uninitialised tensor.
 
-        name: what the tensor holds. In the kernel a second request for the name overwrites the
-        first, so that a backward pass may use what its forward pass has used up.
-        shape, dtype, device: those of the tensor.
+        name: what the tensor holds. In the kernel a second request for the name may overwrite
+        the first: a backward pass thus uses memory that its forward pass has used up.
         """
         return torch.empty(shape, dtype=dtype, device=device)
 
     def empty_like(self, name: str, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Return an uninitialised tensor like `x`, of its type unless `dtype` is given."""
+        """Return an uninitialised tensor like `x`."""
         return self.empty(name, x.shape, dtype or x.dtype, x.device)
 
 
@@ -51,7 +50,7 @@ class Scratch:
         """Say that the tensors of the last block are used up."""
 
 
-FRESH = Scratch()  # what a transform falls back on that is called by hand
+FRESH = Scratch()  # what a transform called by hand takes
 
 
 class BlockScratch(Scratch):
@@ -61,7 +60,7 @@ class BlockScratch(Scratch):
     """
 
     def __init__(self, limit: int = LIMIT):
-        """Take the bytes that a block's tensors of N columns may fill, one row at least."""
+        """Take the bytes for a block's tensors of N columns, which `BlockedLoss` keeps."""
         self.limit = limit
         self._frames: list[_ReusedFrame] = []
         self._taken = 0

@@ -433,6 +433,12 @@ def test_wrong_shapes_and_reductions_are_refused():
         chunked_loss(x, matrix, target, reduction="max")
 
 
+def test_an_objective_without_its_soft_targets_is_refused():
+    inputs = problem(4, 1, 3, 7)
+    with pytest.raises(ValueError, match="needs the logits of soft targets: give `soft`"):
+        chunked_loss(inputs["x"], inputs["matrix"], inputs["target"], objective=AugmentedLoss())
+
+
 def test_a_second_backward_gives_the_same_gradient_again():
     x, matrix = torch.randn(3, 1, 4, requires_grad=True), torch.randn(5, 4)
     loss, _ = chunked_loss(x, matrix, torch.zeros(3, dtype=torch.long))
