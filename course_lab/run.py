@@ -53,10 +53,11 @@ def run(
     deadline: Finite | None = None,
     patience: Positive = PATIENCE,
 ) -> Result:
-    """Train an experiment, or go on with one that was interrupted, and evaluate its best epoch.
+    """Train an experiment, or go on with one that was interrupted, and evaluate it.
 
-    The number of processes and their ranks come from accelerate: `accelerate launch`, `torchrun`,
-    or none. The folder then holds result.json, best.safetensors and last.safetensors.
+    The best epoch in validation is evaluated, or the last one where optimisation.keep says so.
+    Afterwards the folder holds result.json, best.safetensors and last.safetensors. Several
+    processes train together where `accelerate launch` or `torchrun` starts them.
 
     experiment: everything that decides the figures.
     folder: where checkpoints and result go; by default runs/<recipe>/<profile>-seed<n>.
@@ -64,20 +65,22 @@ def run(
     progress: whether bars are shown.
     device: "auto", or "cpu" to keep a GPU out of it.
     checkpoint_seconds: time between two checkpoints within an epoch.
-    deadline: seconds as time.time() counts. After it the run saves and raises `Paused`, in one
-        process also between two final figures; the next call goes on.
-    patience: seconds that a process waits in training for another that does not answer.
+    deadline: seconds as time.time() counts. After it the run saves and raises `Paused`, and the
+        next call goes on. One process also pauses between two final figures; several do not.
+    patience: seconds that a process waits in training for another that does not answer. It has
+        nothing to do with optimisation.patience, which counts epochs.
 
     A folder that holds the finished result of this experiment is not trained in again; the result
-    and its weights are read. CourseError is raised where another process trains in the folder, and
-    where the folder holds another experiment or another text.
+    and its weights are read. CourseError is raised where another process trains in the folder,
+    where the folder holds another experiment or another text, and where the weights of a finished
+    result, or those that it started from, are no longer the same.
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     options = _Options(callback, progress, checkpoint_seconds, deadline)
     accelerator = accelerator_on(device, patience)
     if accelerator.device.type == "cpu":
-        keep_freed_memory()
-    if not accelerator.is_main_process:
+        keep_freed_memory()  # or each step would get its memory from the system anew
+    if not accelerator.is_main_process:  # the first process locks the folder for all
         return _run(experiment, folder, accelerator, options)
     with alone_in(folder):
         return _run(experiment, folder, accelerator, options)
@@ -85,7 +88,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Options:
-    """What the caller of a run decides about it, none of which changes its figures."""
+    """The arguments of `run` that its stages need and that are no part of the experiment."""
 
     callback: Callable[[int, nn.Module], None] | None
     progress: bool
@@ -102,7 +105,7 @@ class _Prepared:
     task: LanguageModelBatches | TranslationBatches
     identity: dict  # names the experiment, the text and the weights that the run began with
     starts: list[dict]  # the different machines and codes that began or resumed the run
-    benchmarks: dict  # of word similarity
+    benchmarks: dict  # of word similarity; empty where none have been fetched
 
 
 def _run(
@@ -116,35 +119,36 @@ def _run(
     if (folder / "result.json").exists():
         return _finished(folder, experiment, corpus, accelerator.device)
 
-    # prepare: whatever can fail does so before the work
+    # prepare: settings that do not fit are refused here, before the long training
     prepared = _prepare(experiment, folder, accelerator, corpus, origin)
-    # A meeting lets processes arrive hours apart, as after loading a corpus or computing figures.
-    # The accelerator's own wait, after training, allows no more than `patience`.
+    # Loading a corpus takes some processes longer than others, and so do the final figures. A
+    # meeting therefore waits for LONG_PATIENCE, which is hours.
     meeting = Meeting(accelerator)
     meeting.wait()
 
     # train
     epochs = _train(prepared, experiment, folder, accelerator, options)
     peak = machine.peak_memory(accelerator.device)  # of the training, not of the final figures
-    accelerator.wait_for_everyone()
+    accelerator.wait_for_everyone()  # for `patience` only: all end the training together
 
-    # take the best weights
+    # take the weights of best.safetensors
     model, best_epoch = _best_model(prepared, experiment, folder, accelerator)
 
-    # compute the final figures
+    # compute the final figures, in every process all of them
     cache = _figure_cache(prepared, folder, accelerator, options.deadline)
     shown = options.progress and accelerator.is_main_process
     metrics, arrays = _metrics(prepared, experiment, model, best_epoch, cache, shown)
     meeting.wait()
 
     # write the result
-    # The cache also knows the calls that only computed figures, which no checkpoint knows.
+    # A start that found the training done and only computed figures is in no checkpoint. The cache
+    # has noted it, so its starts are all of them.
     source = _source(prepared, folder, accelerator, epochs, cache.starts)
     source["peak_memory_mb"] = round(peak)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
-        (folder / "failed.json").unlink(missing_ok=True)  # of an earlier try
+        (folder / "failed.json").unlink(missing_ok=True)  # of an earlier start
     cache.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 
@@ -159,13 +163,14 @@ def _prepare(
     corpus: Corpus | SentencePairs,
     origin: dict,
 ) -> _Prepared:
-    """Build the model and its batches, and check every setting that can be checked by now."""
+    """Build the model, load the weights that it starts from, make its batches, check settings."""
     starts = provenance.starts(folder / "last.safetensors", origin)
     _check_order(experiment, corpus)
     benchmarks = fetched_benchmarks(experiment)
     model = experiment.build(len(corpus))
     optimisation = experiment.optimisation
-    if not experiment.translates:  # an evaluation that these settings do not fit fails here
+    if not experiment.translates:
+        # Entering raises CourseError where the settings of the evaluation do not fit the encoder.
         with evaluating(model, optimisation.evaluation_memory, optimisation.evaluation_clamp):
             pass
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
@@ -178,10 +183,10 @@ def _prepare(
 
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
-    """Raise CourseError for clusters by frequency where the words have another order."""
+    """Raise CourseError where an adaptive softmax needs words by frequency but has others."""
     is_clustered = "by_frequency" in experiment.requires
-    # The words of a half are ordered by the counts of the whole, so a half's own counts need not
-    # fall. A half is therefore not checked.
+    # A corpus with the option `half` is not checked: its words stand in the order of the whole
+    # corpus's counts, from which the order of its own counts may differ.
     is_whole = "half" not in experiment.corpus.options
     if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
         raise CourseError(
@@ -220,12 +225,12 @@ def _train(
 def _best_model(
     prepared: _Prepared, experiment: Experiment, folder: Path, accelerator: Accelerator
 ) -> tuple[nn.Module, int]:
-    """Return the model with the weights of its best epoch, and that epoch's number."""
+    """Return the model with the weights of best.safetensors, and the number of their epoch."""
     tensors, head = read_checkpoint(folder / "best.safetensors")
     model = prepared.model
     if experiment.optimisation.shard and accelerator.num_processes > 1:
-        # A search at test time changes whole weights, but `prepared.model` is sharded over the
-        # processes. The best weights therefore go into a fresh model.
+        # Some final figures, as of dynamic evaluation, change all weights in place, but a process
+        # holds only a part of `prepared.model`. The weights therefore go into a fresh model.
         model = experiment.build(len(prepared.corpus)).to(accelerator.device)
     restore(model, tensors, str(folder))
     return model.eval(), head["epoch"]
@@ -278,7 +283,7 @@ def _source(
     epochs: list[dict],
     starts: list[dict],
 ) -> dict:
-    """Return the provenance of the result, without its peak of memory and its last start."""
+    """Return the provenance of the result, whose peak of memory and last start `_run` then sets."""
     seconds = sum(epoch["seconds"] + epoch["validation_seconds"] for epoch in epochs)
     tokens = sum(epoch["tokens"] for epoch in epochs)
     source = provenance.provenance(starts, prepared.corpus, accelerator.device, seconds, tokens)
@@ -294,23 +299,24 @@ def _source(
 def _finished(
     folder: Path, experiment: Experiment, corpus: Corpus | SentencePairs, device: torch.device
 ) -> Result:
-    """Return the result of a finished run: its figures stand, and its weights are read.
+    """Return the result of a finished run, with its figures and its weights from the folder.
 
-    CourseError if it is another experiment's, of another text, or of a start that has changed.
+    CourseError if it is of another experiment or another text, if the weights that it started from
+    have changed since, or if its own weights are missing or not those that were measured.
     """
     done = results.result_of(folder, experiment)
     again = f"remove {folder} to train it again"
     # the text is the one that it was trained on
     if done["provenance"].get("corpus_sha256") != corpus.sha256:
         raise CourseError(f"{folder} has the result of another text of that name; {again}")
-    # the weights that it began with are still what they were
-    start = start_of(experiment)
-    begun_with = done["provenance"].get("start")
-    is_known = start is not None and start.exists() and begun_with is not None
-    if is_known and begun_with != file_digest(start):
+    # the weights that it started from are still what they were
+    first_weights = start_of(experiment)
+    digest = done["provenance"].get("start")
+    is_known = first_weights is not None and first_weights.exists() and digest is not None
+    if is_known and digest != file_digest(first_weights):
         raise CourseError(
-            f"{folder} began with weights of {experiment.start_from} that {start} has no more; "
-            f"{again}"
+            f"{folder} started from weights of {experiment.start_from}, but {first_weights} now "
+            f"holds others; {again}"
         )
     # its own weights are those that its figures were measured with
     path = folder / "best.safetensors"

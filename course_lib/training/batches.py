@@ -28,7 +28,7 @@ class MicroBatch(NamedTuple):
 
     inputs: tuple[Tensor, ...]
     target: Tensor
-    weight: float  # of its loss in the update's; over all parts and processes they average to 1
+    weight: float  # of its loss; its sum over the parts averages to 1 over the processes
 
 
 class Update(NamedTuple):

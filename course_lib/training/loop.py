@@ -10,7 +10,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast
 from torch import nn
-from tqdm import tqdm  # not its widget, which a static page cannot show
+from tqdm import tqdm  # the widget of tqdm.auto does not show on a static page
 
 from course_lib.errors import CourseError, Paused
 from course_lib.models import state as states
@@ -30,7 +30,7 @@ from course_lib.training.checkpoint import (
 )
 from course_lib.training.optimisation import PRECISIONS, Optimisation
 
-HUGE = 700.0  # nats a token: its exponential, the perplexity, is near the largest number there is
+HUGE = 700.0  # nats a token; exp(HUGE) is 1e304, and exp(710) is above the largest 64-bit float
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
 
 
@@ -58,28 +58,25 @@ def fit(
     task: the batches of this process, and the validation.
     optimisation: every setting of the training.
     accelerator: where it trains, and in how many processes.
-    folder: receives last.safetensors, which is everything that a resumed run needs, and
-        best.safetensors, the epoch of lowest validation perplexity, or the last epoch where
-        `optimisation.keep` says so. On one CPU a resumed run ends bit-identical to an undisturbed
-        one.
+    folder: receives two files. last.safetensors holds all that a resumed run needs; on one CPU that
+        run ends bit-identical to an undisturbed one. best.safetensors holds the weights of lowest
+        validation perplexity, or those of the last epoch with optimisation.keep="last".
     identity: what the run is, as plain data; it is stored in both files.
-    vocabulary: the vocabulary as plain data, so that the trained model can be used without the text
-        that it was trained on. It is stored in both files.
-    starts: one entry for each different machine and code with which the run was begun or resumed.
-        It is stored in last.safetensors only.
+    vocabulary: as plain data, stored in both files; the model can then be used without its text.
+    starts: each different machine and code that began or resumed the run; in last.safetensors only.
     seed: decides the order of the batches and all chance of the training.
     callback: `callback(step, model)` sees step 0 before training and every step after it.
     progress: whether a progress bar is shown.
     checkpoint_seconds: how often last.safetensors is written within an epoch.
-    deadline: the moment, in seconds as time.time() counts, after which the run saves and raises
-        `Paused`. Several processes look at it together, every WINDOW steps. A run that paused
-        within an epoch can be resumed only by the same number of processes.
-    trained: the model comes trained. It is validated first, as epoch 0, and stays the best until
-        an epoch is better.
+    deadline: seconds as time.time() counts, after which the run saves and raises `Paused`. One
+        process looks at the clock after every step; several do so together, after every WINDOW
+        steps and every epoch. From within an epoch only as many processes can go on.
+    trained: the model already has trained weights. They are validated first, as epoch 0, and
+        best.safetensors holds them until an epoch is kept.
 
-    CourseError is raised when a loss, a weight or the validation is no longer finite, and when a
-    loss reaches HUGE; the last good checkpoint then stays. It is also raised when `folder` holds a
-    checkpoint of another identity.
+    The keys of a row stand in `_Run.finish_epoch`. CourseError is raised when a loss, a weight or
+    the validation is no longer finite, and when a loss reaches HUGE; the last good checkpoint then
+    stays. It is also raised when `folder` holds a checkpoint of another identity.
     """
     run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
     run.vocabulary = vocabulary
@@ -89,12 +86,13 @@ def fit(
     run.deadline = math.inf if deadline is None else deadline
     run.resume()
 
-    # Weights that come trained are an epoch of their own, number 0.
+    # Epoch 0 is the weights that the model comes with. A run of no epochs keeps them as they are;
+    # otherwise trained weights are validated, as the best so far.
     if optimisation.epochs == 0:
-        run.keep_best(epoch=0)
+        run.keep_weights(epoch=0)
     elif trained and run.step == 0:
         run.best = run.validate()
-        run.keep_best(epoch=0)
+        run.keep_weights(epoch=0)
 
     # The epochs.
     with tqdm(
@@ -112,14 +110,15 @@ def fit(
     return run.epochs
 
 
-def spread(model: nn.Module, device: str, processes: int) -> None:
-    """Shard parameters, gradients and so the optimiser's state over all processes (FSDP).
+def shard(model: nn.Module, device: str, processes: int) -> None:
+    """Shard parameters and gradients over all processes (FSDP).
 
-    Each block of a `Blocked` encoder is gathered from all processes for its own call only. All
-    other parameters, word vectors among them, stay gathered for the forward and backward pass.
+    An optimiser that is built afterwards has its state sharded, too. Each block of a `Blocked`
+    encoder is gathered from all processes only while it is called. All other parameters, word
+    vectors among them, stay gathered from the forward to the backward pass.
     """
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard  # seconds that few runs need
+    from torch.distributed.fsdp import fully_shard  # takes seconds, and few runs need it
 
     mesh = init_device_mesh(device, (processes,))
     blocks = model.encoder.blocks if isinstance(model.encoder, Blocked) else ()
@@ -131,7 +130,8 @@ def spread(model: nn.Module, device: str, processes: int) -> None:
 class _Run:
     """A run holds what changes while a model is trained.
 
-    `save` writes all of it that decides what happens next, and `resume` reads it back.
+    `save` writes all of it that decides what happens next, and `resume` reads it back. `fit` sets
+    its vocabulary, starts, callback, checkpoint_seconds and deadline before the first step.
     """
 
     def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
@@ -141,14 +141,14 @@ class _Run:
         self.folder = folder
         self.identity = identity
         self.seed = seed
-        self.rows = task.rows  # of an epoch; the unit in which its progress is counted
+        self.rows = task.rows  # of an epoch: time steps, or micro-batches of sentence pairs
 
         # The model and its optimiser, bare and as the accelerator wraps them.
         workers = accelerator.num_processes
         sharded = optimisation.shard and workers > 1
         self.bare = model.to(accelerator.device)
         if sharded:
-            spread(self.bare, accelerator.device.type, workers)
+            shard(self.bare, accelerator.device.type, workers)
         self.bare_optimizer = optimisation.build(self.bare.named_parameters())
         if sharded:
             self.model, self.optimizer = self.bare, self.bare_optimizer
@@ -174,11 +174,11 @@ class _Run:
         self.epochs = []  # a row of figures each
         self.best = math.inf  # the lowest validation perplexity
         self.average = None  # the mean of the weights, once it has begun
-        self.vocabulary = None  # stored in the checkpoints
+        self.rate = None  # the learning rate of the last step
         self.seed_generators()
 
     def seed_generators(self) -> None:
-        """Seed the random generators, differently for every process and for every epoch."""
+        """Seed this process's random generators, only where a run begins or is resumed."""
         number = self.accelerator.process_index + self.accelerator.num_processes * self.epoch
         torch.manual_seed(self.seed + 1_000_003 * number)
 
@@ -190,13 +190,13 @@ class _Run:
         return (
             self.epoch >= o.epochs
             or (o.max_steps is not None and self.step >= o.max_steps)
-            or self.stalled(o.patience)
+            or self.has_stalled(o.patience)
         )
 
-    def stalled(self, epochs: int | None) -> bool:
-        """Return whether the validation has `stalled` for so many epochs; None never does."""
+    def has_stalled(self, checks: int | None) -> bool:
+        """Return whether the validation perplexities have `stalled`; with None they never have."""
         history = [row["valid_perplexity"] for row in self.epochs]
-        return epochs is not None and stalled(history, epochs)
+        return checks is not None and stalled(history, checks)
 
     def one_epoch(self, bar) -> None:
         """Go from wherever the epoch stands to its end, its validation and its checkpoint."""
@@ -204,27 +204,26 @@ class _Run:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         bar.set_description(f"epoch {self.epoch + 1}/{o.epochs}")
         self.model.train()
-        # `average_from` names the epoch that begins an average of the weights. The other two rules,
-        # `average_after` and `average_last`, are applied in `finish_epoch`.
+        # `average_from` begins an average of the weights. `finish_epoch` applies the other rules.
         if self.average is None and self.epoch + 1 == o.average_from:
             self.average = WeightAverage(self.bare)
-        window = []  # losses that nobody has looked at yet, with their numbers of tokens
+        window = []  # (loss, tokens) of steps whose loss is still on the device
         started = saved = time.perf_counter()
-        skipped = 0
+        drawn = 0  # rows
         for update in self.task.updates(generator):
-            # Updates that were done before the run was interrupted are drawn again and left out.
-            if skipped < self.row:
-                skipped += update.rows
+            # A resumed epoch is drawn from its start. The updates that were done are left out.
+            if drawn < self.row:
+                drawn += update.rows
                 continue
             window.append((self.one_step(update), update.tokens))
             self.row += update.rows
-            skipped = self.row
+            drawn = self.row
             last = self.row == self.rows or self.step == o.max_steps
 
             # Look at the losses where the window is full, and before anything is saved.
             late, due = self.late_or_due(saved, full=len(window) == WINDOW)
             if len(window) == WINDOW or due or last:
-                self.look(window)
+                self.take_losses(window)
                 now = time.perf_counter()
                 self.seconds += now - started
                 started = now
@@ -252,7 +251,7 @@ class _Run:
         """Return whether the deadline has passed, and whether a checkpoint is due.
 
         Several processes have clocks that differ: the first one's decides, and only where the
-        window is `full`, which is where all of them look.
+        window is `full`, as it is in all of them at once.
         """
         late = time.time() > self.deadline
         due = late or time.perf_counter() - saved > self.checkpoint_seconds
@@ -271,13 +270,13 @@ class _Run:
         return f"perplexity {math.exp(self.nll / self.tokens):.1f}, {speed:,.0f} tokens/s"
 
     def one_step(self, update: Update) -> torch.Tensor:
-        """Do one update; return the cross-entropy in nats a token, still on the device."""
+        """Do one update; return what `gradients` returns, still on the device."""
         o = self.optimisation
 
-        # Annealed modules and the learning rates depend on the place in the run. A module takes the
-        # share that is done before this step, in [0, 1); a schedule takes the share after it.
-        before = self.progress(0)
-        after = self.progress(update.rows)
+        # Annealed modules take the share of the run that is done before this step, in [0, 1).
+        # Schedules of the learning rate take the share that is done after it, in (0, 1].
+        before = self.share_done(0)
+        after = self.share_done(update.rows)
         self.step += 1
         with torch.no_grad():
             for module in self.annealed:
@@ -305,7 +304,8 @@ class _Run:
     def gradients(self, update: Update) -> torch.Tensor:
         """Add up the gradients of an update's micro-batches and carry their states on.
 
-        Returns the update's cross-entropy in nats a token, on the device.
+        Returns this process's weighted sum of cross-entropies, on the device. Its mean over all
+        processes is the update's cross-entropy in nats a token.
         """
         o = self.optimisation
         accelerator = self.accelerator
@@ -314,7 +314,7 @@ class _Run:
         total = 0.0
         carried = []
         last = len(update.micro_batches) - 1
-        # The last update of an epoch may have fewer parts than there are states.
+        # The last update of an epoch may have fewer micro-batches than there are states.
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
             inputs = (x.to(device) for x in part.inputs)
             target = part.target.to(device)
@@ -324,14 +324,14 @@ class _Run:
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                     output = self.model(*inputs, state=state, target=target)
                 carried.append(states.detach(output.state))
-                # The loss is a mean over time steps; `sum_over_steps` makes it a sum over them.
+                # An update's loss is the mean over time steps, with `sum_over_steps` their sum.
                 scale = part.weight * (update.steps if o.sum_over_steps else 1)
                 accelerator.backward(output.loss * scale)
             total = total + output.nll * part.weight
         self.carried = tuple(carried)
         return total
 
-    def progress(self, rows: int) -> float:
+    def share_done(self, rows: int) -> float:
         """Return the share of the run that will be done when `rows` more rows are done.
 
         With `max_steps` the share counts steps, and any number of rows above 0 is one more step.
@@ -340,8 +340,8 @@ class _Run:
             return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
 
-    def look(self, window) -> None:
-        """Add a window of losses to the epoch's sum; stop at the first that is not finite."""
+    def take_losses(self, window) -> None:
+        """Move a window of losses to the epoch's sums; CourseError for NaN and from HUGE on."""
         losses = torch.stack([nll for nll, _ in window]).double()
         losses = self.accelerator.reduce(losses, "mean").tolist()
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
@@ -355,17 +355,17 @@ class _Run:
     def diverged(self, what: str) -> CourseError:
         """Return the error that says what to do, and where the run was still well."""
         last = self.folder / "last.safetensors"
-        state = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
+        where = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
         return CourseError(
-            f"{what} (epoch {self.epoch + 1}); {state}. Try a lower learning rate or clip, or fp32"
+            f"{what} (epoch {self.epoch + 1}); {where}. Try a lower learning rate or clip, or fp32"
         )
 
     def validate(self) -> float:
-        """Return the validation perplexity, the first process's, which all agree on."""
+        """Return the first process's validation perplexity, of averaged weights if it has any."""
         with self.average.in_place() if self.average else nullcontext():
             valid = self.task.validate(self.bare)
         if isinstance(self.bare, Resharded):
-            self.bare.reshard()  # which a forward pass without a backward pass leaves undone
+            self.bare.reshard()  # as a backward pass would have done
         if self.accelerator.num_processes > 1:
             first = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
             valid = broadcast(first).item()
@@ -406,14 +406,14 @@ class _Run:
 
         # The best weights, the beginning of an average, the checkpoint.
         if valid < self.best or o.keep == "last":
-            self.keep_best(self.epoch)
+            self.keep_weights(self.epoch)
         self.best = min(valid, self.best)
-        if not self.average and self.stalled(o.average_after):
+        if not self.average and self.has_stalled(o.average_after):
             self.average = WeightAverage(self.bare)
         self.save()
 
-    def keep_best(self, epoch: int) -> None:
-        """Write the weights as they were validated to best.safetensors."""
+    def keep_weights(self, epoch: int) -> None:
+        """Write the weights, or their average once it has begun, to best.safetensors."""
         average = self.average.mean if self.average else {}
         weights = parameters_of(self.bare) | average
         weights = self.gathered({f"model.{k}": v for k, v in weights.items()})
@@ -436,17 +436,18 @@ class _Run:
         tensors = self.gathered(tensors)
         tensors |= self.generator_states() | self.carried_states()
 
-        # The first process writes them. Where a weight is no longer finite it raises instead, so
-        # that the last good checkpoint is not overwritten.
-        if not self.accelerator.is_main_process:
-            return
-        if not all(tensors[f"model.{name}"].isfinite().all() for name in named.values()):
+        # Only the first process holds the whole weights. Where one is not finite, all processes
+        # raise: the last good checkpoint stays, and no process waits for another.
+        is_first = self.accelerator.is_main_process
+        weights = [tensors[f"model.{name}"] for name in named.values()] if is_first else []
+        if any(self.agreed(not all(weight.isfinite().all() for weight in weights))):
             raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        head = {"identity": self.identity, "vocabulary": self.vocabulary}
-        head |= {name: getattr(self, name) for name in PROGRESS}
-        head["starts"] = self.starts
-        head["averaged_steps"] = self.average.steps if self.average else None
-        save_checkpoint(self.folder / "last.safetensors", tensors, head)
+        if is_first:
+            head = {"identity": self.identity, "vocabulary": self.vocabulary}
+            head |= {name: getattr(self, name) for name in PROGRESS}
+            head["starts"] = self.starts
+            head["averaged_steps"] = self.average.steps if self.average else None
+            save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
     def gathered(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the whole tensors in the memory of the first process's host, none in the others'.
@@ -486,8 +487,7 @@ class _Run:
     def resume(self) -> None:
         """Go back to where last.safetensors stands, if there is one.
 
-        CourseError is raised for the checkpoint of another run. It is also raised for a checkpoint
-        that another number of processes wrote in the middle of an epoch.
+        CourseError for a checkpoint of another run, or of more or fewer processes in an epoch.
         """
         path = self.folder / "last.safetensors"
         if not path.exists():
@@ -523,24 +523,24 @@ class _Run:
             self.average = WeightAverage(self.bare, averaged, mean)
 
     def resume_process(self, tensors: dict[str, torch.Tensor], path: Path) -> None:
-        """Restore what each process has of its own: the states it carries, its random generators.
+        """Restore the states that this process carries, and its random generators.
 
-        A run that stands between two epochs may go on with another number of processes, whose
-        chance is then drawn anew.
+        Between two epochs another number of processes may go on; generators are then seeded anew.
         """
         device = self.accelerator.device
         rank = self.accelerator.process_index
         workers = self.accelerator.num_processes
-        before = sum(name.startswith("random.cpu.") for name in tensors)
-        if self.row and before != workers:  # each has read columns and batches of its own
+        writers = sum(name.startswith("random.cpu.") for name in tensors)  # how many processes
+        if self.row and writers != workers:  # the number decides what each one reads
             raise CourseError(
-                f"{path} stands in the middle of epoch {self.epoch + 1} of a run with {before} "
+                f"{path} stands in the middle of epoch {self.epoch + 1} of a run with {writers} "
                 f"processes; go on with as many, or choose another folder"
             )
         carried = states.unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
+        # No state is stored between two epochs, or of a model that carries none.
         self.carried = states.map_state(lambda t: t.to(device), carried) or self.carried
         self.seed_generators()
-        if before == workers:
+        if writers == workers:
             torch.set_rng_state(tensors[f"random.cpu.{rank}"])
             if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
                 torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)

@@ -50,7 +50,7 @@ from course_lib.training.checkpoint import (
     write_atomically,
     write_json,
 )
-from course_lib.training.loop import fit, spread
+from course_lib.training.loop import fit, shard
 
 
 @pytest.fixture
@@ -919,7 +919,7 @@ def test_blocks_are_put_together_one_by_one(experiment):
     try:
         for encoder, expected in ((BLOCKS, 2), (small, 4), (experiment.encoder, 0)):
             model = experiment.change(encoder=encoder).build(30)
-            spread(model, "cpu", 1)
+            shard(model, "cpu", 1)
             units = [m for m in model.modules() if isinstance(m, FSDPModule)]
             assert len(units) == expected + 1 and isinstance(model, FSDPModule)
             assert all(hasattr(p, "device_mesh") for p in model.parameters())
@@ -1048,6 +1048,41 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
         )  # fmt: skip
     tensors, head = load_checkpoint(tmp_path / "last.safetensors")
     assert head["step"] == 30 == seen[-1]
+    assert all(t.isfinite().all() for name, t in tensors.items() if name.startswith("model."))
+
+
+BAD_STEP = """
+import json, math, os, sys
+from pathlib import Path
+import course_lab
+from course_lib.errors import CourseError
+folder = Path(sys.argv[1])
+experiment = course_lab.Experiment.from_dict(json.loads((folder / "e.json").read_text()))
+def callback(step, model):
+    if step == 39:  # the gradient of step 40, after which a checkpoint is due
+        model.words.weight.register_hook(lambda g: g * math.nan)
+options = {"device": "cpu", "progress": False, "checkpoint_seconds": 0, "patience": 20}
+try:
+    course_lab.run(experiment, folder / "run", callback=callback, **options)
+except CourseError as error:
+    (folder / os.environ["RANK"]).write_text(str(error))
+"""
+
+
+def test_all_processes_stop_where_weights_are_not_finite(experiment, tmp_path):
+    """Only the first one has them all to look at; the others do not wait for it in vain."""
+    experiment = experiment.change(optimisation={"batch": 4, "random_length": False, "length": 4})
+    (tmp_path / "e.json").write_text(json.dumps(experiment.to_dict()), "utf-8")
+    (tmp_path / "bad.py").write_text(BAD_STEP, "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(tmp_path / "bad.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for process in ("0", "1"):
+        said = (tmp_path / process).read_text("utf-8")
+        assert "a weight is no longer finite after step 40 (epoch 1)" in said
+    tensors, head = load_checkpoint(tmp_path / "run" / "last.safetensors")
+    assert head["step"] == 20
     assert all(t.isfinite().all() for name, t in tensors.items() if name.startswith("model."))
 
 
