@@ -37,13 +37,11 @@ class Attention(nn.Module):
     def forward(self, x, keys, values, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """Return the mixed values of every position, shaped as x.
 
-        x: what asks, (T, C, d).
+        x: what asks, (T, C, d). Where C is a multiple of B, the C/B columns of a source attend to
+            the same keys, which are not repeated for them; then `mask` has no T.
         keys, values: what is attended to, (B, H, S, K) each.
         mask: (B or 1, 1, T or 1, S), True where a key is seen; None: all are.
         causal: whether position t sees the keys up to number t alone.
-
-        C is B, or a multiple: then C/B columns of x one after the other, the hypotheses of one
-        sentence, attend to the same keys, which are not repeated for them (`mask` without T).
         """
         T, C, d = x.shape
         B = len(keys)
@@ -132,8 +130,7 @@ class DecoderLayer(nn.Module):
 class Transformer(EncoderDecoder):
     """`layers` encoder and as many decoder layers between word vectors and contexts, time-major.
 
-    `encode(x, padding)` reads the source, `decode(y, memory, padding, state)` the target, each
-    output from the targets up to its own; a call does both. There is no word matrix inside.
+    Each context follows from the targets up to its own. There is no word matrix inside.
 
     | size | input_size d | layers | heads | feedforward F | parameters |
     |---|---|---|---|---|---|
@@ -207,12 +204,7 @@ class Transformer(EncoderDecoder):
         return [*self.encoder_layers, *self.decoder_layers]
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """Return the memory (S, B, d) of x (S, B, d).
-
-        padding: (S, B), True at what no position may see.
-
-        Every column needs a word that is not padding.
-        """
+        """Return the memory (S, B, d) of x (S, B, d), padding (S, B)."""
         x = self._placed(x, 0)
         for layer in self.encoder_layers:
             x = layer(x, seen(padding))
@@ -223,10 +215,8 @@ class Transformer(EncoderDecoder):
     ) -> tuple[Tensor, Any]:
         """Return contexts (T, C, d), state of y (T, C, d), memory (S, B, d), padding (S, B).
 
-        The state holds the keys and values of the memory and of the targets so far: given one, y
-        continues them and `memory` may be None. Targets piece by piece give what they give in one
-        call. C is B; or a multiple of it: then C/B columns one after the other are targets of the
-        same source. Padding at the end of a target needs no mask, since no word looks ahead.
+        The state holds the keys and values of the targets so far and of the memory. Padding at the
+        end of a target needs no mask, since no word looks ahead.
         """
         past, source = state or ((None,) * len(self.decoder_layers),) * 2
         y = self._placed(y, 0 if state is None else past[0][0].shape[2])
@@ -238,10 +228,8 @@ class Transformer(EncoderDecoder):
 
     def _placed(self, x: Tensor, start: int) -> Tensor:
         """Return word vectors (T, B, d), scaled, plus the positions from `start` on, in tokens."""
-        exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
-        places = torch.arange(start, start + len(x), device=x.device, dtype=exact)
-        positions = sinusoids(places, x.shape[-1])[:, None].to(x.dtype)
-        return self.dropout(x * self.scale + positions)
+        places = torch.arange(start, start + len(x), device=x.device)
+        return self.dropout(x * self.scale + sinusoids(places, x.shape[-1], x.dtype)[:, None])
 
 
 def seen(padding: Tensor) -> Tensor:

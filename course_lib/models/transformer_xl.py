@@ -17,14 +17,15 @@ from course_lib.models.entry_dropout import EntryDropout, entry_dropout
 from course_lib.ranges import Count, Dropout, NonNegative, Whole, checked
 
 
-def sinusoids(distances: Tensor, size: int) -> Tensor:
+def sinusoids(distances: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """Return R (S, size) of S distances in tokens: sines, then cosines, of size/2 frequencies.
 
     R_{i-j} = [sin((i-j) ω_1) … cos((i-j) ω_1) …], ω_k = 10000^{-2(k-1)/size}.
     """
-    steps = torch.arange(0, size, 2, device=distances.device, dtype=distances.dtype)
-    angles = torch.outer(distances, torch.exp(steps * (-math.log(10000) / size)))
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+    exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot count beyond 256
+    steps = torch.arange(0, size, 2, device=distances.device, dtype=exact)
+    angles = torch.outer(distances.to(exact), torch.exp(steps * (-math.log(10000) / size)))
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
 class RelativeAttention(nn.Module):
@@ -53,14 +54,13 @@ class RelativeAttention(nn.Module):
 
         x: the inputs of this segment, (T, B, d).
         past: the memory and then x, (S, B, d).
-        positions: R of the distances, (S+1, d).
+        positions: a row of zeros, then R for the distances S-1 … 0, (S+1, d).
         mask: (T, S), −∞ where a key is not seen.
         u, v: the content bias and the position bias, (heads, head_size).
 
-        `positions` holds a row of zeros, then R for the distances S-1 … 0. With that first row the
-        paper's shift from (query, distance) to (query, key) is a view: the score of query t of T
-        and key j lies S t + j + T places into a T-by-(S+1) block. Nothing is copied, and what
-        wraps round belongs to keys after the query, which are masked.
+        With the row of zeros the paper's shift from (query, distance) to (query, key) is a view:
+        the score of query t of T and key j lies S t + j + T places into a T-by-(S+1) block. Nothing
+        is copied, and what wraps round belongs to keys after the query, which are masked.
         """
         T, B, _ = x.shape
         S = len(past)
@@ -88,7 +88,7 @@ class Layer(nn.Module):
     The norm follows the residual sum (the paper), or comes before the sublayer (`pre_norm`).
     """
 
-    def __init__(self, size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm):
+    def __init__(self, size, heads, head_size, inner, dropout, attention_dropout, pre_norm):
         super().__init__()
         self.pre_norm = pre_norm
         self.dropout = EntryDropout(dropout)
@@ -96,10 +96,7 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(size)
         self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = nn.Sequential(
-            nn.Linear(size, feedforward),
-            nn.ReLU(),
-            EntryDropout(dropout),
-            nn.Linear(feedforward, size),
+            nn.Linear(size, inner), nn.ReLU(), EntryDropout(dropout), nn.Linear(inner, size)
         )
 
     def forward(self, past: Tensor, T: int, *positions) -> Tensor:
@@ -123,7 +120,6 @@ class TransformerXL(nn.Module):
 
     With d = input_size, A = heads · head_size, F = feedforward there are
     layers · (5 d A + 2 d F + F + 5 d) + 2 A parameters, and 2 d more with `pre_norm`.
-
     """
 
     @checked
@@ -215,9 +211,8 @@ class TransformerXL(nn.Module):
         S = len(state[0]) + T
 
         # The positions, a row of zeros and then R for the distances S−1 … 0, and the mask.
-        exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
-        distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=exact)
-        positions = sinusoids(distances.clamp(max=self.clamp or S), d).to(x.dtype)
+        distances = torch.arange(S - 1, -1, -1, device=x.device).clamp(max=self.clamp or S)
+        positions = sinusoids(distances, d, x.dtype)
         positions = self.dropout(F.pad(positions, (0, 0, 1, 0)))
         blocked = x.new_full((T, S), -math.inf)
         mask = blocked.triu(S - T + 1)
