@@ -3,7 +3,8 @@
 Each is a frozen dataclass with its weights as fields, called as `regularizer(words, activations)`
 with the word matrix that predicts (`FullWords`, `SpectralWords`) and with what the step produced.
 It returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
-Everything is computed in the parameters' precision, at least float32, also under autocast.
+Everything is computed in the parameters' precision, at least float32, also under autocast. The
+penalties of U, σ and V raise CourseError for words that have none.
 """
 
 from contextlib import AbstractContextManager
@@ -34,6 +35,18 @@ class _Regularizer:
         check_fields(self)
 
 
+class _FactorRegularizer(_Regularizer):
+    """A penalty of the factors of spectral words; CourseError for other words."""
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        if not isinstance(words, Spectral):
+            raise CourseError(
+                f"{type(self).__name__} is about the factors U, σ and V of the word matrix, "
+                f"which {type(words).__name__} does not have; give the model SpectralWords"
+            )
+        return self.penalty(words)
+
+
 @dataclass(frozen=True)
 class CosineRegularizer(_Regularizer):
     """weight · R, with R the mean cosine over all pairs of different words, times (N−1)/N.
@@ -50,7 +63,6 @@ class CosineRegularizer(_Regularizer):
     weight: NonNegative = 1.0
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of words (N, d), a scalar."""
         spectral = isinstance(words, Spectral)
         rows = _wide(words.U if spectral else words.matrix())
         with _full_precision(rows):
@@ -99,7 +111,7 @@ class _UnitSum(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class Orthogonality(_Regularizer):
+class Orthogonality(_FactorRegularizer):
     """How far U and V are from orthonormal columns.
 
         λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂
@@ -116,7 +128,6 @@ class Orthogonality(_Regularizer):
     numbers near 1, and rounding them to bfloat16, by ±0.004, would leave nothing of it.
     Naive: `G = U.T @ U - I; λ₁ * G.square().sum() + λ₃ * torch.linalg.matrix_norm(G, 2)**2 + …`.
     Source: wang2020, section 4.1.
-    Raises CourseError when called with words that are not spectral.
     """
 
     frobenius_U: NonNegative = 1.0
@@ -125,17 +136,13 @@ class Orthogonality(_Regularizer):
     spectral_V: NonNegative = 1.0
     iterations: Count = 3  # of the power method, each step
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of spectral words, a scalar."""
-        _require_spectral(words, self)
+    def penalty(self, words: nn.Module) -> Tensor:
+        of_U = words.U, words.warm_U, self.frobenius_U, self.spectral_U
+        of_V = words.V, words.warm_V, self.frobenius_V, self.spectral_V
         with _full_precision(words.U):
-            return self._penalty(
-                words.U, words.warm_U, words.training, self.frobenius_U, self.spectral_U
-            ) + self._penalty(
-                words.V, words.warm_V, words.training, self.frobenius_V, self.spectral_V
-            )
+            return self._term(*of_U, words.training) + self._term(*of_V, words.training)
 
-    def _penalty(self, M, warm, training, frobenius, spectral) -> Tensor:
+    def _term(self, M, warm, frobenius, spectral, training) -> Tensor:
         """Return frobenius · ‖MᵀM−I‖²_F + spectral · ‖MᵀM−I‖²₂."""
         M = _wide(M)
         total = M.new_zeros(())
@@ -184,7 +191,7 @@ def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
     return v
 
 
-class _SpectrumPrior(_Regularizer):
+class _SpectrumPrior(_FactorRegularizer):
     """weight · Σ_k (σ_(k) − c_k)², both σ and c sorted by falling size.
 
     Singular values are paired with the prior by rank, at each step anew, because they may cross
@@ -192,9 +199,11 @@ class _SpectrumPrior(_Regularizer):
     Naive: `weight * (words.singular_values() - prior.values(d)).square().sum()`.
     """
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of spectral words, a scalar; CourseError for other words."""
-        _require_spectral(words, self)
+    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
+        """Return c_k for k = 1 … d: (d,), float64, decreasing; size: d."""
+        return self.curve(torch.arange(1, size + 1, dtype=torch.float64, device=device))
+
+    def penalty(self, words: nn.Module) -> Tensor:
         sigma = _wide(words.sigma).sort(descending=True).values
         prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
         return self.weight * (sigma - prior).square().sum()
@@ -215,9 +224,7 @@ class ExponentialPrior(_SpectrumPrior):
     gamma: Positive
     start: bool = True  # the builder of a model calls words.start_at(prior.values(d))
 
-    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
-        """Return c₁ exp(−c₂ k^γ) for k = 1 … d: (d,), float64, decreasing; size: d."""
-        k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+    def curve(self, k: Tensor) -> Tensor:
         return self.c1 * torch.exp(-self.c2 * k**self.gamma)
 
 
@@ -234,14 +241,12 @@ class PolynomialPrior(_SpectrumPrior):
     gamma: Positive
     start: bool = True
 
-    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
-        """Return c₁ k^−γ for k = 1 … d: (d,), float64, decreasing; size: d."""
-        k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+    def curve(self, k: Tensor) -> Tensor:
         return self.c1 * k**-self.gamma
 
 
 @dataclass(frozen=True)
-class DOptimal(_Regularizer):
+class DOptimal(_FactorRegularizer):
     """−weight · Σ_k log σ_k, in nats, which pushes all singular values up.
 
     Jiang et al. 2019 made it for generative adversarial networks, with spectral normalisation,
@@ -249,14 +254,11 @@ class DOptimal(_Regularizer):
     A σ of 0 counts as the smallest normal number and has no gradient.
     Naive: `-weight * words.sigma.log().sum()`.
     Source: wang2020, Table 6.
-    Raises CourseError when called with words that are not spectral.
     """
 
     weight: NonNegative
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of spectral words, a scalar."""
-        _require_spectral(words, self)
+    def penalty(self, words: nn.Module) -> Tensor:
         sigma = _wide(words.sigma)
         return -self.weight * sigma.clamp(min=torch.finfo(sigma.dtype).tiny).log().sum()
 
@@ -274,7 +276,6 @@ class MuLoss(_Regularizer):
     weight: NonNegative = 1e-4
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of words (N, d), a scalar."""
         spectral = isinstance(words, Spectral)
         mean = _wide(words.U if spectral else words.matrix()).mean(0)
         if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
@@ -293,7 +294,6 @@ class ActivationRegularizer(_Regularizer):
     weight: NonNegative = 2.0
 
     def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
-        """Return the penalty of activations (T, B, d), a scalar."""
         return self.weight * _wide(activations.hidden).square().mean()
 
 
@@ -309,7 +309,6 @@ class TemporalActivationRegularizer(_Regularizer):
     weight: NonNegative = 1.0
 
     def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
-        """Return the penalty of activations (T, B, d), a scalar."""
         raw = _wide(activations.raw)  # before the difference, which cancels
         change = raw[1:] - raw[:-1]
         return self.weight * change.square().sum() / max(1, change.numel())
@@ -328,14 +327,6 @@ REGULARIZERS = {
         TemporalActivationRegularizer,
     )
 }
-
-
-def _require_spectral(words: nn.Module, regularizer) -> None:
-    if not isinstance(words, Spectral):
-        raise CourseError(
-            f"{type(regularizer).__name__} is about the factors U, σ and V of the word matrix, "
-            f"which {type(words).__name__} does not have; give the model SpectralWords"
-        )
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -1,7 +1,4 @@
-"""A language model: a word matrix to read with, an encoder, an output layer to predict with.
-
-What it shares with a translation model, everything from the contexts to the loss, is `OutputModel`.
-"""
+"""A language model, and what it shares with a translation model: all from contexts to the loss."""
 
 from typing import Any, NamedTuple
 
@@ -41,7 +38,7 @@ class OutputModel(nn.Module):
         input_embedding: InputEmbedding | None = None,
         output_dropout: Dropout = 0.0,
     ):
-        """Put the parts together.
+        """Put the parts together; ValueError where encoder and output layer do not fit.
 
         words: the word matrix that reads.
         encoder: from word vectors to contexts.
@@ -50,8 +47,6 @@ class OutputModel(nn.Module):
         regularizers: called with the output layer's words and the step's `Activations`.
         input_embedding: how words are read in training; None: as they are.
         output_dropout: share of the encoder's output that is dropped, one mask a sequence.
-
-        ValueError where encoder and output layer do not fit, CourseError for a bad dropout.
         """
         super().__init__()
         self.words = words
@@ -75,15 +70,12 @@ class OutputModel(nn.Module):
     def predict(self, raw: Tensor, state: Any, target: Tensor | None) -> Step:
         """Return the step that follows from the encoder's output.
 
-        raw: the encoder's output, (T, B, d).
-        state: the encoder's, handed on.
+        raw, state: the encoder's output (T, B, d), and its state, which is handed on.
         target: (T, B); None: no loss.
 
         In evaluation mode there is no dropout, no regularizer and no loss but the cross-entropy.
         """
-        hidden = raw
-        if self.training:
-            hidden = locked_dropout(raw, self.output_dropout)
+        hidden = locked_dropout(raw, self.output_dropout, self.training)
         if target is None:
             return Step(None, None, hidden, state)
         objective = self.objective if self.training else CrossEntropy()

@@ -15,12 +15,13 @@ from course_lib.ranges import Count, Dropout, NonNegative, checked
 class LSTMTranslator(EncoderDecoder):
     """`layers` LSTM layers on either side of one attention, between word vectors and contexts.
 
-    Of the source the first layer reads half of its units in each direction, the others read
-    forwards; the top is what can be attended to. Of the target the first layer reads word vectors,
-    and what it gives asks the source: a_t = Attention(h_t, memory). Every other layer reads
-    [what the layer below gives, a_t]. From the third layer on, x + layer(x). With that it is the
-    model of Wu et al. (2016, section 3) as it is trained in parallel: a_t comes from this step's
-    h_t, not from the last one's, and is a product, q kᵀ/√u, where theirs is a small network.
+    On the source's side the first layer reads with half of its units in each direction. The others
+    read forwards, and the output of the last is the memory. On the target's side the first layer
+    reads word vectors, and its output h_t asks the source: a_t = Attention(h_t, memory). Every
+    other layer reads [the output of the layer below, a_t]. From the third layer on, the output
+    below is added to a layer's own. With that it is the model of Wu et al. (2016, section 3) as it
+    is trained in parallel: a_t comes from this step's h_t, not from the last one's, and is a
+    product, q kᵀ/√u, where theirs is a small network.
     """
 
     @checked
@@ -32,16 +33,13 @@ class LSTMTranslator(EncoderDecoder):
         dropout: Dropout = 0.2,
         init: NonNegative = 0.1,
     ):
-        """Draw the parameters.
+        """Draw the parameters; CourseError for one layer, or an odd number of units.
 
         input_size: numbers in a word vector.
         units: of every layer, by default as many as a word vector has numbers, which tying needs.
-        layers: on either side of the attention.
+        layers: on either side of the attention, which would reach nothing with one.
         dropout: share dropped of the word vectors and of what each layer hands to the next.
         init: half-width of the uniform distribution of all matrices; biases begin at 0.
-
-        CourseError for fewer than two layers, where the attention would reach nothing, or for an
-        odd number of units.
         """
         super().__init__()
         units = units or input_size

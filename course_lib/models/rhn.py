@@ -12,13 +12,11 @@ from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 class RHN(nn.Module):
     """A recurrent layer whose state s passes through `depth` highway layers for each word.
 
-        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s,   plus W x in the first layer
+        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s + bias_l,   + W x in the first
 
-    Each of them has a bias.
-
-    VD-RHN: one mask a sequence for the word vectors, one for the state wherever R reads it, one
-    for what leaves. Published: depth 10, 830 units, the transform gates' biases begin at −2, these
-    shares dropped, and 0.25 of the words' rows (`InputEmbedding`).
+    As in VD-RHN, a sequence has one mask for the word vectors, one for the state wherever R reads
+    it, and one for what leaves. The published model has the constants below, and drops 0.25 of the
+    words' rows (`InputEmbedding`).
     """
 
     @checked
@@ -57,8 +55,7 @@ class RHN(nn.Module):
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return hidden (T, B, u), state (B, u) of x (T, B, input_size), a state or None."""
         # What does not depend on the state: W x of all steps, one mask for the state.
-        if self.training:
-            x = locked_dropout(x, self.input_dropout)
+        x = locked_dropout(x, self.input_dropout, self.training)
         inputs = F.linear(x, self.input, self.bias[0])
         s = state
         if s is None:
@@ -73,8 +70,7 @@ class RHN(nn.Module):
             for matrix, bias in zip(rest, self.bias[1:], strict=True):
                 s = _highway(s, mask, matrix, bias)
             hidden.append(s)
-        hidden = torch.stack(hidden)
-        return locked_dropout(hidden, self.output_dropout if self.training else 0.0), s
+        return locked_dropout(torch.stack(hidden), self.output_dropout, self.training), s
 
 
 def _highway(s: Tensor, mask: Tensor | None, matrix: Tensor, rest: Tensor) -> Tensor:

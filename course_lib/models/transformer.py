@@ -158,7 +158,7 @@ class Transformer(EncoderDecoder):
         pre_norm: bool = False,
         input_scale: bool = True,
     ):
-        """Draw the parameters.
+        """Draw the parameters; CourseError for an odd input_size, or if heads do not divide it.
 
         input_size: d, the numbers in a word vector and in a context.
         layers: of the encoder, and of the decoder.
@@ -169,8 +169,6 @@ class Transformer(EncoderDecoder):
         attention_dropout: share dropped of the attention's weights.
         pre_norm: whether layer normalisation comes before each sublayer.
         input_scale: whether word vectors are multiplied by √d (section 3.4).
-
-        CourseError if input_size is odd or not a multiple of heads.
         """
         super().__init__()
         if input_size % 2 or input_size % heads:
@@ -187,13 +185,9 @@ class Transformer(EncoderDecoder):
         end = (lambda: nn.LayerNorm(input_size)) if pre_norm else nn.Identity
         self.encoder_norm = end()
         self.decoder_norm = end()
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                for matrix in parameter.chunk(2) if "key_value" in name else [parameter]:
+                for matrix in parameter.data.chunk(2 if "key_value" in name else 1):
                     nn.init.xavier_uniform_(matrix)
             elif name.endswith(".bias"):
                 nn.init.zeros_(parameter)

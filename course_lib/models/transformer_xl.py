@@ -138,7 +138,7 @@ class TransformerXL(nn.Module):
         init: NonNegative = 0.02,
         pre_norm: bool = False,
     ):
-        """Draw the parameters.
+        """Draw the parameters; CourseError if input_size is odd.
 
         input_size: d, the numbers in a word vector and in a context.
         layers: how many.
@@ -151,8 +151,6 @@ class TransformerXL(nn.Module):
         input_scale: whether the inputs are multiplied by √d, as the paper does with word vectors.
         init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
         pre_norm: whether layer normalisation comes before each sublayer.
-
-        CourseError if input_size is odd or a size is out of range.
         """
         super().__init__()
         if input_size % 2:
@@ -173,9 +171,6 @@ class TransformerXL(nn.Module):
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(input_size) if pre_norm else nn.Identity()
-        self.reset_parameters(init)
-
-    def reset_parameters(self, init: float) -> None:
         for name, parameter in self.named_parameters():
             if name.endswith("norm.weight"):
                 nn.init.normal_(parameter, 1.0, init)

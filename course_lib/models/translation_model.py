@@ -20,16 +20,14 @@ class TranslationModel(OutputModel):
     def forward(
         self, source: Tensor, tokens: Tensor, target: Tensor | None = None, state: Any = None
     ) -> Step:
-        """Return the step of a batch; in evaluation mode its loss is the cross-entropy.
+        """Return the step of a batch; its state is None in training.
 
         source: (S, B), [x … eos] padded with 0.
-        tokens: (T, B), [bos y …].
-        target: (T, B), [y … eos] with IGNORE where padded; None: no loss.
-        state: of an earlier call, which read the same source; None: the source is read now.
-
-        The step's state, None in training, lets a later call go on with the next tokens of the
-        same source, which is not encoded again. Then, or at once, tokens may have a multiple of B
-        columns: several hypotheses for each source, one after the other.
+        tokens: (T, C), [bos y …]. C is B or a multiple of it: several hypotheses for each source,
+            one after the other.
+        target: (T, C), [y … eos] with IGNORE where padded; None: no loss.
+        state: of an earlier call, whose tokens these go on with. Its source, which is the same, is
+            not encoded again. None: the source is read now.
         """
         x = self.input_embedding(self.words, source) if state is None else None
         y = self.input_embedding(self.words, tokens)
