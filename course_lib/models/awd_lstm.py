@@ -42,9 +42,7 @@ class AWDLSTM(LSTMStack):
         self.hidden_dropout = hidden_dropout
 
     def layer_input(self, layer: int, x: Tensor) -> Tensor:
-        """Drop entries of the word vectors, or of what the layer below hands on."""
         return locked_dropout(x, self.hidden_dropout if layer else self.input_dropout)
 
     def recurrent_weight(self, layer: int) -> Tensor:
-        """Drop entries of the recurrent matrix (DropConnect)."""
         return entry_dropout(self.recurrent[layer], self.weight_drop)

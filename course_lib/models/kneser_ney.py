@@ -101,10 +101,10 @@ class KneserNey:
         for order in self.orders:
             numbers = _look_up(order.keys, context * (self.vocabulary + 1) + stream)
             adjusted = order.adjusted[numbers]
-            kept = np.maximum(adjusted - order.discounts[np.minimum(adjusted, 3)], 0)
+            own = np.maximum(adjusted - order.discounts[np.minimum(adjusted, 3)], 0)
+            lower = order.left_over[context] * probability
             total = order.total[context]
-            interpolated = kept + order.left_over[context] * probability
-            np.divide(interpolated, total, out=probability, where=total > 0)
+            np.divide(own + lower, total, out=probability, where=total > 0)
             context = _one_later(numbers)
         return np.log(probability[stream != self.vocabulary])
 
@@ -117,12 +117,8 @@ class KneserNey:
 
         context: the words before, of which those after the last `eos` count.
         """
-        context = np.asarray(context, np.int64).reshape(-1)
-        lines = np.empty((self.vocabulary, len(context) + 2), np.int64)
-        lines[:, :-2] = context
-        lines[:, -2] = np.arange(self.vocabulary)
-        lines[:, -1] = self.eos
-        return np.exp(self.log_prob(lines.reshape(-1)).reshape(lines.shape)[:, -2])
+        lines = [[*context, word, self.eos] for word in range(self.vocabulary)]
+        return np.exp(self.log_prob(np.ravel(lines)).reshape(self.vocabulary, -1)[:, -2])
 
 
 def _lines(tokens, eos: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
@@ -167,7 +163,6 @@ def _discounts(adjusted, modified: bool) -> np.ndarray:
 
 def _look_up(keys, wanted) -> np.ndarray:
     """Return the place of each wanted key among the sorted `keys`, or -1."""
-    if not len(keys):
-        return np.full(len(wanted), -1)
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, places, -1)
+    places = np.searchsorted(keys, wanted)
+    there = np.append(keys, np.iinfo(np.int64).min)[places]  # behind the last, one never wanted
+    return np.where(there == wanted, places, -1)

@@ -1,4 +1,4 @@
-"""A language model, and what it shares with a translation model: all from contexts to the loss."""
+"""Language and translation models: words to read, an encoder, an output layer to predict with."""
 
 from typing import Any, NamedTuple
 
@@ -97,3 +97,30 @@ class LanguageModel(OutputModel):
         """Return the step of tokens and target (T, B); a state of None starts anew."""
         raw, state = self.encoder(self.input_embedding(self.words, tokens), state)
         return self.predict(raw, state, target)
+
+
+class TranslationModel(OutputModel):
+    """Source and target so far in, contexts and, with a target, the loss out.
+
+    `words` read both languages; giving `output_layer` the same ones ties three ways, as all papers
+    here do (Vaswani et al. 2017, section 3.4). `encoder` is a `Transformer`, an
+    `LSTMTranslator`, or what has their calls.
+    """
+
+    def forward(
+        self, source: Tensor, tokens: Tensor, target: Tensor | None = None, state: Any = None
+    ) -> Step:
+        """Return the step of a batch; its state is None in training.
+
+        source: (S, B), [x … eos] padded with 0.
+        tokens: (T, C), [bos y …]. C is B or a multiple of it: several hypotheses for each source,
+            one after the other.
+        target: (T, C), [y … eos] with IGNORE where padded; None: no loss.
+        state: of an earlier call, whose tokens these go on with. Its source, which is the same, is
+            not encoded again. None: the source is read now.
+        """
+        x = self.input_embedding(self.words, source) if state is None else None
+        y = self.input_embedding(self.words, tokens)
+        padding = source == 0
+        raw, state = self.encoder(x, y, padding, state)
+        return self.predict(raw, None if self.training else state, target)

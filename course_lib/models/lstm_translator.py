@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from course_lib.errors import CourseError
-from course_lib.models.encoder_decoder import EncoderDecoder
-from course_lib.models.transformer import Attention, seen
+from course_lib.models.transformer import Attention, EncoderDecoder, seen
 from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 

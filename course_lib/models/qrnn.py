@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
 from course_lib.errors import CourseError
-from course_lib.models.state import state_type
+from course_lib.models.state import zeros
 from course_lib.ranges import Count, Dropout, Share, checked
 
 
@@ -118,9 +118,8 @@ class QRNN(nn.Module):
         """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""
         # The state at the start: the last word vector before, and each layer's c.
         if state is None:
-            units = (layer.out_features // 3 for layer in self.layers)
-            zeros = (x.new_zeros(x.shape[1], n, dtype=state_type(x)) for n in units)
-            state = torch.zeros_like(x[0]), tuple(zeros)
+            cells = tuple(zeros(x, layer.out_features // 3) for layer in self.layers)
+            state = torch.zeros_like(x[0]), cells
         before, cells = state
 
         # The first layer looks at two steps: the word vector before, and the present one.

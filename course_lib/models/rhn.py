@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import keep_mask, locked_dropout
-from course_lib.models.state import state_type
+from course_lib.models.state import zeros
 from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 
 
@@ -57,9 +57,7 @@ class RHN(nn.Module):
         # What does not depend on the state: W x of all steps, one mask for the state.
         x = locked_dropout(x, self.input_dropout, self.training)
         inputs = F.linear(x, self.input, self.bias[0])
-        s = state
-        if s is None:
-            s = x.new_zeros(x.shape[1], self.output_size, dtype=state_type(x))
+        s = zeros(x, self.output_size) if state is None else state
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
 
         # One word after the other, and for each one highway layer after the other.

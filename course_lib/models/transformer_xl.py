@@ -34,8 +34,6 @@ class RelativeAttention(nn.Module):
     For query i, key j ≤ i (both counted from the oldest key) and each head
 
         score_ij = ((q_i + u)ᵀ k_j + (q_i + v)ᵀ W_R R_{i-j}) / √head_size        (Dai et al., 3.3)
-
-    with the content bias u and the position bias v (heads, head_size) handed in.
     """
 
     def __init__(self, size: int, heads: int, head_size: int, dropout: float):
@@ -56,7 +54,7 @@ class RelativeAttention(nn.Module):
         past: the memory and then x, (S, B, d).
         positions: a row of zeros, then R for the distances S-1 … 0, (S+1, d).
         mask: (T, S), −∞ where a key is not seen.
-        u, v: the content bias and the position bias, (heads, head_size).
+        u, v: the content bias and the position bias, (heads, head_size) each.
 
         With the row of zeros the paper's shift from (query, distance) to (query, key) is a view:
         the score of query t of T and key j lies S t + j + T places into a T-by-(S+1) block. Nothing
@@ -113,10 +111,8 @@ class Layer(nn.Module):
 class TransformerXL(nn.Module):
     """`layers` layers of relative attention over the current segment and `memory` tokens before it.
 
-    encoder(x, state) -> hidden, state, time-major. The state is a tuple with one tensor a layer,
-    (at most `memory`, B, input_size): the layer's latest inputs, oldest first; None to start. The
-    caller detaches it between training steps (the paper's stopped gradient). `memory=0` is a plain
-    causal Transformer with relative positions. Distances above `clamp` count as `clamp`.
+    The state has a tensor for each layer, its latest inputs (at most `memory`, B, d), oldest first.
+    The caller detaches it between training steps, as the paper stops the gradient.
 
     With d = input_size, A = heads · head_size, F = feedforward there are
     layers · (5 d A + 2 d F + F + 5 d) + 2 A parameters, and 2 d more with `pre_norm`.
@@ -146,8 +142,9 @@ class TransformerXL(nn.Module):
         feedforward: F, the inner size of the feed-forward networks.
         dropout: share dropped of inputs, positions, sublayers and outputs.
         attention_dropout: share dropped of the attention's weights.
-        memory: tokens before the segment that are remembered.
-        clamp: the largest distance in tokens; None: no limit.
+        memory: tokens before the segment that are remembered; 0 makes it a plain causal
+            Transformer with relative positions.
+        clamp: the largest distance in tokens, which those above it count as; None: no limit.
         input_scale: whether the inputs are multiplied by √d, as the paper does with word vectors.
         init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
         pre_norm: whether layer normalisation comes before each sublayer.
