@@ -7,7 +7,6 @@ Everything is computed in the parameters' precision, at least float32, also unde
 penalties of U, σ and V raise CourseError for words that have none.
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -122,10 +121,9 @@ class Orthogonality(_FactorRegularizer):
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
     G that begin where those of the last training step ended (`warm_U`, `warm_V`). The gradient
-    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 λ v vᵀ.
-
-    It is computed in float32 or better: where U is nearly orthonormal, G is the small difference of
-    numbers near 1, and rounding them to bfloat16, by ±0.004, would leave nothing of it.
+    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 λ v vᵀ. Where U is
+    nearly orthonormal, G is the small difference of numbers near 1: bfloat16, which rounds them by
+    ±0.004, would leave nothing of it.
     Naive: `G = U.T @ U - I; λ₁ * G.square().sum() + λ₃ * torch.linalg.matrix_norm(G, 2)**2 + …`.
     Source: wang2020, section 4.1.
     """
@@ -315,17 +313,14 @@ class TemporalActivationRegularizer(_Regularizer):
 
 
 REGULARIZERS = {
-    r.__name__: r
-    for r in (
-        CosineRegularizer,
-        Orthogonality,
-        ExponentialPrior,
-        PolynomialPrior,
-        DOptimal,
-        MuLoss,
-        ActivationRegularizer,
-        TemporalActivationRegularizer,
-    )
+    "CosineRegularizer": CosineRegularizer,
+    "Orthogonality": Orthogonality,
+    "ExponentialPrior": ExponentialPrior,
+    "PolynomialPrior": PolynomialPrior,
+    "DOptimal": DOptimal,
+    "MuLoss": MuLoss,
+    "ActivationRegularizer": ActivationRegularizer,
+    "TemporalActivationRegularizer": TemporalActivationRegularizer,
 }
 
 
@@ -334,5 +329,5 @@ def _wide(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
 
 
-def _full_precision(x: Tensor) -> AbstractContextManager:
+def _full_precision(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)

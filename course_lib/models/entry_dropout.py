@@ -45,5 +45,4 @@ class EntryDropout(nn.Dropout):
     """`entry_dropout` as a module."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x (…) with entries dropped in training."""
         return entry_dropout(x, self.p, self.training)

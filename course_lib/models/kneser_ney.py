@@ -27,7 +27,7 @@ from course_lib.ranges import Count, check
 class Order:
     """The n-grams of one length, their adjusted counts and what their contexts leave over.
 
-    Where an n-gram or a context is not among them, its number is -1, and so the tables end in 0.
+    An n-gram or context that is not among them has the number -1, so that its table ends in a 0.
     """
 
     keys: np.ndarray  # (grams,) sorted: number of the context · (vocabulary + 1) + word
@@ -61,8 +61,8 @@ class KneserNey:
         check("order", order, Count)
         stream, since = _lines(tokens, eos, vocabulary)
 
-        # For each length: the keys of its n-grams, the number of the one that ends at each place,
-        # and one place where each n-gram ends. Where a line is too short yet, the number is -1.
+        # Each length has the keys of its n-grams, the number of the one that ends at each place,
+        # and one place where each n-gram ends. Where a line has too few words, the number is -1.
         grams = []
         context = np.zeros(len(stream), np.int64)  # the empty one has number 0
         for length in range(1, order + 1):
@@ -72,7 +72,7 @@ class KneserNey:
             numbers = np.full(len(stream), -1)
             numbers[inside] = inverse
             grams.append((keys, numbers, inside[first]))
-            context = _one_later(numbers)
+            context = np.concatenate([[-1], numbers[:-1]])
 
         # An n-gram of the highest order counts wherever it ends, and so does one that begins its
         # line. Any other counts once for each longer n-gram that ends as it does.
@@ -105,7 +105,8 @@ class KneserNey:
             lower = order.left_over[context] * probability
             total = order.total[context]
             np.divide(own + lower, total, out=probability, where=total > 0)
-            context = _one_later(numbers)
+            # The n-gram that ends one word earlier is the context of the next longer one.
+            context = np.concatenate([[-1], numbers[:-1]])
         return np.log(probability[stream != self.vocabulary])
 
     def perplexity(self, tokens) -> float:
@@ -113,10 +114,7 @@ class KneserNey:
         return float(np.exp(-self.log_prob(tokens).mean()))
 
     def distribution(self, context) -> np.ndarray:
-        """Return p(w | context) of every word (vocabulary,).
-
-        context: the words before, of which those after the last `eos` count.
-        """
+        """Return p(w | context) of every word (vocabulary,); words before an `eos` do not count."""
         lines = [[*context, word, self.eos] for word in range(self.vocabulary)]
         return np.exp(self.log_prob(np.ravel(lines)).reshape(self.vocabulary, -1)[:, -2])
 
@@ -136,11 +134,6 @@ def _lines(tokens, eos: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
     places = np.arange(len(stream))
     last_start = np.maximum.accumulate(np.where(stream == vocabulary, places, 0))
     return stream, places - last_start
-
-
-def _one_later(numbers: np.ndarray) -> np.ndarray:
-    """Return the contexts of the next length: at each place the n-gram that ends before it."""
-    return np.concatenate([[-1], numbers[:-1]])
 
 
 def _discounts(adjusted, modified: bool) -> np.ndarray:

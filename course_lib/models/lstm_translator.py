@@ -62,7 +62,6 @@ class LSTMTranslator(EncoderDecoder):
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
         """Return the memory (S, B, u) of x (S, B, d), padding (S, B) behind each column's end."""
-        # The first layer reads half of its units in each direction.
         lengths = (~padding).sum(0).cpu()  # what reads backwards begins at the last word
         packed = pack_padded_sequence(self.dropout(x), lengths, enforce_sorted=False)
         memory, _ = pad_packed_sequence(self.both_ways(packed)[0], total_length=len(x))

@@ -1,5 +1,7 @@
 """Quasi-recurrent networks (Bradbury et al. 2017): all products before the recurrence."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -110,9 +112,7 @@ class QRNN(nn.Module):
         self.zoneout = zoneout
         self.output_size = units[-1]
         sizes = [2 * input_size, *units]
-        self.layers = nn.ModuleList(
-            nn.Linear(size, 3 * width) for size, width in zip(sizes, sizes[1:], strict=False)
-        )
+        self.layers = nn.ModuleList(nn.Linear(size, 3 * width) for size, width in pairwise(sizes))
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""

@@ -12,11 +12,11 @@ from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 class RHN(nn.Module):
     """A recurrent layer whose state s passes through `depth` highway layers for each word.
 
-        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s + bias_l,   + W x in the first
+        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s + bias_l  (+ W x in the first)
 
     As in VD-RHN, a sequence has one mask for the word vectors, one for the state wherever R reads
-    it, and one for what leaves. The published model has the constants below, and drops 0.25 of the
-    words' rows (`InputEmbedding`).
+    it, and one for what leaves. The defaults are those of the published model, which also drops
+    0.25 of the words' rows (`InputEmbedding`).
     """
 
     @checked
@@ -61,18 +61,12 @@ class RHN(nn.Module):
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
 
         # One word after the other, and for each one highway layer after the other.
-        first, *rest = self.recurrent.mT.unbind()
+        matrices = self.recurrent.mT.unbind()
         hidden = []
         for step in inputs.unbind():
-            s = _highway(s, mask, first, step)
-            for matrix, bias in zip(rest, self.bias[1:], strict=True):
-                s = _highway(s, mask, matrix, bias)
+            for matrix, offset in zip(matrices, (step, *self.bias[1:]), strict=True):
+                read = s if mask is None else s * mask
+                a, b = (read @ matrix + offset).chunk(2, dim=-1)
+                s = torch.lerp(s, a.tanh().to(s.dtype), b.sigmoid().to(s.dtype))
             hidden.append(s)
         return locked_dropout(torch.stack(hidden), self.output_dropout, self.training), s
-
-
-def _highway(s: Tensor, mask: Tensor | None, matrix: Tensor, rest: Tensor) -> Tensor:
-    """One layer of one time step: s (B, u), matrix (u, 2u), rest (…, 2u) → s (B, u)."""
-    read = s if mask is None else s * mask
-    a, b = (read @ matrix + rest).chunk(2, dim=-1)
-    return torch.lerp(s, a.tanh().to(s.dtype), b.sigmoid().to(s.dtype))

@@ -17,8 +17,7 @@ def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
 def zeros(x: Tensor, units: int) -> Tensor:
     """Return the state (B, units) before a text whose inputs are x (T, B, …).
 
-    Where autocast makes products narrow, a state that is added to over a whole text stays in
-    float32.
+    Where autocast makes products narrow, a state that grows over a whole text stays in float32.
     """
     autocast = torch.is_autocast_enabled(x.device.type)
     dtype = torch.promote_types(x.dtype, torch.float32) if autocast else x.dtype

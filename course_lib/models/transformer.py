@@ -29,7 +29,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(size, size, bias=False)
 
     def keys_values(self, memory: Tensor, past: tuple | None = None) -> tuple[Tensor, Tensor]:
-        """Return k and v, each (B, H, S, K), of what is attended to, (S, B, d), behind the past."""
+        """Return keys and values (B, H, S, K) of the memory (S, B, d), behind those of the past."""
         S, B, _ = memory.shape
         new = self.key_value(memory).view(S, B, 2, self.heads, -1).permute(2, 1, 3, 0, 4).unbind()
         return tuple(torch.cat(pair, 2) for pair in zip(past, new, strict=True)) if past else new

@@ -81,10 +81,7 @@ class RelativeAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then a two-layer ReLU network, each with dropout, a residual and layer norm.
-
-    The norm follows the residual sum (the paper), or comes before the sublayer (`pre_norm`).
-    """
+    """Attention, then a two-layer ReLU network, each with dropout, a residual and layer norm."""
 
     def __init__(self, size, heads, head_size, inner, dropout, attention_dropout, pre_norm):
         super().__init__()
@@ -147,7 +144,8 @@ class TransformerXL(nn.Module):
         clamp: the largest distance in tokens, which those above it count as; None: no limit.
         input_scale: whether the inputs are multiplied by √d, as the paper does with word vectors.
         init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
-        pre_norm: whether layer normalisation comes before each sublayer.
+        pre_norm: whether layer normalisation comes before each sublayer, not after the residual
+            sum as in the paper.
         """
         super().__init__()
         if input_size % 2:
@@ -169,12 +167,10 @@ class TransformerXL(nn.Module):
         )
         self.norm = nn.LayerNorm(input_size) if pre_norm else nn.Identity()
         for name, parameter in self.named_parameters():
-            if name.endswith("norm.weight"):
-                nn.init.normal_(parameter, 1.0, init)
-            elif name.endswith(".bias"):
+            if name.endswith(".bias"):
                 nn.init.zeros_(parameter)
             else:
-                nn.init.normal_(parameter, 0.0, init)
+                nn.init.normal_(parameter, 1.0 if name.endswith("norm.weight") else 0.0, init)
 
     @property
     def blocks(self) -> list[nn.Module]:
