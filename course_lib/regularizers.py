@@ -43,7 +43,7 @@ class _FactorRegularizer(_Regularizer):
                 f"{type(self).__name__} is about the factors U, σ and V of the word matrix, "
                 f"which {type(words).__name__} does not have; give the model SpectralWords"
             )
-        return self.penalty(words)
+        return self._penalty(words)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CosineRegularizer(_Regularizer):
 class _UnitSum(torch.autograd.Function):
     """Σ ŵ_i (d,) over the rows of W = U Aᵀ (A = I if None), and the number of rows that are not 0.
 
-    With H = AᵀA the norms are r_i⁻¹ = (u_iᵀ H u_i)^½ and the sum is A Σ r_i u_i. Written out
+    With H = AᵀA the norms are r_i⁻¹ = (u_iᵀ H u_i)^½ and the sum is A Σ r_i u_i. It is written out
     because the gradient, with g the one of Σ r_i u_i,
 
         du_i = r_i g − c_i H u_i,   c_i = r_i³ u_iᵀg,   dA = (dΣ ŵ_i)(Σ r_i u_i)ᵀ − A Σ c_i u_i u_iᵀ
@@ -134,7 +134,7 @@ class Orthogonality(_FactorRegularizer):
     spectral_V: NonNegative = 1.0
     iterations: Count = 3  # of the power method, each step
 
-    def penalty(self, words: nn.Module) -> Tensor:
+    def _penalty(self, words: nn.Module) -> Tensor:
         of_U = words.U, words.warm_U, self.frobenius_U, self.spectral_U
         of_V = words.V, words.warm_V, self.frobenius_V, self.spectral_V
         with _full_precision(words.U):
@@ -199,9 +199,9 @@ class _SpectrumPrior(_FactorRegularizer):
 
     def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
         """Return c_k for k = 1 … d: (d,), float64, decreasing; size: d."""
-        return self.curve(torch.arange(1, size + 1, dtype=torch.float64, device=device))
+        return self._curve(torch.arange(1, size + 1, dtype=torch.float64, device=device))
 
-    def penalty(self, words: nn.Module) -> Tensor:
+    def _penalty(self, words: nn.Module) -> Tensor:
         sigma = _wide(words.sigma).sort(descending=True).values
         prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
         return self.weight * (sigma - prior).square().sum()
@@ -222,7 +222,7 @@ class ExponentialPrior(_SpectrumPrior):
     gamma: Positive
     start: bool = True  # the builder of a model calls words.start_at(prior.values(d))
 
-    def curve(self, k: Tensor) -> Tensor:
+    def _curve(self, k: Tensor) -> Tensor:
         return self.c1 * torch.exp(-self.c2 * k**self.gamma)
 
 
@@ -239,7 +239,7 @@ class PolynomialPrior(_SpectrumPrior):
     gamma: Positive
     start: bool = True
 
-    def curve(self, k: Tensor) -> Tensor:
+    def _curve(self, k: Tensor) -> Tensor:
         return self.c1 * k**-self.gamma
 
 
@@ -256,7 +256,7 @@ class DOptimal(_FactorRegularizer):
 
     weight: NonNegative
 
-    def penalty(self, words: nn.Module) -> Tensor:
+    def _penalty(self, words: nn.Module) -> Tensor:
         sigma = _wide(words.sigma)
         return -self.weight * sigma.clamp(min=torch.finfo(sigma.dtype).tiny).log().sum()
 

@@ -1,4 +1,4 @@
-"""States are nested tuples of tensors, handed in and handed out; these functions walk them."""
+"""States are nested tuples of tensors, handed in and out; these functions make and walk them."""
 
 from collections.abc import Callable
 from typing import Any
