@@ -3,10 +3,10 @@
 Each is a frozen dataclass with its weights as fields, called as `regularizer(words, activations)`
 with the word matrix that predicts (`FullWords`, `SpectralWords`) and with what the step produced.
 It returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
-Everything is computed in the parameters' precision, at least float32, also under autocast.
+Everything is computed in the parameters' precision, at least float32, also under autocast. The
+penalties of U, σ and V raise CourseError for words that have none.
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +34,18 @@ class _Regularizer:
         check_fields(self)
 
 
+class _FactorRegularizer(_Regularizer):
+    """A penalty of the factors of spectral words; CourseError for other words."""
+
+    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+        if not isinstance(words, Spectral):
+            raise CourseError(
+                f"{type(self).__name__} is about the factors U, σ and V of the word matrix, "
+                f"which {type(words).__name__} does not have; give the model SpectralWords"
+            )
+        return self._penalty(words)
+
+
 @dataclass(frozen=True)
 class CosineRegularizer(_Regularizer):
     """weight · R, with R the mean cosine over all pairs of different words, times (N−1)/N.
@@ -50,7 +62,6 @@ class CosineRegularizer(_Regularizer):
     weight: NonNegative = 1.0
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of words (N, d), a scalar."""
         spectral = isinstance(words, Spectral)
         rows = _wide(words.U if spectral else words.matrix())
         with _full_precision(rows):
@@ -62,7 +73,7 @@ class CosineRegularizer(_Regularizer):
 class _UnitSum(torch.autograd.Function):
     """Σ ŵ_i (d,) over the rows of W = U Aᵀ (A = I if None), and the number of rows that are not 0.
 
-    With H = AᵀA the norms are r_i⁻¹ = (u_iᵀ H u_i)^½ and the sum is A Σ r_i u_i. Written out
+    With H = AᵀA the norms are r_i⁻¹ = (u_iᵀ H u_i)^½ and the sum is A Σ r_i u_i. It is written out
     because the gradient, with g the one of Σ r_i u_i,
 
         du_i = r_i g − c_i H u_i,   c_i = r_i³ u_iᵀg,   dA = (dΣ ŵ_i)(Σ r_i u_i)ᵀ − A Σ c_i u_i u_iᵀ
@@ -99,7 +110,7 @@ class _UnitSum(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class Orthogonality(_Regularizer):
+class Orthogonality(_FactorRegularizer):
     """How far U and V are from orthonormal columns.
 
         λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂
@@ -110,13 +121,11 @@ class Orthogonality(_Regularizer):
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
     G that begin where those of the last training step ended (`warm_U`, `warm_V`). The gradient
-    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 λ v vᵀ.
-
-    It is computed in float32 or better: where U is nearly orthonormal, G is the small difference of
-    numbers near 1, and rounding them to bfloat16, by ±0.004, would leave nothing of it.
+    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 λ v vᵀ. Where U is
+    nearly orthonormal, G is the small difference of numbers near 1: bfloat16, which rounds them by
+    ±0.004, would leave nothing of it.
     Naive: `G = U.T @ U - I; λ₁ * G.square().sum() + λ₃ * torch.linalg.matrix_norm(G, 2)**2 + …`.
     Source: wang2020, section 4.1.
-    Raises CourseError when called with words that are not spectral.
     """
 
     frobenius_U: NonNegative = 1.0
@@ -125,17 +134,13 @@ class Orthogonality(_Regularizer):
     spectral_V: NonNegative = 1.0
     iterations: Count = 3  # of the power method, each step
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of spectral words, a scalar."""
-        _require_spectral(words, self)
+    def _penalty(self, words: nn.Module) -> Tensor:
+        of_U = words.U, words.warm_U, self.frobenius_U, self.spectral_U
+        of_V = words.V, words.warm_V, self.frobenius_V, self.spectral_V
         with _full_precision(words.U):
-            return self._penalty(
-                words.U, words.warm_U, words.training, self.frobenius_U, self.spectral_U
-            ) + self._penalty(
-                words.V, words.warm_V, words.training, self.frobenius_V, self.spectral_V
-            )
+            return self._term(*of_U, words.training) + self._term(*of_V, words.training)
 
-    def _penalty(self, M, warm, training, frobenius, spectral) -> Tensor:
+    def _term(self, M, warm, frobenius, spectral, training) -> Tensor:
         """Return frobenius · ‖MᵀM−I‖²_F + spectral · ‖MᵀM−I‖²₂."""
         M = _wide(M)
         total = M.new_zeros(())
@@ -184,7 +189,7 @@ def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
     return v
 
 
-class _SpectrumPrior(_Regularizer):
+class _SpectrumPrior(_FactorRegularizer):
     """weight · Σ_k (σ_(k) − c_k)², both σ and c sorted by falling size.
 
     Singular values are paired with the prior by rank, at each step anew, because they may cross
@@ -192,9 +197,11 @@ class _SpectrumPrior(_Regularizer):
     Naive: `weight * (words.singular_values() - prior.values(d)).square().sum()`.
     """
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of spectral words, a scalar; CourseError for other words."""
-        _require_spectral(words, self)
+    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
+        """Return c_k for k = 1 … d: (d,), float64, decreasing; size: d."""
+        return self._curve(torch.arange(1, size + 1, dtype=torch.float64, device=device))
+
+    def _penalty(self, words: nn.Module) -> Tensor:
         sigma = _wide(words.sigma).sort(descending=True).values
         prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
         return self.weight * (sigma - prior).square().sum()
@@ -215,9 +222,7 @@ class ExponentialPrior(_SpectrumPrior):
     gamma: Positive
     start: bool = True  # the builder of a model calls words.start_at(prior.values(d))
 
-    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
-        """Return c₁ exp(−c₂ k^γ) for k = 1 … d: (d,), float64, decreasing; size: d."""
-        k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+    def _curve(self, k: Tensor) -> Tensor:
         return self.c1 * torch.exp(-self.c2 * k**self.gamma)
 
 
@@ -234,14 +239,12 @@ class PolynomialPrior(_SpectrumPrior):
     gamma: Positive
     start: bool = True
 
-    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
-        """Return c₁ k^−γ for k = 1 … d: (d,), float64, decreasing; size: d."""
-        k = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+    def _curve(self, k: Tensor) -> Tensor:
         return self.c1 * k**-self.gamma
 
 
 @dataclass(frozen=True)
-class DOptimal(_Regularizer):
+class DOptimal(_FactorRegularizer):
     """−weight · Σ_k log σ_k, in nats, which pushes all singular values up.
 
     Jiang et al. 2019 made it for generative adversarial networks, with spectral normalisation,
@@ -249,14 +252,11 @@ class DOptimal(_Regularizer):
     A σ of 0 counts as the smallest normal number and has no gradient.
     Naive: `-weight * words.sigma.log().sum()`.
     Source: wang2020, Table 6.
-    Raises CourseError when called with words that are not spectral.
     """
 
     weight: NonNegative
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of spectral words, a scalar."""
-        _require_spectral(words, self)
+    def _penalty(self, words: nn.Module) -> Tensor:
         sigma = _wide(words.sigma)
         return -self.weight * sigma.clamp(min=torch.finfo(sigma.dtype).tiny).log().sum()
 
@@ -274,7 +274,6 @@ class MuLoss(_Regularizer):
     weight: NonNegative = 1e-4
 
     def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        """Return the penalty of words (N, d), a scalar."""
         spectral = isinstance(words, Spectral)
         mean = _wide(words.U if spectral else words.matrix()).mean(0)
         if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
@@ -293,7 +292,6 @@ class ActivationRegularizer(_Regularizer):
     weight: NonNegative = 2.0
 
     def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
-        """Return the penalty of activations (T, B, d), a scalar."""
         return self.weight * _wide(activations.hidden).square().mean()
 
 
@@ -309,33 +307,21 @@ class TemporalActivationRegularizer(_Regularizer):
     weight: NonNegative = 1.0
 
     def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
-        """Return the penalty of activations (T, B, d), a scalar."""
         raw = _wide(activations.raw)  # before the difference, which cancels
         change = raw[1:] - raw[:-1]
         return self.weight * change.square().sum() / max(1, change.numel())
 
 
 REGULARIZERS = {
-    r.__name__: r
-    for r in (
-        CosineRegularizer,
-        Orthogonality,
-        ExponentialPrior,
-        PolynomialPrior,
-        DOptimal,
-        MuLoss,
-        ActivationRegularizer,
-        TemporalActivationRegularizer,
-    )
+    "CosineRegularizer": CosineRegularizer,
+    "Orthogonality": Orthogonality,
+    "ExponentialPrior": ExponentialPrior,
+    "PolynomialPrior": PolynomialPrior,
+    "DOptimal": DOptimal,
+    "MuLoss": MuLoss,
+    "ActivationRegularizer": ActivationRegularizer,
+    "TemporalActivationRegularizer": TemporalActivationRegularizer,
 }
-
-
-def _require_spectral(words: nn.Module, regularizer) -> None:
-    if not isinstance(words, Spectral):
-        raise CourseError(
-            f"{type(regularizer).__name__} is about the factors U, σ and V of the word matrix, "
-            f"which {type(words).__name__} does not have; give the model SpectralWords"
-        )
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -343,5 +329,5 @@ def _wide(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
 
 
-def _full_precision(x: Tensor) -> AbstractContextManager:
+def _full_precision(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)

@@ -2,7 +2,7 @@
 
 from course_lib.models.awd_lstm import AWDLSTM
 from course_lib.models.input_embedding import InputEmbedding
-from course_lib.models.language_model import LanguageModel, OutputModel, Step
+from course_lib.models.language_model import LanguageModel, OutputModel, Step, TranslationModel
 from course_lib.models.lstm import VariationalLSTM
 from course_lib.models.lstm_translator import LSTMTranslator
 from course_lib.models.qrnn import QRNN
@@ -10,7 +10,6 @@ from course_lib.models.rhn import RHN
 from course_lib.models.state import detach
 from course_lib.models.transformer import Transformer
 from course_lib.models.transformer_xl import TransformerXL
-from course_lib.models.translation_model import TranslationModel
 
 __all__ = [
     "AWDLSTM",

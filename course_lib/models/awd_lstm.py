@@ -11,12 +11,11 @@ from course_lib.ranges import Count, Dropout, NonNegative, checked
 class AWDLSTM(LSTMStack):
     """Three layers, the last of them as wide as a word vector, so that the matrix can be tied.
 
-    In training entries of each recurrent matrix are dropped, once a call, and so the same for all
-    time steps (DropConnect): a function of the parameter, which itself is untouched and serves
-    evaluation whole. One mask a sequence drops entries of the word vectors and of what a layer
-    hands to the next. Dropout of the last layer's output, of rows of the word matrix, and the
-    penalties on activations are the language model's: `output_dropout`, `InputEmbedding`,
-    `regularizers`.
+    In training entries of each recurrent matrix are dropped once a call, the same for all time
+    steps (DropConnect); the parameter itself stays whole. One mask a sequence drops entries of the
+    word vectors and of what a layer hands to the next. The language model does the rest: it drops
+    entries of the last output (`output_dropout`) and rows of the word matrix (`InputEmbedding`),
+    and penalises activations (`regularizers`).
     """
 
     @checked
@@ -33,9 +32,8 @@ class AWDLSTM(LSTMStack):
 
         input_size: numbers in a word vector.
         units: of each layer; the mixture models have (960, 960, 620) and (1150, 1150, 650).
-        weight_drop: share of each recurrent matrix that is dropped.
-        input_dropout: share of the numbers of word vectors that is dropped.
-        hidden_dropout: share of what a layer hands to the next that is dropped.
+        weight_drop, input_dropout, hidden_dropout: shares dropped of each recurrent matrix, of the
+            word vectors, of what a layer hands to the next.
         init: half-width of the uniform distribution; None: 1/√units of each layer.
         """
         super().__init__([input_size, *units], init)
@@ -44,9 +42,7 @@ class AWDLSTM(LSTMStack):
         self.hidden_dropout = hidden_dropout
 
     def layer_input(self, layer: int, x: Tensor) -> Tensor:
-        """Drop entries of the word vectors, or of what the layer below hands on."""
         return locked_dropout(x, self.hidden_dropout if layer else self.input_dropout)
 
     def recurrent_weight(self, layer: int) -> Tensor:
-        """Drop entries of the recurrent matrix (DropConnect)."""
         return entry_dropout(self.recurrent[layer], self.weight_drop)

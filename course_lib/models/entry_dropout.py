@@ -12,20 +12,20 @@ _STEPS = 1 << 16  # a share is rounded to one of so many
 
 
 class _Dropout(torch.autograd.Function):
-    """x ∘ kept / share kept; what is remembered is one byte an entry."""
+    """x ∘ mask / share kept; the backward pass needs one byte an entry."""
 
     @staticmethod
     def forward(ctx, x, kept_of_steps):
         bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
-        kept = bits.view(torch.int16)[: x.numel()].view(x.shape) < kept_of_steps - _STEPS // 2
+        mask = bits.view(torch.int16)[: x.numel()].view(x.shape) < kept_of_steps - _STEPS // 2
         ctx.scale = _STEPS / kept_of_steps
-        ctx.save_for_backward(kept)
-        return torch.mul(x, kept).mul_(ctx.scale)
+        ctx.save_for_backward(mask)
+        return torch.mul(x, mask).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx, gradient):
-        (kept,) = ctx.saved_tensors
-        return torch.mul(gradient, kept).mul_(ctx.scale), None
+        (mask,) = ctx.saved_tensors
+        return torch.mul(gradient, mask).mul_(ctx.scale), None
 
 
 def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
@@ -41,13 +41,8 @@ def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
     return _Dropout.apply(x, min(max(1, round((1 - dropout) * _STEPS)), _STEPS - 1))
 
 
-class EntryDropout(nn.Module):
-    """`entry_dropout` as a module, as `nn.Dropout`."""
-
-    def __init__(self, dropout: float):
-        super().__init__()
-        self.dropout = dropout
+class EntryDropout(nn.Dropout):
+    """`entry_dropout` as a module."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x (…) with entries dropped in training."""
-        return entry_dropout(x, self.dropout, self.training)
+        return entry_dropout(x, self.p, self.training)

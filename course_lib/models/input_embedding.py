@@ -18,8 +18,7 @@ class InputEmbedding(nn.Module):
     fade: whether the noise falls linearly to 0 at the end of the run; if not, it stays (that code;
         parthiban2021, Table 5).
 
-    Neither touches the matrix as the output layer sees it, nor evaluation. CourseError for settings
-    out of range.
+    Neither touches evaluation or the matrix as the output layer sees it.
     """
 
     @checked

@@ -1,7 +1,4 @@
-"""A language model: a word matrix to read with, an encoder, an output layer to predict with.
-
-What it shares with a translation model, everything from the contexts to the loss, is `OutputModel`.
-"""
+"""Language and translation models: words to read, an encoder, an output layer to predict with."""
 
 from typing import Any, NamedTuple
 
@@ -41,7 +38,7 @@ class OutputModel(nn.Module):
         input_embedding: InputEmbedding | None = None,
         output_dropout: Dropout = 0.0,
     ):
-        """Put the parts together.
+        """Put the parts together; ValueError where encoder and output layer do not fit.
 
         words: the word matrix that reads.
         encoder: from word vectors to contexts.
@@ -50,8 +47,6 @@ class OutputModel(nn.Module):
         regularizers: called with the output layer's words and the step's `Activations`.
         input_embedding: how words are read in training; None: as they are.
         output_dropout: share of the encoder's output that is dropped, one mask a sequence.
-
-        ValueError where encoder and output layer do not fit, CourseError for a bad dropout.
         """
         super().__init__()
         self.words = words
@@ -75,15 +70,12 @@ class OutputModel(nn.Module):
     def predict(self, raw: Tensor, state: Any, target: Tensor | None) -> Step:
         """Return the step that follows from the encoder's output.
 
-        raw: the encoder's output, (T, B, d).
-        state: the encoder's, handed on.
+        raw, state: the encoder's output (T, B, d), and its state, which is handed on.
         target: (T, B); None: no loss.
 
         In evaluation mode there is no dropout, no regularizer and no loss but the cross-entropy.
         """
-        hidden = raw
-        if self.training:
-            hidden = locked_dropout(raw, self.output_dropout)
+        hidden = locked_dropout(raw, self.output_dropout, self.training)
         if target is None:
             return Step(None, None, hidden, state)
         objective = self.objective if self.training else CrossEntropy()
@@ -105,3 +97,30 @@ class LanguageModel(OutputModel):
         """Return the step of tokens and target (T, B); a state of None starts anew."""
         raw, state = self.encoder(self.input_embedding(self.words, tokens), state)
         return self.predict(raw, state, target)
+
+
+class TranslationModel(OutputModel):
+    """Source and target so far in, contexts and, with a target, the loss out.
+
+    `words` read both languages; giving `output_layer` the same ones ties three ways, as all papers
+    here do (Vaswani et al. 2017, section 3.4). `encoder` is a `Transformer`, an
+    `LSTMTranslator`, or what has their calls.
+    """
+
+    def forward(
+        self, source: Tensor, tokens: Tensor, target: Tensor | None = None, state: Any = None
+    ) -> Step:
+        """Return the step of a batch; its state is None in training.
+
+        source: (S, B), [x … eos] padded with 0.
+        tokens: (T, C), [bos y …]. C is B or a multiple of it: several hypotheses for each source,
+            one after the other.
+        target: (T, C), [y … eos] with IGNORE where padded; None: no loss.
+        state: of an earlier call, whose tokens these go on with. Its source, which is the same, is
+            not encoded again. None: the source is read now.
+        """
+        x = self.input_embedding(self.words, source) if state is None else None
+        y = self.input_embedding(self.words, tokens)
+        padding = source == 0
+        raw, state = self.encoder(x, y, padding, state)
+        return self.predict(raw, None if self.training else state, target)

@@ -7,24 +7,20 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from course_lib.errors import CourseError
-from course_lib.models.encoder_decoder import EncoderDecoder
-from course_lib.models.transformer import Attention, seen
+from course_lib.models.transformer import Attention, EncoderDecoder, seen
 from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 
 class LSTMTranslator(EncoderDecoder):
     """`layers` LSTM layers on either side of one attention, between word vectors and contexts.
 
-    Of the source the first layer reads half of its units in each direction, the others read
-    forwards; the top is what can be attended to. Of the target the first layer reads word vectors,
-    and what it gives asks the source: a_t = Attention(h_t, memory). Every other layer reads
-    [what the layer below gives, a_t]. From the third layer on, x + layer(x). With that it is the
-    model of Wu et al. (2016, section 3) as it is trained in parallel: a_t comes from this step's
-    h_t, not from the last one's, and is a product, q kᵀ/√u, where theirs is a small network.
-
-    The calls are those of `Transformer`, and so are the states: targets piece by piece give what
-    they give in one call, and several hypotheses may share a source.
-
+    On the source's side the first layer reads with half of its units in each direction. The others
+    read forwards, and the output of the last is the memory. On the target's side the first layer
+    reads word vectors, and its output h_t asks the source: a_t = Attention(h_t, memory). Every
+    other layer reads [the output of the layer below, a_t]. From the third layer on, the output
+    below is added to a layer's own. With that it is the model of Wu et al. (2016, section 3) as it
+    is trained in parallel: a_t comes from this step's h_t, not from the last one's, and is a
+    product, q kᵀ/√u, where theirs is a small network.
     """
 
     @checked
@@ -36,16 +32,13 @@ class LSTMTranslator(EncoderDecoder):
         dropout: Dropout = 0.2,
         init: NonNegative = 0.1,
     ):
-        """Draw the parameters.
+        """Draw the parameters; CourseError for one layer, or an odd number of units.
 
         input_size: numbers in a word vector.
         units: of every layer, by default as many as a word vector has numbers, which tying needs.
-        layers: on either side of the attention.
+        layers: on either side of the attention, which would reach nothing with one.
         dropout: share dropped of the word vectors and of what each layer hands to the next.
         init: half-width of the uniform distribution of all matrices; biases begin at 0.
-
-        CourseError for fewer than two layers, where the attention would reach nothing, or for an
-        odd number of units.
         """
         super().__init__()
         units = units or input_size
@@ -61,21 +54,14 @@ class LSTMTranslator(EncoderDecoder):
         self.first = nn.LSTM(input_size, units)
         self.attention = Attention(units, heads=1, dropout=0.0)
         self.target_layers = nn.ModuleList(nn.LSTM(2 * units, units) for _ in range(layers - 1))
-        with torch.no_grad():
-            for parameter in self.parameters():
-                if parameter.dim() == 2:
-                    parameter.uniform_(-init, init)
-                else:
-                    parameter.zero_()
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.uniform_(parameter, -init, init)
+            else:
+                nn.init.zeros_(parameter)
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """Return the memory (S, B, u) of x (S, B, d).
-
-        padding: (S, B), True behind the end of a column.
-
-        Every column needs a word that is not padding.
-        """
-        # The first layer reads half of its units in each direction.
+        """Return the memory (S, B, u) of x (S, B, d), padding (S, B) behind each column's end."""
         lengths = (~padding).sum(0).cpu()  # what reads backwards begins at the last word
         packed = pack_padded_sequence(self.dropout(x), lengths, enforce_sorted=False)
         memory, _ = pad_packed_sequence(self.both_ways(packed)[0], total_length=len(x))
@@ -91,9 +77,7 @@ class LSTMTranslator(EncoderDecoder):
     ) -> tuple[Tensor, Any]:
         """Return contexts (T, C, u), state of y (T, C, d), memory (S, B, u), padding (S, B).
 
-        The state holds every layer's h and c, and the keys and values of the memory: given one, y
-        continues its targets and `memory` may be None. C is B; or a multiple of it: then C/B
-        columns one after the other are targets of the same source.
+        The state holds every layer's h and c, and the keys and values of the memory.
         """
         past, source = state or ((None,) * (1 + len(self.target_layers)), None)
         source = self.attention.keys_values(memory) if source is None else source
@@ -112,9 +96,7 @@ class LSTMTranslator(EncoderDecoder):
         return x, (tuple(new), tuple(source))
 
 
-def _run_layer(
-    layer: nn.LSTM, x: Tensor, past: tuple | None
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run x (T, C, …) from h and c (C, u), or from 0 -> outputs (T, C, u), h and c at the end."""
+def _run_layer(layer: nn.LSTM, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple]:
+    """Return outputs (T, C, u), (h, c) of x (T, C, …), started from `past` (h, c) or from 0."""
     outputs, (h, c) = layer(x, past and tuple(t[None] for t in past))
     return outputs, (h[0], c[0])

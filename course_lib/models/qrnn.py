@@ -1,24 +1,24 @@
 """Quasi-recurrent networks (Bradbury et al. 2017): all products before the recurrence."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
 from course_lib.errors import CourseError
-from course_lib.models.state import state_type
+from course_lib.models.state import zeros
 from course_lib.ranges import Count, Dropout, Share, checked
 
 
 def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tensor:
-    """Return c (T, B, u) with c_t = f_t z_t + (1 − f_t) c_{t−1}, the recurrence of fo-pooling.
+    """Return c (T, B, u) with c_t = f_t z_t + (1 − f_t) c_{t−1}, the only recurrence of a QRNN.
 
     f, z: (T, B, u), after their nonlinearities.
     start: c before the first step, (B, u).
     scan: all steps at once in ⌈log₂ T⌉ rounds, instead of one after the other. None does so on a
         GPU, where a step is a launch for next to no arithmetic.
-
-    This is the only sequential part of a QRNN.
     """
     return _Pool.apply(f, z, start, f.is_cuda if scan is None else scan)
 
@@ -52,8 +52,7 @@ class _Pool(torch.autograd.Function):
             new[0].addcmul_(1 - f[0], start)
             c[1:] = _scan(new, 1 - f)
         else:
-            rows = f.unbind(), z.unbind(), c[:-1].unbind(), c[1:].unbind()
-            for f_t, z_t, c_before, c_t in zip(*rows, strict=True):
+            for f_t, z_t, c_before, c_t in zip(f, z, c[:-1], c[1:], strict=True):
                 torch.lerp(c_before, z_t, f_t, out=c_t)
         ctx.save_for_backward(f, z, c)
         ctx.scan = scan
@@ -82,8 +81,7 @@ class QRNN(nn.Module):
     x̃ ends with the present step. In the first layer it has two steps, in the others one, as in the
     AWD-QRNN whose tables the papers quote: 1550 units in four layers, 2500 for WikiText-103, the
     last layer as wide as a word vector. In training, entries of the matrices are dropped once a
-    call, entries of word vectors and between layers once a sequence, and with `zoneout` a unit
-    keeps its c. In evaluation f is what it is on average.
+    call, and one mask a sequence drops entries of word vectors and between layers.
     """
 
     @checked
@@ -96,16 +94,14 @@ class QRNN(nn.Module):
         hidden_dropout: Dropout = 0.25,
         zoneout: Share = 0.0,
     ):
-        """Draw the parameters, as `nn.Linear` does.
+        """Draw the parameters, as `nn.Linear` does; CourseError where there is no layer.
 
         input_size: numbers in a word vector.
         units: of each layer.
-        weight_drop: share of each matrix that is dropped.
-        input_dropout: share of the numbers of word vectors that is dropped.
-        hidden_dropout: share of what a layer hands to the next that is dropped.
-        zoneout: share of the units that keep their c at a step.
-
-        CourseError where there is no layer.
+        weight_drop, input_dropout, hidden_dropout: shares dropped of each matrix, of the word
+            vectors, of what a layer hands to the next.
+        zoneout: share of the units that keep their c at a step in training. In evaluation f is
+            what it is on average.
         """
         super().__init__()
         if not units:
@@ -116,37 +112,32 @@ class QRNN(nn.Module):
         self.zoneout = zoneout
         self.output_size = units[-1]
         sizes = [2 * input_size, *units]
-        self.layers = nn.ModuleList(
-            nn.Linear(size, 3 * width) for size, width in zip(sizes, sizes[1:], strict=False)
-        )
+        self.layers = nn.ModuleList(nn.Linear(size, 3 * width) for size, width in pairwise(sizes))
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""
         # The state at the start: the last word vector before, and each layer's c.
         if state is None:
-            units = (layer.out_features // 3 for layer in self.layers)
-            zeros = (x.new_zeros(x.shape[1], n, dtype=state_type(x)) for n in units)
-            state = torch.zeros_like(x[0]), tuple(zeros)
+            cells = tuple(zeros(x, layer.out_features // 3) for layer in self.layers)
+            state = torch.zeros_like(x[0]), cells
         before, cells = state
 
         # The first layer looks at two steps: the word vector before, and the present one.
-        if self.training:
-            x = locked_dropout(x, self.input_dropout)
+        x = locked_dropout(x, self.input_dropout, self.training)
         last = x[-1]
         x = torch.cat([torch.cat([before[None], x[:-1]]), x], dim=-1)
 
         # Each layer: one product for all gates of all steps, then the recurrence.
         new = []
         for number, (layer, cell) in enumerate(zip(self.layers, cells, strict=True)):
-            if number and self.training:
-                x = locked_dropout(x, self.hidden_dropout)
+            if number:
+                x = locked_dropout(x, self.hidden_dropout, self.training)
             weight = F.dropout(layer.weight, self.weight_drop, self.training)
             z, f, o = F.linear(x, weight, layer.bias).to(cell.dtype).chunk(3, dim=-1)
             f = f.sigmoid()
-            if self.training and self.zoneout:
-                f = f * torch.empty_like(f).bernoulli_(1 - self.zoneout)
-            elif self.zoneout:
-                f = f * (1 - self.zoneout)
+            if self.zoneout:
+                moving = 1 - self.zoneout
+                f = f * (torch.empty_like(f).bernoulli_(moving) if self.training else moving)
             c = pool(f, z.tanh(), cell)
             x = o.sigmoid() * c
             new.append(c[-1])

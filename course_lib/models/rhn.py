@@ -5,20 +5,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import keep_mask, locked_dropout
-from course_lib.models.state import state_type
+from course_lib.models.state import zeros
 from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 
 
 class RHN(nn.Module):
     """A recurrent layer whose state s passes through `depth` highway layers for each word.
 
-        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s,   plus W x in the first layer
+        s ← t ∘ tanh(a) + (1 − t) ∘ s,   t = σ(b),   (a, b) = R_l s + bias_l  (+ W x in the first)
 
-    Each of them has a bias.
-
-    VD-RHN: one mask a sequence for the word vectors, one for the state wherever R reads it, one
-    for what leaves. Published: depth 10, 830 units, the transform gates' biases begin at −2, these
-    shares dropped, and 0.25 of the words' rows (`InputEmbedding`).
+    As in VD-RHN, a sequence has one mask for the word vectors, one for the state wherever R reads
+    it, and one for what leaves. The defaults are those of the published model, which also drops
+    0.25 of the words' rows (`InputEmbedding`).
     """
 
     @checked
@@ -57,28 +55,18 @@ class RHN(nn.Module):
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return hidden (T, B, u), state (B, u) of x (T, B, input_size), a state or None."""
         # What does not depend on the state: W x of all steps, one mask for the state.
-        if self.training:
-            x = locked_dropout(x, self.input_dropout)
+        x = locked_dropout(x, self.input_dropout, self.training)
         inputs = F.linear(x, self.input, self.bias[0])
-        s = state
-        if s is None:
-            s = x.new_zeros(x.shape[1], self.output_size, dtype=state_type(x))
+        s = zeros(x, self.output_size) if state is None else state
         mask = keep_mask(s, self.dropout) if self.training and self.dropout else None
 
         # One word after the other, and for each one highway layer after the other.
-        first, *rest = self.recurrent.mT.unbind()
+        matrices = self.recurrent.mT.unbind()
         hidden = []
         for step in inputs.unbind():
-            s = _highway(s, mask, first, step)
-            for matrix, bias in zip(rest, self.bias[1:], strict=True):
-                s = _highway(s, mask, matrix, bias)
+            for matrix, offset in zip(matrices, (step, *self.bias[1:]), strict=True):
+                read = s if mask is None else s * mask
+                a, b = (read @ matrix + offset).chunk(2, dim=-1)
+                s = torch.lerp(s, a.tanh().to(s.dtype), b.sigmoid().to(s.dtype))
             hidden.append(s)
-        hidden = torch.stack(hidden)
-        return locked_dropout(hidden, self.output_dropout if self.training else 0.0), s
-
-
-def _highway(s: Tensor, mask: Tensor | None, matrix: Tensor, rest: Tensor) -> Tensor:
-    """One layer of one time step: s (B, u), matrix (u, 2u), rest (…, 2u) → s (B, u)."""
-    read = s if mask is None else s * mask
-    a, b = (read @ matrix + rest).chunk(2, dim=-1)
-    return torch.lerp(s, a.tanh().to(s.dtype), b.sigmoid().to(s.dtype))
+        return locked_dropout(torch.stack(hidden), self.output_dropout, self.training), s

@@ -1,4 +1,4 @@
-"""States are nested tuples of tensors, handed in and handed out; these functions walk them."""
+"""States are nested tuples of tensors, handed in and out; these functions make and walk them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
     return function(state) if isinstance(state, Tensor) else state
 
 
-def state_type(x: Tensor) -> torch.dtype:
-    """Return the type of a fresh state beside the input `x`.
+def zeros(x: Tensor, units: int) -> Tensor:
+    """Return the state (B, units) before a text whose inputs are x (T, B, …).
 
-    Where autocast makes products narrow, a state that is added to over a whole text stays in
-    float32.
+    Where autocast makes products narrow, a state that grows over a whole text stays in float32.
     """
     autocast = torch.is_autocast_enabled(x.device.type)
-    return torch.promote_types(x.dtype, torch.float32) if autocast else x.dtype
+    dtype = torch.promote_types(x.dtype, torch.float32) if autocast else x.dtype
+    return x.new_zeros(x.shape[1], units, dtype=dtype)
 
 
 def detach(state: Any) -> Any:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.models.encoder_decoder import EncoderDecoder
+from course_lib.models.state import map_state
 from course_lib.models.transformer_xl import sinusoids
 from course_lib.ranges import Count, Dropout, checked
 
@@ -28,28 +28,29 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(size, 2 * size, bias=False)
         self.output = nn.Linear(size, size, bias=False)
 
-    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return k and v, each (B, H, S, K), of what is attended to, (S, B, d)."""
+    def keys_values(self, memory: Tensor, past: tuple | None = None) -> tuple[Tensor, Tensor]:
+        """Return keys and values (B, H, S, K) of the memory (S, B, d), behind those of the past."""
         S, B, _ = memory.shape
-        both = self.key_value(memory).view(S, B, 2, self.heads, -1)
-        return both.permute(2, 1, 3, 0, 4).unbind()
+        new = self.key_value(memory).view(S, B, 2, self.heads, -1).permute(2, 1, 3, 0, 4).unbind()
+        return tuple(torch.cat(pair, 2) for pair in zip(past, new, strict=True)) if past else new
 
     def forward(self, x, keys, values, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """Return the mixed values of every position, shaped as x.
 
-        x: what asks, (T, C, d).
+        x: what asks, (T, C, d). Where C is a multiple of B, the C/B columns of a source attend to
+            the same keys, which are not repeated for them; then `mask` has no T.
         keys, values: what is attended to, (B, H, S, K) each.
         mask: (B or 1, 1, T or 1, S), True where a key is seen; None: all are.
-        causal: whether position t sees the keys up to number t alone.
-
-        C is B, or a multiple: then C/B columns of x one after the other, the hypotheses of one
-        sentence, attend to the same keys, which are not repeated for them (`mask` without T).
+        causal: whether the last position sees all keys, the one before it one less, and so on.
         """
         T, C, d = x.shape
         B = len(keys)
         q = self.query(x).view(T, B, C // B, self.heads, -1).permute(1, 3, 0, 2, 4).flatten(2, 3)
+        S = keys.shape[2]
+        if causal and T not in (1, S):  # one position sees all, a target from its start a triangle
+            mask = torch.ones(T, S, dtype=torch.bool, device=x.device).tril(S - T)
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, keys, values, mask, dropout, causal)
+        mixed = F.scaled_dot_product_attention(q, keys, values, mask, dropout, causal and T == S)
         mixed = mixed.unflatten(2, (T, C // B)).permute(2, 0, 3, 1, 4).reshape(T, C, d)
         return self.output(mixed)
 
@@ -104,24 +105,16 @@ class DecoderLayer(nn.Module):
     def forward(self, y: Tensor, memory: Tensor | None, mask: Tensor, past, source):
         """Return (T, C, d), past, source of y (T, C, d), memory (S, B, d), mask (B, 1, 1, S).
 
-        past: keys and values of the target before y, None to start; source: those of the memory,
-        which is only looked at when they are None.
+        past: keys and values of the target before y; None at its start.
+        source: those of the memory, which is only looked at when they are None.
         """
         if source is None:
             source = self.source_attention.keys_values(memory)
 
         def attend_to_target(h):
             nonlocal past
-            new = self.attention.keys_values(h)
-            if past is not None:
-                new = [torch.cat(pair, 2) for pair in zip(past, new, strict=True)]
-            past = tuple(new)
-            T = len(h)
-            S = past[0].shape[2]
-            if T in (1, S):  # one position sees everything, a target from its start is a triangle
-                return self.attention(h, *past, causal=T == S)
-            mask = torch.ones(T, S, dtype=torch.bool, device=h.device).tril(S - T)
-            return self.attention(h, *past, mask)
+            past = self.attention.keys_values(h, past)
+            return self.attention(h, *past, causal=True)
 
         attend, translate, think = self.residuals
         y = attend(y, attend_to_target)
@@ -129,11 +122,42 @@ class DecoderLayer(nn.Module):
         return think(y, self.feedforward), past, source
 
 
+class EncoderDecoder(nn.Module):
+    """A stack of layers that reads a source, and one that goes on with its targets.
+
+    `encode(x, padding)` returns memory, `decode(y, memory, padding, state)` contexts and a state.
+    A call does both.
+
+    x: word vectors of the source, (S, B, d).
+    padding: (S, B), True at what no position may see. Every column needs a word that may be seen.
+    memory: what `encode` makes of the source, (S, B, u).
+    y: word vectors of the targets, (T, C, d). C is B or a multiple of it: then C/B columns one
+        after the other are targets of the same source.
+    state: (what belongs to the columns of y, what belongs to those of x), tensors with columns
+        first. Given one, y continues its targets, and x and memory may be None. Targets piece by
+        piece give what they give in one call.
+    """
+
+    def forward(
+        self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """Return contexts (T, C, u) and the state after them."""
+        memory = self.encode(x, padding) if state is None else None
+        return self.decode(y, memory, padding, state)
+
+    @staticmethod
+    def select(state: Any, columns: Tensor, sources: Tensor | None = None) -> Any:
+        """Return the state of these columns of y (C',), and of x (B',) or all of x, in order."""
+        past, source = state
+        if sources is not None:
+            source = map_state(lambda t: t.index_select(0, sources), source)
+        return map_state(lambda t: t.index_select(0, columns), past), source
+
+
 class Transformer(EncoderDecoder):
     """`layers` encoder and as many decoder layers between word vectors and contexts, time-major.
 
-    `encode(x, padding)` reads the source, `decode(y, memory, padding, state)` the target, each
-    output from the targets up to its own; a call does both. There is no word matrix inside.
+    Each context follows from the targets up to its own. There is no word matrix inside.
 
     | size | input_size d | layers | heads | feedforward F | parameters |
     |---|---|---|---|---|---|
@@ -161,7 +185,7 @@ class Transformer(EncoderDecoder):
         pre_norm: bool = False,
         input_scale: bool = True,
     ):
-        """Draw the parameters.
+        """Draw the parameters; CourseError for an odd input_size, or if heads do not divide it.
 
         input_size: d, the numbers in a word vector and in a context.
         layers: of the encoder, and of the decoder.
@@ -172,8 +196,6 @@ class Transformer(EncoderDecoder):
         attention_dropout: share dropped of the attention's weights.
         pre_norm: whether layer normalisation comes before each sublayer.
         input_scale: whether word vectors are multiplied by √d (section 3.4).
-
-        CourseError if input_size is odd or not a multiple of heads.
         """
         super().__init__()
         if input_size % 2 or input_size % heads:
@@ -190,13 +212,9 @@ class Transformer(EncoderDecoder):
         end = (lambda: nn.LayerNorm(input_size)) if pre_norm else nn.Identity
         self.encoder_norm = end()
         self.decoder_norm = end()
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                for matrix in parameter.chunk(2) if "key_value" in name else [parameter]:
+                for matrix in parameter.data.chunk(2 if "key_value" in name else 1):
                     nn.init.xavier_uniform_(matrix)
             elif name.endswith(".bias"):
                 nn.init.zeros_(parameter)
@@ -207,12 +225,7 @@ class Transformer(EncoderDecoder):
         return [*self.encoder_layers, *self.decoder_layers]
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """Return the memory (S, B, d) of x (S, B, d).
-
-        padding: (S, B), True at what no position may see.
-
-        Every column needs a word that is not padding.
-        """
+        """Return the memory (S, B, d) of x (S, B, d), padding (S, B)."""
         x = self._placed(x, 0)
         for layer in self.encoder_layers:
             x = layer(x, seen(padding))
@@ -223,10 +236,8 @@ class Transformer(EncoderDecoder):
     ) -> tuple[Tensor, Any]:
         """Return contexts (T, C, d), state of y (T, C, d), memory (S, B, d), padding (S, B).
 
-        The state holds the keys and values of the memory and of the targets so far: given one, y
-        continues them and `memory` may be None. Targets piece by piece give what they give in one
-        call. C is B; or a multiple of it: then C/B columns one after the other are targets of the
-        same source. Padding at the end of a target needs no mask, since no word looks ahead.
+        The state holds the keys and values of the targets so far and of the memory. Padding at the
+        end of a target needs no mask, since no word looks ahead.
         """
         past, source = state or ((None,) * len(self.decoder_layers),) * 2
         y = self._placed(y, 0 if state is None else past[0][0].shape[2])
@@ -238,10 +249,8 @@ class Transformer(EncoderDecoder):
 
     def _placed(self, x: Tensor, start: int) -> Tensor:
         """Return word vectors (T, B, d), scaled, plus the positions from `start` on, in tokens."""
-        exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
-        places = torch.arange(start, start + len(x), device=x.device, dtype=exact)
-        positions = sinusoids(places, x.shape[-1])[:, None].to(x.dtype)
-        return self.dropout(x * self.scale + positions)
+        places = torch.arange(start, start + len(x), device=x.device)
+        return self.dropout(x * self.scale + sinusoids(places, x.shape[-1], x.dtype)[:, None])
 
 
 def seen(padding: Tensor) -> Tensor:

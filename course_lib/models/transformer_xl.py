@@ -17,14 +17,15 @@ from course_lib.models.entry_dropout import EntryDropout, entry_dropout
 from course_lib.ranges import Count, Dropout, NonNegative, Whole, checked
 
 
-def sinusoids(distances: Tensor, size: int) -> Tensor:
+def sinusoids(distances: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """Return R (S, size) of S distances in tokens: sines, then cosines, of size/2 frequencies.
 
     R_{i-j} = [sin((i-j) ω_1) … cos((i-j) ω_1) …], ω_k = 10000^{-2(k-1)/size}.
     """
-    steps = torch.arange(0, size, 2, device=distances.device, dtype=distances.dtype)
-    angles = torch.outer(distances, torch.exp(steps * (-math.log(10000) / size)))
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+    exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot count beyond 256
+    steps = torch.arange(0, size, 2, device=distances.device, dtype=exact)
+    angles = torch.outer(distances.to(exact), torch.exp(steps * (-math.log(10000) / size)))
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
 class RelativeAttention(nn.Module):
@@ -33,8 +34,6 @@ class RelativeAttention(nn.Module):
     For query i, key j ≤ i (both counted from the oldest key) and each head
 
         score_ij = ((q_i + u)ᵀ k_j + (q_i + v)ᵀ W_R R_{i-j}) / √head_size        (Dai et al., 3.3)
-
-    with the content bias u and the position bias v (heads, head_size) handed in.
     """
 
     def __init__(self, size: int, heads: int, head_size: int, dropout: float):
@@ -53,14 +52,13 @@ class RelativeAttention(nn.Module):
 
         x: the inputs of this segment, (T, B, d).
         past: the memory and then x, (S, B, d).
-        positions: R of the distances, (S+1, d).
+        positions: a row of zeros, then R for the distances S-1 … 0, (S+1, d).
         mask: (T, S), −∞ where a key is not seen.
-        u, v: the content bias and the position bias, (heads, head_size).
+        u, v: the content bias and the position bias, (heads, head_size) each.
 
-        `positions` holds a row of zeros, then R for the distances S-1 … 0. With that first row the
-        paper's shift from (query, distance) to (query, key) is a view: the score of query t of T
-        and key j lies S t + j + T places into a T-by-(S+1) block. Nothing is copied, and what
-        wraps round belongs to keys after the query, which are masked.
+        With the row of zeros the paper's shift from (query, distance) to (query, key) is a view:
+        the score of query t of T and key j lies S t + j + T places into a T-by-(S+1) block. Nothing
+        is copied, and what wraps round belongs to keys after the query, which are masked.
         """
         T, B, _ = x.shape
         S = len(past)
@@ -83,12 +81,9 @@ class RelativeAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then a two-layer ReLU network, each with dropout, a residual and layer norm.
+    """Attention, then a two-layer ReLU network, each with dropout, a residual and layer norm."""
 
-    The norm follows the residual sum (the paper), or comes before the sublayer (`pre_norm`).
-    """
-
-    def __init__(self, size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm):
+    def __init__(self, size, heads, head_size, inner, dropout, attention_dropout, pre_norm):
         super().__init__()
         self.pre_norm = pre_norm
         self.dropout = EntryDropout(dropout)
@@ -96,10 +91,7 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(size)
         self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = nn.Sequential(
-            nn.Linear(size, feedforward),
-            nn.ReLU(),
-            EntryDropout(dropout),
-            nn.Linear(feedforward, size),
+            nn.Linear(size, inner), nn.ReLU(), EntryDropout(dropout), nn.Linear(inner, size)
         )
 
     def forward(self, past: Tensor, T: int, *positions) -> Tensor:
@@ -116,14 +108,11 @@ class Layer(nn.Module):
 class TransformerXL(nn.Module):
     """`layers` layers of relative attention over the current segment and `memory` tokens before it.
 
-    encoder(x, state) -> hidden, state, time-major. The state is a tuple with one tensor a layer,
-    (at most `memory`, B, input_size): the layer's latest inputs, oldest first; None to start. The
-    caller detaches it between training steps (the paper's stopped gradient). `memory=0` is a plain
-    causal Transformer with relative positions. Distances above `clamp` count as `clamp`.
+    The state has a tensor for each layer, its latest inputs (at most `memory`, B, d), oldest first.
+    The caller detaches it between training steps, as the paper stops the gradient.
 
     With d = input_size, A = heads · head_size, F = feedforward there are
     layers · (5 d A + 2 d F + F + 5 d) + 2 A parameters, and 2 d more with `pre_norm`.
-
     """
 
     @checked
@@ -142,7 +131,7 @@ class TransformerXL(nn.Module):
         init: NonNegative = 0.02,
         pre_norm: bool = False,
     ):
-        """Draw the parameters.
+        """Draw the parameters; CourseError if input_size is odd.
 
         input_size: d, the numbers in a word vector and in a context.
         layers: how many.
@@ -150,13 +139,13 @@ class TransformerXL(nn.Module):
         feedforward: F, the inner size of the feed-forward networks.
         dropout: share dropped of inputs, positions, sublayers and outputs.
         attention_dropout: share dropped of the attention's weights.
-        memory: tokens before the segment that are remembered.
-        clamp: the largest distance in tokens; None: no limit.
+        memory: tokens before the segment that are remembered; 0 makes it a plain causal
+            Transformer with relative positions.
+        clamp: the largest distance in tokens, which those above it count as; None: no limit.
         input_scale: whether the inputs are multiplied by √d, as the paper does with word vectors.
         init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
-        pre_norm: whether layer normalisation comes before each sublayer.
-
-        CourseError if input_size is odd or a size is out of range.
+        pre_norm: whether layer normalisation comes before each sublayer, not after the residual
+            sum as in the paper.
         """
         super().__init__()
         if input_size % 2:
@@ -177,16 +166,11 @@ class TransformerXL(nn.Module):
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(input_size) if pre_norm else nn.Identity()
-        self.reset_parameters(init)
-
-    def reset_parameters(self, init: float) -> None:
         for name, parameter in self.named_parameters():
-            if name.endswith("norm.weight"):
-                nn.init.normal_(parameter, 1.0, init)
-            elif name.endswith(".bias"):
+            if name.endswith(".bias"):
                 nn.init.zeros_(parameter)
             else:
-                nn.init.normal_(parameter, 0.0, init)
+                nn.init.normal_(parameter, 1.0 if name.endswith("norm.weight") else 0.0, init)
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -215,9 +199,8 @@ class TransformerXL(nn.Module):
         S = len(state[0]) + T
 
         # The positions, a row of zeros and then R for the distances S−1 … 0, and the mask.
-        exact = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
-        distances = torch.arange(S - 1, -1, -1, device=x.device, dtype=exact)
-        positions = sinusoids(distances.clamp(max=self.clamp or S), d).to(x.dtype)
+        distances = torch.arange(S - 1, -1, -1, device=x.device).clamp(max=self.clamp or S)
+        positions = sinusoids(distances, d, x.dtype)
         positions = self.dropout(F.pad(positions, (0, 0, 1, 0)))
         blocked = x.new_full((T, S), -math.inf)
         mask = blocked.triu(S - T + 1)

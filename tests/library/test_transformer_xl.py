@@ -44,8 +44,9 @@ def naive_segment(encoder, x, memory, clamp=None, reach=None, drop=1.0):
             for h in range(H):
                 scores = []
                 for j in range(first, i + 1):
-                    distance = torch.tensor([min(i - j, clamp or S)], dtype=x.dtype)
-                    r = (a.position.weight @ (drop * sinusoids(distance, d)[0])).view(H, K)[h]
+                    distance = torch.tensor([min(i - j, clamp or S)])
+                    R = sinusoids(distance, d, x.dtype)[0]
+                    r = (a.position.weight @ (drop * R)).view(H, K)[h]
                     q, k = query[i, :, h], keys[j, :, h]
                     content = ((q + encoder.content_bias[h]) * k).sum(-1)
                     scores.append((content + (q + encoder.position_bias[h]) @ r) / math.sqrt(K))
@@ -129,7 +130,7 @@ def test_evaluation_does_not_depend_on_how_a_text_is_cut(lengths, memory, clamp,
 
 
 def test_sinusoids_are_the_published_ones():
-    r = sinusoids(torch.tensor([0.0, 3.0], dtype=torch.float64), 4)
+    r = sinusoids(torch.tensor([0, 3]), 4, torch.float64)
     angles = [3.0, 3.0 / 10000 ** (2 / 4)]
     torch.testing.assert_close(r[0], torch.tensor([0.0, 0, 1, 1], dtype=torch.float64))
     wanted = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
