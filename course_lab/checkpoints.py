@@ -43,7 +43,10 @@ def load_checkpoint(
     experiment = _experiment(path, head)
     stored = head.get("vocabulary")
     if stored is None or corpus is not None:
-        vocabulary = _text(path, head, corpus)
+        if corpus is None:
+            _check_at_hand(path, experiment.corpus.kind)
+        checksums = head["identity"].get("corpus") or {}
+        vocabulary = text_of_run(path, experiment, checksums, corpus)
     else:
         vocabulary = vocabulary_from_dict(stored, str(path))
     model = experiment.build(len(vocabulary))
@@ -70,30 +73,25 @@ def _experiment(path: Path, head: dict) -> Experiment:
     return Experiment.from_dict(identity["experiment"])
 
 
-def _text(path: Path, head: dict, named: str | Path | None) -> data.Corpus | data.SentencePairs:
-    """Return the text that the model of a checkpoint with this header was trained on."""
-    experiment = _experiment(path, head)
-    trained_on = experiment.corpus
-    if named is None:
-        _check_at_hand(path, trained_on.kind)
-    corpus = load_named_text(path, experiment, named or trained_on.kind)
-    expected = head["identity"].get("corpus") or {}
-    splits = expected | corpus.sha256
-    if changed := [s for s in splits if expected.get(s) != corpus.sha256.get(s)]:
-        raise CourseError(
-            f"{path} was trained on another version of {corpus.name}: {' and '.join(changed)} has "
-            "another checksum; restore that text, or train again"
-        )
-    return corpus
-
-
-def load_named_text(
-    path: Path, experiment: Experiment, name: str | Path
+def text_of_run(
+    path: Path,
+    experiment: Experiment,
+    checksums: dict[str, str],
+    named: str | Path | None,
+    words: list[str] | None = None,
 ) -> data.Corpus | data.SentencePairs:
-    """Return the text called `name` with the options that a checkpoint's experiment has.
+    """Return the text that a run was trained on, or another with the same words.
 
-    CourseError where an option is a path, which a checkpoint must not decide.
+    path: of the checkpoint, for the errors.
+    experiment: of the checkpoint; its corpus is loaded where the user names none.
+    checksums: those of the text that the run was trained on, by split.
+    named: the name or path that the user gave, None if none.
+    words: of the run; with them another text will do. Without them it is the text itself.
+
+    CourseError for a text with other checksums and other words. It is also raised where an option
+    of the corpus is a path, which a checkpoint must not decide.
     """
+    # What the checkpoint says of itself follows no path.
     options = experiment.corpus.options
     for option, value in options.items():  # such as the suffix of a file
         if isinstance(value, str) and ("/" in value or "\\" in value):
@@ -101,7 +99,20 @@ def load_named_text(
                 f"{path}: the option {option} of its corpus is the path {value!r:.80}, and a path "
                 "in a checkpoint is not followed"
             )
-    return experiment.change(corpus=Part(str(name), options)).load_corpus()
+    kind = str(named or experiment.corpus.kind)
+    text = experiment.change(corpus=Part(kind, options)).load_corpus()
+
+    # The text is the run's own, or has its words.
+    if text.words == words:
+        return text
+    splits = checksums | text.sha256
+    if changed := [s for s in splits if checksums.get(s) != text.sha256.get(s)]:
+        raise CourseError(
+            f"{path} was trained on another text than {text.name}: the checksum of "
+            f"{' and '.join(changed)} differs; "
+            + ("name the text that it was trained on" if named else "restore it, or train again")
+        )
+    return text
 
 
 def _check_at_hand(path: Path, name: str) -> None:
