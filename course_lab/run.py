@@ -179,11 +179,7 @@ def _prepare(
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """Raise CourseError for clusters by frequency where the words have another order."""
-    is_clustered = "by_frequency" in experiment.requires
-    # The words of a half are ordered by the counts of the whole, so a half's own counts need not
-    # fall. A half is therefore not checked.
-    is_whole = "half" not in experiment.corpus.options
-    if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
+    if "by_frequency" in experiment.requires and not corpus.is_by_frequency:
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
             f"but the words of {corpus.name} are in another order; load them with the option "
