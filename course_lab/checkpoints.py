@@ -15,7 +15,7 @@ from course_lib.data import folders
 from course_lib.data.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.models import OutputModel
-from course_lib.training.checkpoint import difference, restore
+from course_lib.training.checkpoint import difference, differences, read_progress, restore
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 
 # Loading -----------------------------------------------------------------------------------------
@@ -105,14 +105,19 @@ def text_of_run(
     # The text is the run's own, or has its words.
     if text.words == words:
         return text
-    splits = checksums | text.sha256
-    if changed := [s for s in splits if checksums.get(s) != text.sha256.get(s)]:
+    if splits := _changed_splits(checksums, text.sha256):
+        remedy = "name the text that it was trained on" if named else "restore it, or train again"
         raise CourseError(
-            f"{path} was trained on another text than {text.name}: the checksum of "
-            f"{' and '.join(changed)} differs; "
-            + ("name the text that it was trained on" if named else "restore it, or train again")
+            f"{path} was trained on another text than {text.name}: the checksum of {splits} differs"
+            f"; {remedy}"
         )
     return text
+
+
+def _changed_splits(before: dict[str, str], now: dict[str, str]) -> str:
+    """Return the splits whose checksums differ: `train and valid`."""
+    splits = before | now
+    return " and ".join(split for split in splits if before.get(split) != now.get(split))
 
 
 def _check_at_hand(path: Path, name: str) -> None:
@@ -125,6 +130,63 @@ def _check_at_hand(path: Path, name: str) -> None:
     raise CourseError(
         f"{path} needs the text that it was trained on ({name}), but {why}; name the text with "
         "--corpus"
+    )
+
+
+# Going on with a paused run -----------------------------------------------------------------------
+
+
+def check_goes_on(folder: Path, identity: dict) -> None:
+    """Raise CourseError where the paused run of a folder is not the one that is to go on.
+
+    The message says what differs, and what to do about it. A run whose settings an earlier version
+    of the course wrote in other words is refused as well, because its remaining steps would not be
+    those that the earlier version would have done.
+
+    folder: of the run; without a checkpoint in it there is nothing to check.
+    identity: what the run to go on with is, as `training.loop.fit` takes it.
+    """
+    path = folder / "last.safetensors"
+    if not path.exists():
+        return
+    head = read_progress(path)
+    saved = head.get("identity")
+    if difference(saved, identity) is None:
+        return
+    begun = [start["commit"] for start in head.get("starts", []) if "commit" in start]
+    version = f"another version of the course ({begun[-1] if begun else 'of unknown commit'})"
+    remedy = f"remove {folder} to train anew, or keep it and choose another folder"
+
+    # The settings, in the words of today.
+    try:
+        experiment = _experiment(path, head).identity()
+    except CourseError as error:
+        raise CourseError(
+            f"the paused run in {folder} was begun by {version}, and this version cannot read its "
+            f"settings ({error}); finish it with that version, or {remedy}"
+        ) from None
+    if changed := list(differences(experiment, identity["experiment"])):
+        raise CourseError(
+            f"the paused run in {folder} is of another experiment ({'; '.join(changed)}); {remedy}"
+        )
+
+    # The text and the weights that it began with.
+    if splits := _changed_splits(saved.get("corpus") or {}, identity["corpus"]):
+        raise CourseError(
+            f"the paused run in {folder} was trained on another text: the checksum of {splits} "
+            f"differs; bring that text back, or {remedy}"
+        )
+    if saved.get("start") != identity.get("start"):
+        raise CourseError(
+            f"the paused run in {folder} began with other weights of "
+            f"{identity['experiment']['start_from']} than there are now; {remedy}"
+        )
+
+    # What is left are the words of another version.
+    changed = "; ".join(differences(saved["experiment"], identity["experiment"]))
+    raise CourseError(
+        f"the paused run in {folder} is of this experiment, but it was begun by {version}, which "
+        f"writes the settings in another way ({changed}); finish it with that version, or {remedy}"
     )
 
 

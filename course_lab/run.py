@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from course_lab import provenance, results
-from course_lab.checkpoints import start_from, start_of
+from course_lab.checkpoints import check_goes_on, start_from, start_of
 from course_lab.corpora.download import file_digest
 from course_lab.experiment import Experiment
 from course_lab.figure_cache import FigureCache
@@ -172,6 +172,7 @@ def _prepare(
     if experiment.start_from is not None:
         # This loads the earlier run's weights into the model and returns their file's digest.
         identity["start"] = start_from(model, experiment, corpus)
+    check_goes_on(folder, identity)
     kind = TranslationBatches if experiment.translates else LanguageModelBatches
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     return _Prepared(corpus, model, task, identity, starts, benchmarks)
