@@ -43,6 +43,7 @@ from course_lab.examine.rogue_dimensions import outstanding
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry
+from course_lib.metrics.registry import METRICS, Figure, Metric
 from course_lib.training import Optimisation
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import save_checkpoint
@@ -1148,6 +1149,40 @@ def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch
         assert table["IsoScore"] == pytest.approx(geometry.isoscore(better), rel=1e-9)
         spectrum = geometry.singular_values(better)
         assert table["stable rank"] == pytest.approx(geometry.stable_rank(spectrum), rel=1e-9)
+
+
+def test_a_metric_that_is_registered_is_in_the_report(tmp_path, monkeypatch, unpictured):
+    """One entry: the table, the JSON and the command have it, before and after each repair."""
+
+    def compute(W, counts):
+        seen = None if counts is None else float(counts.sum())
+        return {"first_entry": float(W[0, 0]), "tokens_seen": seen, "a_list": [1.0]}
+
+    figures = {"first_entry": Figure("The first number.", -np.inf, np.inf)}
+    monkeypatch.setitem(METRICS, "corner", Metric(compute, figures))
+    path, counts = ill(tmp_path)
+    known = examine.examine(path, counts=counts)
+    unknown = examine.examine(path)
+    assert known.metrics["first entry"] == pytest.approx(float(known.W[0, 0]))
+    assert known.metrics["tokens seen"] == known.counts.sum()
+    centred = known.repairs["centring"]["metrics"]["first entry"]
+    assert centred == pytest.approx(float((known.W.double() - known.W.double().mean(0))[0, 0]))
+    assert "tokens seen" not in unknown.metrics and "a list" not in known.metrics
+    numbers = json.loads(examine.save_report(known, tmp_path).with_suffix(".json").read_text())
+    assert numbers["metrics"]["first entry"] == known.metrics["first entry"]
+    assert '<th scope="row">first entry</th>' in (tmp_path / "report.html").read_text()
+    done = CliRunner().invoke(application(), ["examine", str(path), "--out", str(tmp_path / "o")])
+    assert "  first entry  " in done.output
+
+
+def test_the_registered_metrics_are_in_every_table(tmp_path):
+    path, counts = ill(tmp_path)
+    table = examine.examine(path, counts=counts).metrics
+    W = examine.examine(path).W
+    assert table["share of the mean vector"] == pytest.approx(geometry.common_drift(W).share)
+    assert table["positive pairs"] == pytest.approx(geometry.positive_share(W))
+    assert table["mean norm"] == pytest.approx(float(W.double().norm(dim=1).mean()))
+    assert table["mean cosine"] == pytest.approx(geometry.mean_cosine(W))
 
 
 def test_a_full_disk_leaves_no_half_report(tmp_path, monkeypatch, unpictured):
