@@ -8,6 +8,7 @@ import json
 import re
 import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import corpora, examine, part
+from course_lab import corpora, examine, part, plots
 from course_lab.cli import application
 from course_lab.examine import (
     course_runs,
@@ -38,6 +39,7 @@ from course_lab.examine import frequencies as counting
 from course_lab.examine import report as reports
 from course_lab.examine.findings import NAMED
 from course_lab.examine.graded import DISEASES, zipf_counts
+from course_lab.examine.groups import sample
 from course_lab.examine.repairs import REPAIRS, perplexities
 from course_lab.examine.rogue_dimensions import outstanding
 from course_lib.errors import CourseError
@@ -295,6 +297,40 @@ def test_rare_and_frequent_words():
             frequency_groups(equal)
     with pytest.raises(CourseError, match="one finite number"):
         frequency_groups([1.0, float("nan")] * 20)
+
+
+@pytest.mark.parametrize("counts", [[3.0] * 8 + [1.0] * 7, [5.0] * 20 + [-1.0], [[1.0, 2.0]] * 20])
+def test_counts_that_are_none_are_refused(counts):
+    with pytest.raises(CourseError, match="one finite number, 0 or more, for each of 16 words"):
+        frequency_groups(counts)
+
+
+def test_no_word_is_both_rare_and_frequent():
+    """Of a text of very many words even the frequent ones may be below 1 in 10,000 tokens."""
+    counts = np.repeat([2.2, 1.0], [500, 25_000])
+    groups = frequency_groups(counts)
+    assert (counts < 1e-4 * counts.sum()).all() and len(groups.frequent) == 500
+    assert not set(groups.rare) & set(groups.frequent)
+    assert len(groups.rare) == 25_000
+
+
+def test_frequent_words_fill_at_most_half_of_a_sample():
+    """Else a small sample would have no rare word in it, and nothing could be said of them."""
+    groups = frequency_groups(zipf_counts(20_000))
+    drawn = sample(20_000, 300, groups, seed=0)
+    assert len(set(drawn)) == 300 and (np.diff(drawn) > 0).all()
+    of_sample = groups.sampled(drawn)
+    np.testing.assert_array_equal(drawn[of_sample.frequent], np.arange(150))  # the most frequent
+    assert len(of_sample.rare) > 50
+    all_frequent = sample(20_000, 2_000, groups, seed=0)
+    assert set(groups.frequent) <= set(all_frequent) and len(set(all_frequent)) == 2_000
+    assert len(set(sample(20_000, 300, None, seed=0))) == 300
+
+
+def test_bands_have_two_words_or_more():
+    groups = frequency_groups(zipf_counts(16))  # two are frequent, fourteen are not
+    frequent, *others = groups.bands()
+    assert len(frequent) == 2 and [len(band) for band in others] == [2] * 7
 
 
 # --- reading matrices ----------------------------------------------------------------------------
@@ -1063,6 +1099,23 @@ def test_without_counts_the_report_says_so(tmp_path, unpictured):
     counts = tmp_path / "equal.txt"
     counts.write_text("5\n" * 300)
     assert "too equal" in examine.examine(path, counts=counts).unknown
+
+
+def test_a_cloud_whose_words_were_never_seen_has_no_frequencies(tmp_path, monkeypatch):
+    """Of the words that are drawn; the counts of the others would divide nothing by nothing."""
+    path, counts = ill(tmp_path)
+    found = examine.examine(path, counts=counts)
+    monkeypatch.setattr(figures, "POINTS", 20)
+    drawn = np.sort(np.random.default_rng(0).choice(300, 20, replace=False))
+    unseen = np.ones(300)
+    unseen[drawn] = 0
+    shares = []
+    draw = plots.cloud
+    noted = lambda points, share, *more: shares.append(share) or draw(points, share, *more)  # noqa: E731
+    monkeypatch.setattr(plots, "cloud", noted)
+    for values in (unseen, np.zeros(300), found.counts):
+        figures.cloud(replace(found, counts=values))
+    assert shares[:2] == [None, None] and len(shares[2]) == 20
 
 
 def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
