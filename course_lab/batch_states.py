@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from course_lab import results
 from course_lab.experiment import Experiment
@@ -17,7 +17,7 @@ from course_lab.locks import RUN, TRAINING, held
 from course_lab.planned import Planned, earlier
 from course_lab.plans import Plan
 from course_lib.errors import CourseError
-from course_lib.training.checkpoint import check_progress
+from course_lib.training.checkpoint import check_progress, read_progress
 
 # What reading a damaged file raises: no file, no JSON, no safetensors, or other content than is
 # expected there.
@@ -152,8 +152,7 @@ def _paused(fresh: State, experiment: Experiment) -> State:
     """Return the state of a run that has a checkpoint; its tensors are not read."""
     path = fresh.folder / "last.safetensors"
     try:
-        with safe_open(path, framework="pt") as file:
-            progress = json.loads(file.metadata()["progress"])
+        progress = read_progress(path)
         check_progress(progress, path)
         epochs = len(progress["epochs"])
         seconds = _seconds(progress["epochs"])

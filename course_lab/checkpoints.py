@@ -15,7 +15,7 @@ from course_lib.data import folders
 from course_lib.data.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.models import OutputModel
-from course_lib.training.checkpoint import difference, restore
+from course_lib.training.checkpoint import difference, differences, read_progress, restore
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 
 # Loading -----------------------------------------------------------------------------------------
@@ -43,7 +43,10 @@ def load_checkpoint(
     experiment = _experiment(path, head)
     stored = head.get("vocabulary")
     if stored is None or corpus is not None:
-        vocabulary = _text(path, head, corpus)
+        if corpus is None:
+            _check_at_hand(path, experiment.corpus.kind)
+        checksums = head["identity"].get("corpus") or {}
+        vocabulary = text_of_run(path, experiment, checksums, corpus)
     else:
         vocabulary = vocabulary_from_dict(stored, str(path))
     model = experiment.build(len(vocabulary))
@@ -70,30 +73,25 @@ def _experiment(path: Path, head: dict) -> Experiment:
     return Experiment.from_dict(identity["experiment"])
 
 
-def _text(path: Path, head: dict, named: str | Path | None) -> data.Corpus | data.SentencePairs:
-    """Return the text that the model of a checkpoint with this header was trained on."""
-    experiment = _experiment(path, head)
-    trained_on = experiment.corpus
-    if named is None:
-        _check_at_hand(path, trained_on.kind)
-    corpus = load_named_text(path, experiment, named or trained_on.kind)
-    expected = head["identity"].get("corpus") or {}
-    splits = expected | corpus.sha256
-    if changed := [s for s in splits if expected.get(s) != corpus.sha256.get(s)]:
-        raise CourseError(
-            f"{path} was trained on another version of {corpus.name}: {' and '.join(changed)} has "
-            "another checksum; restore that text, or train again"
-        )
-    return corpus
-
-
-def load_named_text(
-    path: Path, experiment: Experiment, name: str | Path
+def text_of_run(
+    path: Path,
+    experiment: Experiment,
+    checksums: dict[str, str],
+    named: str | Path | None,
+    words: list[str] | None = None,
 ) -> data.Corpus | data.SentencePairs:
-    """Return the text called `name` with the options that a checkpoint's experiment has.
+    """Return the text that a run was trained on, or another with the same words.
 
-    CourseError where an option is a path, which a checkpoint must not decide.
+    path: of the checkpoint, for the errors.
+    experiment: of the checkpoint; its corpus is loaded where the user names none.
+    checksums: those of the text that the run was trained on, by split.
+    named: the name or path that the user gave, None if none.
+    words: of the run; with them another text will do. Without them it is the text itself.
+
+    CourseError for a text with other checksums and other words. It is also raised where an option
+    of the corpus is a path, which a checkpoint must not decide.
     """
+    # What the checkpoint says of itself follows no path.
     options = experiment.corpus.options
     for option, value in options.items():  # such as the suffix of a file
         if isinstance(value, str) and ("/" in value or "\\" in value):
@@ -101,7 +99,25 @@ def load_named_text(
                 f"{path}: the option {option} of its corpus is the path {value!r:.80}, and a path "
                 "in a checkpoint is not followed"
             )
-    return experiment.change(corpus=Part(str(name), options)).load_corpus()
+    kind = str(named or experiment.corpus.kind)
+    text = experiment.change(corpus=Part(kind, options)).load_corpus()
+
+    # The text is the run's own, or has its words.
+    if text.words == words:
+        return text
+    if splits := _changed_splits(checksums, text.sha256):
+        remedy = "name the text that it was trained on" if named else "restore it, or train again"
+        raise CourseError(
+            f"{path} was trained on another text than {text.name}: the checksum of {splits} differs"
+            f"; {remedy}"
+        )
+    return text
+
+
+def _changed_splits(before: dict[str, str], now: dict[str, str]) -> str:
+    """Return the splits whose checksums differ: `train and valid`."""
+    splits = before | now
+    return " and ".join(split for split in splits if before.get(split) != now.get(split))
 
 
 def _check_at_hand(path: Path, name: str) -> None:
@@ -114,6 +130,63 @@ def _check_at_hand(path: Path, name: str) -> None:
     raise CourseError(
         f"{path} needs the text that it was trained on ({name}), but {why}; name the text with "
         "--corpus"
+    )
+
+
+# Going on with a paused run -----------------------------------------------------------------------
+
+
+def check_goes_on(folder: Path, identity: dict) -> None:
+    """Raise CourseError where the paused run of a folder is not the one that is to go on.
+
+    The message says what differs, and what to do about it. A run whose settings an earlier version
+    of the course wrote in other words is refused as well, because its remaining steps would not be
+    those that the earlier version would have done.
+
+    folder: of the run; without a checkpoint in it there is nothing to check.
+    identity: what the run to go on with is, as `training.loop.fit` takes it.
+    """
+    path = folder / "last.safetensors"
+    if not path.exists():
+        return
+    head = read_progress(path)
+    saved = head.get("identity")
+    if difference(saved, identity) is None:
+        return
+    begun = [start["commit"] for start in head.get("starts", []) if "commit" in start]
+    version = f"another version of the course ({begun[-1] if begun else 'of unknown commit'})"
+    remedy = f"remove {folder} to train anew, or keep it and choose another folder"
+
+    # The settings, in the words of today.
+    try:
+        experiment = _experiment(path, head).identity()
+    except CourseError as error:
+        raise CourseError(
+            f"the paused run in {folder} was begun by {version}, and this version cannot read its "
+            f"settings ({error}); finish it with that version, or {remedy}"
+        ) from None
+    if changed := list(differences(experiment, identity["experiment"])):
+        raise CourseError(
+            f"the paused run in {folder} is of another experiment ({'; '.join(changed)}); {remedy}"
+        )
+
+    # The text and the weights that it began with.
+    if splits := _changed_splits(saved.get("corpus") or {}, identity["corpus"]):
+        raise CourseError(
+            f"the paused run in {folder} was trained on another text: the checksum of {splits} "
+            f"differs; bring that text back, or {remedy}"
+        )
+    if saved.get("start") != identity.get("start"):
+        raise CourseError(
+            f"the paused run in {folder} began with other weights of "
+            f"{identity['experiment']['start_from']} than there are now; {remedy}"
+        )
+
+    # What is left are the words of another version.
+    changed = "; ".join(differences(saved["experiment"], identity["experiment"]))
+    raise CourseError(
+        f"the paused run in {folder} is of this experiment, but it was begun by {version}, which "
+        f"writes the settings in another way ({changed}); finish it with that version, or {remedy}"
     )
 
 

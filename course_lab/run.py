@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from course_lab import provenance, results
-from course_lab.checkpoints import start_from, start_of
+from course_lab.checkpoints import check_goes_on, start_from, start_of
 from course_lab.corpora.download import file_digest
 from course_lab.experiment import Experiment
 from course_lab.figure_cache import FigureCache
@@ -177,6 +177,7 @@ def _prepare(
     if experiment.start_from is not None:
         # This loads the earlier run's weights into the model and returns their file's digest.
         identity["start"] = start_from(model, experiment, corpus)
+    check_goes_on(folder, identity)
     kind = TranslationBatches if experiment.translates else LanguageModelBatches
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     return _Prepared(corpus, model, task, identity, starts, benchmarks)
@@ -184,11 +185,7 @@ def _prepare(
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """Raise CourseError where an adaptive softmax needs words by frequency but has others."""
-    is_clustered = "by_frequency" in experiment.requires
-    # A corpus with the option `half` is not checked: its words stand in the order of the whole
-    # corpus's counts, from which the order of its own counts may differ.
-    is_whole = "half" not in experiment.corpus.options
-    if is_clustered and is_whole and not (corpus.counts.diff() <= 0).all():
+    if "by_frequency" in experiment.requires and not corpus.is_by_frequency:
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
             f"but the words of {corpus.name} are in another order; load them with the option "

@@ -61,12 +61,11 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% tags=["hide-output"]
 import json
 
-import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab import plots, results
+from course_lab import plots, results, training_report
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
 
@@ -98,15 +97,7 @@ clear_output()  # the progress bar has done its work
 # the best epoch are kept; those of the last one too, for a second session.
 
 # %%
-if result.epochs:  # none where a trained model is only adapted
-    valid = [epoch["valid_perplexity"] for epoch in result.epochs]
-    best = result.epochs[np.nanargmin(valid)]
-    plots.show(
-        plots.learning_curve(result.epochs),
-        alt="Training and validation perplexity by epoch; the best"
-        f" validation perplexity, {best['valid_perplexity']:.1f}, is"
-        f" reached at epoch {best['epoch']}.",
-    )
+training_report.show_learning_curve(result)
 
 # %% [markdown]
 # ## Result
@@ -117,27 +108,14 @@ if result.epochs:  # none where a trained model is only adapted
 # perplexities of the adapted model.
 
 # %%
-metrics = result.metrics
-name = f"{RECIPE} {experiment.variant}".strip()
-display(Markdown(
-    f"**{name}**, profile `{experiment.profile}`, seed {SEED}:"
-    f" validation perplexity {metrics['valid_perplexity']:.2f}, test"
-    f" perplexity {metrics['test_perplexity']:.2f} with"
-    f" {metrics['parameters']:,} parameters, best epoch"
-    f" {metrics['best_epoch']} of {len(result.epochs)}."
-))
-if "adaptation" in metrics:
-    display(Markdown(f"Adapted with {metrics['adaptation']}."))
+display(Markdown(training_report.headline(result)))
+if "adaptation" in result.metrics:
+    display(Markdown(f"Adapted with {result.metrics['adaptation']}."))
 
 # %%
 # NBVAL_CHECK_OUTPUT
-numbers = [row["epoch"] for row in result.epochs]
-losses = [row["train_perplexity"] for row in result.epochs]
-print("one row of figures for each epoch:",
-      numbers == list(range(1, len(numbers) + 1)))
-print("better than guessing evenly among all words:",
-      metrics["test_perplexity"] < len(result.corpus))
-print("the training loss did not rise:", losses[-1:] <= losses[:1])
+for statement, holds in training_report.checks(result).items():
+    print(f"{statement}: {holds}")
 
 # %% [markdown]
 # ## Does it train as a plain loop does?

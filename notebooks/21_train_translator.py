@@ -58,12 +58,11 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% tags=["hide-output"]
 import json
 
-import numpy as np
 import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab import plots
+from course_lab import training_report
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
 from course_lib.evaluation.translation import translate
@@ -97,14 +96,7 @@ clear_output()  # the progress bar has done its work
 # same encoding only. Training perplexity is taken with dropout.
 
 # %%
-valid = [epoch["valid_perplexity"] for epoch in result.epochs]
-best = result.epochs[np.nanargmin(valid)]
-plots.show(
-    plots.learning_curve(result.epochs, "perplexity of a piece"),
-    alt="Training and validation perplexity by epoch; the best validation"
-    f" perplexity, {best['valid_perplexity']:.1f}, is reached at epoch"
-    f" {best['epoch']}.",
-)
+training_report.show_learning_curve(result)
 
 # %% [markdown]
 # ## Result
@@ -115,16 +107,7 @@ plots.show(
 # comparable.
 
 # %%
-metrics = result.metrics
-name = f"{RECIPE} {experiment.variant}".strip()
-display(Markdown(
-    f"**{name}**, profile `{experiment.profile}`, seed {SEED}:"
-    f" validation BLEU {metrics['valid_bleu']:.2f}, test BLEU"
-    f" {metrics['test_bleu']:.2f} (`{metrics['bleu_signature']}`), test"
-    f" perplexity {metrics['test_perplexity']:.2f} with"
-    f" {metrics['parameters']:,} parameters, best epoch"
-    f" {metrics['best_epoch']} of {len(result.epochs)}."
-))
+display(Markdown(training_report.headline(result)))
 
 # %% [markdown]
 # ## Sentences
@@ -148,13 +131,8 @@ pd.DataFrame(
 
 # %%
 # NBVAL_CHECK_OUTPUT
-numbers = [row["epoch"] for row in result.epochs]
-losses = [row["train_perplexity"] for row in result.epochs]
-print("one row of figures for each epoch:",
-      numbers == list(range(1, len(numbers) + 1)))
-print("better than guessing evenly among all pieces:",
-      metrics["test_perplexity"] < len(result.corpus))
-print("the training loss did not rise:", losses[-1:] <= losses[:1])
+for statement, holds in training_report.checks(result).items():
+    print(f"{statement}: {holds}")
 print("one matrix for both languages and the output:", result.model.tied)
 
 # %% [markdown]

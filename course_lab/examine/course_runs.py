@@ -15,7 +15,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from course_lab import results
-from course_lab.checkpoints import load_named_text
+from course_lab.checkpoints import text_of_run
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import TensorFiles, check_finite, checkpoint_in
 from course_lab.experiment import Experiment
@@ -94,18 +94,10 @@ def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePai
     corpus: the name or path that the user gave, None if none.
     Raises CourseError if the text cannot be loaded, or if its words are not the run's.
     """
-    trained_on = source.experiment.corpus
-    if corpus is None and trained_on.kind not in EMBEDDED:
+    if corpus is None and source.experiment.corpus.kind not in EMBEDDED:
         return None
-    text = load_named_text(source.path, source.experiment, corpus or trained_on.kind)
-    same_words = source.vocabulary is not None and text.words == source.vocabulary.words
-    if not same_words and not is_own(source, text):
-        raise CourseError(
-            f"{source.path} was trained on {trained_on.kind!r:.80}, whose words are not those of "
-            f"{text.name}; "
-            + ("leave --corpus out" if corpus else "the text of this corpus has changed")
-        )
-    return text
+    words = source.vocabulary.words if source.vocabulary else None
+    return text_of_run(source.path, source.experiment, source.text_sha256, corpus, words)
 
 
 def is_own(source: Source, text: Corpus | SentencePairs) -> bool:

@@ -223,7 +223,7 @@ def _examine(
     # the verdict, which refuses a matrix of nothing but zeros, and the numbers
     diagnosis = diagnose(W, groups)
     spectra = Spectra(geometry.singular_values(W), _centred_spectrum(W))
-    table = measures.measures(W, groups, spectra)
+    table = measures.measures(W, groups, counts, spectra)
     # both again after each repair
     matrices = {name: repair(W) for name, repair in REPAIRS.items()} if repaired else {}
     repairs = {}
@@ -232,7 +232,7 @@ def _examine(
         after = spectra.centred if name == "centring" else geometry.singular_values(better)
         gone = after[0] <= 1e-12 * spectra.whole[0]  # all rows alike: what is left is rounding
         repairs[name] = {
-            "metrics": measures.measures(better, groups, Spectra(after, after)),
+            "metrics": measures.measures(better, groups, counts, Spectra(after, after)),
             "verdict": "Nothing is left." if gone else diagnose(better, groups).sentence,
         }
     examination = Examination(

@@ -70,6 +70,6 @@ def sample(N: int, size: int, groups: Groups | None, seed: int) -> np.ndarray:
     if groups is None:
         return np.sort(random.choice(N, size, replace=False))
     frequent = groups.frequent[: size // 2]
-    others = np.setdiff1d(np.arange(N), frequent)
+    others = np.setdiff1d(np.arange(N), groups.frequent)
     drawn = random.choice(others, size - len(frequent), replace=False)
     return np.sort(np.concatenate([frequent, drawn]))

@@ -1,4 +1,4 @@
-"""The table of numbers of an examination, from singular values that are computed once."""
+"""The table of numbers of an examination: its own, and those of every registered metric."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,16 @@ import torch
 from torch import Tensor
 
 from course_lab.examine.groups import Groups
-from course_lib.metrics import geometry, rank
+from course_lib.metrics import geometry, inputs, rank
 from course_lib.metrics.neighbours import nearest_neighbours
+from course_lib.metrics.registry import METRICS
 
 PAIRED = 4000  # words among which all pairs are visited
 SEED = 0
+# Metrics of the registry that an examination computes in a way of its own: the spectrum once for
+# all numbers, cosines of groups that a sample of the words keeps, isotropy without ten more draws.
+OWN = ("spectrum", "cosines", "isotropy")
+TITLES = {"drift": "share of the mean vector", "positive_share": "positive pairs"}  # of figures
 
 
 class Spectra(NamedTuple):
@@ -21,24 +26,25 @@ class Spectra(NamedTuple):
     centred: np.ndarray
 
 
-def measures(W: Tensor, groups: Groups | None, spectra: Spectra) -> dict[str, float]:
+def measures(
+    W: Tensor, groups: Groups | None, counts: np.ndarray | None, spectra: Spectra
+) -> dict[str, float]:
     """Return the numbers of the table by name; lengths in units of the root mean square norm.
 
-    W (N, d): one word a row. groups: rare and frequent words, or None. spectra: those of W.
+    W: (N, d), one word a row.
+    groups: rare and frequent words, None if the counts do not tell them apart.
+    counts: (N,), how often each word occurs in training, None if nobody knows.
+    spectra: those of W.
     """
     scale = float(W.double().square().sum(1).mean().sqrt())
     # cosines
-    drift = geometry.common_drift(W)
-    table = {"mean cosine": drift.cosine}
+    table = {"mean cosine": geometry.mean_cosine(W)}
     if groups:
         rare = W[groups.rare]
         frequent = W[groups.frequent]
         table["mean cosine, rare words"] = geometry.mean_cosine(rare)
         table["mean cosine, frequent words"] = geometry.mean_cosine(frequent)
         table["mean cosine, rare with frequent"] = geometry.mean_cosine(rare, frequent)
-    pairs = few(W)
-    table["share of the mean vector"] = drift.share
-    table["positive pairs"] = geometry.positive_share(pairs)
     # spectrum
     sigma = spectra.whole
     table["σ₂/σ₁"] = float(sigma[1] / sigma[0]) if sigma[0] else 0.0
@@ -52,10 +58,25 @@ def measures(W: Tensor, groups: Groups | None, spectra: Spectra) -> dict[str, fl
     largest = float(geometry.cosine_by_dimension(W).max())
     table["largest part of one dimension in the mean cosine"] = largest
     # lengths
-    nearest = float(np.median(nearest_distances(pairs)) / scale) if scale else 0
+    nearest = float(np.median(nearest_distances(few(W))) / scale) if scale else 0
     table["distance to the nearest word"] = nearest
     table["root mean square norm"] = scale
-    return table
+    return table | registered(W, counts)
+
+
+def registered(W: Tensor, counts: np.ndarray | None) -> dict[str, float]:
+    """Return the numbers of all metrics in the registry but those in OWN.
+
+    A figure is called by its title, or by its name with blanks. Lists, and figures that are None
+    without counts, have no place in a table.
+    """
+    matrix = inputs.as_matrix(W)
+    figures = {}
+    for name, metric in METRICS.items():
+        if name not in OWN:
+            figures |= metric.compute(matrix, counts)
+    numbers = {name: value for name, value in figures.items() if isinstance(value, int | float)}
+    return {TITLES.get(name, name.replace("_", " ")): value for name, value in numbers.items()}
 
 
 def isoscore(centred: np.ndarray, d: int) -> float:

@@ -134,19 +134,29 @@ class Corpus(ThreeSplits, WordEncoding):
             **self.origin(),
         }
 
-    def half(self, which: str) -> "Corpus":
-        """Return a corpus of the "first" or "second" half of train; all else stays.
+    @property
+    def is_by_frequency(self) -> bool:
+        """True if ids fall with the count in train, as an adaptive softmax needs."""
+        return bool((self.counts.diff() <= 0).all())
 
-        CourseError for another name.
+    def half(self, which: str) -> "Corpus":
+        """Return a corpus of the "first" or "second" half of train, with the same words.
+
+        Ids that fall with the count in the whole train split are given anew, so that they fall with
+        the count in the half. CourseError for another name.
         """
         middle = len(self.train) // 2
         halves = {"first": self.train[:middle], "second": self.train[middle:]}
         if which not in halves:
             raise unknown("half of a train split", which, halves)
+        words = self.words
         ids = {"train": halves[which], "valid": self.valid, "test": self.test}
-        half = Corpus(f"{self.name} ({which} half)", self.words, **ids, licence=self.licence)
+        if self.is_by_frequency:
+            ids = {split: x.clone() for split, x in ids.items()}
+            words = sort_by_frequency(words, ids)
+        half = Corpus(f"{self.name} ({which} half)", words, **ids, licence=self.licence)
         half.source = f"the {which} half of the train split of {self.name}"
-        half.sha256 = dict(self.sha256) | {"train": digest(self.decode(half.train))}
+        half.sha256 = dict(self.sha256) | {"train": digest(half.decode(half.train))}
         return half
 
     @checked
@@ -168,7 +178,7 @@ class Corpus(ThreeSplits, WordEncoding):
         ids = {split: getattr(self, split)[:n] for split, n in sizes}
         vocabulary, ids = keep_frequent(self.words, ids, words)
         if by_frequency is None:
-            by_frequency = bool((self.counts.diff() <= 0).all())
+            by_frequency = self.is_by_frequency
         if by_frequency:
             vocabulary = sort_by_frequency(vocabulary, ids)
         small = Corpus(f"{self.name} (small)", vocabulary, **ids, licence=self.licence)

@@ -1,9 +1,10 @@
 """The metrics that every result has of a word matrix, by name.
 
 A metric is a function of the matrix W (N, d), a finite tensor in float64, and the training counts
-(N,). It returns its figures by name. To add one, write the function, here if it is one line and
-else in its own file, and enter it in `METRICS`: `summary` and with it every result's `geometry`
-then have its figures.
+(N,), which are None where nobody knows them, as of a matrix that comes from elsewhere. It returns
+its figures by name; those that need counts are None without them. To add one, write the function,
+here if it is one line and else in its own file, and enter it in `METRICS`: `summary` and with it
+every result's `geometry` then have its figures, and so has the table of `examine`.
 """
 
 import math
@@ -46,6 +47,8 @@ def cosines(W, counts) -> dict:
     The groups are those of `geometry.by_frequency`; one of fewer than two words has None.
     """
     figures = {"mean_cosine": geometry.mean_cosine(W)}
+    if counts is None:
+        return figures | {"mean_cosine_rare": None, "mean_cosine_frequent": None}
     for name, group in geometry.by_frequency(counts)._asdict().items():
         alone = len(group) < 2
         figures[f"mean_cosine_{name}"] = None if alone else geometry.mean_cosine(W[group])

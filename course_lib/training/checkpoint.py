@@ -9,6 +9,7 @@ read; nothing is unpickled.
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -75,6 +76,15 @@ def is_pickle(path: Path) -> bool:
         head = file.read(9)
     pickled = head[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
     return pickled and head[8:] != b"{"
+
+
+def read_progress(path: Path) -> dict:
+    """Return the progress of a checkpoint; its tensors are not read, and no digest is checked.
+
+    What `safe_open` and `json.loads` raise of a damaged file is the caller's.
+    """
+    with safe_open(path, framework="pt") as file:
+        return json.loads(file.metadata()["progress"])
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
@@ -171,16 +181,22 @@ def restore(
             parameter.copy_(sharded_as(saved, parameter))
 
 
-def difference(saved: object, expected: object, name: str = "") -> str | None:
-    """Return the first place where two nested settings differ, in words; None if nowhere.
+def difference(saved: object, expected: object) -> str | None:
+    """Return the first of the `differences` of two nested settings; None where they are alike."""
+    return next(differences(saved, expected), None)
+
+
+def differences(saved: object, expected: object, name: str = "") -> Iterator[str]:
+    """Yield every place where two nested settings differ, in words.
 
     A setting that one of them does not name is None in it: a library that has learned a new one
     still knows what was trained before.
+
+    saved, expected: plain data; a sentence calls the first "there" and the second "here".
+    name: the dotted name of the place that both stand in.
     """
     if isinstance(saved, dict) and isinstance(expected, dict):
-        places = sorted(saved.keys() | expected.keys())
-        inside = (
-            difference(saved.get(k), expected.get(k), f"{name}.{k}".strip(".")) for k in places
-        )
-        return next(filter(None, inside), None)
-    return None if saved == expected else f"{name or 'it'} is {saved!r} there, {expected!r} here"
+        for key in sorted(saved.keys() | expected.keys()):
+            yield from differences(saved.get(key), expected.get(key), f"{name}.{key}".strip("."))
+    elif saved != expected:
+        yield f"{name or 'it'} is {saved!r} there, {expected!r} here"

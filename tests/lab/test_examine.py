@@ -9,6 +9,7 @@ import json
 import re
 import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import corpora, examine, part
+from course_lab import corpora, examine, part, plots
 from course_lab.cli import application
 from course_lab.examine import (
     course_runs,
@@ -40,11 +41,13 @@ from course_lab.examine import frequencies as counting
 from course_lab.examine import report as reports
 from course_lab.examine.findings import NAMED
 from course_lab.examine.graded import DISEASES, zipf_counts
+from course_lab.examine.groups import sample
 from course_lab.examine.repairs import REPAIRS, perplexities
 from course_lab.examine.rogue_dimensions import outstanding
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry
+from course_lib.metrics.registry import METRICS, Figure, Metric
 from course_lib.training import Optimisation
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import save_checkpoint
@@ -296,6 +299,40 @@ def test_rare_and_frequent_words():
             frequency_groups(equal)
     with pytest.raises(CourseError, match="one finite number"):
         frequency_groups([1.0, float("nan")] * 20)
+
+
+@pytest.mark.parametrize("counts", [[3.0] * 8 + [1.0] * 7, [5.0] * 20 + [-1.0], [[1.0, 2.0]] * 20])
+def test_counts_that_are_none_are_refused(counts):
+    with pytest.raises(CourseError, match="one finite number, 0 or more, for each of 16 words"):
+        frequency_groups(counts)
+
+
+def test_no_word_is_both_rare_and_frequent():
+    """Of a text of very many words even the frequent ones may be below 1 in 10,000 tokens."""
+    counts = np.repeat([2.2, 1.0], [500, 25_000])
+    groups = frequency_groups(counts)
+    assert (counts < 1e-4 * counts.sum()).all() and len(groups.frequent) == 500
+    assert not set(groups.rare) & set(groups.frequent)
+    assert len(groups.rare) == 25_000
+
+
+def test_frequent_words_fill_at_most_half_of_a_sample():
+    """Else a small sample would have no rare word in it, and nothing could be said of them."""
+    groups = frequency_groups(zipf_counts(20_000))
+    drawn = sample(20_000, 300, groups, seed=0)
+    assert len(set(drawn)) == 300 and (np.diff(drawn) > 0).all()
+    of_sample = groups.sampled(drawn)
+    np.testing.assert_array_equal(drawn[of_sample.frequent], np.arange(150))  # the most frequent
+    assert len(of_sample.rare) > 50
+    all_frequent = sample(20_000, 2_000, groups, seed=0)
+    assert set(groups.frequent) <= set(all_frequent) and len(set(all_frequent)) == 2_000
+    assert len(set(sample(20_000, 300, None, seed=0))) == 300
+
+
+def test_bands_have_two_words_or_more():
+    groups = frequency_groups(zipf_counts(16))  # two are frequent, fourteen are not
+    frequent, *others = groups.bands()
+    assert len(frequent) == 2 and [len(band) for band in others] == [2] * 7
 
 
 # --- reading matrices ----------------------------------------------------------------------------
@@ -809,7 +846,7 @@ def test_a_model_trained_here(runs):
     for split in ("train", "valid", "test"):
         text = (runs / f"{split}.txt").read_text().replace("w", "v")
         (runs / "other" / f"{split}.txt").write_text(text)
-    with pytest.raises(CourseError, match="whose words are not those of"):
+    with pytest.raises(CourseError, match="trained on another text than"):
         examine.examine(runs / "trained", corpus=str(runs / "other"))
     before = {repair["perplexity_before"] for repair in found.repairs.values()}
     expected = perplexity(model, corpus.valid, corpus.eos, batch=4)
@@ -911,7 +948,9 @@ def test_a_checkpoint_does_not_decide_what_is_read_or_fetched(
         assert loaded == [] and not (tmp_path / "nothing").exists()
     assert "--corpus" in reports.page(alone)
     # what the reader names is read, and held against the checksums
-    with pytest.raises(CourseError, match="whose words are not those of secret"):
+    with pytest.raises(
+        CourseError, match="trained on another text than secret.*name the text that it"
+    ):
         examine.examine(file, corpus=tmp_path / "secret")
     assert loaded == [str(tmp_path / "secret")]
     assert examine.examine(file, corpus=runs).groups is not None
@@ -956,7 +995,7 @@ def test_a_run_on_an_embedded_corpus_needs_no_name(tmp_path, loaded):
     assert found.counted == "train split of zipf"
     file = says(tmp_path / "run", tmp_path / "a.safetensors", kind="zipf", options={"N": 200})
     changed = examine.examine(file)
-    assert "the text of this corpus has changed" in changed.not_run
+    assert "another text than zipf" in changed.not_run
     assert changed.counts.tolist() == found.counts.tolist()  # its own
 
 
@@ -1064,6 +1103,23 @@ def test_without_counts_the_report_says_so(tmp_path, unpictured):
     assert "too equal" in examine.examine(path, counts=counts).unknown
 
 
+def test_a_cloud_whose_words_were_never_seen_has_no_frequencies(tmp_path, monkeypatch):
+    """Of the words that are drawn; the counts of the others would divide nothing by nothing."""
+    path, counts = ill(tmp_path)
+    found = examine.examine(path, counts=counts)
+    monkeypatch.setattr(figures, "POINTS", 20)
+    drawn = np.sort(np.random.default_rng(0).choice(300, 20, replace=False))
+    unseen = np.ones(300)
+    unseen[drawn] = 0
+    shares = []
+    draw = plots.cloud
+    noted = lambda points, share, *more: shares.append(share) or draw(points, share, *more)  # noqa: E731
+    monkeypatch.setattr(plots, "cloud", noted)
+    for values in (unseen, np.zeros(300), found.counts):
+        figures.cloud(replace(found, counts=values))
+    assert shares[:2] == [None, None] and len(shares[2]) == 20
+
+
 def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     path, counts = ill(tmp_path)
     healthy, _ = ill(tmp_path, "healthy", "healthy.npy")
@@ -1148,6 +1204,40 @@ def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch
         assert table["IsoScore"] == pytest.approx(geometry.isoscore(better), rel=1e-9)
         spectrum = geometry.singular_values(better)
         assert table["stable rank"] == pytest.approx(geometry.stable_rank(spectrum), rel=1e-9)
+
+
+def test_a_metric_that_is_registered_is_in_the_report(tmp_path, monkeypatch, unpictured):
+    """One entry: the table, the JSON and the command have it, before and after each repair."""
+
+    def compute(W, counts):
+        seen = None if counts is None else float(counts.sum())
+        return {"first_entry": float(W[0, 0]), "tokens_seen": seen, "a_list": [1.0]}
+
+    figures = {"first_entry": Figure("The first number.", -np.inf, np.inf)}
+    monkeypatch.setitem(METRICS, "corner", Metric(compute, figures))
+    path, counts = ill(tmp_path)
+    known = examine.examine(path, counts=counts)
+    unknown = examine.examine(path)
+    assert known.metrics["first entry"] == pytest.approx(float(known.W[0, 0]))
+    assert known.metrics["tokens seen"] == known.counts.sum()
+    centred = known.repairs["centring"]["metrics"]["first entry"]
+    assert centred == pytest.approx(float((known.W.double() - known.W.double().mean(0))[0, 0]))
+    assert "tokens seen" not in unknown.metrics and "a list" not in known.metrics
+    numbers = json.loads(examine.save_report(known, tmp_path).with_suffix(".json").read_text())
+    assert numbers["metrics"]["first entry"] == known.metrics["first entry"]
+    assert '<th scope="row">first entry</th>' in (tmp_path / "report.html").read_text()
+    done = CliRunner().invoke(application(), ["examine", str(path), "--out", str(tmp_path / "o")])
+    assert "  first entry  " in done.output
+
+
+def test_the_registered_metrics_are_in_every_table(tmp_path):
+    path, counts = ill(tmp_path)
+    table = examine.examine(path, counts=counts).metrics
+    W = examine.examine(path).W
+    assert table["share of the mean vector"] == pytest.approx(geometry.common_drift(W).share)
+    assert table["positive pairs"] == pytest.approx(geometry.positive_share(W))
+    assert table["mean norm"] == pytest.approx(float(W.double().norm(dim=1).mean()))
+    assert table["mean cosine"] == pytest.approx(geometry.mean_cosine(W))
 
 
 def test_a_full_disk_leaves_no_half_report(tmp_path, monkeypatch, unpictured):

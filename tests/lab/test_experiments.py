@@ -532,6 +532,32 @@ def test_clusters_by_frequency_need_words_by_frequency(tmp_path):
     course_lab.run(fits, tmp_path / "fits", progress=False, device="cpu")
 
 
+def test_clusters_by_frequency_look_at_the_text_that_is_trained_on(tmp_path):
+    """The half of a text has counts of its own: its words are put in their order, or refused."""
+    words = {"first": "b a c c", "second": "a b b a a c"}
+    text = "".join(f"{line}\n" * 60 for line in words.values())
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text(text)
+    recipe = recipes["ptb/vd-lstm-200/tied"].change(
+        output_layer=part("AdaptiveSoftmax", cutoffs=[2]),
+        size=4,
+        encoder={"units": 4},
+        optimisation={"epochs": 1, "batch": 2, "evaluation_batch": 2},
+    )
+    for half in words:
+        unsorted = recipe.change(corpus=part(str(tmp_path), half=half))
+        with pytest.raises(CourseError, match=f"{half} half. are in another order; load them with"):
+            course_lab.run(unsorted, tmp_path / half, progress=False)
+        by_frequency = unsorted.change(corpus={"by_frequency": True})
+        corpus = by_frequency.load_corpus()
+        assert corpus.is_by_frequency and corpus.decode(corpus.valid[:5]) == "b a c c\n"
+        course_lab.run(by_frequency, tmp_path / f"sorted-{half}", progress=False, device="cpu")
+    # a part of a half keeps that order, which is not the whole's
+    small = {"train": 200, "valid": 100, "test": 100}
+    counts = by_frequency.change(corpus={"small": small}).load_corpus().counts
+    assert counts.tolist() == sorted(counts.tolist(), reverse=True)
+
+
 def test_where_results_come_from_is_said_of_all_of_them():
     def kept(device, threads, torch, commit):
         source = {"device": device, "threads": threads, "commit": commit * 10}

@@ -166,7 +166,7 @@ def test_a_translator_trains_resumes_and_is_scored(experiment, tmp_path):
     tensors, head = load_checkpoint(best)
     head["identity"]["corpus"]["train.de"] = "0" * 64
     save_checkpoint(best, tensors, head)
-    with pytest.raises(CourseError, match="another version of .*: train.de has another checksum"):
+    with pytest.raises(CourseError, match="another text than .*: the checksum of train.de differs"):
         course_lab.load_checkpoint(best, experiment.corpus.kind)
 
 

@@ -131,6 +131,19 @@ def test_small_is_deterministic_and_small():
     assert small.describe()["name"] == "zipf (small)"
 
 
+def test_a_half_keeps_the_text_and_the_order_by_frequency():
+    text = "a a a b\n" * 20 + "c c c a\n" * 20
+    corpus = from_texts("any", dict.fromkeys(data.SPLITS, text), by_frequency=True)
+    ids = corpus.train.clone()
+    for which, part in (("first", text[: len(text) // 2]), ("second", text[len(text) // 2 :])):
+        half = corpus.half(which)
+        assert half.is_by_frequency and half.decode(half.train) == part
+        assert half.decode(half.valid) == text and sorted(half.words) == sorted(corpus.words)
+    assert torch.equal(corpus.train, ids)  # the whole stays as it was
+    given = from_texts("any", dict.fromkeys(data.SPLITS, "b a a\n" * 4))
+    assert not given.is_by_frequency and given.half("second").words == given.words
+
+
 def test_small_keeps_the_order_by_frequency():
     """As a prefix is sorted otherwise than the whole, its ids are given anew."""
     text = "".join(f"w{i % 50} w{i * i % 17}\n" for i in range(400))

@@ -53,6 +53,18 @@ def test_a_metric_that_is_entered_is_in_every_summary(monkeypatch):
     assert summary(torch.randn(5, 2), np.ones(5))["rows"] == 5
 
 
+def test_without_counts_every_metric_has_the_figures_that_need_none():
+    W, counts = torch.randn(300, 6), np.arange(300)
+    for name, metric in METRICS.items():
+        known, unknown = metric.compute(W, counts), metric.compute(W, None)
+        assert known.keys() == unknown.keys(), name
+        assert unknown == {key: unknown[key] and known[key] for key in known}, name
+    assert [name for name, value in summary(W, None).items() if value is None] == [
+        "mean_cosine_rare",
+        "mean_cosine_frequent",
+    ]
+
+
 def test_a_group_of_one_word_has_no_cosine():
     counts = np.array([100, 50, 30, 0])
     assert summary(torch.randn(4, 3), counts)["mean_cosine_rare"] is None

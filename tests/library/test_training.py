@@ -980,6 +980,55 @@ def test_a_checkpoint_from_before_a_setting_existed_goes_on(experiment, tmp_path
     assert again.metrics == whole.metrics
 
 
+def test_a_paused_run_that_cannot_go_on_says_what_differs_and_what_to_do(
+    experiment, text, tmp_path
+):
+    """Begun by an earlier version, of another text, or another experiment."""
+    folder = tmp_path / "run"
+    with pytest.raises(Paused):
+        course_lab.run(experiment, folder, progress=False, deadline=1.0)
+    last = folder / "last.safetensors"
+    tensors, head = load_checkpoint(last)
+    assert head["starts"][-1]["commit"]
+
+    def message(other=experiment, **settings):
+        """Return why the run does not go on, begun with other settings or as another experiment."""
+        plain = head["identity"]["experiment"] | settings
+        plain = {name: value for name, value in plain.items() if value != "missing"}
+        begun = head | {"identity": head["identity"] | {"experiment": plain}}
+        begun["starts"] = [head["starts"][-1] | {"commit": "0123abc"}]
+        save_checkpoint(last, tensors, begun)
+        with pytest.raises(CourseError) as refused:
+            course_lab.run(other, folder, progress=False)
+        sentence = str(refused.value)
+        assert sentence.endswith(
+            f"remove {folder} to train anew, or keep it and choose another folder"
+        )
+        assert sentence.startswith(f"the paused run in {folder} ")
+        return sentence
+
+    # the same experiment in the words of an earlier version
+    reading = {"kind": "Reading", "options": {}}
+    earlier = message(reading=reading, input_embedding="missing")
+    assert "is of this experiment, but it was begun by another version of the course (0123abc)" in (
+        earlier
+    )
+    assert "reading is {'kind': 'Reading', 'options': {}} there, None here" in earlier
+    assert "finish it with that version" in earlier and "another experiment" not in earlier
+    # settings that nobody knows any more
+    unreadable = message(temperament=1)
+    assert "begun by another version of the course (0123abc)" in unreadable
+    assert "temperament" in unreadable and "finish it with that version" in unreadable
+    # another experiment, with every difference
+    other = message(experiment.change(seed=7, optimisation={"learning_rate": 0.02}))
+    assert "is of another experiment (" in other and "seed is 1 there, 7 here" in other
+    assert "optimisation.learning_rate is 0.05 there, 0.02 here" in other
+    # another text
+    train = text / "train.txt"
+    train.write_text(train.read_text()[:-4] + "\n")
+    assert "on another text: the checksum of train differs; bring" in message()
+
+
 def test_a_finished_run_is_read_for_its_own_experiment_alone(experiment, tmp_path):
     """Its figures stand; without an epoch of training, too, where no checkpoint would say whose."""
     zero = experiment.change(optimisation={"epochs": 0})
