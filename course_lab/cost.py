@@ -19,9 +19,9 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
-from course_lab.provenance import processor
 from course_lib.data import cache, folders
 from course_lib.errors import CourseError
+from course_lib.machine import processor
 from course_lib.models import RHN, LSTMTranslator, OutputModel, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
 from course_lib.output_layers import (

@@ -12,6 +12,7 @@ from accelerate.utils import broadcast
 from torch import nn
 from tqdm import tqdm  # not its widget, which a static page cannot show
 
+from course_lib import machine
 from course_lib.errors import CourseError, Paused
 from course_lib.models import state as states
 from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained, Resharded
@@ -445,6 +446,7 @@ class _Run:
         head = {"identity": self.identity, "vocabulary": self.vocabulary}
         head |= {name: getattr(self, name) for name in PROGRESS}
         head["starts"] = self.starts
+        head["choices"] = machine.CHOICES
         head["averaged_steps"] = self.average.steps if self.average else None
         save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
@@ -503,6 +505,8 @@ class _Run:
         self.resume_optimizer(tensors, head.get("averaged_steps"))
         for name in PROGRESS:
             setattr(self, name, head[name])
+        # What was the quickest way when the run began stays its way, to the last digit.
+        machine.CHOICES.update(head.get("choices", {}))
         self.resume_process(tensors, path)
 
     def resume_optimizer(self, tensors: dict[str, torch.Tensor], averaged: int | None) -> None:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from course_lib.machine import keep_freed_memory
+from course_lib import machine
+from course_lib.machine import keep_freed_memory, quickest
 
 FAULTS = """
 import resource
@@ -37,3 +38,43 @@ def test_a_tensor_that_is_freed_costs_no_new_pages_the_next_time():
 def test_where_the_library_does_not_know_it_nothing_happens(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     assert keep_freed_memory() is False
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({"first": 1.0, "second": 0.9}, "second"),
+        ({"first": 1.0, "second": 0.97}, "first"),
+        ({"first": 1.0, "second": 2.0, "third": 0.3}, "third"),
+    ],
+)
+def test_the_quickest_way_is_chosen_once_and_the_first_where_there_is_little_between(
+    monkeypatch, seconds, expected
+):
+    """By a clock that only the ways move; the first run of each takes ten times as long."""
+    clock = 0.0
+    called = []
+
+    def way(name):
+        nonlocal clock
+        clock += seconds[name] * (1 if name in called else 10)
+        called.append(name)
+
+    monkeypatch.setattr(machine, "CHOICES", {})
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: clock)
+    ways = {name: lambda name=name: way(name) for name in seconds}
+    assert quickest("which", ways) == expected
+    runs = len(called)
+    assert runs >= 2 * len(ways)
+    assert quickest("which", ways) == expected and len(called) == runs
+    quickest("another size", ways)
+    assert len(called) > runs
+
+
+def test_a_choice_that_was_handed_in_is_not_measured_again(monkeypatch):
+    monkeypatch.setattr(machine, "CHOICES", {})
+    quickest("which", {"slow": lambda: None})
+    (question,) = machine.CHOICES
+    assert question.startswith("which, ") and machine.processor() in question
+    machine.CHOICES[question] = "as it was"
+    assert quickest("which", {}) == "as it was"

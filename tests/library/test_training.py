@@ -291,6 +291,26 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
+def test_a_resumed_run_takes_the_ways_that_were_quickest_when_it_began(
+    experiment, tmp_path, monkeypatch
+):
+    """Ways differ in the last digits; a processor that is busy now must not change them."""
+    monkeypatch.setattr("course_lib.machine.CHOICES", {"a product": "as it was"})
+
+    def interrupt(step, model):
+        if step == 3:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        course_lab.run(
+            experiment, tmp_path, progress=False, checkpoint_seconds=0, callback=interrupt
+        )
+    choices = {}
+    monkeypatch.setattr("course_lib.machine.CHOICES", choices)
+    course_lab.run(experiment, tmp_path, progress=False)
+    assert choices["a product"] == "as it was"
+
+
 def test_an_awd_lstm_resumes_its_averaged_sgd_bit_by_bit(experiment, tmp_path):
     """NT-ASGD that has begun: the average, the history behind the trigger, random states, the
     place in the epoch; weight drop and all other dropouts on."""
