@@ -21,6 +21,24 @@ def accelerated(x: torch.Tensor) -> bool:
     return x.is_cuda or REHEARSED
 
 
+def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return `x` on the device, with nobody waiting for the copy; `on_host` gives `x` back.
+
+    From pageable memory a copy to a GPU would make the host wait, so it goes through pinned memory.
+    """
+    if x.device.type == device.type:
+        return x
+    pinned = x.pin_memory() if device.type == "cuda" else x
+    there = pinned.to(device, non_blocking=True)
+    there.host = x
+    return there
+
+
+def on_host(x: torch.Tensor) -> torch.Tensor:
+    """Return `x` where the host may look at it: what `moved` has copied, else a copy."""
+    return x.host if hasattr(x, "host") else x.cpu()
+
+
 def processor() -> str:
     """Return this machine's processor and the vector instructions that PyTorch uses of it."""
     try:

@@ -5,6 +5,8 @@ import gc
 import pytest
 import torch
 
+from course_lib import machine
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _threads():
@@ -26,3 +28,35 @@ def _state():
     cudnn = torch.backends.cudnn
     precisions = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision
     return torch.is_autocast_enabled("cpu"), torch.is_grad_enabled(), *precisions
+
+
+def rehearse(monkeypatch) -> None:
+    """Take the branches of a GPU on whatever device there is."""
+    monkeypatch.setattr(machine, "REHEARSED", True)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: True))
+
+
+@pytest.fixture
+def rehearsed(monkeypatch):
+    """A test takes the branches of a GPU on whatever device there is."""
+    rehearse(monkeypatch)
+
+
+no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
+
+
+@pytest.fixture(scope="module", params=["cpu", "rehearsed", pytest.param("cuda", marks=no_gpu)])
+def device(request):
+    """Where a module's tensors are made, and which branches they take.
+
+    A module asks for it with `pytestmark = pytest.mark.usefixtures("device")`; then `-k cuda` runs
+    its tests on the GPU. "rehearsed" is a CPU that takes a GPU's branches.
+    """
+    if request.param == "cuda":
+        with torch.device("cuda"):
+            yield "cuda"
+        return
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if request.param == "rehearsed":
+            rehearse(monkeypatch)
+        yield "cpu"

@@ -317,8 +317,8 @@ class _Run:
         last = len(update.micro_batches) - 1
         # The last update of an epoch may have fewer parts than there are states.
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
-            inputs = (x.to(device) for x in part.inputs)
-            target = part.target.to(device)
+            inputs = (machine.moved(x, device) for x in part.inputs)
+            target = machine.moved(part.target, device)
             # Processes exchange gradients once an update, after its last micro-batch.
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
             with apart:

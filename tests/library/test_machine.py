@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from course_lib import machine
 from course_lib.machine import keep_freed_memory, quickest
@@ -78,3 +79,19 @@ def test_a_choice_that_was_handed_in_is_not_measured_again(monkeypatch):
     assert question.startswith("which, ") and machine.processor() in question
     machine.CHOICES[question] = "as it was"
     assert quickest("which", {}) == "as it was"
+
+
+def test_what_was_moved_is_known_to_the_host(monkeypatch):
+    """To a GPU through pinned memory and without waiting; the meta device stands for a third."""
+    calls = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: calls.append("pinned") or x)
+    monkeypatch.setattr(
+        torch.Tensor, "to", lambda x, device, **how: calls.append((device.type, how)) or x.clone()
+    )
+    x = torch.arange(3)
+    there = machine.moved(x, torch.device("cuda"))
+    assert calls == ["pinned", ("cuda", {"non_blocking": True})]
+    assert there is not x and machine.on_host(there) is x
+    assert machine.moved(x, torch.device("cpu")) is x and len(calls) == 2
+    assert machine.moved(x, torch.device("meta")).host is x and "pinned" not in calls[2:]
+    assert machine.on_host(x) is x
