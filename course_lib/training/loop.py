@@ -14,6 +14,7 @@ from tqdm import tqdm  # not its widget, which a static page cannot show
 
 from course_lib import machine
 from course_lib.errors import CourseError, Paused
+from course_lib.evaluation.perplexity import float32_products
 from course_lib.models import state as states
 from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained, Resharded
 from course_lib.training.averaging import WeightAverage, stalled
@@ -29,7 +30,7 @@ from course_lib.training.checkpoint import (
     sharded_as,
     whole,
 )
-from course_lib.training.optimisation import PRECISIONS, Optimisation
+from course_lib.training.optimisation import Optimisation
 
 HUGE = 700.0  # nats a token: its exponential, the perplexity, is near the largest number there is
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
@@ -311,7 +312,8 @@ class _Run:
         o = self.optimisation
         accelerator = self.accelerator
         device = accelerator.device
-        bf16 = PRECISIONS[o.precision] == "bf16"
+        bf16 = o.precision == "bf16"
+        products = "tf32" if o.precision == "tf32" else "ieee"
         total = 0.0
         carried = []
         last = len(update.micro_batches) - 1
@@ -321,7 +323,7 @@ class _Run:
             target = machine.moved(part.target, device)
             # Processes exchange gradients once an update, after its last micro-batch.
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
-            with apart:
+            with apart, float32_products(products):
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                     output = self.model(*inputs, state=state, target=target)
                 carried.append(states.detach(output.state))
