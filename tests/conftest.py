@@ -1,6 +1,7 @@
 """Shared by all tests: few threads, so that results do not depend on the machine's load."""
 
 import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -45,18 +46,22 @@ def rehearsed(monkeypatch):
 no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
 
 
-@pytest.fixture(scope="module", params=["cpu", "rehearsed", pytest.param("cuda", marks=no_gpu)])
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=no_gpu)])
 def device(request):
-    """Where a module's tensors are made, and which branches they take.
+    """Where a module's tensors are made.
 
-    A module asks for it with `pytestmark = pytest.mark.usefixtures("device")`; then `-k cuda` runs
-    its tests on the GPU. "rehearsed" is a CPU that takes a GPU's branches.
+    A module asks for it by `pytestmark = pytest.mark.usefixtures("device")`. With `-k cuda` all
+    those modules are tested on the GPU, and nothing else is.
     """
-    if request.param == "cuda":
-        with torch.device("cuda"):
-            yield "cuda"
-        return
+    with torch.device("cuda") if request.param == "cuda" else nullcontext():
+        yield request.param
+
+
+@pytest.fixture(scope="module", params=["cpu", "rehearsed", pytest.param("cuda", marks=no_gpu)])
+def branches(request):
+    """As `device`, and once more on a CPU with the branches of a GPU taken."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         if request.param == "rehearsed":
             rehearse(monkeypatch)
-        yield "cpu"
+        with torch.device("cuda") if request.param == "cuda" else nullcontext():
+            yield request.param

@@ -21,6 +21,8 @@ from course_lib.output_layers import (
     Softmax,
 )
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 
 def reference(model, x, state, masks):
     """One mask for the input, one a layer: recurrence, next layer and output share it."""

@@ -11,6 +11,8 @@ from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.qrnn import pool
 from course_lib.output_layers import FullWords, Softmax
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 SHAPES = {
     "steps": st.integers(1, 6), "batch": st.integers(1, 3), "size": st.integers(1, 4),
     "units": st.integers(1, 4), "depth": st.integers(1, 3), "seed": st.integers(0, 99),
