@@ -19,9 +19,10 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
-from course_lab.provenance import processor
 from course_lib.data import cache, folders
 from course_lib.errors import CourseError
+from course_lib.evaluation.perplexity import float32_products
+from course_lib.machine import processor
 from course_lib.models import RHN, LSTMTranslator, OutputModel, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
 from course_lib.output_layers import (
@@ -242,15 +243,19 @@ def rates() -> Rates:
     """Return this machine's rates, measured once in about a second and kept in the cache."""
     cuda = torch.cuda.is_available()
     name = torch.cuda.get_device_name() if cuda else processor()
-    key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, with tf32"
 
     def measure():
         device = "cuda" if cuda else "cpu"
         large, step = (4096, 4096, 4096) if cuda else (1024, 1024, 1024), (20, 1150, 4600)
-        types = {"fp32": torch.float32, "bf16": torch.bfloat16}
-        return [
-            {p: measured(shape, t, device) for p, t in types.items()} for shape in (large, step)
-        ]
+        by_precision = []
+        for shape in (large, step):
+            with float32_products("tf32"):
+                narrow = {"tf32": measured(shape, torch.float32, device)}
+            with float32_products("ieee"):
+                narrow["fp32"] = measured(shape, torch.float32, device)
+            by_precision.append(narrow | {"bf16": measured(shape, torch.bfloat16, device)})
+        return by_precision
 
     return Rates(*cache.cached(folders.cache() / f"rates-{cache.checksum(key)[:12]}.json", measure))
 

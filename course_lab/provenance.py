@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from course_lib.data import Corpus, SentencePairs, folders
-from course_lib.machine import peak_memory
+from course_lib.machine import peak_memory, processor
 from course_lib.training.checkpoint import load_checkpoint
 
 PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
@@ -89,18 +89,6 @@ def _git(*arguments: str) -> str:
         ["git", *arguments], cwd=folders.REPOSITORY, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
-
-
-def processor() -> str:
-    """Return this machine's processor and the vector instructions that PyTorch uses of it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
-    except (OSError, StopIteration):
-        model = platform.processor() or platform.machine()
-    return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def describe_origin(contents: list[dict]) -> str:

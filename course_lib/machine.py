@@ -1,11 +1,79 @@
-"""Memory that is freed and soon needed again stays with the process."""
+"""What this machine is, which way of computing is the quickest on it, and its memory."""
 
 import ctypes
+import math
 import os
+import platform
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
+
+REHEARSED = False  # the tests set it: what is chosen for a GPU is then chosen on a CPU, too
+CHOICES: dict[str, str] = {}  # what `quickest` answered; a run keeps it in its checkpoint
+MARGIN = 0.95
+
+
+def accelerated(x: torch.Tensor) -> bool:
+    """Return whether `x` is computed with as on a GPU: few large operations, and no waiting."""
+    return x.is_cuda or REHEARSED
+
+
+def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return `x` on the device, with nobody waiting for the copy; `on_host` gives `x` back.
+
+    From pageable memory a copy to a GPU would make the host wait, so it goes through pinned memory.
+    """
+    if x.device.type == device.type:
+        return x
+    pinned = x.pin_memory() if device.type == "cuda" else x
+    there = pinned.to(device, non_blocking=True)
+    there.host = x
+    return there
+
+
+def on_host(x: torch.Tensor) -> torch.Tensor:
+    """Return `x` where the host may look at it: what `moved` has copied, else a copy."""
+    return x.host if hasattr(x, "host") else x.cpu()
+
+
+def processor() -> str:
+    """Return this machine's processor and the vector instructions that PyTorch uses of it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def quickest(question: str, ways: dict[str, Callable[[], object]]) -> str:
+    """Return the name of the way that takes the least time on this machine.
+
+    question: says what is computed, and how large it is.
+    ways: functions by name; the first stays unless another takes less than 0.95 of its time.
+
+    The ways run in turn, twice or more often, and the shortest time of each counts. The answer
+    holds for the process, because ways differ in the last digits of what they compute.
+    """
+    question = f"{question}, {torch.get_num_threads()} threads, {processor()}"
+    if question not in CHOICES:
+        seconds = dict.fromkeys(ways, math.inf)
+        end = time.perf_counter() + 0.5
+        for number in range(8):
+            for name, way in ways.items():
+                started = time.perf_counter()
+                way()
+                seconds[name] = min(seconds[name], time.perf_counter() - started)
+            if number and time.perf_counter() > end:
+                break
+        seconds[next(iter(ways))] *= MARGIN
+        CHOICES[question] = min(seconds, key=seconds.get)
+    return CHOICES[question]
 
 
 def keep_freed_memory() -> bool:

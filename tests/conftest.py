@@ -1,9 +1,12 @@
 """Shared by all tests: few threads, so that results do not depend on the machine's load."""
 
 import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
+
+from course_lib import machine
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,3 +29,39 @@ def _state():
     cudnn = torch.backends.cudnn
     precisions = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision
     return torch.is_autocast_enabled("cpu"), torch.is_grad_enabled(), *precisions
+
+
+def rehearse(monkeypatch) -> None:
+    """Take the branches of a GPU on whatever device there is."""
+    monkeypatch.setattr(machine, "REHEARSED", True)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: True))
+
+
+@pytest.fixture
+def rehearsed(monkeypatch):
+    """A test takes the branches of a GPU on whatever device there is."""
+    rehearse(monkeypatch)
+
+
+no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
+
+
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=no_gpu)])
+def device(request):
+    """Where a module's tensors are made.
+
+    A module asks for it by `pytestmark = pytest.mark.usefixtures("device")`. With `-k cuda` all
+    those modules are tested on the GPU, and nothing else is.
+    """
+    with torch.device("cuda") if request.param == "cuda" else nullcontext():
+        yield request.param
+
+
+@pytest.fixture(scope="module", params=["cpu", "rehearsed", pytest.param("cuda", marks=no_gpu)])
+def branches(request):
+    """As `device`, and once more on a CPU with the branches of a GPU taken."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if request.param == "rehearsed":
+            rehearse(monkeypatch)
+        with torch.device("cuda") if request.param == "cuda" else nullcontext():
+            yield request.param

@@ -13,27 +13,33 @@ from course_lib.protocols import WithMemory
 
 
 @contextmanager
-def full_float32():
-    """CuDNN's products in full float32, not the TF32 that it takes for recurrent layers otherwise.
+def float32_products(kind: str):
+    """Products of float32 numbers on a GPU as "ieee", with all their bits, or as "tf32".
 
-    Other products are in full float32 unless the reader asked PyTorch for less. What was set before
-    is read for each kind of layer, as PyTorch refuses to read its one flag for both where they
-    differ; it is set for each, as that flag would leave them to a setting for all of PyTorch.
+    By itself PyTorch takes TF32 for recurrent layers and all bits for other products. What was set
+    before is read for each kind of layer, as PyTorch refuses to read its one flag for both where
+    they differ; it is set for each, as that flag would leave them to a setting for all of PyTorch.
     """
     cudnn = torch.backends.cudnn
-    before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision
-    cudnn.allow_tf32 = False
-    cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
+    matmul = torch.backends.cuda.matmul
+    before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision
+    cudnn.allow_tf32 = kind == "tf32"
+    cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = matmul.fp32_precision = kind
     try:
         yield
     finally:
-        cudnn.allow_tf32 = "tf32" in before
-        cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision = before
+        cudnn.allow_tf32 = "tf32" in before[:2]
+        cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision = before
+
+
+def full_float32():
+    """Return the context in which products of float32 numbers keep all their bits."""
+    return float32_products("ieee")
 
 
 @contextmanager
 def exactly(model):
-    """No autocast on the model's device, and cuDNN in `full_float32`.
+    """No autocast on the model's device, and all products in `full_float32`.
 
     Both are of the process, not of the model: no iterator may hand anything on within it, as its
     reader would be held to it, and what is restored at the end would no longer be what there was.

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.machine import accelerated
+
 _STEPS = 1 << 16  # a share is rounded to one of so many
 
 
@@ -36,7 +38,7 @@ def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
     """
     if not 0 <= dropout < 1:
         raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
-    if x.device.type != "cpu" or not training or not dropout:
+    if accelerated(x) or x.device.type != "cpu" or not training or not dropout:
         return F.dropout(x, dropout, training)
     return _Dropout.apply(x, min(max(1, round((1 - dropout) * _STEPS)), _STEPS - 1))
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.dropout import keep_mask, locked_dropout
 from course_lib.errors import CourseError
-from course_lib.models.lstm_recurrence import LSTMRecurrence, fused_layer
+from course_lib.models.lstm_recurrence import run_layer
 from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 
@@ -75,11 +75,7 @@ class LSTMStack(nn.Module):
                 x = self.layer_input(layer, x)
                 recurrent = self.recurrent_weight(layer)
                 mask = self.recurrent_mask(layer, h)
-            if x.is_cuda and mask is None:
-                x, h, c = fused_layer(x, weight, recurrent, biases, h, c)
-            else:
-                bias = biases[0] + biases[1]
-                x, h, c = LSTMRecurrence.apply(x, weight, bias, recurrent, mask, h, c, dtype)
+            x, h, c = run_layer(x, weight, recurrent, biases, mask, h, c, dtype)
             new_state.append((h, c))
         return x, tuple(new_state)
 

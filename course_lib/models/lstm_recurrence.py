@@ -1,10 +1,12 @@
-"""One layer of an LSTM over all time steps, forward and backward, and its fused form on a GPU."""
+"""One layer of an LSTM over all time steps, forward and backward, in the quickest of three ways."""
 
 import functools
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from course_lib.machine import accelerated, quickest
 
 
 def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -13,8 +15,7 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     gates: (B, 4u) before their nonlinearities, in the order o i f g.
     cell: c, (B, u).
 
-    The tests compare `LSTMRecurrence` with this definition, and they compare `fused_layer` with
-    `LSTMRecurrence`.
+    The tests compare every way of `run_layer` with this definition.
     """
     o, i, f, g = gates.chunk(4, dim=-1)
     cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
@@ -33,7 +34,7 @@ class LSTMRecurrence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x, weight, bias, recurrent, mask, hidden, cell, dtype):
+    def forward(ctx, x, weight, bias, recurrent, mask, hidden, cell, dtype, packed):
         """Return masked outputs (T, B, u), the last unmasked hidden state, the last cell state.
 
         x: (T, B, size).
@@ -41,6 +42,7 @@ class LSTMRecurrence(torch.autograd.Function):
         mask: (B, u), multiplies the hidden state wherever it goes; or None.
         hidden, cell: (B, u), the state at the start.
         dtype: of the matrix products; the states stay in the type of `cell`.
+        packed: whether oneDNN arranges the recurrent matrix once for all steps.
         """
         steps, batch, _ = x.shape
         units = cell.shape[-1]
@@ -57,11 +59,12 @@ class LSTMRecurrence(torch.autograd.Function):
 
         # Where every step writes: cells, their tanh, and outputs, which the next step's product
         # reads. The first rows of cells and outputs are the state at the start.
-        matrix, times, width = _arranged(recurrent.to(dtype).T, steps, batch)
+        matrix, times, width = _arranged(recurrent.to(dtype).T, steps, batch, packed)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
-        wider, outputs = _padded(cell.new_empty, (steps + 1, batch, units), width, dtype)
+        wider = cell.new_zeros(steps + 1, batch, width, dtype=dtype)
+        outputs = wider[..., :units]
         outputs[0] = hidden if mask is None else hidden * mask
 
         # A view for each step, all made at once, which is quicker than one by one in the loop.
@@ -76,7 +79,7 @@ class LSTMRecurrence(torch.autograd.Function):
         last = torch.empty_like(cell)
         masked = torch.empty_like(cell)
         for t, (gate, tanh) in enumerate(zip(gates.unbind(), tanhs.unbind(), strict=True)):
-            if same:
+            if same and not packed:
                 gate.addmm_(before[t], matrix)
             else:
                 gate.add_(times(before[t]))
@@ -86,12 +89,10 @@ class LSTMRecurrence(torch.autograd.Function):
             c_after[t].addcmul_(i[t], tangents[t])
             torch.tanh(c_after[t], out=tanh)
             torch.mul(o[t], tanh, out=last)
-            if mask is None:
-                after[t].copy_(last)
-            else:
-                after[t].copy_(torch.mul(last, mask, out=masked))
+            after[t].copy_(last if mask is None else torch.mul(last, mask, out=masked))
         ctx.save_for_backward(x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask)
         ctx.dtype = dtype
+        ctx.packed = packed
         return outputs[1:], last, cells[steps]
 
     @staticmethod
@@ -101,9 +102,9 @@ class LSTMRecurrence(torch.autograd.Function):
         x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
         steps, batch, units = tanhs.shape
 
-        # The local slopes come first, for all steps at once. They say how h changes with c and with
-        # o before its nonlinearity, and how c changes with i, f and g before theirs. The mask is no
-        # part of them: it multiplies each gradient that reaches h through a masked output.
+        # The local slopes come first, for all steps at once: of h by c and by o before its
+        # nonlinearity, and of c by i, f and g before theirs. The mask is no part of them: it
+        # multiplies each gradient that reaches h through a masked output.
         by_gate = gates.view(steps, batch, 4, units)
         o, i, f, g = by_gate.unbind(2)
         slopes = torch.empty_like(by_gate)
@@ -119,11 +120,12 @@ class LSTMRecurrence(torch.autograd.Function):
         # The loop overwrites the slopes with the gates' gradient, which is `wide`, in the states'
         # type. Where the products have another type, `flat` is a copy in that type, and `wider` is
         # the same copy with the columns of zeros that `times` needs.
-        matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch)
+        matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch, ctx.packed)
         wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
         wider = flat = wide
         if wide.dtype != ctx.dtype:
-            wider, flat = _padded(wide.new_empty, wide.shape, width, ctx.dtype)
+            wider = wide.new_zeros(steps, batch, width, dtype=ctx.dtype)
+            flat = wider[..., : 4 * units]
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
         if mask is not None:
             d_outputs *= mask
@@ -138,10 +140,9 @@ class LSTMRecurrence(torch.autograd.Function):
         d_hidden = d_outputs.unbind()
         wides, flats, widers = wide.unbind(), flat.unbind(), wider.unbind()
 
-        # The loop goes from the last step to the first. The gradient of h comes from the output and
-        # from the next step's gates. The gradient of c comes from h and from the next cell. Both
-        # then multiply the slopes of this step's gates.
-        in_place = flat is wide and mask is None
+        # From the last step to the first. The gradient of h comes from the output and the next
+        # step's gates, that of c from h and the next cell. Both multiply the slopes of the gates.
+        in_place = flat is wide and mask is None and not ctx.packed
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
             if t < steps - 1 and in_place:
@@ -162,96 +163,109 @@ class LSTMRecurrence(torch.autograd.Function):
             d_first = times(widers[0]).to(gates.dtype)
             d_first = d_first if mask is None else d_first * mask
         rows = flat.flatten(0, 1)
-        # oneDNN arranges a transposed matrix of a half type by itself, but takes as long as for the
-        # product, and anew for each.
-        columns = rows.T if rows.is_cuda or rows.element_size() > 2 else _in_rows(rows.T)
-        d_recurrent = columns @ outputs[:-1].flatten(0, 1)
-        d_weight = columns @ x.flatten(0, 1)
+        columns = rows.T  # of a half type oneDNN would arrange them for each product, as slowly
+        if not accelerated(rows) and rows.element_size() == 2:
+            columns = _copied(rows.T, rows.new_empty(rows.shape[::-1]))
+        d_recurrent = (columns @ outputs[:-1].flatten(0, 1)).to(recurrent.dtype)
+        d_weight = (columns @ x.flatten(0, 1)).to(weight.dtype)
+        d_bias = wide.flatten(0, 1).sum(0, dtype=bias.dtype)
         d_x = (rows @ weight.to(ctx.dtype)).view_as(x) if ctx.needs_input_grad[0] else None
-        return (
-            d_x,
-            d_weight.to(weight.dtype),
-            wide.flatten(0, 1).sum(0, dtype=bias.dtype),
-            d_recurrent.to(recurrent.dtype),
-            None,
-            d_first,
-            d_cell[:, 0],
-            None,
-        )
+        return d_x, d_weight, d_bias, d_recurrent, None, d_first, d_cell[:, 0], None, None
 
 
 _MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its products, pays
 
 
+def run_layer(
+    x, weight, recurrent, biases, mask, h, c, dtype, way: str | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run one layer in the way that is named, by default the quickest.
+
+    x, weight, recurrent, mask, h, c, dtype: as in `LSTMRecurrence`.
+    biases: two of (4u,), which are added.
+    way: "loop" is `LSTMRecurrence`, "packed" the same with a recurrent matrix that oneDNN has
+        arranged, "torch" is `fused_layer`, which takes no mask.
+    """
+    if way is None and accelerated(x):
+        way = "torch" if mask is None else "loop"
+    elif way is None and x.device.type == "cpu":
+        way = quickest_way(*x.shape, h.shape[1], mask is not None, dtype)
+    if way == "torch":
+        return fused_layer(x, weight, recurrent, biases, h, c)
+    bias = biases[0] + biases[1]
+    return LSTMRecurrence.apply(x, weight, bias, recurrent, mask, h, c, dtype, way == "packed")
+
+
+def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -> str:
+    """Return the way in which `run_layer` runs a layer of such sizes on this CPU.
+
+    steps, batch, size, units: T, B, the numbers of an input, and u.
+    masked: whether the hidden state has a mask.
+    dtype: of the products; only float32 has a choice: torch's layer would round bfloat16's states.
+
+    The processor decides which is quicker, so the first call measures a forward pass of each and,
+    where gradients are recorded, a backward pass; T is rounded down to a power of two.
+    """
+    if dtype != torch.float32 or not _packs(dtype):
+        return "packed" if dtype == torch.bfloat16 and steps >= _MANY and _packs(dtype) else "loop"
+    learns = torch.is_grad_enabled()
+    steps = min(1 << (steps.bit_length() - 1), _MANY)
+    shapes = (steps, batch, size), (4 * units, size), (4 * units, units), (4 * units,)
+    leaves = [torch.full(shape, 0.01, requires_grad=learns) for shape in shapes]
+    h = torch.full((batch, units), 0.01)
+    mask = h if masked else None
+
+    def run(way):
+        y, *_ = run_layer(*leaves[:3], leaves[3:] * 2, mask, h, h, dtype, way)
+        if learns:
+            torch.autograd.grad(y.sum(), leaves)
+
+    ways = {way: functools.partial(run, way) for way in ("loop", "packed", "torch")[: 3 - masked]}
+    case = f"{', masked' * masked}{', trained' * learns}"
+    return quickest(f"LSTM layer, {steps} × {batch} × {size} → {units}{case}", ways)
+
+
 @functools.cache
-def _packs() -> bool:
+def _packs(dtype: torch.dtype) -> bool:
     """Return whether this build has the operations used below, and the processor what they need."""
     onednn = torch.ops.mkldnn
     needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
-    return all(hasattr(onednn, name) for name in needed) and onednn._is_mkldnn_bf16_supported()
+    has = torch.backends.mkldnn.is_available() and all(hasattr(onednn, name) for name in needed)
+    return has and (dtype == torch.float32 or onednn._is_mkldnn_bf16_supported())
 
 
 def _arranged(
-    matrix: Tensor, steps: int, batch: int
+    matrix: Tensor, steps: int, batch: int, packed: bool
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], int]:
     """Arrange a matrix for a product with another x at every step.
 
-    matrix: (k, n).
-    steps: how many products there will be.
-    batch: rows of each x (batch, k).
+    matrix: (k, n), for as many products as there are `steps`, each with an x (batch, k).
+    packed: whether oneDNN arranges it.
 
     Returns the matrix, the function x → x @ matrix, and the width of the x that it takes, which
     has zeros behind its k columns.
 
-    For bfloat16 oneDNN arranges the matrix anew at every product, which at batch 20 takes as long
-    as the product itself. Its operations for linear layers, which `torch.compile` uses, take a
+    By itself oneDNN arranges a matrix anew at every product, which for bfloat16 at batch 20 takes
+    as long as the product. Its operations for linear layers, which `torch.compile` uses, take a
     matrix that was arranged once. AMX multiplies 32 columns at once. A last group of fewer columns
-    costs up to half of the time again, so the width is filled up to a multiple of 32.
+    costs up to half of the time again, so bfloat16's width is filled up to a multiple of 32.
     """
-    if steps < _MANY:
-        return matrix, matrix.__rmatmul__, len(matrix)
-    if matrix.dtype == torch.bfloat16 and not matrix.is_cuda and _packs():
+    if packed:
         onednn = torch.ops.mkldnn
-        width = -(-len(matrix) // 32) * 32
+        width = len(matrix) if matrix.dtype == torch.float32 else -(-len(matrix) // 32) * 32
         rows = matrix.new_zeros(matrix.shape[1], width)
         _copied(matrix.T, rows[:, : len(matrix)])
-        packed = onednn._reorder_linear_weight(rows, batch)
-        return matrix, lambda x: onednn._linear_pointwise(x, packed, None, "none", [], ""), width
-    matrix = _aligned(matrix)
+        arranged = onednn._reorder_linear_weight(rows, batch)
+        return matrix, lambda x: onednn._linear_pointwise(x, arranged, None, "none", [], ""), width
+    if steps >= _MANY:  # in row-major order, each row from a multiple of 64 bytes
+        rows, columns = matrix.shape
+        unit = 64 // matrix.element_size()
+        matrix = _copied(matrix, matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns])
     return matrix, matrix.__rmatmul__, len(matrix)
 
 
-def _padded(new: Callable[..., Tensor], shape, width: int, dtype) -> tuple[Tensor, Tensor]:
-    """Return a tensor whose last dimension is `width`, and the part of it that has the shape.
-
-    new: makes an uninitialised tensor.
-    shape: of the part.
-    width: of the whole; what lies behind the part is zero.
-    dtype: of both.
-    """
-    *others, columns = shape
-    wider = new(*others, width, dtype=dtype)
-    wider[..., columns:] = 0
-    return wider, wider[..., :columns]
-
-
-def _aligned(matrix: Tensor) -> Tensor:
-    """Return a copy in row-major order whose rows begin at multiples of 64 bytes."""
-    rows, columns = matrix.shape
-    unit = 64 // matrix.element_size()
-    return _copied(matrix, matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns])
-
-
-def _in_rows(matrix: Tensor) -> Tensor:
-    """Return the matrix in row-major order."""
-    return matrix if matrix.is_contiguous() else _copied(matrix, matrix.new_empty(matrix.shape))
-
-
 def _copied(matrix: Tensor, to: Tensor) -> Tensor:
-    """Copy a matrix, a few columns at a time, into another and return that.
-
-    Where columns are rows in memory, copying all at once takes thrice as long.
-    """
+    """Copy a matrix into another, columns in groups: all at once takes thrice as long."""
     width = matrix.shape[1] if matrix.is_contiguous() else 256
     for column, part in zip(to.split(width, 1), matrix.split(width, 1), strict=True):
         column.copy_(part)
@@ -259,23 +273,12 @@ def _copied(matrix: Tensor, to: Tensor) -> Tensor:
 
 
 def fused_layer(x, weight, recurrent, biases, h, c) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one layer by PyTorch's own LSTM.
+    """Run one layer by PyTorch's own LSTM: cuDNN on a GPU, oneDNN on a CPU in float32.
 
-    On a GPU that is cuDNN, which is the fastest way where no hidden state is masked.
-
-    x: (T, B, size).
-    weight, recurrent, biases: (4u, size), (4u, u) and two of (4u,), the gates in the order o i f g.
-    h, c: (B, u), the state at the start.
-
-    Returns outputs (T, B, u), h and c. The outputs have the type of the products; h and c keep the
-    type that they came with.
+    The outputs have the type of the products; h and c keep the type that they came with.
     """
-
-    def reorder(gates):  # as cuDNN wants them
-        o, i, f, g = gates.chunk(4)
-        return torch.cat([i, f, g, o])
-
-    weights = [reorder(w) for w in (weight, recurrent, *biases)]
+    # from the order o i f g to i f g o
+    weights = [w.roll(-h.shape[1], 0) for w in (weight, recurrent, *biases)]
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weights = x.to(dtype), [w.to(dtype) for w in weights]

@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from course_lib.errors import CourseError
 from course_lib.models.transformer import Attention, EncoderDecoder, seen
@@ -61,10 +60,11 @@ class LSTMTranslator(EncoderDecoder):
                 nn.init.zeros_(parameter)
 
     def encode(self, x: Tensor, padding: Tensor) -> Tensor:
-        """Return the memory (S, B, u) of x (S, B, d), padding (S, B) behind each column's end."""
-        lengths = (~padding).sum(0).cpu()  # what reads backwards begins at the last word
-        packed = pack_padded_sequence(self.dropout(x), lengths, enforce_sorted=False)
-        memory, _ = pad_packed_sequence(self.both_ways(packed)[0], total_length=len(x))
+        """Return the memory (S, B, u) of x (S, B, d), padding (S, B) behind each column's end.
+
+        Every column needs a word that is not padding.
+        """
+        memory = _both_ways(self.both_ways, self.dropout(x), padding)
 
         # The others read forwards, from the third layer on with a residual connection.
         for number, layer in enumerate(self.source_layers):
@@ -94,6 +94,25 @@ class LSTMTranslator(EncoderDecoder):
             x = above + x if number else above
             new.append(after)
         return x, (tuple(new), tuple(source))
+
+
+def _both_ways(layer: nn.LSTM, x: Tensor, padding: Tensor) -> Tensor:
+    """Run a bidirectional layer of x (S, B, d) -> (S, B, u), zeros where there is padding.
+
+    What reads backwards begins at the last word of each column. The columns are turned round for
+    it, so that the host need not know their lengths, for which it would wait.
+    """
+    last = (~padding).sum(0) - 1
+    place = last - torch.arange(len(x), device=x.device)[:, None]
+    place = torch.where(place < 0, len(x) + place, place)[..., None]  # a permutation
+    forwards, backwards = layer._all_weights
+    outputs = []
+    for names, read in ((forwards, x), (backwards, x.take_along_dim(place, 0))):
+        weights = [getattr(layer, name) for name in names]
+        start = [x.new_zeros(1, x.shape[1], layer.hidden_size)] * 2
+        outputs.append(torch.lstm(read, start, weights, True, 1, 0.0, True, False, False)[0])
+    outputs[1] = outputs[1].take_along_dim(place, 0)  # the permutation is its own inverse
+    return torch.cat(outputs, -1).masked_fill(padding[..., None], 0.0)
 
 
 def _run_layer(layer: nn.LSTM, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple]:

@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
 from course_lib.errors import CourseError
+from course_lib.machine import accelerated
+from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.state import zeros
 from course_lib.ranges import Count, Dropout, Share, checked
 
@@ -20,7 +22,7 @@ def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tenso
     scan: all steps at once in ⌈log₂ T⌉ rounds, instead of one after the other. None does so on a
         GPU, where a step is a launch for next to no arithmetic.
     """
-    return _Pool.apply(f, z, start, f.is_cuda if scan is None else scan)
+    return _Pool.apply(f, z, start, accelerated(f) if scan is None else scan)
 
 
 def _scan(x: Tensor, keep: Tensor) -> Tensor:
@@ -132,7 +134,7 @@ class QRNN(nn.Module):
         for number, (layer, cell) in enumerate(zip(self.layers, cells, strict=True)):
             if number:
                 x = locked_dropout(x, self.hidden_dropout, self.training)
-            weight = F.dropout(layer.weight, self.weight_drop, self.training)
+            weight = entry_dropout(layer.weight, self.weight_drop, self.training)
             z, f, o = F.linear(x, weight, layer.bias).to(cell.dtype).chunk(3, dim=-1)
             f = f.sigmoid()
             if self.zoneout:

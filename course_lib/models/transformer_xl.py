@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.errors import CourseError
+from course_lib.machine import accelerated
 from course_lib.models.entry_dropout import EntryDropout, entry_dropout
 from course_lib.ranges import Count, Dropout, NonNegative, Whole, checked
 
@@ -74,9 +75,15 @@ class RelativeAttention(nn.Module):
         content = torch.add(q, u[:, None, None], alpha=K**-0.5).reshape(H * B, T, K)
         position = torch.add(q, v[:, None, None], alpha=K**-0.5).reshape(H, B * T, K)
         shifted = torch.bmm(position, r).view(H * B, T * (S + 1))[:, T:].view(H * B, T, S)
-        scores = torch.baddbmm(shifted, content, k.reshape(H * B, S, K).mT)
-        weights = entry_dropout(scores.add_(mask).softmax(-1), self.dropout, self.training)
-        mixed = torch.bmm(weights, v_.reshape(H * B, S, K))
+        if accelerated(x):  # one operation, which keeps no weights for the backward pass
+            bias = (shifted + mask).view(H, B, T, S)
+            dropout = self.dropout if self.training else 0.0
+            content = content.view(H, B, T, K)
+            mixed = F.scaled_dot_product_attention(content, k, v_, bias, dropout, scale=1.0)
+        else:
+            scores = torch.baddbmm(shifted, content, k.reshape(H * B, S, K).mT)
+            weights = entry_dropout(scores.add_(mask).softmax(-1), self.dropout, self.training)
+            mixed = torch.bmm(weights, v_.reshape(H * B, S, K))
         return self.output(mixed.view(H, B, T, K).permute(2, 1, 0, 3).reshape(T, B, H * K))
 
 

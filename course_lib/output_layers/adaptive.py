@@ -6,12 +6,15 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from course_lib.machine import accelerated, moved, on_host
 from course_lib.output_layers.blocked_loss import Group
 from course_lib.output_layers.kernel import IGNORE, check_targets, chunked_loss
 from course_lib.output_layers.layer import OutputLayer
 from course_lib.output_layers.objectives import CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, checked
+
+LARGE = 1 << 27  # numbers of log P that a GPU forms at once where it needs all of them
 
 
 @dataclass(frozen=True)
@@ -84,18 +87,20 @@ class AdaptiveSoftmax(OutputLayer):
             check_targets(target, self.words.shape[0])
             return self._dense(hidden, target, objective, soft, reduction)
         shape = target.shape
+        # the targets' clusters, from a copy of the targets that the host may look at
+        known = on_host(target).flatten()
+        cluster = torch.bucketize(known, torch.tensor(self.edges[1:-1]), right=True)
+        cluster[known == IGNORE] = -1
         target = target.flatten()
         contexts, _ = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
-        # the clusters' own logits, and each target's cluster
         cluster_logits = self.clusters(contexts[:, 0]).to(type_of_sums(contexts))
-        cluster = torch.bucketize(target, torch.tensor(self.edges[1:-1]).to(target), right=True)
         # groups of positions: all choose among the shortlist, a cluster's also within the cluster
         groups = []
         entry = cluster_logits.new_zeros(len(target))  # the logit of each target's cluster
         shortlist = (0, self.edges[1])
         for c, columns in enumerate(zip(self.edges, self.edges[1:], strict=False)):
-            members = ((cluster == c) & (target != IGNORE)).nonzero()[:, 0]
+            members = moved((cluster == c).nonzero()[:, 0], target.device)
             head = _Shortlist(inside=c == 0)
             groups.append(Group(shortlist, head, head, members, holds_target=c == 0))
             if c:
@@ -140,8 +145,9 @@ class AdaptiveSoftmax(OutputLayer):
             pieces.append(head[..., first + c, None] + logits[..., low:high].log_softmax(-1))
         return torch.cat(pieces, -1), log_z
 
-    def _dense(self, hidden, target, objective, soft, reduction, block: int = 64):
+    def _dense(self, hidden, target, objective, soft, reduction):
         """Return any objective's loss, on blocks of the whole log P."""
+        block = max(64, LARGE // self.words.shape[0]) if accelerated(hidden) else 64
         shape = target.shape
         target = target.flatten()
         hidden = hidden.flatten(0, -2)

@@ -3,6 +3,7 @@
 import torch
 from torch import distributed
 
+from course_lib.machine import accelerated
 from course_lib.output_layers.kernel import check_targets
 from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.ranges import Count, NonNegative, checked
@@ -82,6 +83,9 @@ class GradientGating(OutputLayer):
         """Return the gradient (n, N) as the rows receive it, written over it; target: (n,)."""
         rare, to_rare, among_rare = self.gates()
         at_target = gradient.gather(1, target[:, None])
+        if accelerated(gradient):  # which rows have rare targets is not known without waiting
+            gates = torch.where(rare[target][:, None], among_rare, to_rare)
+            return gradient.mul_(gates).scatter_(1, target[:, None], at_target)
         rare_targets = rare[target].nonzero()[:, 0]
         from_rare = gradient[rare_targets] * among_rare.to(gradient)
         gradient.mul_(to_rare.to(gradient))

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from course_lib.dropout import locked_dropout
+from course_lib.machine import accelerated
 from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer
 from course_lib.output_layers.products import type_of_sums
@@ -62,7 +63,7 @@ class MixtureOfSoftmaxes(OutputLayer):
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """Return what `OutputLayer.forward` does, a few columns of a large batch at a time."""
         numbers = target.numel() * self.latent.out_features
-        limit = SEGMENT.get(hidden.device.type, SEGMENT["cpu"])
+        limit = SEGMENT["cuda" if accelerated(hidden) else "cpu"]
         if numbers <= limit or target.dim() < 2 or soft is not None or reduction == "none":
             return super().forward(hidden, target, objective, soft, reduction)
         width = max(1, target.shape[1] * limit // numbers)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from course_lib.machine import accelerated
+
 PART = 1 << 20  # numbers of a product in half precision that are added to float32 ones at once
 
 
@@ -16,7 +18,7 @@ def rows_at_once(block: Tensor) -> int:
 
     All of them, but in half precision on a CPU a few hundred: tall products are slow there.
     """
-    return len(block) if block.is_cuda or block.element_size() > 2 else 400
+    return len(block) if accelerated(block) or block.element_size() > 2 else 400
 
 
 def with_bias(matrix: Tensor, bias: Tensor) -> Tensor:
@@ -42,7 +44,7 @@ def add_product(
     a, b: (N, m) and (m, e), of a narrower type than the sums.
     On a CPU a few rows at a time, while the cache has them.
     """
-    rows = len(a) if a.is_cuda else max(1, PART // b.shape[1])
+    rows = len(a) if accelerated(a) else max(1, PART // b.shape[1])
     for start in range(0, len(a), rows):
         part = slice(start, start + rows)
         product = a[part] @ b
@@ -69,7 +71,7 @@ def add_outside_softmax(
     """
     per_component = (inputs * at_target).view(len(target), -1, inputs.shape[1])
     rows = per_component.sum(1).to(total.dtype)
-    if total.is_cuda:  # in one order, so that the sum is the same each time
+    if accelerated(total):  # in one order, so that the sum is the same each time
         total.index_put_((target,), rows, accumulate=True)
     else:
         total.index_add_(0, target, rows)

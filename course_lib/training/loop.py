@@ -12,7 +12,9 @@ from accelerate.utils import broadcast
 from torch import nn
 from tqdm import tqdm  # the widget of tqdm.auto does not show on a static page
 
+from course_lib import machine
 from course_lib.errors import CourseError, Paused
+from course_lib.evaluation.perplexity import float32_products
 from course_lib.models import state as states
 from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained, Resharded
 from course_lib.training.averaging import WeightAverage, stalled
@@ -28,7 +30,7 @@ from course_lib.training.checkpoint import (
     sharded_as,
     whole,
 )
-from course_lib.training.optimisation import PRECISIONS, Optimisation
+from course_lib.training.optimisation import Optimisation
 
 HUGE = 700.0  # nats a token; exp(HUGE) is 1e304, and exp(710) is above the largest 64-bit float
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
@@ -310,17 +312,18 @@ class _Run:
         o = self.optimisation
         accelerator = self.accelerator
         device = accelerator.device
-        bf16 = PRECISIONS[o.precision] == "bf16"
+        bf16 = o.precision == "bf16"
+        products = "tf32" if o.precision == "tf32" else "ieee"
         total = 0.0
         carried = []
         last = len(update.micro_batches) - 1
         # The last update of an epoch may have fewer micro-batches than there are states.
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
-            inputs = (x.to(device) for x in part.inputs)
-            target = part.target.to(device)
+            inputs = (machine.moved(x, device) for x in part.inputs)
+            target = machine.moved(part.target, device)
             # Processes exchange gradients once an update, after its last micro-batch.
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
-            with apart:
+            with apart, float32_products(products):
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                     output = self.model(*inputs, state=state, target=target)
                 carried.append(states.detach(output.state))
@@ -446,6 +449,7 @@ class _Run:
             head = {"identity": self.identity, "vocabulary": self.vocabulary}
             head |= {name: getattr(self, name) for name in PROGRESS}
             head["starts"] = self.starts
+            head["choices"] = machine.CHOICES
             head["averaged_steps"] = self.average.steps if self.average else None
             save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
@@ -503,6 +507,8 @@ class _Run:
         self.resume_optimizer(tensors, head.get("averaged_steps"))
         for name in PROGRESS:
             setattr(self, name, head[name])
+        # What was the quickest way when the run began stays its way, to the last digit.
+        machine.CHOICES.update(head.get("choices", {}))
         self.resume_process(tensors, path)
 
     def resume_optimizer(self, tensors: dict[str, torch.Tensor], averaged: int | None) -> None:

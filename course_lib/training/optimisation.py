@@ -24,7 +24,7 @@ OPTIONS = {
 RANGES_OF_MUON = {"momentum": Dropout, "ns_steps": Count}
 AVERAGES = ("average_from", "average_after", "average_last")
 KEPT = ("best", "last")
-PRECISIONS = {"fp32": "no", "bf16": "bf16"}  # the course's names -> accelerate's
+PRECISIONS = ("fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Optimisation:
     betas: tuple[Dropout, Dropout] = (0.9, 0.999)
     eps: Positive = 1e-8
     groups: dict[str, dict] = field(default_factory=dict)
-    precision: str = "fp32"
+    precision: str = "fp32"  # of products; tf32 is fp32 but on a GPU, bf16 is autocast
     shard: bool = False  # parameters, gradients and optimiser state over the processes (FSDP)
     evaluation_batch: Count = 10  # while training; final figures are at batch 1
     evaluation_length: Count = 512

@@ -270,6 +270,14 @@ def test_every_trained_row_of_inan2017_has_a_recipe():
     assert (o.schedule.rate, o.schedule.start, o.sum_over_steps) == (0.9, 6, True)
 
 
+def test_recipes_compute_in_the_precision_that_the_page_on_gpus_states():
+    narrow = {name for name, recipe in recipes.items() if recipe.optimisation.precision == "bf16"}
+    own = {f"ptb/vd-lstm-200/tied/{name}" for name in ("adamw", "coupled-adam")}
+    short = {name for name in recipes if name.endswith("/short")}
+    assert narrow == own | (short - {"ptb/awd-lstm/plif/short"})
+    assert all(recipes[name].optimisation.precision == "fp32" for name in set(recipes) - narrow)
+
+
 def test_every_row_of_parthiban2021_has_one_trigger():
     """Two models are compared under the same rule of averaging only."""
     for name, recipe in recipes.items():

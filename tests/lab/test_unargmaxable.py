@@ -11,6 +11,8 @@ from course_lab.examine import unargmaxable
 from course_lab.examine.unargmaxable import Verdicts, argmaxable_words, ceiling, lead
 from course_lib.errors import CourseError
 
+pytestmark = pytest.mark.usefixtures("device")
+
 few = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 CORNERS = [[1.0, 1], [1, -1], [-1, 1], [-1, -1]]

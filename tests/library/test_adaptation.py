@@ -12,6 +12,8 @@ from course_lib.evaluation.perplexity import best_first, perplexity
 from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 
+pytestmark = pytest.mark.usefixtures("device")
+
 N, EOS = 13, 4
 
 

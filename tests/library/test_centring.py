@@ -7,6 +7,8 @@ from hypothesis import given, settings
 
 from course_lib.output_layers.centring import all_but_the_top, centred
 
+pytestmark = pytest.mark.usefixtures("device")
+
 shapes = given(n=st.integers(1, 25), d=st.integers(1, 8), seed=st.integers(0, 999))
 
 

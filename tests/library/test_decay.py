@@ -16,6 +16,8 @@ from course_lib.metrics.decay import (
     fit_polynomial,
 )
 
+pytestmark = pytest.mark.usefixtures("device")
+
 few = settings(max_examples=30, deadline=None)
 sizes, scales = st.integers(10, 400), st.floats(1e-2, 1e3)
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from course_lib.models.entry_dropout import EntryDropout, entry_dropout
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 
 @given(
     share=st.floats(0.01, 0.95),

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from course_lib.errors import CourseError
 from course_lib.metrics import cones, geometry, inputs, neighbours, subspaces
 
+pytestmark = pytest.mark.usefixtures("device")
+
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.tuples(st.integers(3, 40), st.integers(2, 12))
 few = settings(max_examples=30, deadline=None)

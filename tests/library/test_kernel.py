@@ -28,6 +28,8 @@ from course_lib.output_layers import (
 from course_lib.output_layers.blocked_loss import Group
 from course_lib.output_layers.scratch import BlockScratch, _ReusedFrame
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 
 def naive(x, matrix, target, *, bias=None, log_weights=None, offset=None, transform=None,
           parameters=(), objective=None, soft=None):  # fmt: skip

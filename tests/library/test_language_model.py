@@ -25,6 +25,8 @@ from course_lib.models import (
 )
 from course_lib.output_layers import AugmentedLoss, CrossEntropy, FullWords, Softmax
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 
 def tiny(tied=True, words=13, size=6, **options):
     torch.manual_seed(0)

@@ -12,7 +12,7 @@ import course_lab
 from course_lib.dropout import keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
 from course_lib.models.entry_dropout import entry_dropout
-from course_lib.models.lstm_recurrence import fused_layer, lstm_step
+from course_lib.models.lstm_recurrence import fused_layer, lstm_step, run_layer
 from course_lib.models.state import flatten, map_state, unflatten
 from course_lib.output_layers import (
     FullWords,
@@ -20,6 +20,8 @@ from course_lib.output_layers import (
     PiecewiseLinearSoftmax,
     Softmax,
 )
+
+pytestmark = pytest.mark.usefixtures("branches")
 
 
 def reference(model, x, state, masks):
@@ -123,9 +125,10 @@ def test_the_fused_layer_is_the_written_out_one(bf16):
     model = AWDLSTM(4, (6,), weight_drop=0.0, input_dropout=0.0)
     x, h, c = torch.randn(7, 3, 4), torch.randn(3, 6), torch.randn(3, 6)
     leaves = [t.requires_grad_() for t in (x, h, c)] + list(model.parameters())
+    weights = model.input[0], model.recurrent[0], (model.input_bias[0], model.recurrent_bias[0])
+    dtype = torch.bfloat16 if bf16 else torch.float32
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-        output, ((last, cell),) = model(x, ((h, c),))
-        weights = model.input[0], model.recurrent[0], (model.input_bias[0], model.recurrent_bias[0])
+        output, last, cell = run_layer(x, *weights, None, h, c, dtype, "loop")
         fused = fused_layer(x, *weights, h, c)
     tolerance = {"rtol": 0.1, "atol": 0.02} if bf16 else {"rtol": 1e-4, "atol": 1e-5}
     assert fused[1].dtype == fused[2].dtype == torch.float32 and fused[0].dtype == output.dtype
@@ -136,6 +139,79 @@ def test_the_fused_layer_is_the_written_out_one(bf16):
     ]
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, **tolerance)
+
+
+@pytest.mark.parametrize("steps", [1, 7, lstm_recurrence._MANY + 1])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("way", ["loop", "packed", "torch"])
+def test_every_way_of_a_layer_is_the_definition_gradients_included(way, masked, steps):
+    """In float32, against the equations in float64 of the same numbers."""
+    if way == "torch" and masked:
+        pytest.skip("torch's layer takes no mask")
+    if way == "packed" and not lstm_recurrence._packs(torch.float32):
+        pytest.skip("this build of PyTorch has no oneDNN")
+    torch.manual_seed(steps)
+    batch, size, units = 3, 5, 17
+    shapes = (steps, batch, size), (4 * units, size), (4 * units, units), *[(4 * units,)] * 2
+    leaves = [torch.randn(s).mul_(0.4).requires_grad_() for s in (*shapes, *[(batch, units)] * 2)]
+    mask = keep_mask(torch.ones(batch, units), 0.5) if masked else None
+    x, weight, recurrent, *biases, h, c = leaves
+    ours = run_layer(x, weight, recurrent, biases, mask, h, c, torch.float32, way)
+
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    x, weight, recurrent, *biases, h, c = exact
+    outputs = []
+    for row in x:
+        read = h if mask is None else h * mask
+        h, c = lstm_step(row @ weight.T + sum(biases) + read @ recurrent.T, c)
+        outputs.append(h if mask is None else h * mask)
+    theirs = torch.stack(outputs), h, c
+    tolerance = {"rtol": 1e-4, "atol": 1e-5}
+    torch.testing.assert_close(ours, tuple(t.float() for t in theirs), **tolerance)
+    gradients = [
+        torch.autograd.grad(y.square().sum() + 1.3 * last.sum() + cell.sin().sum(), of)
+        for (y, last, cell), of in ((ours, leaves), (theirs, exact))
+    ]
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two.float(), **tolerance)
+
+
+def test_the_quickest_way_is_measured_once_and_then_used(monkeypatch):
+    """Nothing else is drawn or left behind by it, and the model takes the way that was chosen."""
+    asked = []
+
+    def quickest(question, ways):
+        asked.append((question, list(ways)))
+        for way in ways.values():
+            way()
+        return "torch" if "torch" in ways else "packed"
+
+    monkeypatch.setattr(lstm_recurrence, "quickest", quickest)
+    monkeypatch.setattr(lstm_recurrence, "_packs", lambda dtype: True)
+    state = torch.get_rng_state()
+    assert lstm_recurrence.quickest_way(70, 2, 3, 4) == "torch"
+    assert lstm_recurrence.quickest_way(9, 2, 3, 4, masked=True) == "packed"
+    with torch.no_grad():
+        lstm_recurrence.quickest_way(1, 2, 3, 4)
+    assert torch.equal(state, torch.get_rng_state())
+    assert asked == [
+        ("LSTM layer, 32 × 2 × 3 → 4, trained", ["loop", "packed", "torch"]),
+        ("LSTM layer, 8 × 2 × 3 → 4, masked, trained", ["loop", "packed"]),
+        ("LSTM layer, 1 × 2 × 3 → 4", ["loop", "packed", "torch"]),
+    ]
+    assert lstm_recurrence.quickest_way(70, 2, 3, 4, dtype=torch.float64) == "loop"
+    assert lstm_recurrence.quickest_way(70, 2, 3, 4, dtype=torch.bfloat16) == "packed"
+    assert lstm_recurrence.quickest_way(7, 2, 3, 4, dtype=torch.bfloat16) == "loop"
+    assert len(asked) == 3
+    monkeypatch.setattr(lstm_recurrence, "quickest", lambda question, ways: list(ways)[-1])
+    calls = []
+    monkeypatch.setattr(
+        lstm_recurrence, "fused_layer", lambda *a: calls.append(a) or fused_layer(*a)
+    )
+    AWDLSTM(3, (4, 4))(torch.randn(5, 2, 3))
+    assert len(calls) == 2
+    VariationalLSTM(3, 4, 2, dropout=0.5)(torch.randn(5, 2, 3))
+    assert len(calls) == 2
 
 
 def test_dropconnect_drops_entries_of_the_recurrence_and_leaves_the_parameter_whole():
@@ -302,12 +378,12 @@ def test_the_arranged_recurrent_matrix_gives_the_same_products(monkeypatch, unit
     first = torch.randn(2, 2, 4, units).requires_grad_()
     found = []
     for many, packs in (
-        (lstm_recurrence._MANY, lstm_recurrence._packs()),
+        (lstm_recurrence._MANY, lstm_recurrence._packs(torch.bfloat16)),
         (lstm_recurrence._MANY, False),
         (10**9, False),
     ):
         monkeypatch.setattr(lstm_recurrence, "_MANY", many)
-        monkeypatch.setattr(lstm_recurrence, "_packs", lambda packs=packs: packs)
+        monkeypatch.setattr(lstm_recurrence, "_packs", lambda dtype, packs=packs: packs)
         with torch.autocast("cpu", torch.bfloat16):
             out, state = model(x, tuple(layer.unbind() for layer in first))
         loss = out.float().square().sum() + state[0][0].sum()

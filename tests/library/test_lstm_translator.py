@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from course_lib.errors import CourseError
 from course_lib.models import LSTMTranslator
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 
 def build(size=5, units=6, layers=3, **options):
     """A small translator in float64 whose every parameter matters."""

@@ -17,6 +17,8 @@ from course_lib.errors import CourseError
 from course_lib.training import CoupledAdam, Optimisation
 from course_lib.training.optimizers import Together
 
+pytestmark = pytest.mark.usefixtures("device")
+
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=30, deadline=None)
 

@@ -24,6 +24,8 @@ from course_lib.metrics.rank import (
 from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 
+pytestmark = pytest.mark.usefixtures("device")
+
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=25, deadline=None)
 EPSILONS = (1e-3, 1e-4, 1e-5)

@@ -7,8 +7,11 @@ from hypothesis import given, settings
 
 from course_lib.dropout import keep_mask
 from course_lib.models import QRNN, RHN, LanguageModel
+from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.qrnn import pool
 from course_lib.output_layers import FullWords, Softmax
+
+pytestmark = pytest.mark.usefixtures("branches")
 
 SHAPES = {
     "steps": st.integers(1, 6), "batch": st.integers(1, 3), "size": st.integers(1, 4),
@@ -211,13 +214,13 @@ def test_an_rhn_trains_as_its_equations_with_every_mask_known(drawn):
 def test_a_qrnn_trains_as_its_equations_with_every_mask_known(drawn, monkeypatch):
     """One mask a sequence for the word vectors and one between layers, one for each matrix."""
     torch.manual_seed(0)
-    matrices, dropout = [], torch.nn.functional.dropout
+    matrices = []
 
     def matrix(weight, share, training):
-        matrices.append(dropout(torch.ones_like(weight), share, training))
+        matrices.append(entry_dropout(torch.ones_like(weight), share, training))
         return weight * matrices[-1]
 
-    monkeypatch.setattr(torch.nn.functional, "dropout", matrix)
+    monkeypatch.setattr("course_lib.models.qrnn.entry_dropout", matrix)
     model = QRNN(5, (6, 4), 0.5, 0.3, 0.4).double().train()
     x, cells = torch.randn(7, 2, 5).double(), tuple(torch.randn(2, u).double() for u in (6, 4))
     before = torch.randn(2, 5).double()

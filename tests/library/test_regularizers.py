@@ -27,6 +27,8 @@ from course_lib.regularizers import (
     TemporalActivationRegularizer,
 )
 
+pytestmark = pytest.mark.usefixtures("device")
+
 PRIORS = {
     "exponential": ExponentialPrior(0.7, 2.0, 0.3, 0.8),
     "polynomial": PolynomialPrior(1.3, 1.5, 0.6),

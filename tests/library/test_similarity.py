@@ -26,6 +26,8 @@ from course_lib.metrics.similarity import (
     similarity,
 )
 
+pytestmark = pytest.mark.usefixtures("device")
+
 few = settings(max_examples=30, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 

@@ -10,6 +10,8 @@ import course_lab
 from course_lib.metrics import geometry, subspaces
 from course_lib.metrics.registry import METRICS, Figure, Metric, summary
 
+pytestmark = pytest.mark.usefixtures("device")
+
 
 def test_summary_is_the_single_metrics_of_the_right_rows():
     random = np.random.default_rng(0)

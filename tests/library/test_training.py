@@ -30,6 +30,7 @@ from course_lib import data, machine
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import perplexity
+from course_lib.models import LanguageModel
 from course_lib.training import (
     Constant,
     Cosine,
@@ -289,6 +290,63 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.parametrize(
+    ("precision", "products", "autocast"),
+    [("fp32", "ieee", False), ("tf32", "tf32", False), ("bf16", "ieee", True)],
+)
+def test_a_step_computes_in_the_precision_asked_for(
+    experiment, tmp_path, monkeypatch, precision, products, autocast
+):
+    """Forward and backward, whatever PyTorch is set to; the validation has all bits."""
+    seen = set()
+
+    def look(where, training):
+        backends = torch.backends
+        kinds = (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv)
+        forward = torch.is_autocast_enabled("cpu") if where == "forward" else None
+        seen.add((where, training, *(kind.fp32_precision for kind in kinds), forward))
+
+    forward = LanguageModel.forward
+
+    def watched(self, *inputs, **options):
+        look("forward", self.training)
+        step = forward(self, *inputs, **options)
+        if self.training:
+            step.loss.register_hook(lambda _: look("backward", True))
+        return step
+
+    monkeypatch.setattr(LanguageModel, "forward", watched)
+    optimisation = {"precision": precision, "max_steps": 2}
+    before = torch.backends.cuda.matmul.fp32_precision
+    course_lab.run(experiment.change(optimisation=optimisation), tmp_path, progress=False)
+    assert seen == {
+        ("forward", True, *[products] * 3, autocast),
+        ("backward", True, *[products] * 3, None),
+        ("forward", False, *["ieee"] * 3, False),
+    }
+    assert torch.backends.cuda.matmul.fp32_precision == before
+
+
+def test_a_resumed_run_takes_the_ways_that_were_quickest_when_it_began(
+    experiment, tmp_path, monkeypatch
+):
+    """Ways differ in the last digits; a processor that is busy now must not change them."""
+    monkeypatch.setattr("course_lib.machine.CHOICES", {"a product": "as it was"})
+
+    def interrupt(step, model):
+        if step == 3:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        course_lab.run(
+            experiment, tmp_path, progress=False, checkpoint_seconds=0, callback=interrupt
+        )
+    choices = {}
+    monkeypatch.setattr("course_lib.machine.CHOICES", choices)
+    course_lab.run(experiment, tmp_path, progress=False)
+    assert choices["a product"] == "as it was"
 
 
 def test_an_awd_lstm_resumes_its_averaged_sgd_bit_by_bit(experiment, tmp_path):

@@ -11,6 +11,8 @@ from torch import nn
 from course_lib.errors import CourseError
 from course_lib.models import Transformer
 
+pytestmark = pytest.mark.usefixtures("device")
+
 SMALL = {"layers": 2, "heads": 2, "feedforward": 10, "dropout": 0.0}
 SIZES = {
     "small": (256, {"layers": 4, "heads": 4, "feedforward": 1024}, 7_360_512),

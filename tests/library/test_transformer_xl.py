@@ -12,6 +12,8 @@ from course_lib.errors import CourseError
 from course_lib.models import entry_dropout, transformer_xl
 from course_lib.models.transformer_xl import TransformerXL, sinusoids
 
+pytestmark = pytest.mark.usefixtures("branches")
+
 
 def build(size=8, layers=2, heads=2, head_size=3, feedforward=10, **options):
     """A small encoder in float64 with weights large enough that every term matters."""
@@ -242,6 +244,12 @@ def test_what_is_dropped_is_what_the_released_code_drops(pre_norm, monkeypatch):
     give and what leaves: with a mask that is 1.5 everywhere, known in every place."""
     monkeypatch.setattr(entry_dropout.EntryDropout, "forward", lambda self, x: 1.5 * x)
     monkeypatch.setattr(transformer_xl, "entry_dropout", lambda x, rate, training: 1.5 * x)
+    attend = torch.nn.functional.scaled_dot_product_attention  # which drops by itself
+
+    def dropped(*inputs, **options):
+        return 1.5 * attend(*inputs, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", dropped)
     encoder, x = build(pre_norm=pre_norm), torch.randn(5, 2, 8, dtype=torch.float64)
     torch.testing.assert_close(encoder(x)[0], naive(encoder, x, drop=1.5), atol=1e-10, rtol=1e-9)
 

@@ -43,6 +43,8 @@ from course_lib.output_layers import (
 )
 from course_lib.regularizers import CosineRegularizer
 
+pytestmark = pytest.mark.usefixtures("device")
+
 LAYERS = {
     "softmax": Softmax,
     "mixture": lambda words: MixtureOfSoftmaxes(words, components=3),
