@@ -381,7 +381,7 @@ print(
 blocks = log_prob_blocks(
     model, corpus.valid, corpus.eos, contexts=d + 150, progress=False
 )
-size = rank.hidden_size(blocks)
+size = theory.hidden_size(blocks)
 print("the hidden size is found, but for one:", size.d in (d - 1, d))
 
 # %% [markdown]
@@ -486,7 +486,7 @@ check("04.2", fair, as_many)
 # ### 3. Rounded outputs
 # Suppose a model's log-probabilities are published with a few decimals. Round `log_p`, the table of
 # the first cell, with $d = 7$ and a bias, before asking for `np.linalg.matrix_rank` and for
-# `rank.hidden_size`. Which of the two still sees $d$ at three decimals? Assign `decimals`: the fewest
+# `theory.hidden_size`. Which of the two still sees $d$ at three decimals? Assign `decimals`: the fewest
 # decimals at which the first still says $d + 2$, and the fewest at which the second still finds $d$,
 # two integers.
 #
@@ -498,14 +498,14 @@ check("04.2", fair, as_many)
 # </details>
 
 # %% tags=["exercise"]
-decimals = None  # for np.linalg.matrix_rank, for rank.hidden_size
+decimals = None  # for np.linalg.matrix_rank, for theory.hidden_size
 
 
 # %%
 def fewest(decimals):
     def seen(k):
         rounded = log_p.round(k)
-        found = np.linalg.matrix_rank(rounded), rank.hidden_size(rounded).d
+        found = np.linalg.matrix_rank(rounded), theory.hidden_size(rounded).d
         return found[0] == 9, found[1] == 7
 
     names = ("matrix_rank", "hidden_size")

@@ -24,8 +24,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from course_lib.errors import CourseError
-from course_lib.metrics.cones import nearest_in_hull
 from course_lib.metrics.inputs import as_matrix, as_numbers
+from course_lib.theory.hulls import nearest_in_hull
 
 BLOCK = 1 << 24  # logits held at once: 128 MiB
 ASKED = 4000  # words of a large vocabulary that an examination asks about

@@ -1,35 +1,11 @@
-"""Convex hulls and cones around word vectors."""
+"""Cones around word vectors."""
 
 import numpy as np
 import torch
-from scipy.optimize import lsq_linear, nnls
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import as_matrix, as_numbers, unit_rows
-
-
-def nearest_in_hull(rows) -> np.ndarray:
-    """Return convex weights λ (m,) of the point p = Σ λ_i a_i nearest 0 in the hull of rows (m, D).
-
-    The μ ≥ 0 that minimises ‖Σ μ_i a_i‖² + (Σ μ_i − 1)² is λ up to its sum. The solution is
-    optimal, to rounding, if no a_iᵀp is below ‖p‖². That is checked: SciPy's solver (1.15 to 1.17)
-    at times stops elsewhere where rows are dependent, and a slower one takes over.
-    """
-    A = as_matrix(rows).cpu().numpy()
-    # No point of the hull is nearer 0 than the nearest row: at that scale the answer is not small.
-    scale = max(np.linalg.norm(A, axis=1).min(), 1e-9 * np.abs(A).max(), 1e-300)
-    system = np.vstack([A.T / scale, np.ones(len(A))])
-    target = np.append(np.zeros(A.shape[1]), 1.0)
-    try:
-        weights, _ = nnls(system, target)
-    except RuntimeError:  # too many exchanges
-        weights = np.zeros(len(A))
-    descent = system.T @ (target - system @ weights)
-    if max(descent.max(), abs(descent @ weights)) > 1e-9:
-        solver = {"method": "bvls", "tol": 1e-14, "max_iter": 3 * len(A)}
-        weights = lsq_linear(system, target, bounds=(0, np.inf), **solver).x
-    return weights / weights.sum()
+from course_lib.metrics.inputs import as_numbers, unit_rows
 
 
 def cone_angles(W, axis=None) -> np.ndarray:

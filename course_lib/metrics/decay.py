@@ -46,7 +46,6 @@ class Fit:
     law: Exponential | Polynomial
     error: float  # root mean square of log σ − log law: 0.1 is a typical error of 10 %
     r2: float  # share of the variance of log σ that the law explains
-    aic: float  # n log(error²) + 2 × parameters: the lower of two fits of one spectrum is better
     used: int
 
 
@@ -76,7 +75,7 @@ def fit_exponential(values) -> Fit:
     # its line
     offset, slope, _ = line(gamma)
     law = Exponential(float(np.exp(offset)), float(-slope / k[-1] ** gamma), gamma)
-    return _fit(law, 3, offset + slope * (k / k[-1]) ** gamma, logs)
+    return _fit(law, offset + slope * (k / k[-1]) ** gamma, logs)
 
 
 def fit_polynomial(values) -> Fit:
@@ -87,17 +86,7 @@ def fit_polynomial(values) -> Fit:
     k, logs = _logarithms(values)
     offset, slope, _ = _line(np.log(k), logs)
     law = Polynomial(float(np.exp(offset)), float(-slope))
-    return _fit(law, 2, offset + slope * np.log(k), logs)
-
-
-def better(values) -> Fit:
-    """Return the exponential or the polynomial fit, whichever has the lower AIC.
-
-    The criterion charges the exponential for its third parameter, without which it could not lose:
-    the polynomial law is its limit. Singular values are no independent draws, so that this is a
-    rule of description, not a test.
-    """
-    return min(fit_polynomial(values), fit_exponential(values), key=lambda fit: fit.aic)
+    return _fit(law, offset + slope * np.log(k), logs)
 
 
 def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
@@ -121,11 +110,10 @@ def _line(x, y) -> tuple[float, float, float]:
     return offset, slope, float(np.mean((y - offset - slope * x) ** 2))
 
 
-def _fit(law, parameters: int, predicted, logs) -> Fit:
+def _fit(law, predicted, logs) -> Fit:
     square = float(np.mean((logs - predicted) ** 2))
     variance = float(np.var(logs))
-    # What rounding leaves of a perfect fit is no evidence for one law against the other.
+    # What rounding leaves of a flat spectrum has no variance to explain.
     floor = (8 * np.finfo(float).eps * max(1.0, np.abs(logs).max())) ** 2
-    aic = len(logs) * np.log(max(square, floor)) + 2 * parameters
     r2 = 1 - square / variance if variance > floor else float(square <= floor)
-    return Fit(law, square**0.5, r2, float(aic), len(logs))
+    return Fit(law, square**0.5, r2, len(logs))

@@ -62,7 +62,7 @@ def spectrum(blocks: Iterable) -> Spectrum:
     blocks_of_rows = []  # while they are fewer numbers than the Gram matrix
     gram = None
     m = N = 0
-    for rows in _rows(blocks):
+    for rows in rows_of(blocks):
         m += len(rows)
         N = rows.shape[1]
         if gram is None and 4 * m <= N:
@@ -104,37 +104,7 @@ def effective_rank(singular_values, epsilon: float) -> int:
     return int((rests > epsilon * rests[:1]).sum())
 
 
-class HiddenSize(NamedTuple):
-    """The length of a softmax' contexts, as `hidden_size` finds it."""
-
-    d: int | None  # None where the spectrum has no gap
-    gap: float  # σ_d / σ_{d+1}
-    singular_values: np.ndarray  # in which the gap was sought
-
-
-def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
-    """Return how long the contexts of a softmax are, found from its output alone.
-
-    blocks: (b, N) each, logits or log-probabilities of more than d contexts in sum.
-    A row of log P = W h + b − log Z minus its mean has no log Z. Minus the first such row it has no
-    b either, and what is left spans the d columns of W, or d − 1 dimensions if the columns combine
-    to 1, a direction that changes no probability. Below σ_d comes rounding: d is where the ratio of
-    two successive singular values is greatest, if that is at least `least_gap`. A mixture has no
-    such gap, nor have outputs that are rounded coarsely.
-    Source: Finlayson et al. 2024; Carlini et al. 2024.
-    Raises CourseError for fewer than 4 rows, and as `spectrum`.
-    """
-    values, (m, N) = spectrum(_differences(blocks))
-    if m < 3 or not values[0] > 0:
-        raise CourseError(f"a gap needs 4 different contexts or more, got {m + 1} rows")
-    values = values[: min(m, N - 1)]
-    seen = values.clip(values[0] * RESOLVED)
-    ratios = seen[:-1] / seen[1:]
-    d = int(ratios.argmax()) + 1
-    return HiddenSize(d if ratios[d - 1] >= least_gap else None, float(ratios[d - 1]), values)
-
-
-def _rows(blocks: Iterable) -> Iterator[Tensor]:
+def rows_of(blocks: Iterable) -> Iterator[Tensor]:
     """Yield the blocks as finite tensors (b, N) of one N."""
     m, N = 0, None
     for block in [blocks] if getattr(blocks, "ndim", 0) == 2 else blocks:
@@ -153,18 +123,6 @@ def _rows(blocks: Iterable) -> Iterator[Tensor]:
             )
         m, N = m + len(rows), rows.shape[1]
         yield rows
-
-
-def _differences(blocks: Iterable) -> Iterator[Tensor]:
-    """Yield rows minus their means, minus the first of them, which is left out."""
-    first = None
-    for rows in _rows(blocks):
-        rows = rows.double()
-        rows = rows - rows.mean(1, keepdim=True)
-        if first is None and len(rows):
-            first, rows = rows[0], rows[1:]
-        if len(rows):
-            yield rows - first
 
 
 class _Gram:

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_lib.machine import accelerated
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, log_normaliser
 from course_lib.output_layers.products import (
     add_outside_softmax,
@@ -201,7 +202,7 @@ class BlockedLoss:
     def _in_place(self, group: Group) -> bool:
         """Return whether probabilities may overwrite the logits, see `_logits_again`."""
         read_again = group.objective.needs_logits or group.nll.needs_logits
-        return self.options.transform is None and not read_again and not self.target.is_cuda
+        return self.options.transform is None and not read_again and not accelerated(self.target)
 
     def _forward_block(self, group: Group, positions: slice | Tensor, scratch: Scratch) -> None:
         """Add one block's losses and gradients."""
@@ -336,7 +337,7 @@ class BlockedLoss:
             return _LogitGradient(p, s_z * weight, s_y * weight, everywhere)
         # On a CPU it is cheap to see that all slopes are 1, which saves a walk through the block.
         # On a GPU the look would wait for the device, so the product is always computed.
-        if p.is_cuda or not bool((s_z == 1).all()):
+        if accelerated(p) or not bool((s_z == 1).all()):
             p.mul_(s_z.to(p.dtype))
         if s_m is not None:
             p.add_(s_m.to(p.dtype))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from course_lib.machine import accelerated
 from course_lib.output_layers.blocked_loss import BlockedLoss, Group, Options
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.output_layers.products import type_of_sums
@@ -108,7 +109,7 @@ def check_targets(target: Tensor, words: int) -> None:
     On a GPU, where the check would wait, an assertion on the device fails later instead.
     """
     outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
-    if target.is_cuda:
+    if accelerated(target):
         torch._assert_async(~outside)
     elif outside:
         raise ValueError(

@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from course_lib.machine import accelerated
 from course_lib.ranges import NonNegative, Positive, Share, check_fields
 
 STRIP = 1 << 17  # logits at a time on a CPU: a core's own cache holds several such strips
@@ -255,7 +256,7 @@ def log_normaliser(logit: Tensor, p: Tensor, word: Tensor, logits: Callable[[], 
     logit: (m,), that of `word` (m,); p: (m, N), the softmax; logits: gives (m, N) where needed.
     """
     real = torch.promote_types(p.dtype, torch.float32)
-    if not p.is_cuda:
+    if not accelerated(p):
         p_word = p.gather(1, word[:, None])[:, 0]
         if bool((p_word >= torch.finfo(p.dtype).tiny).all()):
             return logit - p_word.to(real).log()

@@ -116,20 +116,6 @@ class SpectralWords(nn.Module):
         for name in ("warm_U", "warm_V"):
             self.register_buffer(name, F.normalize(torch.randn(size), dim=0))
 
-    @classmethod
-    def from_matrix(cls, matrix: Tensor) -> "SpectralWords":
-        """Return the decomposition of an existing W (N, d); `matrix()` is the way back."""
-        with torch.device("meta"):
-            words = cls(*matrix.shape)
-        words = words.to_empty(device=matrix.device).to(matrix.dtype)
-        U, sigma, Vh = torch.linalg.svd(matrix.detach(), full_matrices=False)
-        with torch.no_grad():
-            for parameter, value in ((words.U, U), (words.free, sigma), (words.V, Vh.T)):
-                parameter.copy_(value)
-            for warm in (words.warm_U, words.warm_V):
-                warm.copy_(F.normalize(torch.randn_like(warm), dim=0))
-        return words
-
     @torch.no_grad()
     def start_at(self, sigma: Tensor) -> None:
         """Replace the singular values, the largest by the largest of `sigma` (d,), and so on."""

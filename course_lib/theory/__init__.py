@@ -2,10 +2,12 @@
 
 from course_lib.theory.bottleneck import (
     Fragility,
+    HiddenSize,
     LostGradient,
     column_space,
     cross_entropy_gradient,
     fragility,
+    hidden_size,
     lost_gradient,
     noisy_low_rank,
     rank_bound,
@@ -43,6 +45,7 @@ from course_lib.theory.wang2020 import Gap, amplitude, generalisation_gap
 __all__ = [
     "Fragility",
     "Gap",
+    "HiddenSize",
     "Hull",
     "LostGradient",
     "Merikoski",
@@ -57,6 +60,7 @@ __all__ = [
     "energy",
     "fragility",
     "generalisation_gap",
+    "hidden_size",
     "layer_norm_condition",
     "layer_norm_direction",
     "log_rest",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.rank import effective_rank, press_rank
+from course_lib.metrics import rank
 from course_lib.theory.double import double
 
 
@@ -25,14 +25,14 @@ def rank_bound(d: int, bias: bool = True) -> int:
     return d + 1 + bias
 
 
-def noisy_low_rank(n: int, c: float, rank: int = 10, seed: int = 0) -> np.ndarray:
+def noisy_low_rank(n: int, c: float, entries: int = 10, seed: int = 0) -> np.ndarray:
     """Return a diagonal matrix (n, n) of low rank plus Gaussian noise of variance c / n², float64.
 
-    Its diagonal has `rank` entries e^{−k/2}, k = 0, 1 …, with σ_1 = 1 and effective ranks between 7
+    Its diagonal has the `entries` e^{−k/2}, k = 0, 1 …, with σ_1 = 1 and effective ranks between 7
     and 10. The source does not say which entries it takes (parthiban2021, supplement, Table S15).
     """
     matrix = np.random.default_rng(seed).normal(scale=np.sqrt(c) / n, size=(n, n))
-    k = np.arange(rank)
+    k = np.arange(entries)
     matrix[k, k] += np.exp(-k / 2)
     return matrix
 
@@ -49,7 +49,7 @@ class Fragility(NamedTuple):
 def fragility(
     n: int,
     variances: Iterable[float] = (1e-20, 1e-21, 1e-22, 1e-23, 1e-24, 1e-25),
-    rank: int = 10,
+    entries: int = 10,
     epsilons: Iterable[float] = (1e-3, 1e-4, 1e-5),
     seed: int = 0,
 ) -> Iterator[Fragility]:
@@ -59,10 +59,40 @@ def fragility(
     precision, 1e-14 σ_1, is too small for a Gram matrix, which squares the values.
     """
     for c in variances:
-        values = torch.linalg.svdvals(torch.from_numpy(noisy_low_rank(n, c, rank, seed))).numpy()
-        press = (press_rank(values, (n, n), precision) for precision in (np.float32, np.float64))
-        effective = {epsilon: effective_rank(values, epsilon) for epsilon in epsilons}
+        values = torch.linalg.svdvals(torch.from_numpy(noisy_low_rank(n, c, entries, seed))).numpy()
+        press = (rank.press_rank(values, (n, n), p) for p in (np.float32, np.float64))
+        effective = {epsilon: rank.effective_rank(values, epsilon) for epsilon in epsilons}
         yield Fragility(c, *press, effective)
+
+
+class HiddenSize(NamedTuple):
+    """The length of a softmax' contexts, as `hidden_size` finds it."""
+
+    d: int | None  # None where the spectrum has no gap
+    gap: float  # σ_d / σ_{d+1}
+    singular_values: np.ndarray  # in which the gap was sought
+
+
+def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
+    """Return how long the contexts of a softmax are, found from its output alone.
+
+    blocks: (b, N) each, logits or log-probabilities of more than d contexts in sum.
+    A row of log P = W h + b − log Z minus its mean has no log Z. Minus the first such row it has no
+    b either, and what is left spans the d columns of W, or d − 1 dimensions if the columns combine
+    to 1, a direction that changes no probability. Below σ_d comes rounding: d is where the ratio of
+    two successive singular values is greatest, if that is at least `least_gap`. A mixture has no
+    such gap, nor have outputs that are rounded coarsely.
+    Source: Finlayson et al. 2024; Carlini et al. 2024.
+    Raises CourseError for fewer than 4 rows, and as `spectrum`.
+    """
+    values, (m, N) = rank.spectrum(_differences(blocks))
+    if m < 3 or not values[0] > 0:
+        raise CourseError(f"a gap needs 4 different contexts or more, got {m + 1} rows")
+    values = values[: min(m, N - 1)]
+    seen = values.clip(values[0] * rank.RESOLVED)
+    ratios = seen[:-1] / seen[1:]
+    d = int(ratios.argmax()) + 1
+    return HiddenSize(d if ratios[d - 1] >= least_gap else None, float(ratios[d - 1]), values)
 
 
 class LostGradient(NamedTuple):
@@ -120,3 +150,15 @@ def lost_gradient(space, gradient) -> LostGradient:
     positive = norm.where(norm > 0, 1.0)
     suppressed = (1 - kept / positive).clamp(min=0).where(norm > 0, 0.0)
     return LostGradient(norm, kept, (rest / positive).square(), suppressed)
+
+
+def _differences(blocks: Iterable) -> Iterator[Tensor]:
+    """Yield rows minus their means, minus the first of them, which is left out."""
+    first = None
+    for rows in rank.rows_of(blocks):
+        rows = rows.double()
+        rows = rows - rows.mean(1, keepdim=True)
+        if first is None and len(rows):
+            first, rows = rows[0], rows[1:]
+        if len(rows):
+            yield rows - first

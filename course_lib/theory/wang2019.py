@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.metrics.cones import nearest_in_hull
 from course_lib.theory.double import double
+from course_lib.theory.hulls import nearest_in_hull
 
 
 def worst_perturbation(h, epsilon) -> Tensor:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from course_lib.errors import CourseError
 from course_lib.metrics import cones, geometry, inputs, neighbours, subspaces
+from course_lib.theory import hulls
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -391,7 +392,7 @@ def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digi
     A = cloud(seed, shape).round(digits)
     A[:, 0] += kind
     A = scale * np.concatenate([A, *([], [-A + 2 * A[0]], [A[: shape[0] // 2]])[kind]])
-    weights = cones.nearest_in_hull(A)
+    weights = hulls.nearest_in_hull(A)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1)
     point = weights @ A
     assert (A @ point >= point @ point - 1e-9 * scale**2 * 100).all()
@@ -400,15 +401,15 @@ def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digi
 @pytest.mark.parametrize("wrong", [0.0, 1.0])
 def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wrong):
     A = cloud(0, (30, 5), 0.8)
-    expected = cones.nearest_in_hull(A)
+    expected = hulls.nearest_in_hull(A)
 
     def nnls(system, target):
         if not wrong:
             raise RuntimeError("too many iterations")
         return np.full(system.shape[1], wrong), 0.0
 
-    monkeypatch.setattr(cones, "nnls", nnls)
-    np.testing.assert_allclose(cones.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
+    monkeypatch.setattr(hulls, "nnls", nnls)
+    np.testing.assert_allclose(hulls.nearest_in_hull(A) @ A, expected @ A, atol=1e-7)
 
 
 @few

@@ -17,12 +17,12 @@ from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import rank
 from course_lib.metrics.rank import (
     effective_rank,
-    hidden_size,
     press_rank,
     spectrum,
 )
 from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
+from course_lib.theory import hidden_size
 
 pytestmark = pytest.mark.usefixtures("device")
 
