@@ -66,7 +66,7 @@ def isotropy(W, counts) -> dict:
     whole = geometry.isotropy(W)
     figures = {"I1": whole.I1, "I2": whole.I2}
     if len(W) > SAMPLED:
-        drawn = geometry.sampled_isotropy(W, SAMPLED).mean
+        drawn = geometry.sampled_isotropy(W, SAMPLED)
         figures |= {"sampled_I1": drawn.I1, "sampled_I2": drawn.I2}
     return figures
 

@@ -15,7 +15,7 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     gates: (B, 4u) before their nonlinearities, in the order o i f g.
     cell: c, (B, u).
 
-    The tests compare every way of `run_layer` with this definition.
+    Every way of `run_layer` is compared with this definition by a test.
     """
     o, i, f, g = gates.chunk(4, dim=-1)
     cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
@@ -25,12 +25,11 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 class LSTMRecurrence(torch.autograd.Function):
     """All T steps of one layer, with a backward written out.
 
-    Autograd would record about fifteen small operations a step; at batch 20 their bookkeeping
-    costs more than their arithmetic. Here only the product with the hidden state is sequential:
-    the inputs' products and the gradients of all weights are one product over all steps each, and
-    the factors that do not depend on the recurrence are computed for all steps at once. The gates'
-    order o i f g puts the three sigmoids side by side, and the three gates that act through the
-    cell.
+    Autograd would record about fifteen small operations a step, whose bookkeeping costs more than
+    their arithmetic at batch 20. Here only the product with the hidden state is done step by step.
+    The inputs' part of the gates is one product over all steps, and so is each weight's gradient.
+    In the order o i f g the three sigmoid gates lie side by side, and so do the three gates that
+    act through the cell.
     """
 
     @staticmethod
@@ -39,7 +38,7 @@ class LSTMRecurrence(torch.autograd.Function):
 
         x: (T, B, size).
         weight, bias, recurrent: (4u, size), (4u,) and (4u, u), the gates in the order o i f g.
-        mask: (B, u), multiplies the hidden state wherever it goes; or None.
+        mask: (B, u) or None, multiplies the outputs and what the next step reads of h.
         hidden, cell: (B, u), the state at the start.
         dtype: of the matrix products; the states stay in the type of `cell`.
         packed: whether oneDNN arranges the recurrent matrix once for all steps.
@@ -49,10 +48,10 @@ class LSTMRecurrence(torch.autograd.Function):
 
         # The inputs' part of all gates, of all steps at once.
         x = x.to(dtype)
-        same = dtype == cell.dtype
-        if same:
+        one_type = dtype == cell.dtype
+        if one_type:
             rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
-        else:  # widened, then added to: a sum of two types takes thrice as long
+        else:  # widened before the sum: a sum of two types takes three times as long
             rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T).to(cell.dtype)
             rows.add_(bias.to(cell.dtype))
         gates = rows.view(steps, batch, 4 * units)
@@ -68,7 +67,7 @@ class LSTMRecurrence(torch.autograd.Function):
         outputs[0] = hidden if mask is None else hidden * mask
 
         # A view for each step, all made at once, which is quicker than one by one in the loop.
-        before, after = wider[:-1].unbind(), outputs[1:].unbind()
+        h_before, h_after = wider[:-1].unbind(), outputs[1:].unbind()
         c_before, c_after = cells[:-1].unbind(), cells[1:].unbind()
         sigmoids = gates[..., : 3 * units].unbind()
         tangents = gates[..., 3 * units :].unbind()
@@ -79,17 +78,17 @@ class LSTMRecurrence(torch.autograd.Function):
         last = torch.empty_like(cell)
         masked = torch.empty_like(cell)
         for t, (gate, tanh) in enumerate(zip(gates.unbind(), tanhs.unbind(), strict=True)):
-            if same and not packed:
-                gate.addmm_(before[t], matrix)
+            if one_type and not packed:
+                gate.addmm_(h_before[t], matrix)
             else:
-                gate.add_(times(before[t]))
+                gate.add_(times(h_before[t]))
             sigmoids[t].sigmoid_()
             tangents[t].tanh_()
             torch.mul(f[t], c_before[t], out=c_after[t])
             c_after[t].addcmul_(i[t], tangents[t])
             torch.tanh(c_after[t], out=tanh)
             torch.mul(o[t], tanh, out=last)
-            after[t].copy_(last if mask is None else torch.mul(last, mask, out=masked))
+            h_after[t].copy_(last if mask is None else torch.mul(last, mask, out=masked))
         ctx.save_for_backward(x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask)
         ctx.dtype = dtype
         ctx.packed = packed
@@ -98,38 +97,38 @@ class LSTMRecurrence(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_last, grad_cell):
-        """Return the gradients of the tensors that `forward` takes, and None for the others."""
+        """Return the gradients of x, weight, bias, recurrent, hidden, cell; None for the rest."""
         x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
         steps, batch, units = tanhs.shape
 
-        # The local slopes come first, for all steps at once: of h by c and by o before its
-        # nonlinearity, and of c by i, f and g before theirs. The mask is no part of them: it
-        # multiplies each gradient that reaches h through a masked output.
+        # The local slopes come first, for all steps at once: dh/dc and dh/do, dc/di, dc/df and
+        # dc/dg, each gate before its nonlinearity. The mask is no part of them: it multiplies each
+        # gradient that reaches h through a masked output.
         by_gate = gates.view(steps, batch, 4, units)
         o, i, f, g = by_gate.unbind(2)
         slopes = torch.empty_like(by_gate)
         to_o, to_i, to_f, to_g = slopes.unbind(2)
-        sigmoid = torch.ops.aten.sigmoid_backward
-        tanh = torch.ops.aten.tanh_backward
-        sigmoid(tanhs, o, grad_input=to_o)  # tanh(c) · o (1 − o)
-        sigmoid(g, i, grad_input=to_i)
-        sigmoid(cells[:-1], f, grad_input=to_f)
-        tanh(i, g, grad_input=to_g)  # i (1 − g²)
-        to_cell = tanh(o, tanhs)
+        sigmoid_slope = torch.ops.aten.sigmoid_backward  # of (a, s): a · s (1 − s)
+        tanh_slope = torch.ops.aten.tanh_backward  # of (a, s): a · (1 − s²)
+        sigmoid_slope(tanhs, o, grad_input=to_o)
+        sigmoid_slope(g, i, grad_input=to_i)
+        sigmoid_slope(cells[:-1], f, grad_input=to_f)
+        tanh_slope(i, g, grad_input=to_g)
+        to_cell = tanh_slope(o, tanhs)
 
-        # The loop overwrites the slopes with the gates' gradient, which is `wide`, in the states'
-        # type. Where the products have another type, `flat` is a copy in that type, and `wider` is
-        # the same copy with the columns of zeros that `times` needs.
+        # The loop overwrites the slopes with the gates' gradient, `d_gates`. Where products have
+        # another type, `d_narrow` is a copy in that type, and `d_padded` the same copy with the
+        # columns of zeros that `times` needs.
         matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch, ctx.packed)
-        wide = slopes.view(steps, batch, 4 * units)  # becomes the gates' gradient, step by step
-        wider = flat = wide
-        if wide.dtype != ctx.dtype:
-            wider = wide.new_zeros(steps, batch, width, dtype=ctx.dtype)
-            flat = wider[..., : 4 * units]
+        d_gates = slopes.view(steps, batch, 4 * units)
+        d_padded = d_narrow = d_gates
+        if d_gates.dtype != ctx.dtype:
+            d_padded = d_gates.new_zeros(steps, batch, width, dtype=ctx.dtype)
+            d_narrow = d_padded[..., : 4 * units]
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
         if mask is not None:
             d_outputs *= mask
-        d_outputs[-1] += grad_last
+        d_outputs[-1] += grad_last  # after the mask: the last hidden state has none
         d_cell = grad_cell[:, None].clone()  # (B, 1, u): one for the three gates i, f and g
 
         # A view for each step.
@@ -138,42 +137,43 @@ class LSTMRecurrence(torch.autograd.Function):
         cell_slopes = to_cell.unbind()
         forget = f.unbind()
         d_hidden = d_outputs.unbind()
-        wides, flats, widers = wide.unbind(), flat.unbind(), wider.unbind()
+        gate_rows, narrow_rows, padded_rows = (d.unbind() for d in (d_gates, d_narrow, d_padded))
 
         # From the last step to the first. The gradient of h comes from the output and the next
-        # step's gates, that of c from h and the next cell. Both multiply the slopes of the gates.
-        in_place = flat is wide and mask is None and not ctx.packed
+        # step's gates, that of c from h and the next cell. The gradient of h then multiplies the
+        # slope of o, that of c the slopes of i, f and g.
+        in_place = d_narrow is d_gates and mask is None and not ctx.packed
         for t in range(steps - 1, -1, -1):
             d = d_hidden[t]
             if t < steps - 1 and in_place:
-                d.addmm_(flats[t + 1], matrix)
+                d.addmm_(narrow_rows[t + 1], matrix)
             elif t < steps - 1:
-                from_next = times(widers[t + 1])
+                from_next = times(padded_rows[t + 1])
                 d.add_(from_next) if mask is None else d.addcmul_(from_next, mask)
             d_cell[:, 0].addcmul_(d, cell_slopes[t])
             through_h[t].mul_(d)
             through_c[t].mul_(d_cell)
-            if flat is not wide:
-                flats[t].copy_(wides[t])
+            if d_narrow is not d_gates:
+                narrow_rows[t].copy_(gate_rows[t])
             d_cell[:, 0].mul_(forget[t])
 
         # The gradients of the state at the start, of the weights, and of the inputs.
         d_first = None
-        if ctx.needs_input_grad[5]:  # not of a state that was detached
-            d_first = times(widers[0]).to(gates.dtype)
+        if ctx.needs_input_grad[5]:  # a detached state needs none
+            d_first = times(padded_rows[0]).to(gates.dtype)
             d_first = d_first if mask is None else d_first * mask
-        rows = flat.flatten(0, 1)
-        columns = rows.T  # of a half type oneDNN would arrange them for each product, as slowly
+        rows = d_narrow.flatten(0, 1)
+        columns = rows.T  # in half precision oneDNN would arrange it in each of two products
         if not accelerated(rows) and rows.element_size() == 2:
             columns = _copied(rows.T, rows.new_empty(rows.shape[::-1]))
         d_recurrent = (columns @ outputs[:-1].flatten(0, 1)).to(recurrent.dtype)
         d_weight = (columns @ x.flatten(0, 1)).to(weight.dtype)
-        d_bias = wide.flatten(0, 1).sum(0, dtype=bias.dtype)
+        d_bias = d_gates.flatten(0, 1).sum(0, dtype=bias.dtype)
         d_x = (rows @ weight.to(ctx.dtype)).view_as(x) if ctx.needs_input_grad[0] else None
         return d_x, d_weight, d_bias, d_recurrent, None, d_first, d_cell[:, 0], None, None
 
 
-_MANY = 32  # steps from which a copy of the recurrent matrix, arranged for its products, pays
+_MANY = 32  # with fewer steps, copying the recurrent matrix costs more time than it saves
 
 
 def run_layer(
@@ -227,7 +227,7 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
 
 @functools.cache
 def _packs(dtype: torch.dtype) -> bool:
-    """Return whether this build has the operations used below, and the processor what they need."""
+    """Return whether PyTorch has the oneDNN operations of `_arranged`, and the processor bf16."""
     onednn = torch.ops.mkldnn
     needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
     has = torch.backends.mkldnn.is_available() and all(hasattr(onednn, name) for name in needed)
@@ -241,9 +241,8 @@ def _arranged(
 
     matrix: (k, n), for as many products as there are `steps`, each with an x (batch, k).
     packed: whether oneDNN arranges it.
-
-    Returns the matrix, the function x → x @ matrix, and the width of the x that it takes, which
-    has zeros behind its k columns.
+    Returns the matrix, the function x → x @ matrix, and the width of the x that the function takes,
+    which has zeros behind its k columns.
 
     By itself oneDNN arranges a matrix anew at every product, which for bfloat16 at batch 20 takes
     as long as the product. Its operations for linear layers, which `torch.compile` uses, take a
@@ -265,7 +264,7 @@ def _arranged(
 
 
 def _copied(matrix: Tensor, to: Tensor) -> Tensor:
-    """Copy a matrix into another, columns in groups: all at once takes thrice as long."""
+    """Copy a matrix into another, columns in groups: all at once takes three times as long."""
     width = matrix.shape[1] if matrix.is_contiguous() else 256
     for column, part in zip(to.split(width, 1), matrix.split(width, 1), strict=True):
         column.copy_(part)

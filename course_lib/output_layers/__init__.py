@@ -16,6 +16,7 @@ from course_lib.output_layers.monotone import (
     SigSoftmax,
     SoftCappedSoftmax,
 )
+from course_lib.output_layers.naive import NAIVE
 from course_lib.output_layers.objectives import (
     AugmentedLoss,
     CrossEntropy,
@@ -26,19 +27,7 @@ from course_lib.output_layers.objectives import (
 from course_lib.output_layers.scratch import FRESH, Scratch
 from course_lib.output_layers.words import FullWords, SpectralWords
 
-OUTPUT_LAYERS = (
-    Softmax,
-    AdversarialSoftmax,
-    GeneralizedSigSoftmax,
-    SigSoftmax,
-    PiecewiseLinearSoftmax,
-    SoftCappedSoftmax,
-    MixtureOfSoftmaxes,
-    MixtureOfContexts,
-    AdversarialMixtureOfSoftmaxes,
-    AdaptiveSoftmax,
-    GatedSoftmax,
-)
+OUTPUT_LAYERS = tuple(globals()[name] for name in NAIVE)  # every layer has a plain form
 
 __all__ = [
     "FRESH",
