@@ -61,9 +61,7 @@ def similarity(
     W: (N, d), a word a row; the rows are normalised to length 1.
     words: the N words, which `lower_cased` then looks up, or a look-up {word: row}.
     benchmark: pairs and scores.
-    confidence: of the interval.
-    resamples: how often pairs are drawn; with 0 the interval is NaN.
-    seed: of the draws.
+    confidence, resamples, seed: of the interval; with 0 resamples it is NaN.
     Raises CourseError unless W is finite with a row for each word.
     """
     index = _look_up(words)
@@ -109,10 +107,7 @@ def similarity(
 def similarities(W, words, benchmarks: Mapping, **options) -> pd.DataFrame:
     """Return `similarity` for each benchmark: a row each with rho, low, high, found, missing.
 
-    W: (N, d), a word a row.
-    words: the N words or a look-up, as `similarity` takes them.
-    benchmarks: {name: benchmark}.
-    options: those of `similarity`.
+    W, words, options: as in `similarity`; benchmarks: {name: benchmark}.
     """
     index = _look_up(words)
     rows = {name: similarity(W, index, b, **options) for name, b in benchmarks.items()}

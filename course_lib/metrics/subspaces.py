@@ -36,20 +36,14 @@ class Projection(NamedTuple):
     axes: np.ndarray
 
 
-def project(W, k: int = 2, reference=None) -> Projection:
+def project(W, k: int = 2) -> Projection:
     """Return the cloud's picture in its first k right singular vectors, not centred (gao2019).
 
-    An axis has no sign of its own. It points where Σ w_iᵀa ≥ 0. With the axes (d, k) of an earlier
-    snapshot as `reference` it points along those, so that successive pictures do not flip.
+    An axis has no sign of its own; it points where Σ w_iᵀa ≥ 0.
     """
     matrix = as_matrix(W)
     triangle = torch.linalg.qr(matrix, mode="r").R  # of the same axes, without the n left vectors
-    axes = torch.linalg.svd(triangle, full_matrices=False).Vh[:k].T
-    if reference is None:
-        axes = oriented(matrix, axes)
-    else:
-        reference = torch.as_tensor(reference).to(axes)
-        axes = axes * torch.where((axes * reference).sum(0) < 0, -1.0, 1.0)
+    axes = oriented(matrix, torch.linalg.svd(triangle, full_matrices=False).Vh[:k].T)
     return Projection((matrix @ axes).cpu().numpy(), axes.cpu().numpy())
 
 

@@ -31,10 +31,9 @@ class _Dropout(torch.autograd.Function):
 
 
 def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
-    """Drop entries as `F.dropout` does; what remains is divided by 1 − `dropout`.
+    """Drop entries as `F.dropout` does; ValueError for a share outside [0, 1).
 
-    On a CPU the probability is rounded to a multiple of 2^-16, and the divisor with it, so that the
-    expectation is exactly x. Raises ValueError outside [0, 1).
+    On a CPU the share is rounded to a multiple of 2^-16, and the scale of what remains with it.
     """
     if not 0 <= dropout < 1:
         raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")

@@ -113,11 +113,6 @@ class KneserNey:
         """Return exp of the mean negative log-probability of a text."""
         return float(np.exp(-self.log_prob(tokens).mean()))
 
-    def distribution(self, context) -> np.ndarray:
-        """Return p(w | context) of every word (vocabulary,); words before an `eos` do not count."""
-        lines = [[*context, word, self.eos] for word in range(self.vocabulary)]
-        return np.exp(self.log_prob(np.ravel(lines)).reshape(self.vocabulary, -1)[:, -2])
-
 
 def _lines(tokens, eos: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the words with a start symbol before each line, and each one's distance from it."""

@@ -27,20 +27,3 @@ def zeros(x: Tensor, units: int) -> Tensor:
 def detach(state: Any) -> Any:
     """Return the same state, cut from the graph that made it (truncated backpropagation)."""
     return map_state(Tensor.detach, state)
-
-
-def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
-    """Return {"state.0.1": tensor, …}; `unflatten` is the inverse."""
-    if isinstance(state, tuple | list):
-        return {
-            k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()
-        }
-    return {name: state} if isinstance(state, Tensor) else {}
-
-
-def unflatten(tensors: dict[str, Tensor], name: str = "state") -> Any:
-    """Return the nested tuples that `flatten` took apart; None when there are none of that name."""
-    if name in tensors:
-        return tensors[name]
-    parts = {key[len(name) + 1 :].split(".")[0] for key in tensors if key.startswith(name + ".")}
-    return tuple(unflatten(tensors, f"{name}.{i}") for i in sorted(map(int, parts))) or None

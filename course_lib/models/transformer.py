@@ -159,15 +159,9 @@ class Transformer(EncoderDecoder):
 
     Each context follows from the targets up to its own. There is no word matrix inside.
 
-    | size | input_size d | layers | heads | feedforward F | parameters |
-    |---|---|---|---|---|---|
-    | small | 256 | 4 | 4 | 1024 | 7,360,512 |
-    | IWSLT base | 512 | 6 | 4 | 1024 | 31,506,432 |
-    | WMT base | 512 | 6 | 8 | 2048 | 44,101,632 |
-    | WMT big | 1024 | 6 | 16 | 4096 | 176,283,648 |
-
-    Those are layers · (12 d² + 4 d F + 2 F + 12 d), and 4 d more with `pre_norm`, which
-    normalises before each sublayer and once more at both ends.
+    With d = input_size and F = feedforward there are layers · (12 d² + 4 d F + 2 F + 12 d)
+    parameters, and 4 d more with `pre_norm`, which normalises before each sublayer and once more
+    at both ends.
 
     Weights begin uniform with variance 1/mean(fan in, fan out) (Glorot and Bengio 2010), the three
     of an attention each as a matrix of its own, biases at 0.

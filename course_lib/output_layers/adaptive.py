@@ -39,8 +39,7 @@ class AdaptiveSoftmax(OutputLayer):
         P(y | h) = P_head(y | h)                                y < cutoffs[0]
         P(y | h) = P_head(cluster c | h) P_c(y | h)             cutoffs[c] ≤ y < cutoffs[c + 1]
 
-    Naive: `torch.cat([head[:, :c0], *(head[:, c0 + c, None] + tail.log_softmax(-1) for …)], 1)`
-    with `head = torch.cat([logits[:, :c0], clusters(h)], 1).log_softmax(-1)`.
+    Naive: see `naive.clusters`.
 
     Words are sorted by falling frequency. Only those clusters are computed that a batch's targets
     are in, over the rows of one word matrix. The matrix may therefore be tied: this is the variant

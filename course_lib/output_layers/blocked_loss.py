@@ -153,10 +153,9 @@ class BlockedLoss:
         self.size = x.shape[-1]
         self.real = type_of_sums(x)
         self.losses = x.new_zeros(2, len(x), dtype=self.real)  # objective and cross-entropy
-        # In half precision the product rounds its logits. Where only a bias comes between the
-        # product and the softmax, the logits stay in the narrow type, which halves the traffic; the
-        # softmax accumulates in float32 anyway. The bias then enters as one more column of the
-        # product, as in autocast's linear layers.
+        # In half precision the product rounds its logits. Where only a bias comes between it and
+        # the softmax, which sums in float32 anyway, the logits stay in the narrow type. The bias
+        # then enters as one more column of the product, as in autocast's linear layers.
         bare = options.transform is options.gate is self.inputs.offset is None
         self.narrow = bare and options.dtype != self.real
         self.matrix = self.inputs.matrix.detach().to(options.dtype)
@@ -253,9 +252,8 @@ class BlockedLoss:
         if self.narrow and self.inputs.bias is not None:
             x = F.pad(x, (0, rows.shape[1] - x.shape[1]))
             x[:, self.size] = 1
-        # A target that is ignored or lies outside of the group is replaced by some word, so that it
-        # can be looked up. An ignored one has weight 0. The objective of a group that does not hold
-        # the targets does not use the target's logit.
+        # A target that is ignored or outside of the group is replaced by some word: the first has
+        # weight 0, and the objective of a group without the targets does not use their logits.
         target = (self.target[positions] - columns.start).clamp(0, len(rows) - 1)
         row_target = target.repeat_interleave(components) if components > 1 else target
         return _BlockInputs(group, positions, columns, x, rows, target, row_target)
@@ -405,8 +403,8 @@ class BlockedLoss:
             None if total is None else total[block.columns]
             for total in (self.grads.matrix, self.grads.bias)
         )
-        # The bias takes the ungated gradient. In the narrow form there is no gate, and the bias has
-        # a column in the product. Otherwise it is added here, before the gate overwrites anything.
+        # The bias takes the ungated gradient: here, before the gate overwrites anything, or in the
+        # narrow form, which has no gate, by its column in the product.
         bias_column = to_bias if self.narrow else None
         if to_bias is not None and not self.narrow:
             to_bias.addmv_(gradient.dense.T, weight[:, 0])

@@ -37,8 +37,7 @@ class GradientGating(OutputLayer):
         """Make the layer that stands right of this class, with gated gradients.
 
         words, arguments, options: those of that layer;
-        alpha: α, in targets a step, 0.02 to 0.03 in the paper;
-        horizon: K, in steps.
+        alpha: α, in targets a step, 0.02 to 0.03 in the paper; horizon: K, in steps.
         Raises CourseError for a constant out of its range.
         """
         super().__init__(words, *arguments, **options)

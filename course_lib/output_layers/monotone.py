@@ -56,11 +56,9 @@ class GeneralizedSigSoftmax(OutputLayer):
         c: Finite = -1.5,
         k: Positive = 2.5,
     ):
-        """Make the layer; the constants are the paper's for the Penn Treebank.
+        """Make the layer; c: where the function bends; k: its slope below.
 
-        words, hidden_size, bias: as in `OutputLayer`;
-        c: where the function bends; k: its slope below.
-        Raises CourseError for a constant out of its range.
+        The defaults are the paper's for the Penn Treebank. CourseError for one out of its range.
         """
         super().__init__(words, hidden_size, bias)
         self.c = c

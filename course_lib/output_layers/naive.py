@@ -1,8 +1,8 @@
 """The plain PyTorch form of every output layer, with each logit in one tensor.
 
-The forms are written from the papers' formulas on whole tables, without the kernel and without the
-layers' hooks. Tests compare the layers with them, benchmarks time them, and a reader may train with
-them: `layer.reference(hidden, target)` in the place of `layer(hidden, target)[0]`.
+The forms follow the papers' formulas on whole tables, without the kernel and the layers' hooks.
+Tests compare the layers with them, benchmarks time them, and a reader may train with them:
+`layer.reference(hidden, target)` in the place of `layer(hidden, target)[0]`.
 
 A form takes a layer, hidden states (n, h) and, as in training, their targets (n,) or None. Targets
 of `IGNORE` have a row like all others, which does not count.

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -200,3 +201,20 @@ def differences(saved: object, expected: object, name: str = "") -> Iterator[str
             yield from differences(saved.get(key), expected.get(key), f"{name}.{key}".strip("."))
     elif saved != expected:
         yield f"{name or 'it'} is {saved!r} there, {expected!r} here"
+
+
+def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
+    """Return {"state.0.1": tensor, …}; `unflatten` is the inverse."""
+    if isinstance(state, tuple | list):
+        return {
+            k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()
+        }
+    return {name: state} if isinstance(state, Tensor) else {}
+
+
+def unflatten(tensors: dict[str, Tensor], name: str = "state") -> Any:
+    """Return the nested tuples that `flatten` took apart; None when there are none of that name."""
+    if name in tensors:
+        return tensors[name]
+    parts = {key[len(name) + 1 :].split(".")[0] for key in tensors if key.startswith(name + ".")}
+    return tuple(unflatten(tensors, f"{name}.{i}") for i in sorted(map(int, parts))) or None

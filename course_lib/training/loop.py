@@ -23,11 +23,13 @@ from course_lib.training.checkpoint import (
     PROGRESS,
     check_progress,
     difference,
+    flatten,
     load_checkpoint,
     parameters_of,
     restore,
     save_checkpoint,
     sharded_as,
+    unflatten,
     whole,
 )
 from course_lib.training.optimisation import Optimisation
@@ -467,7 +469,7 @@ class _Run:
 
     def carried_states(self) -> dict[str, torch.Tensor]:
         """Return the state that every process carries from segment to segment."""
-        carried = states.flatten(self.carried)
+        carried = flatten(self.carried)
         if self.accelerator.num_processes == 1:
             return carried
         return {
@@ -542,7 +544,7 @@ class _Run:
                 f"{path} stands in the middle of epoch {self.epoch + 1} of a run with {writers} "
                 f"processes; go on with as many, or choose another folder"
             )
-        carried = states.unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
+        carried = unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
         # No state is stored between two epochs, or of a model that carries none.
         self.carried = states.map_state(lambda t: t.to(device), carried) or self.carried
         self.seed_generators()

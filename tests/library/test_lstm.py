@@ -13,13 +13,14 @@ from course_lib.dropout import keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
 from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.lstm_recurrence import fused_layer, lstm_step, run_layer
-from course_lib.models.state import flatten, map_state, unflatten
+from course_lib.models.state import map_state
 from course_lib.output_layers import (
     FullWords,
     MixtureOfSoftmaxes,
     PiecewiseLinearSoftmax,
     Softmax,
 )
+from course_lib.training.checkpoint import flatten, unflatten
 
 pytestmark = pytest.mark.usefixtures("branches")
 
