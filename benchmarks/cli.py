@@ -38,7 +38,7 @@ def benchmark(
         for row in measure.language_model(size, rounds):
             print(
                 f"{row['variant']:<14} {row['tokens/s']:>9,.0f} {row['speed ratio']:>7.2f}"
-                f" {row['memory MB']:>11,.0f} {row['memory ratio']:>7.2f}"
+                f" {row['memory MB']:>11,.0f} {row['memory ratio']:>7.2f}{measure.remark(row)}"
             )
 
 
@@ -48,7 +48,7 @@ def output_layers(
         list[str] | None, typer.Argument(help="Methods; all without any.", show_default=False)
     ] = None,
     words: Annotated[
-        list[int], typer.Option(min=1, help="10000, 33278, 260000; repeat for more.")
+        list[int], typer.Option(min=1, help="10000, 33278, 128000, 267735; repeat for more.")
     ] = (
         10_000,
         33_278,
@@ -65,6 +65,7 @@ def output_layers(
 ):
     """The papers' output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
     from benchmarks import output_layers as measure
+    from benchmarks.timing import remark
 
     _known("method", methods or (), measure.METHODS)
     _known("vocabulary", map(str, words), map(str, measure.SHAPES))
@@ -83,7 +84,7 @@ def output_layers(
                     f"{row[c]:>11,.0f}" if "M" in c or "ms" in c else f"{row[c]:>11.2f}"
                     for c in columns
                 )
-                print(f"{row['method']:<20}{cells}", flush=True)
+                print(f"{row['method']:<20}{cells}{remark(row)}", flush=True)
 
 
 @app.command("models")
@@ -127,6 +128,13 @@ def models(
         print()
         for line in measure.report(kind, noted(kind)):
             print(line, flush=True)
+    busy = [row for kind in precision for row in rows[kind] if not row["counts"]]
+    if keep and busy:
+        others = max(row["others"] for row in busy)
+        raise CourseError(
+            f"nothing is kept: in {len(busy)} rows other processes took up to {others:.0%} of the "
+            "machine; measure again while nothing else runs"
+        )
     if keep:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         made = {"provenance": provenance.origin(device), "rounds": rounds}
@@ -238,4 +246,7 @@ def _begin(threads: int, rounds: int) -> None:
 
     if threads:
         torch.set_num_threads(threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")
+    from benchmarks.timing import machine_kind
+
+    kind = machine_kind("cuda" if torch.cuda.is_available() else "cpu")
+    print(f"{kind}; torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds")

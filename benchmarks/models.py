@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from benchmarks.output_layers import METHODS
 from benchmarks.reference_models import PlainLSTM, PlainTransformerXL, plain_cache, plain_dynamic
-from benchmarks.timing import alternating, in_a_process
+from benchmarks.timing import alternating, conditions, in_a_process, remark
 from course_lib import machine
 from course_lib.evaluation import cache, dynamic
 from course_lib.machine import keep_freed_memory
@@ -422,6 +422,7 @@ def models(
             "plain MB": memory["plain"],
             "where": times,
             "reference": asdict(case.reference),
+            **conditions(device, seconds),
         }
 
 
@@ -442,6 +443,7 @@ def output_layers(
             "method": name,
             "ms": 1e3 * seconds[name],
             "of softmax": seconds.ratio(name, "softmax"),
+            **conditions(device, seconds),
         }
 
 
@@ -493,7 +495,7 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
         yield (
             f"{row['model']:<20}{speed:>9,.0f}{plain:>8,.0f}{speed / plain:>7.2f}{floor:>8,.0f}"
             f"{speed / floor:>7.2f}{row['MB']:>8,.0f}{row['plain MB']:>8,.0f}"
-            f"{row['MB'] / row['plain MB']:>7.2f}"
+            f"{row['MB'] / row['plain MB']:>7.2f}{remark(row)}"
         )
     yield ""
     yield (
@@ -538,7 +540,7 @@ def _of_layers(rows: Iterable[dict]) -> Iterator[str]:
     yield ""
     yield f"{'AWD-LSTM, PTB, with':<20}{'ms a step':>12}{'of softmax':>12}"
     for row in rows:
-        yield f"{row['method']:<20}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}"
+        yield f"{row['method']:<20}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}{remark(row)}"
 
 
 def _span(low: float, high: float) -> str:

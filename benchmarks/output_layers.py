@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.timing import alternating, in_a_process
+from benchmarks.timing import alternating, conditions, in_a_process
 from course_lib import machine
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -42,7 +42,7 @@ from course_lib.regularizers import (
 
 SIZE = 400  # d, and the hidden size that the output layer reads
 # vocabulary -> positions of an AWD-LSTM's batch on it; the largest is for memory
-SHAPES = {10_000: 1400, 33_278: 5600, 260_000: 1400}
+SHAPES = {10_000: 1400, 33_278: 5600, 128_000: 1400, 267_735: 1400}
 SIZES, BATCH = (400, 1150, 1150, 400), 20
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
 _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
@@ -65,6 +65,11 @@ class Method:
     objective: Callable | None = None  # in place of the cross-entropy
     copies: int = 4  # tensors of n K N numbers the naive form holds at once, about
     components: int = 1
+
+
+def _linear(layer, hidden, target):
+    """Return the cross-entropy of one product of all logits."""
+    return F.cross_entropy(F.linear(hidden, layer.words.matrix(), layer.logit_bias()), target)
 
 
 def _clusters(words):
@@ -101,6 +106,22 @@ def _spectrum(layer, hidden, target):
     return loss + (words.singular_values() - prior).square().sum()
 
 
+class TorchSoftmax(Softmax):
+    """The softmax by PyTorch's own chunked cross-entropy, from version 2.13 on."""
+
+    def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
+        """Return the loss, and again as its cross-entropy part."""
+        x, matrix, bias = hidden.flatten(0, -2), self.words.matrix(), self.logit_bias()
+        if torch.is_autocast_enabled(x.device.type):
+            dtype = torch.get_autocast_dtype(x.device.type)
+            x, matrix, bias = x.to(dtype), matrix.to(dtype), bias.to(dtype)
+        options = nn.LinearCrossEntropyOptions()
+        loss = F.linear_cross_entropy(
+            x, matrix, target.flatten(), linear_bias=bias, reduction=reduction, options=options
+        )
+        return loss, loss.detach()
+
+
 METHODS = {
     "softmax": Method(Softmax),
     "adversarial": Method(AdversarialSoftmax),
@@ -117,6 +138,8 @@ METHODS = {
     "mos": Method(MixtureOfSoftmaxes, copies=6, components=15),
     "mos+adversarial": Method(AdversarialMixtureOfSoftmaxes, copies=8, components=15),
 }
+if hasattr(F, "linear_cross_entropy"):
+    METHODS["softmax by torch"] = Method(TorchSoftmax, _linear)
 
 
 class _Alone(nn.Module):
@@ -221,6 +244,7 @@ def output_layers(
     "ms", "naive ms": forward and backward alone; "of naive", "of softmax": ratios of times;
     "MB", "naive MB": beyond parameters and their gradients; "step": a whole training step's time
     over that with our softmax. NaN where a naive form would need more than half of the memory.
+    The row's `conditions` come last.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     threads = torch.get_num_threads()
@@ -245,11 +269,13 @@ def output_layers(
             row[f"{key}MB"] = in_a_process(_memory, *variant, precision, shape, device, threads)
         row["of naive"] = alone.ratio("", "naive ") if fits else nan
         row["of softmax"] = alone.ratio("", "softmax")
+        measured = [alone]
         # in a training step
         if whole:
             steps = {
                 key: _stepper(key, False, precision, shape, True, device)[0]
                 for key in {"softmax": None, name: None}
             }
-            row["step"] = alternating(steps, rounds).ratio(name, "softmax")
-        yield row
+            measured.append(alternating(steps, rounds))
+            row["step"] = measured[-1].ratio(name, "softmax")
+        yield row | conditions(device, *measured)

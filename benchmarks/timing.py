@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import psutil
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -15,6 +16,7 @@ from course_lib.models import LanguageModel, VariationalLSTM, detach
 from course_lib.output_layers import FullWords, Softmax
 
 UNITS, LAYERS, BATCH, LENGTH, DROPOUT = 200, 2, 20, 35, 0.3
+BUSY = 0.1  # of all processors, taken by other processes: from there on a time does not count
 VARIANTS = [(kind, precision) for precision in ("fp32", "bf16") for kind in ("plain", "course")]
 
 
@@ -73,12 +75,42 @@ def stepper(kind: str, precision: str, vocabulary: int, device: str = "cpu") -> 
     return step
 
 
-class Seconds(dict):
-    """The median seconds of each step; `rounds` has all of them."""
+def machine_kind(device: str = "cpu") -> str:
+    """Return what decides speed: the GPU, or the processor and what it multiplies bf16 with."""
+    if device != "cpu":
+        return torch.cuda.get_device_name()
+    units = {"AMX": "_is_amx_tile_supported", "AVX-512 bf16": "_is_avx512_bf16_supported"}
+    has = {unit for unit, name in units.items() if getattr(torch.cpu, name, bool)()}
+    named = ", ".join(unit if unit in has else f"no {unit}" for unit in units)
+    return f"{machine.processor()}, {named}"
 
-    def __init__(self, rounds: dict[str, list[float]]):
+
+class Watch:
+    """Sees how much of the machine other processes take from now on."""
+
+    def __init__(self):
+        self.started = self._now()
+
+    def _now(self) -> tuple[float, float, float]:
+        """Return the seconds that all processors have worked, this process has, and a clock's."""
+        times = psutil.cpu_times()._asdict()
+        idle = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is in the user's, too
+        worked = sum(seconds for kind, seconds in times.items() if kind not in idle)
+        return worked, time.process_time(), time.perf_counter()
+
+    def others(self) -> float:
+        """Return the share of all processors' time that other processes took, in [0, 1]."""
+        worked, own, seconds = (b - a for a, b in zip(self.started, self._now(), strict=True))
+        return max(0.0, (worked - own) / max(seconds, 1e-9) / psutil.cpu_count())
+
+
+class Seconds(dict):
+    """The median seconds of each step; `rounds` has all of them, `others` what disturbed them."""
+
+    def __init__(self, rounds: dict[str, list[float]], others: float = 0.0):
         super().__init__({name: statistics.median(taken) for name, taken in rounds.items()})
         self.rounds = rounds
+        self.others = others
 
     def ratio(self, a, b) -> float:
         """Median of the ratios within a round: slow changes of the machine cancel."""
@@ -92,13 +124,29 @@ def alternating(steps: dict, rounds: int) -> Seconds:
     Every second round runs backwards, so that no step always follows the same other.
     """
     seconds = {name: [] for name in steps}
+    watch = Watch()
     for number in range(rounds + 2):
         for name in list(steps)[:: -1 if number % 2 else 1]:
             started = time.perf_counter()
             steps[name]()
             if number >= 2:
                 seconds[name].append(time.perf_counter() - started)
-    return Seconds(seconds)
+    return Seconds(seconds, watch.others())
+
+
+def conditions(device: str, *measured: Seconds) -> dict:
+    """Return what a row says of its circumstances.
+
+    "machine": its kind; "others": the largest share of it that other processes took during a
+    measurement; "counts": whether that was little enough.
+    """
+    others = max(seconds.others for seconds in measured)
+    return {"machine": machine_kind(device), "others": others, "counts": others <= BUSY}
+
+
+def remark(row: dict) -> str:
+    """Return what is printed behind a row that does not count."""
+    return "" if row["counts"] else f"  busy, others took {row['others']:.0%}: does not count"
 
 
 def in_a_process(function: Callable, *arguments):
@@ -133,6 +181,7 @@ def language_model(vocabulary: int, rounds: int = 9, device: str | None = None) 
             "speed ratio": seconds.ratio(base, v),
             "memory MB": memory[v],
             "memory ratio": memory[v] / memory[base],
+            **conditions(device, seconds),
         }
         for v in VARIANTS
     ]

@@ -62,7 +62,8 @@ class LSTMRecurrence(torch.autograd.Function):
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
-        wider = cell.new_zeros(steps + 1, batch, width, dtype=dtype)
+        wider = cell.new_empty(steps + 1, batch, width, dtype=dtype)
+        wider[..., units:] = 0
         outputs = wider[..., :units]
         outputs[0] = hidden if mask is None else hidden * mask
 
@@ -123,7 +124,8 @@ class LSTMRecurrence(torch.autograd.Function):
         d_gates = slopes.view(steps, batch, 4 * units)
         d_padded = d_narrow = d_gates
         if d_gates.dtype != ctx.dtype:
-            d_padded = d_gates.new_zeros(steps, batch, width, dtype=ctx.dtype)
+            d_padded = d_gates.new_empty(steps, batch, width, dtype=ctx.dtype)
+            d_padded[..., 4 * units :] = 0
             d_narrow = d_padded[..., : 4 * units]
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
         if mask is not None:
@@ -211,12 +213,11 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
     learns = torch.is_grad_enabled()
     steps = min(1 << (steps.bit_length() - 1), _MANY)
     shapes = (steps, batch, size), (4 * units, size), (4 * units, units), (4 * units,)
-    leaves = [torch.full(shape, 0.01, requires_grad=learns) for shape in shapes]
-    h = torch.full((batch, units), 0.01)
-    mask = h if masked else None
+    h, *leaves = (torch.full(s, 0.01, device="cpu") for s in ((batch, units), *shapes))
+    leaves = [leaf.requires_grad_(learns) for leaf in leaves]
 
     def run(way):
-        y, *_ = run_layer(*leaves[:3], leaves[3:] * 2, mask, h, h, dtype, way)
+        y, *_ = run_layer(*leaves[:3], leaves[3:] * 2, h if masked else None, h, h, dtype, way)
         if learns:
             torch.autograd.grad(y.sum(), leaves)
 

@@ -88,7 +88,8 @@ class AdaptiveSoftmax(OutputLayer):
         shape = target.shape
         # the targets' clusters, from a copy of the targets that the host may look at
         known = on_host(target).flatten()
-        cluster = torch.bucketize(known, torch.tensor(self.edges[1:-1]), right=True)
+        edges = torch.tensor(self.edges[1:-1], device=known.device)
+        cluster = torch.bucketize(known, edges, right=True)
         cluster[known == IGNORE] = -1
         target = target.flatten()
         contexts, _ = self.contexts(hidden)

@@ -2,9 +2,11 @@
 
 import functools
 import json
+import math
 import re
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from filelock import FileLock
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
-from benchmarks import models, output_layers, reference_training
+from benchmarks import models, output_layers, reference_training, timing
 from benchmarks.cli import app
 from benchmarks.output_layers import METHODS
 from benchmarks.reference_models import PlainLSTM, plain_cache, plain_dynamic
@@ -33,6 +35,7 @@ from course_lib import machine
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
+from course_lib.models import lstm_recurrence
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
 from tools import site_pages
@@ -74,6 +77,51 @@ def test_table(monkeypatch):
     monkeypatch.setattr("benchmarks.timing.language_model", lambda *a: rows)
     printed = CliRunner().invoke(app, ["--words", "300", "--rounds", "1"])
     assert printed.exit_code == 0 and printed.stdout.count("course bf16") == 1
+
+
+def test_a_time_beside_other_work_does_not_count(monkeypatch):
+    """By clocks of our own: two processors, 10 seconds, of which this process takes 10."""
+    clocks = {"user": 50.0, "system": 5.0, "idle": 900.0, "iowait": 3.0, "steal": 1.0}
+    own = 20.0
+
+    def times():
+        return SimpleNamespace(_asdict=lambda: dict(clocks))
+
+    monkeypatch.setattr(timing.psutil, "cpu_times", times)
+    monkeypatch.setattr(timing.psutil, "cpu_count", lambda: 2)
+    monkeypatch.setattr(timing.time, "process_time", lambda: own)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: own)
+    watch = timing.Watch()
+    own += 10.0
+    clocks["user"] += 9.0
+    clocks["system"] += 2.0
+    clocks["idle"] += 8.0
+    clocks["iowait"] += 1.0
+    assert watch.others() == pytest.approx(0.05)
+    quiet = timing.conditions("cpu", Seconds({"a": [1.0]}, watch.others()))
+    assert quiet["counts"] and timing.remark(quiet) == ""
+    clocks["steal"] += 6.0
+    assert watch.others() == pytest.approx(0.35)
+    parts = Seconds({"a": [1.0]}, 0.0), Seconds({"a": [1.0]}, watch.others())
+    busy = timing.conditions("cpu", *parts)
+    assert not busy["counts"] and "others took 35%: does not count" in timing.remark(busy)
+
+
+@pytest.mark.parametrize("amx", [False, True])
+def test_a_row_names_the_machine_and_what_it_multiplies_bf16_with(monkeypatch, amx):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+    kind = timing.conditions("cpu", Seconds({"a": [1.0]}))["machine"]
+    assert kind == f"{machine.processor()}, {'AMX' if amx else 'no AMX'}, AVX-512 bf16"
+
+
+def test_nothing_is_kept_of_a_busy_machine(monkeypatch, tmp_path):
+    row = {"method": "gss", "ms": 3.0, "of softmax": 1.0, "machine": "", "others": 0.4}
+    monkeypatch.setattr(models, "measured", lambda *a: iter([row | {"counts": False}]))
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    printed = CliRunner().invoke(app, ["models", "--keep", "--precision", "fp32"])
+    assert "up to 40% of the machine" in str(printed.exception) and not list(tmp_path.iterdir())
+    assert "others took 40%: does not count" in printed.stdout
 
 
 def test_options_before_a_subcommand_are_not_lost():
@@ -238,8 +286,10 @@ class Products(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("name", "least"), [("awd-lstm/ptb", 0.97), ("mos/ptb", 0.97), ("transformer-xl/ptb", 0.85)]
 )
-def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least):
+def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least, monkeypatch):
     """All but those of biases and, in attention, of the pairs that are masked."""
+    # torch's own LSTM is one operation, in which no products can be counted
+    monkeypatch.setattr(lstm_recurrence, "quickest", lambda question, ways: "loop")
     case = SMALL[name]
     step = case.stepper("course", "fp32", "cpu")
     step()  # fills the memory
@@ -267,6 +317,7 @@ def test_floors_add_operations_and_bytes():
 def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "MODELS", SMALL)
     monkeypatch.setattr(models, "in_a_process", here)
+    monkeypatch.setattr(timing, "BUSY", math.inf)  # the tests may run beside each other
     monkeypatch.setattr(models, "_with_layer", lambda *a: lambda: sum(range(1000)))
     rows = list(models.models(list(SMALL), "bf16", 1, device="cpu"))
     assert [row["model"] for row in rows] == list(SMALL)

@@ -14,11 +14,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import course_lab
 from course_lab import cost, profile, recipes
 from course_lib import machine
 from course_lib.machine import moved
 from course_lib.models import detach
 from course_lib.output_layers.kernel import IGNORE
+from course_lib.training import loop
 
 
 def family(experiment) -> str:
@@ -131,6 +133,50 @@ def test_no_family_waits_for_the_device_within_a_step(name, rehearsed):
     loss = steps(experiment, model, 300, torch.device("cpu"), length=6, batch=4)
     assert loss.isfinite()
     assert all(p.isfinite().all() for p in model.parameters())
+
+
+class Enough(Exception):
+    """Three steps have been done."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ptb/awd-lstm/mos",
+        "docstrings/transformer-128/gated",
+        "wikitext-103/transformer-xl-4/softmax",
+        "multi30k/lstm-256/softmax",
+    ],
+)
+def test_the_training_loop_does_not_wait_within_a_step(name, rehearsed, monkeypatch, tmp_path):
+    """Copies, forward and backward pass, clipping, the optimiser and what follows a step."""
+    one_step = loop._Run.one_step
+    modes = []
+
+    def watched(run, update):
+        modes.append(NoWaiting())
+        with modes[-1]:
+            return one_step(run, update)
+
+    def crossing(x, device):
+        """Stands for a copy to a GPU: what is copied is the host's, the copy is not."""
+        hosts = modes[-1].hosts
+        hosts[memory(x)] = x
+        there = x.clone()
+        hosts.pop(memory(there))
+        there.host = x
+        return there
+
+    def enough(step, model):
+        if step == 3:
+            raise Enough
+
+    monkeypatch.setattr(loop._Run, "one_step", watched)
+    monkeypatch.setattr(machine, "moved", crossing)
+    experiment = profile(recipes[name], "smoke").change(start_from=None)
+    with pytest.raises(Enough):
+        course_lab.run(experiment, tmp_path, progress=False, device="cpu", callback=enough)
+    assert len(modes) == 3 and all(mode.hosts for mode in modes)
 
 
 @pytest.mark.parametrize("name", FAMILIES.values(), ids=FAMILIES.keys())
