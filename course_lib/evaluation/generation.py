@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import torch
@@ -46,7 +45,7 @@ def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
 
     Raises CourseError for an empty text, or for a word outside a vocabulary without `<unk>`.
     """
-    ids = encode(corpus, text)
+    ids = corpus.encode(text)
     if not len(ids):
         raise CourseError("there is nothing to score: the text has no words")
     with reading(model):
@@ -124,21 +123,8 @@ def top_k_top_p(
     return torch.zeros_like(probability).scatter(0, words, probability / probability.sum())
 
 
-def encode(corpus: Corpus, text: str) -> Tensor:
-    """Ids (n,) of a reader's text; an unknown word is `<unk>`, or an error with near matches."""
-    missing = unknown_words(corpus, text)
-    if missing and corpus.unk is None:
-        near = get_close_matches(missing[0], corpus.words, n=3, cutoff=0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise CourseError(
-            f"the word {missing[0]!r} is not among the {len(corpus.words):,} words of "
-            f"{corpus.name}, which has no <unk>{hint}"
-        )
-    return corpus.encode(text)
-
-
 def unknown_words(corpus: Corpus, text: str) -> list[str]:
-    """The words of `text` that are not in the vocabulary, each once, in order."""
+    """Return the words of a text that are not in the vocabulary, each once, in order."""
     return [word for word in dict.fromkeys(text.split()) if word not in corpus.index]
 
 
@@ -166,6 +152,6 @@ def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tu
 
 def _after(model: LanguageModel, corpus: Corpus, prompt: str) -> tuple[Tensor, Any]:
     """Log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state there."""
-    ids = torch.cat([torch.tensor([corpus.eos]), encode(corpus, prompt)])
+    ids = torch.cat([torch.tensor([corpus.eos]), corpus.encode(prompt, "the prompt")])
     *_, (table, state) = _tables(model, ids)
     return table[-1].cpu(), state

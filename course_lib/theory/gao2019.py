@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,7 +16,6 @@ from course_lib.errors import CourseError
 from course_lib.theory.double import double
 
 NEW = 200  # contexts that enter the linear programme at once, d if that is more
-CURVATURE = 1 / (6 * 3**0.5)  # the greatest |σ''|, of the logistic function σ
 
 
 class Hull(NamedTuple):
@@ -120,10 +119,16 @@ def non_appearing_loss(w, H, log_rest) -> Tensor:
 def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> float:
     """Return 4εB / (α − ε(α + β)) ≥ ‖x* − x*_ε‖², the minima of f and of (1 − ε) f + ε g.
 
-    A rare word, f with a little of g, ends near one that never comes (gao2019, theorem 3).
+    A rare word, f with a little of g, ends near one that never comes (gao2019, theorem 3). f is the
+    non-appearing loss with a penalty α/2 ‖w‖², so that it is α-strongly convex. g, where the word
+    comes, has |g| ≤ B and a Hessian of at least −β I. For the expected number of right guesses,
+    g = −mean σ(h_jᵀw − log C_j), B is 1 and β the greatest eigenvalue of mean h_j h_jᵀ / (6√3).
+    The negative log-likelihood is unbounded and does not serve.
 
-    f is α-strongly convex, g's Hessian at least −β I and |g| ≤ B. CourseError unless α > 0, β ≥ 0,
-    B ≥ 0 and 0 ≤ ε < α / (α + β).
+    epsilon: ε, the share of the contexts in which the word comes.
+    alpha, beta, B: α, β and B of f and g.
+
+    CourseError unless α > 0, β ≥ 0, B ≥ 0 and 0 ≤ ε < α / (α + β), where both minima are unique.
     """
     if not (alpha > 0 and beta >= 0 and B >= 0 and 0 <= epsilon < alpha / (alpha + beta)):
         raise CourseError(
@@ -131,47 +136,6 @@ def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> floa
             f"{alpha}, β = {beta}, B = {B}, ε = {epsilon}"
         )
     return 4 * epsilon * B / (alpha - epsilon * (alpha + beta))
-
-
-class RareWord(NamedTuple):
-    """‖w* − w*_ε‖² and what bounds it, with the two minima (d,)."""
-
-    distance: float
-    bound: float
-    never: Tensor
-    rare: Tensor
-
-
-def rare_word_experiment(H, log_rest, appears, log_rest_there, epsilon, alpha) -> RareWord:
-    """Theorem 3 on numbers: the vector of a word that comes with a share ε of the contexts.
-
-        f(w) = mean log(exp(h_iᵀw) + C_i) + α/2 ‖w‖²  over H (M, d), where it does not come
-        g(w) = −mean P(word | h_j) = −mean σ(h_jᵀw − log C_j)  over `appears` (m, d), where it does
-
-    f is α-strongly convex by its penalty, |g| ≤ 1, and its Hessian is at least −β I with β the
-    greatest eigenvalue of mean h_j h_jᵀ times max |σ''| = 1/(6√3). (The negative log-likelihood of
-    the second contexts is unbounded; the expected number of wrong guesses is not.) Both minima are
-    unique while ε < α/(α + β); CourseError if it is not.
-    """
-    H, there = double(H).detach().cpu(), double(appears).detach().cpu()
-    rest, rest_there = double(log_rest).cpu(), double(log_rest_there).cpu()
-    beta = CURVATURE * float(torch.linalg.eigvalsh(there.T @ there / len(there))[-1])
-    bound = rare_word_bound(epsilon, alpha, beta, 1.0)
-
-    def minimum(share):
-        def objective(w):
-            w = torch.from_numpy(w).requires_grad_()
-            never = non_appearing_loss(w, H, rest) + alpha / 2 * w.square().sum()
-            loss = (1 - share) * never - share * (there @ w - rest_there).sigmoid().mean()
-            (gradient,) = torch.autograd.grad(loss, w)
-            return loss.item(), gradient.numpy()
-
-        start, options = np.zeros(H.shape[1]), {"gtol": 1e-10, "ftol": 0, "maxiter": 10_000}
-        solution = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-        return torch.from_numpy(solution.x)
-
-    never, rare = minimum(0.0), minimum(epsilon)
-    return RareWord(float((never - rare).square().sum()), bound, never, rare)
 
 
 class Merikoski(NamedTuple):

@@ -20,7 +20,7 @@ from course_lib.data.corpus import from_texts
 from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
-from course_lib.evaluation.generation import continuations, encode, generate, score, top_k_top_p
+from course_lib.evaluation.generation import continuations, generate, score, top_k_top_p
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import FullWords, Softmax
@@ -208,7 +208,7 @@ def test_weights_that_are_not_finite_are_named(value):
 
 
 def test_words_outside_the_vocabulary():
-    assert encode(CORPUS, "the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
+    assert CORPUS.encode("the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
     closed = corpus_of(LINES.replace("<unk>", "barked"))
     message = r"'bark' is not among the 12 words of animals, which has no <unk>; did you mean bark"
     with pytest.raises(CourseError, match=message):
