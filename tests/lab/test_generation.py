@@ -180,8 +180,8 @@ def test_kept_words_are_the_likeliest_renormalised(log_prob, temperature, top_k,
     "option, message",
     [
         ({"temperature": 0.0}, "temperature must be above 0, not 0.0"),
-        ({"top_k": 0}, "top_k must be at least 1, not 0"),
-        ({"top_p": 1.5}, "top_p must be above 0 and at most 1, not 1.5"),
+        ({"top_k": 0}, "top_k must be a whole number of at least 1 or none, not 0"),
+        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or none, not 1.5"),
     ],
 )
 def test_settings_out_of_range_are_refused(option, message):
@@ -215,7 +215,7 @@ def test_words_outside_the_vocabulary():
         score(build(corpus=closed), closed, "the bark")
     with pytest.raises(CourseError, match="the text has no words"):
         score(MODELS["lstm"], CORPUS, "  ")
-    with pytest.raises(CourseError, match="at least 1 continuation"):
+    with pytest.raises(CourseError, match="k must be a whole number of at least 1"):
         continuations(MODELS["lstm"], CORPUS, "the", k=0)
 
 
