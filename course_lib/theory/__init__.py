@@ -1,12 +1,6 @@
 """The papers' theorems as functions whose claims can be checked on numbers; one file a paper."""
 
-from course_lib.theory.bottleneck import (
-    LostGradient,
-    column_space,
-    cross_entropy_gradient,
-    lost_gradient,
-    rank_bound,
-)
+from course_lib.theory.bottleneck import rank_bound
 from course_lib.theory.gao2019 import (
     Hull,
     Merikoski,
@@ -33,12 +27,10 @@ from course_lib.theory.wang2019 import (
     recognition_bound,
     worst_perturbation,
 )
-from course_lib.theory.wang2020 import Gap, amplitude, generalisation_gap
+from course_lib.theory.wang2020 import Gap, generalisation_gap
 
-__all__ = ["Gap", "Hull", "LostGradient", "Merikoski", "Tying", "Witness"]
-__all__ += ["adversarial_probability", "amplitude", "augmented_gradient", "column_space"]
-__all__ += ["cross_entropy_gradient", "energy", "generalisation_gap", "layer_norm_condition"]
-__all__ += ["layer_norm_direction", "log_rest", "lost_gradient", "margin_witness"]
-__all__ += ["matched_gradient", "merikoski", "non_appearing_loss", "rank_bound", "rare_word_bound"]
-__all__ += ["recognition_bound", "tying_map", "uniformly_negative_direction", "worst_perturbation"]
-__all__ += ["zero_loss_map"]
+__all__ = ["Gap", "Hull", "Merikoski", "Tying", "Witness", "adversarial_probability"]
+__all__ += ["augmented_gradient", "energy", "generalisation_gap", "layer_norm_condition"]
+__all__ += ["layer_norm_direction", "log_rest", "margin_witness", "matched_gradient", "merikoski"]
+__all__ += ["non_appearing_loss", "rank_bound", "rare_word_bound", "recognition_bound", "tying_map"]
+__all__ += ["uniformly_negative_direction", "worst_perturbation", "zero_loss_map"]
