@@ -14,14 +14,16 @@ class NotRight(CourseError):
 
 
 def check(exercise: str, answer, right: Callable) -> None:
-    """Say whether `answer` is right, and record it when it is.
+    """Say whether an answer is right, and record it when it is.
 
-    exercise: the lesson's two digits, a dot, the exercise's number, "06.1"; answer: whatever the
-    exercise asks for, None while it is not tried; right: called with the answer, gives True, False
-    or a sentence that helps. An exception that trying the answer raises is told, not raised. What
-    is printed depends on the answer alone, so that lessons with exercises can be committed.
-    Raises CourseError for a bad name; under `COURSE_EXERCISES=strict` nothing is recorded, and
-    NotRight is raised for anything but a right answer.
+    exercise: the lesson's two digits, a dot and the exercise's number, such as "06.1".
+    answer: what the exercise asks for; None while it is not tried.
+    right: called with the answer, gives True, False or a sentence that helps. An exception in it
+        is told, not raised. What is printed depends on the answer alone, so that lessons with
+        exercises can be committed.
+
+    CourseError for a bad name. Under `COURSE_EXERCISES=strict` nothing is recorded, and NotRight is
+    raised for anything but a right answer.
     """
     from course_lib.data import folders
 
@@ -43,7 +45,7 @@ def check(exercise: str, answer, right: Callable) -> None:
 
 
 def judge(answer, right: Callable) -> tuple[str, Exception | None]:
-    """("", None) for a right answer, else what it is not, and the exception that showed it."""
+    """Return ("", None) for a right answer, else what it is not and the exception that shows it."""
     if answer is None:
         return "tried yet.", None
     if _not_a_number(answer):  # which passes by every comparison
@@ -72,10 +74,7 @@ def _not_a_number(answer) -> bool:
 
 
 def recorded() -> dict[str, datetime]:
-    """When each exercise was first right, {"06.1": time}; empty where nothing is recorded.
-
-    A damaged file is set aside, never overwritten, and one sentence says so.
-    """
+    """Return when each exercise was first right, by name; a damaged record is set aside."""
     path = progress_file()
     try:
         content = json.loads(path.read_text("utf-8"))
@@ -110,22 +109,8 @@ def record(exercise: str) -> None:
         )
 
 
-def standing(exercise, right: dict[str, datetime]) -> str:
-    """How an `Exercise` stands in words: "right, 21 November 2026", "to do" or "open"."""
-    if exercise.name in right:
-        when = right[exercise.name]
-        return f"right, {when.day} {when:%B %Y}"
-    return "open" if exercise.open else "to do"
-
-
-def count(exercises: list, right: dict[str, datetime]) -> str:
-    """How many of those that can be checked are right, "2 of 3"."""
-    names = [each.name for each in exercises if not each.open]
-    return f"{sum(name in right for name in names)} of {len(names)}"
-
-
 def progress_file() -> Path:
-    """The reader's `progress.json`."""
+    """Return the path of the reader's `progress.json`."""
     from course_lib.data import folders
 
     return folders.progress() / "progress.json"

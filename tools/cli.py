@@ -167,7 +167,7 @@ def pytest(arguments: list[str], workers: int) -> int:
 
 def progress():
     """Print the exercises of every lesson, which are right, and since when."""
-    from course_lib.progress import count, progress_file, recorded, standing
+    from course_lib.progress import progress_file, recorded
     from tools import exercises
     from tools.lesson_page import heading
 
@@ -177,13 +177,15 @@ def progress():
         cells = notebook_source.read(source).cells
         asked = exercises.find(source.stem, cells)
         if asked:
-            print(f"{heading(cells, source.stem)[0]} ({count(asked, right)} right)")
+            print(f"{heading(cells, source.stem)[0]} ({exercises.count(asked, right)} right)")
         for exercise in asked:
-            print(f"  {exercise.name:<6}{exercise.title:<54}  {standing(exercise, right)}")
+            print(
+                f"  {exercise.name:<6}{exercise.title:<54}  {exercises.standing(exercise, right)}"
+            )
         every += asked
     if not every:
         raise CourseError(f"there are no lessons in {notebook_source.FOLDER}; take the repository")
-    print(f"{count(every, right)} exercises are right; the record is {progress_file()}")
+    print(f"{exercises.count(every, right)} exercises are right; the record is {progress_file()}")
 
 
 def lab():

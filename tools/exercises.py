@@ -9,6 +9,7 @@ a block `# %% NN.n` for each, code that takes the place of the tagged cell, and 
 
 import ast
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +58,23 @@ class Solution(NamedTuple):
 
     right: str
     wrong: list[str]
+
+
+def standing(exercise: Exercise, right: dict[str, datetime]) -> str:
+    """Return how an exercise stands: "right, 21 November 2026", "to do" or "open".
+
+    right: when each exercise was first right, by name.
+    """
+    if exercise.name in right:
+        when = right[exercise.name]
+        return f"right, {when.day} {when:%B %Y}"
+    return "open" if exercise.open else "to do"
+
+
+def count(exercises: list[Exercise], right: dict[str, datetime]) -> str:
+    """Return how many of the exercises that can be checked are right: "2 of 3"."""
+    names = [each.name for each in exercises if not each.open]
+    return f"{sum(name in right for name in names)} of {len(names)}"
 
 
 def parse(cell) -> ast.Module:

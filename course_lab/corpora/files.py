@@ -11,9 +11,9 @@ from course_lib.data import folders
 from course_lib.data.corpus import (
     SPLITS,
     Corpus,
+    blocks_of,
     digest,
     from_texts,
-    lines,
     with_line_feeds,
 )
 from course_lib.errors import CourseError
@@ -65,7 +65,7 @@ def load_file(
     """
     if len(split) != 3 or abs(sum(split) - 1) > 1e-6:
         raise CourseError(f"split={split} must be three positive shares that sum to 1")
-    rows = list(lines(read_text(path)))
+    rows = list(blocks_of(read_text(path), 0))
     first = round(len(rows) * split[0])
     second = round(len(rows) * (split[0] + split[1]))
     cuts = (rows[:first], rows[first:second], rows[second:])

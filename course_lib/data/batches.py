@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.errors import CourseError
+from course_lib.ranges import Count, checked
 
 
-def columns(tokens: torch.Tensor, batch: int, where: str = "the split") -> torch.Tensor:
+@checked
+def columns(tokens: torch.Tensor, batch: Count, where: str = "the split") -> torch.Tensor:
     """Cut tokens (L,) into `batch` contiguous columns (n, batch), n = L // batch.
 
-    Column j is tokens[j n : (j + 1) n]; the remainder is dropped. `CourseError` if a column would
-    have fewer than two tokens (one to read and one to predict).
+    Column j is tokens[j n : (j + 1) n], and the remainder is dropped. A column needs two tokens,
+    one to read and one to predict; CourseError, which names `where`, if it has fewer.
     """
-    if batch < 1:
-        raise CourseError(f"a batch needs at least 1 column, not {batch}")
     n = len(tokens) // batch
     if n < 2:
         raise CourseError(
@@ -24,22 +24,24 @@ def columns(tokens: torch.Tensor, batch: int, where: str = "the split") -> torch
     return tokens[: n * batch].view(batch, n).t().contiguous()
 
 
+@checked
 def batches(
     columns: torch.Tensor,
-    length: int,
+    length: Count,
     generator: torch.Generator | None = None,
     random_length: bool = False,
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Consecutive pairs (input, target), each (T, B); target is the input one step later.
+    """Yield consecutive pairs (input, target), each (T, B); target is the input one step later.
 
     Every row but the first is a target once, so that the state can be carried from pair to pair.
-    T = length, the last pair shorter. With `random_length` T is drawn anew each step by the rule
-    of AWD-LSTM (Merity et al. 2018, section 5): N(length, 5) with probability 0.95, else
-    N(length / 2, 5), and at least 5.
+
+    columns: (n, B).
+    length: T; the last pair may be shorter.
+    generator: of the lengths.
+    random_length: whether `draw_length` gives each T.
     """
-    if length < 1:
-        raise CourseError(f"a segment needs at least 1 step, not {length}")
-    start, last = 0, len(columns) - 1
+    start = 0
+    last = len(columns) - 1
     while start < last:
         steps = draw_length(length, generator) if random_length else length
         stop = min(start + steps, last)
@@ -48,7 +50,10 @@ def batches(
 
 
 def draw_length(length: int, generator: torch.Generator | None = None) -> int:
-    """One segment length by the rule of AWD-LSTM."""
+    """Return one segment length by the rule of AWD-LSTM (Merity et al. 2018, section 5).
+
+    It is drawn from N(length, 5) with probability 0.95, else from N(length / 2, 5), and at least 5.
+    """
     short = torch.rand((), generator=generator).item() >= 0.95
     mean = length / 2 if short else length
     return max(5, int(mean + 5 * torch.randn((), generator=generator).item()))

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
@@ -74,17 +75,19 @@ class WordEncoding(Encoding):
     def encode(self, text: str, where: str = "text") -> torch.Tensor:
         """Return the ids of the words in `text`, every line end one `<eos>`; (n,) int64.
 
-        A word outside the vocabulary becomes `<unk>`, or is a `CourseError` that names `where`
-        and the line if the vocabulary has no `<unk>`.
+        A word outside the vocabulary becomes `<unk>`. Where the vocabulary has no `<unk>`, it is a
+        CourseError that names `where`, the line and near matches.
         """
         ids = []
-        for number, line in enumerate(lines(with_line_feeds(text)), start=1):
+        for number, line in enumerate(blocks_of(with_line_feeds(text), 0), start=1):
             for word in line.split():
                 i = self.index.get(word, self.unk)
                 if i is None:
+                    near = get_close_matches(word, self.words, n=3, cutoff=0.6)
+                    hint = f"; did you mean {' or '.join(near)}?" if near else ""
                     raise CourseError(
                         f"{where}, line {number}: the word {word!r} is not among the "
-                        f"{len(self.words):,} words of {self.name}, which has no {UNK}"
+                        f"{len(self.words):,} words of {self.name}, which has no {UNK}{hint}"
                     )
                 ids.append(i)
             if line.endswith("\n"):
@@ -202,15 +205,6 @@ def with_line_feeds(text: str) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text with the `\\n` that ends them."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start) + 1 or len(text)
-        yield text[start:end]
-        start = end
-
-
 def from_texts(
     name: str,
     texts: Mapping[str, str | Iterable[str]],
@@ -250,7 +244,7 @@ def encode_growing(text: str | Iterable[str], index: dict[str, int]) -> torch.Te
 
 
 def blocks_of(text: str, size: int = 1 << 22) -> Iterator[str]:
-    """Yield a text in blocks of about `size` characters that end with a line."""
+    """Yield a text in blocks of about `size` characters that end with a line; by lines for 0."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + size) + 1 or len(text)

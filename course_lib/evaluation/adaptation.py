@@ -1,8 +1,9 @@
 """Test-time adaptation as data: a model is evaluated while it remembers or learns the text.
 
-Settings given as a list are searched: all combinations on the validation split, the best of them
-then on both splits. The perplexities are those at batch 1. A search may take hours; so every figure
-is computed through a function `cached(name, compute)`, which may know it from before.
+An adaptation is a frozen object that is called with a model and a corpus. A setting may be a list
+of values: then all combinations are tried on the validation split, and the best one is evaluated on
+both splits, at batch 1. A search may take hours. Every figure is therefore asked of a function
+`cached(name, figure)`, which calls `figure()` unless it knows the figure of that name already.
 """
 
 import functools
@@ -24,15 +25,27 @@ Weight = Annotated[float, Ge(0), Lt(1)]  # of the cache; at 1 the model would ha
 
 
 def compute(name: str, figure: Callable[[], Any]) -> Any:
-    """Return `figure()`, where a caller keeps no figures from an earlier call."""
+    """Return `figure()`: the `cached` of a caller that keeps no figures."""
     return figure()
 
 
+class _Adaptation:
+    """What both adaptations check of their settings."""
+
+    def __post_init__(self):
+        """Raise CourseError unless every value is in its range and no list of them is empty."""
+        check_fields(self)
+        for field in fields(self):
+            if _tuple(getattr(self, field.name)) == ():
+                owner = type(self).__name__
+                raise CourseError(f"{field.name} of {owner} is an empty list: give a value to try")
+
+
 @dataclass(frozen=True)
-class ContinuousCache:
+class ContinuousCache(_Adaptation):
     """The continuous cache, p = (1−λ) p_model + λ p_cache (Grave et al. 2017).
 
-    `course_lib.evaluation.cache` has its formula. Each setting is one value or a list to search.
+    The formula of p_cache is that of `cache.cache_probability`.
 
     window: how many words back the cache reaches.
     theta: θ, how sharply it attends to similar contexts.
@@ -43,9 +56,6 @@ class ContinuousCache:
     theta: Finite | Sequence[Finite] = 1.0
     weight: Weight | Sequence[Weight] = 0.1
 
-    def __post_init__(self):
-        _check(self)
-
     def __call__(
         self, model, corpus, length: int = 512, progress: bool = True, cached=compute
     ) -> dict:
@@ -53,10 +63,11 @@ class ContinuousCache:
 
         model, corpus: what is evaluated, on which text.
         length: how many tokens go through the encoder at once.
-        progress: no bar is shown either way.
-        cached: computes a figure of a name, or knows it from before.
+        progress: not used, because no bar is shown.
+        cached: as the module says.
         """
 
+        # The model passes over a split only if a figure of that split is not known.
         @functools.cache
         def valid_predictions():
             return cache.predictions(model, corpus.valid, corpus.eos, length)
@@ -64,11 +75,12 @@ class ContinuousCache:
         def searched(window, theta) -> list[dict]:
             return cache.search(valid_predictions(), [window], [theta], _tuple(self.weight))
 
-        def tested(window, theta, weight) -> float:
+        def tested(**best) -> float:
             predictions = cache.predictions(model, corpus.test, corpus.eos, length)
-            p_cache = cache.cache_probability(predictions, window, theta)
-            return cache.mixed_perplexity(predictions, p_cache, weight)
+            settings = {f"{name}s": [value] for name, value in best.items()}
+            return cache.search(predictions, **settings)[0]["perplexity"]
 
+        # The weights are searched with every pair, as they need no other p_cache.
         rows = []
         for pair in product(_tuple(self.window), _tuple(self.theta)):
             rows += cached(f"search {pair}", partial(searched, *pair))
@@ -79,12 +91,11 @@ class ContinuousCache:
 
 
 @dataclass(frozen=True)
-class DynamicEvaluation:
+class DynamicEvaluation(_Adaptation):
     """A gradient step after every segment (Krause et al. 2018).
 
-    `course_lib.evaluation.dynamic` has its formula. Rate, decay and ε are one value each or a list
-    to search. The rates and decays tried by default are those of the released search, whose means
-    are taken as here.
+    The formula of the step is that of `dynamic.dynamic_perplexity`. The rates and decays that are
+    tried by default are those of the released search, which takes its means as this one does.
 
     rate: η.
     decay: λ.
@@ -101,9 +112,6 @@ class DynamicEvaluation:
     batch: Count = 100
     search_tokens: Count | None = None
 
-    def __post_init__(self):
-        _check(self)
-
     def __call__(
         self, model, corpus, length: int = 512, progress: bool = True, cached=compute
     ) -> dict:
@@ -112,10 +120,12 @@ class DynamicEvaluation:
         model, corpus: what is evaluated, on which text.
         length: not used; a segment decides how much goes through the encoder at once.
         progress: whether bars are shown.
-        cached: computes a figure of a name, or knows it from before.
-        Raises CourseError where the weights diverge.
+        cached: as the module says.
+
+        CourseError where the weights diverge.
         """
 
+        # The pass over the train split, which is left out if every figure is known.
         @functools.cache
         def mean_squares():
             where = f"for dynamic evaluation (adaptation.batch) the train split of {corpus.name}"
@@ -126,7 +136,7 @@ class DynamicEvaluation:
             options = {"length": self.segment, "progress": progress} | settings
             return dynamic.dynamic_perplexity(model, split, corpus.eos, mean_squares(), **options)
 
-        # the search on the beginning of the validation split
+        # The search, on the beginning of the validation split.
         tried = dynamic.combinations(*map(_tuple, (self.rate, self.decay, self.epsilon)))
         best = tried[0]
         if len(tried) > 1:
@@ -138,7 +148,7 @@ class DynamicEvaluation:
             best = best_first(rows)[0]
             del best["perplexity"]
 
-        # both splits with the best settings
+        # Both splits with the best settings.
         valid = cached("valid", partial(adapted, corpus.valid, best))
         test = cached("test", partial(adapted, corpus.test, best))
         if not math.isfinite(valid + test):
@@ -147,15 +157,6 @@ class DynamicEvaluation:
                 "smaller rates"
             )
         return {"valid_perplexity": valid, "test_perplexity": test, "adaptation": best}
-
-
-def _check(settings) -> None:
-    """Raise CourseError unless every value is in its range and no list of them is empty."""
-    check_fields(settings)
-    for field in fields(settings):
-        if _tuple(getattr(settings, field.name)) == ():
-            owner = type(settings).__name__
-            raise CourseError(f"{field.name} of {owner} is an empty list: give a value to try")
 
 
 def _tuple(values) -> tuple:

@@ -20,7 +20,13 @@ class Predictions(NamedTuple):
 
 @torch.no_grad()
 def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictions:
-    """One pass over a split (L,) at batch 1, state carried, the first token predicted from eos."""
+    """Return what a model makes of a split in one pass at batch 1, state carried.
+
+    model: a language model.
+    tokens: the split, (L,); its first token is predicted from eos.
+    eos: the id of the line end.
+    length: how many tokens go through the encoder at once.
+    """
     device = next(model.parameters()).device
     text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
     state = None
@@ -43,9 +49,9 @@ def cache_probability(
 
         p_cache(y_t) = Σ_i [y_i = y_t] exp(θ h_tᵀh_i) / Σ_i exp(θ h_tᵀh_i),  t − window ≤ i < t
 
-    0 at t = 0, where nothing has been seen. Before the window is full it holds what there is, as in
-    the formula; the released code has the model alone until then. A block of positions is one
-    product with the contexts before it, short enough to stay in the cache; the cost is
+    It is 0 at t = 0, where nothing has been seen. Before the window is full it holds what there is,
+    as in the formula; the released code has the model alone until then. `block` positions are one
+    product with the contexts before them, which stays in the processor's cache; the cost is
     2 L (window + block) d.
     """
     target = predictions.target
@@ -82,7 +88,7 @@ def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: float) ->
 
 
 def search(predictions: Predictions, windows, thetas, weights) -> list[dict]:
-    """Return the perplexity of every combination on a validation split, best first."""
+    """Return the perplexity of every combination of settings, best first."""
     rows = []
     for window, theta in product(windows, thetas):
         cached = cache_probability(predictions, window, theta)

@@ -1,4 +1,9 @@
-"""Dynamic evaluation: the model goes on learning from the text it is tested on (Krause 2018)."""
+"""Dynamic evaluation: the model goes on learning from the text it is tested on (Krause 2018).
+
+`mean_squares` passes once over the train split. `losses` then passes over the text: it scores a
+segment, steps on the gradients of that segment, and goes on to the next. `dynamic_perplexity` adds
+the scores up; it has the formula of the step.
+"""
 
 from collections.abc import Iterator
 from itertools import product, repeat
@@ -23,7 +28,10 @@ PART = 1 << 17  # numbers of a parameter that are updated at once on a CPU
 
 
 def _gradients(model: nn.Module, text: Tensor, length: int) -> Iterator[tuple[Tensor, int]]:
-    """Leaves the model's gradients on each segment of text (L, B), state carried: (nll, tokens)."""
+    """Yield (nats a token, number of tokens) of each segment of text (L, B), state carried.
+
+    While a segment is handed on, the parameters hold their gradients of it.
+    """
     state = None
     for start in range(0, len(text) - 1, length):
         target = text[start + 1 : start + 1 + length]
@@ -42,9 +50,13 @@ def mean_squares(
     progress: bool = True,
     where: str = "the train split",
 ) -> dict[str, Tensor]:
-    """MS_g by parameter: the mean of the squared gradients over the segments of the train split.
+    """Return MS_g by parameter: the mean over the train split's segments of the squared gradient.
 
-    CourseError that names `where` if its `batch` columns would have fewer than two tokens.
+    model: is left as it was.
+    tokens: the train split, read in `batch` columns.
+    length: tokens of a segment.
+    progress: whether a bar is shown.
+    where: what the CourseError for columns of fewer than two tokens calls the split.
     """
     text = columns(tokens, batch, where).to(next(model.parameters()).device)
     squares = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
@@ -68,26 +80,34 @@ def losses(
     epsilon: float = EPSILON,
     length: int = SEGMENT,
 ) -> Iterator[tuple[Tensor, int]]:
-    """Yield the nats a token and the number of tokens of each segment of a split (L,).
+    """Yield (nats a token, number of tokens) of each segment of a split (L,).
 
-    A segment is scored before the model learns from it as `dynamic_perplexity` says.
-    The model is in evaluation mode meanwhile. Its weights return when the iterator ends or is
-    closed. Products are in full float32, or in the type that autocast has where it is read.
+    A segment is scored before the model learns from it. The model is in evaluation mode meanwhile,
+    and its weights return when the iterator ends or is closed. Products are in full float32, or in
+    the type that autocast has where it is read.
+
+    model, tokens, eos: the first token is predicted from eos.
+    squares: MS_g by parameter, as `mean_squares` returns it.
+    rate, decay, epsilon, length: η, λ, ε and the segment, as `dynamic_perplexity` has them.
     """
-    updates = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
-    mean = torch.stack([r.mean() for r in updates.values()]).mean()
-    updates = {p: _Update(p, r, rate, (decay / mean).item(), epsilon) for p, r in updates.items()}
+    # One update a parameter, which backpropagation calls as soon as the gradient is complete.
+    roots = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
+    mean = torch.stack([root.mean() for root in roots.values()]).mean()
+    pull = (decay / mean).item()
+    updates = [_Update(p, root, rate, pull, epsilon) for p, root in roots.items()]
+    hooks = [u.parameter.register_post_accumulate_grad_hook(u) for u in updates]
+
+    # The segments. What is set for the process is set back before anything is handed on.
     text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
-    hooks = [p.register_post_accumulate_grad_hook(u) for p, u in updates.items()]
     with in_evaluation_mode(model):
         try:
             steps = _gradients(model, text, length)
             while True:
-                with full_float32():  # left before anything is handed on
+                with full_float32():
                     step = next(steps, None)
                 if step is None:
                     break
-                for update in updates.values():
+                for update in updates:
                     update.finish()
                 if torch.is_autocast_enabled(mean.device.type):
                     torch.clear_autocast_cache()  # of narrow copies of the weights before
@@ -95,49 +115,55 @@ def losses(
         finally:
             for hook in hooks:
                 hook.remove()
-            for update in updates.values():
+            for update in updates:
                 update.go_home()
             model.zero_grad()
 
 
 class _Update:
-    """One parameter's step, made as soon as its gradient is there and nothing else needs it.
+    """The step of one parameter θ, called as the hook that runs when its gradient g is complete.
 
-    The gradient is still in the cache then, and its memory serves the next one. What is left is
-    traffic: the step walks through θ, θ₀, √MS_g and g together, a part at a time that the caches
-    beside the processors hold.
+    g is still in the processor's cache then, and its memory serves the next gradient. The step is
+    bound by memory traffic; on a CPU it walks through θ, θ₀, √MS_g and g together, in parts that
+    the cache holds.
     """
 
-    def __init__(self, parameter, root, rate, decay, epsilon):
-        self.parameter, self.root, self.home = parameter, root, parameter.detach().clone()
-        self.rate, self.decay, self.epsilon = rate, decay, epsilon
+    def __init__(self, parameter, root, rate, pull, epsilon):
+        self.parameter = parameter
+        self.root = root  # √MS_g
+        self.home = parameter.detach().clone()  # θ₀
+        self.rate = rate
+        self.pull = pull  # λ / mean √MS_g
+        self.epsilon = epsilon
         numbers = PART if root.device.type == "cpu" else root.numel()
-        self.spare, self.done = torch.empty_like(root.view(-1)[:numbers]), False
+        self.spare = torch.empty_like(root.view(-1)[:numbers])
+        self.done = False  # whether this segment's step has been made
 
     @torch.no_grad()
     def __call__(self, parameter):
-        """θ ← θ + min(λ √MS_g / mean, 1) (θ₀ − θ) − η g / (√MS_g + ε); forgets g."""
+        """Set θ ← θ + min(λ √MS_g / mean, 1) (θ₀ − θ) − η g / (√MS_g + ε), and forget g."""
+        self.done = True
         flat = [t.view(-1).split(len(self.spare)) for t in (parameter, self.home, self.root)]
-        gradients, self.done = repeat(None), True
+        gradients = repeat(None)
         if parameter.grad is not None:
             gradients = parameter.grad.view(-1).split(len(self.spare))
         for p, home, root, gradient in zip(*flat, gradients, strict=False):
             spare = self.spare[: len(p)]
-            p.lerp_(home, torch.mul(root, self.decay, out=spare).clamp_(max=1))
+            p.lerp_(home, torch.mul(root, self.pull, out=spare).clamp_(max=1))
             if gradient is not None:
                 torch.add(root, self.epsilon, out=spare)
                 p.addcdiv_(gradient, spare, value=-self.rate)
         parameter.grad = None
 
     def finish(self):
-        """The way back alone, if this segment gave the parameter no gradient."""
+        """Pull θ back to θ₀ if this segment gave the parameter no gradient, and so no step."""
         if not self.done:
             self(self.parameter)
         self.done = False
 
     @torch.no_grad()
     def go_home(self):
-        """Back to θ₀."""
+        """Set θ back to θ₀."""
         self.parameter.copy_(self.home)
 
 
@@ -153,18 +179,21 @@ def dynamic_perplexity(
 
         Δθ = −η g / (√MS_g + ε) + λ (θ₀ − θ) √MS_g / mean √MS_g,   λ √MS_g / mean ≤ 1
 
-    settings as `losses` takes them: η = `rate`, λ = `decay`, ε = `epsilon`, `length` of a segment.
-    The weights return to θ₀ at the end.
+    model: has its own weights θ₀ again at the end.
+    tokens, eos: the split (L,), whose first token is predicted from eos.
+    squares: MS_g by parameter, as `mean_squares` returns it.
+    progress: whether a bar is shown.
+    settings: η = `rate`, λ = `decay`, ε = `epsilon` and `length` of a segment.
 
-    The paper says "mean" of all parameters; the code that made its figures, and this, means the
-    mean of the tensors' own means. A bias vector then counts for as much as a matrix, and as its
-    gradients are larger, the same λ pulls a matrix back several times more weakly than with the
-    mean of all numbers: a published λ belongs to the former.
+    The mean is of the tensors' own means, as in the code that made the paper's figures. A bias
+    vector counts for as much as a matrix and has larger gradients. The same λ therefore pulls a
+    matrix back several times more weakly than with the mean of all numbers, which the paper's words
+    suggest.
 
-    Published settings come in two conventions: the released code took the root of the *sum* of the
-    squares over the segments once and takes that of their mean now, as here. The older ε, 1e-3, is
-    to be divided by the root of the number of segments, and η with it; the older λ, whose mean was
-    a sum over the tensors, by their number.
+    The released code once took the root of the *sum* of the squares over the segments; now it takes
+    that of their mean, as here. An ε and an η for the sum are to be divided by the root of the
+    number of segments. A λ of that time, whose mean was a sum over the tensors, is to be divided by
+    their number.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     segments = -(-len(tokens) // settings.get("length", SEGMENT))
@@ -176,7 +205,7 @@ def dynamic_perplexity(
 
 
 def combinations(rates, decays, epsilons=(EPSILON,)) -> list[dict]:
-    """All settings that can be made of these, as `losses` names them."""
+    """Return all settings that can be made of these, as `losses` names them."""
     names = "rate", "decay", "epsilon"
     return [dict(zip(names, v, strict=True)) for v in product(rates, decays, epsilons)]
 
@@ -184,7 +213,7 @@ def combinations(rates, decays, epsilons=(EPSILON,)) -> list[dict]:
 def search(
     model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options
 ) -> list[dict]:
-    """Perplexity of every combination, best first, diverged ones last: for a validation split."""
+    """Return the perplexity of every combination of settings, best first, diverged ones last."""
     rows = []
     for settings in combinations(rates, decays, epsilons):
         value = dynamic_perplexity(model, tokens, eos, squares, **settings, **options)

@@ -8,10 +8,10 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
+from annotated_types import Gt, Le
 from torch import Tensor
 
 from course_lib.data import Corpus
@@ -19,34 +19,37 @@ from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import check_weights, evaluating
 from course_lib.models import LanguageModel
 from course_lib.protocols import WithMemory
+from course_lib.ranges import Count, checked
 
 CONTEXT = 64  # tokens: read at once, and remembered by a Transformer trained with less memory
 
 
 @dataclass(frozen=True)
 class Score:
-    """A text's words and log P(word | everything before it), in nats."""
+    """The words of a text and log P(word | everything before it), in nats."""
 
     words: list[str]
     log_prob: Tensor  # (n,)
 
     @property
     def perplexity(self) -> float:
-        """exp(−mean log P)."""
+        """The perplexity of the text, exp(−mean log P)."""
         return math.exp(-self.log_prob.double().mean().item())
 
 
 class Continuation(NamedTuple):
+    """A word that may come next, and its probability."""
+
     word: str
     probability: float
 
 
 def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
-    """The log-probability of every word of `text`; a line end in it is the word `<eos>`.
+    """Return the log-probability of every word of a text; its line ends are the word `<eos>`.
 
-    Raises CourseError for an empty text, or for a word outside a vocabulary without `<unk>`.
+    CourseError for an empty text, and for a word outside a vocabulary without `<unk>`.
     """
-    ids = encode(corpus, text)
+    ids = corpus.encode(text)
     if not len(ids):
         raise CourseError("there is nothing to score: the text has no words")
     with reading(model):
@@ -58,12 +61,11 @@ def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
     return Score([corpus.words[i] for i in ids], torch.cat(log_prob).cpu())
 
 
+@checked
 def continuations(
-    model: LanguageModel, corpus: Corpus, prompt: str = "", k: int = 10
+    model: LanguageModel, corpus: Corpus, prompt: str = "", k: Count = 10
 ) -> list[Continuation]:
-    """The k likeliest words after `prompt` and their probabilities, likeliest first."""
-    if k < 1:
-        raise CourseError(f"at least 1 continuation must be asked for, not {k}")
+    """Return the k likeliest words after `prompt`, likeliest first."""
     with reading(model):
         log_prob, _ = _after(model, corpus, prompt)
     top = log_prob.topk(min(k, len(log_prob)))
@@ -81,10 +83,12 @@ def generate(
     top_p: float | None = None,
     seed: int = 0,
 ) -> str:
-    """`length` words after `prompt`, drawn one by one from `top_k_top_p(…)`; `<eos>` ends a line.
+    """Return a text of `length` words that are drawn one after the other; `<eos>` ends a line.
 
-    The draws come from a generator of its own: the same seed gives the same text and nothing else
-    of the program's randomness moves. `top_k=1` takes the likeliest word each time.
+    model, corpus: the model and the words it knows.
+    prompt: the text that it goes on from.
+    temperature, top_k, top_p: as `top_k_top_p` takes them; `top_k=1` takes the likeliest word.
+    seed: of a generator of its own, so that no other randomness of the program moves.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn: list[int] = []
@@ -98,23 +102,27 @@ def generate(
     return corpus.decode(drawn)
 
 
+@checked
 def top_k_top_p(
-    log_prob: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    log_prob: Tensor,
+    temperature: float = 1.0,
+    top_k: Count | None = None,
+    top_p: Annotated[float, Gt(0), Le(1)] | None = None,
 ) -> Tensor:
-    """The distribution to draw from: log_prob (N,) -> probabilities (N,), summing to 1.
+    """Return the distribution to draw from, (N,).
 
-    P^(1/temperature) renormalised; of that only the `top_k` likeliest words (Fan et al. 2018),
-    then only the smallest set of likeliest words that holds the mass `top_p` (Holtzman et al.
-    2020), renormalised again. Raises CourseError for settings out of range.
+    log_prob: log P of every word, (N,).
+    temperature: the exponent of P is 1 / temperature, before P is renormalised.
+    top_k: only so many of the likeliest words may come (Fan et al. 2018).
+    top_p: then only the smallest set of likeliest words that holds this mass may come (Holtzman et
+        al. 2020). P is renormalised again.
+
+    CourseError for settings out of range.
     """
     if not temperature > 0:
         raise CourseError(
             f"temperature must be above 0, not {temperature}; for the likeliest word use top_k=1"
         )
-    if top_k is not None and top_k < 1:
-        raise CourseError(f"top_k must be at least 1, not {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise CourseError(f"top_p must be above 0 and at most 1, not {top_p}")
     probability, words = (log_prob / temperature).softmax(-1).sort(descending=True, stable=True)
     keep = torch.arange(len(words), device=words.device) < (top_k or len(words))
     probability = probability * keep / (probability * keep).sum()
@@ -124,30 +132,17 @@ def top_k_top_p(
     return torch.zeros_like(probability).scatter(0, words, probability / probability.sum())
 
 
-def encode(corpus: Corpus, text: str) -> Tensor:
-    """Ids (n,) of a reader's text; an unknown word is `<unk>`, or an error with near matches."""
-    missing = unknown_words(corpus, text)
-    if missing and corpus.unk is None:
-        near = get_close_matches(missing[0], corpus.words, n=3, cutoff=0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise CourseError(
-            f"the word {missing[0]!r} is not among the {len(corpus.words):,} words of "
-            f"{corpus.name}, which has no <unk>{hint}"
-        )
-    return corpus.encode(text)
-
-
 def unknown_words(corpus: Corpus, text: str) -> list[str]:
-    """The words of `text` that are not in the vocabulary, each once, in order."""
+    """Return the words of a text that are not in the vocabulary, each once, in order."""
     return [word for word in dict.fromkeys(text.split()) if word not in corpus.index]
 
 
 @contextmanager
 def reading(model: LanguageModel) -> Iterator[None]:
-    """`evaluating` without gradients; a Transformer remembers at least `CONTEXT` tokens.
+    """Compute without gradients, as `evaluating` has it, with a memory of `CONTEXT` tokens or more.
 
-    Word by word, a Transformer without memory would see one word at a time.
-    Raises CourseError for weights that are not finite.
+    A Transformer without memory that reads word by word would see one word at a time.
+    CourseError for weights that are not finite.
     """
     check_weights(model)
     encoder = model.encoder
@@ -157,7 +152,7 @@ def reading(model: LanguageModel) -> Iterator[None]:
 
 
 def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tuple[Tensor, Any]]:
-    """Ids (n,) -> for every `CONTEXT` of them log P of what follows each, (≤ CONTEXT, N), state."""
+    """Yield (log P after each id, (≤ CONTEXT, N), state) for every CONTEXT of ids (n,)."""
     device = next(model.parameters()).device
     for piece in ids.split(CONTEXT):
         _, _, hidden, state = model(piece[:, None].to(device), state)
@@ -165,7 +160,7 @@ def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tu
 
 
 def _after(model: LanguageModel, corpus: Corpus, prompt: str) -> tuple[Tensor, Any]:
-    """Log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state there."""
-    ids = torch.cat([torch.tensor([corpus.eos]), encode(corpus, prompt)])
+    """Return log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state."""
+    ids = torch.cat([torch.tensor([corpus.eos]), corpus.encode(prompt, "the prompt")])
     *_, (table, state) = _tables(model, ids)
     return table[-1].cpu(), state

@@ -6,40 +6,39 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import exactly, in_evaluation_mode
 from course_lib.models.state import detach
+from course_lib.ranges import Count, checked
 
 
+@checked
 @torch.no_grad()
 def log_prob_blocks(
     model,
     tokens: Tensor,
     eos: int,
-    block: int = 64,
-    length: int = 512,
-    contexts: int | None = None,
+    block: Count = 64,
+    length: Count = 512,
+    contexts: Count | None = None,
     memory: int | None = None,
     clamp: int | None = None,
     progress: bool = True,
 ) -> Iterator[Tensor]:
-    """Blocks (≤ block, N) of log P(· | everything before), a row for every token of a split (L,).
-
-    The rows, `contexts` of them or all L, are in the text's order: batch 1, state carried, the
-    first token predicted from `<eos>`, so that row t at column tokens[t] is what `perplexity`
-    averages. In nats, in float32 or wider if the model is. `length` tokens go through the encoder
-    at once; a mixture holds `block` × K × N numbers. memory, clamp: as `evaluating` takes them. The
-    model is in evaluation mode until the iterator ends or is closed.
+    """Yield blocks (≤ block, N) of log P(· | everything before), in nats, a row for every token.
 
         metrics.rank.spectrum(log_prob_blocks(model, corpus.test, corpus.eos))
 
-    CourseError if block, length or contexts is below 1.
+    model: is in evaluation mode until the iterator ends or is closed; computes in float32 or wider.
+    tokens, eos: the split (L,), read at batch 1 with the state carried, the first token predicted
+        from eos. Row t at column tokens[t] is what `perplexity` averages.
+    block: rows at once; a mixture holds `block` × K × N numbers.
+    length: tokens that go through the encoder at once.
+    contexts: how many rows; None for all L.
+    memory, clamp: as `evaluating` takes them.
+    progress: whether a bar is shown.
     """
-    if min(block, length, 1 if contexts is None else contexts) < 1:
-        raise CourseError(
-            f"block, length and contexts are at least 1, not {block}, {length} and {contexts}"
-        )
-    device, state = next(model.parameters()).device, None
+    device = next(model.parameters()).device
+    state = None
     tokens = tokens[:contexts]
     text = torch.cat([tokens.new_tensor([eos]), tokens])[:-1, None].to(device)
     with (

@@ -14,12 +14,12 @@ from course_lib.protocols import WithMemory
 
 @contextmanager
 def float32_products(kind: str):
-    """Products of float32 numbers on a GPU as "ieee", with all their bits, or as "tf32".
+    """Have a GPU multiply float32 numbers as `kind` says: "ieee", with all their bits, or "tf32".
 
-    By itself PyTorch takes TF32 for recurrent layers and all bits for other products. What was set
-    before is read for each kind of layer, as PyTorch refuses to read its one flag for both where
-    they differ; it is set for each, as that flag would leave them to a setting for all of PyTorch.
+    By itself PyTorch takes TF32 for recurrent layers and all bits for other products.
     """
+    # Each kind of layer is read and set by itself: PyTorch refuses to read its one flag for both
+    # where they differ, and that flag would leave them to a setting for all of PyTorch.
     cudnn = torch.backends.cudnn
     matmul = torch.backends.cuda.matmul
     before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision
@@ -39,10 +39,10 @@ def full_float32():
 
 @contextmanager
 def exactly(model):
-    """No autocast on the model's device, and all products in `full_float32`.
+    """Compute without autocast on the model's device, and all products in `full_float32`.
 
-    Both are of the process, not of the model: no iterator may hand anything on within it, as its
-    reader would be held to it, and what is restored at the end would no longer be what there was.
+    Both are settings of the process, not of the model. No iterator may hand anything on within
+    them: its reader would be held to them, and the end would restore what there no longer was.
     """
     device = next(model.parameters()).device.type
     with torch.autocast(device, enabled=False), full_float32():
@@ -51,18 +51,19 @@ def exactly(model):
 
 @contextmanager
 def evaluating(model, memory: int | None = None, clamp: int | None = None):
-    """`in_evaluation_mode`, computed `exactly`."""
+    """Evaluate a model `exactly` and `in_evaluation_mode`, which takes the same arguments."""
     with in_evaluation_mode(model, memory, clamp), exactly(model):
         yield model
 
 
 @contextmanager
 def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = None):
-    """The model in evaluation mode; after it every module is in the mode that it was in.
+    """Set a model to evaluation mode, and every module back to its own mode afterwards.
 
-    memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was
-    trained with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
-    segments does not matter; None for both keeps its own. CourseError for other encoders.
+    model: the model that is evaluated.
+    memory, clamp: of a Transformer-XL, which is evaluated with a longer memory than it was trained
+        with (Dai et al. 2019, section 4.1), the same for every token, so that the length of the
+        segments does not matter. None for both keeps its own; CourseError for other encoders.
     """
     training = [module for module in model.modules() if module.training]
     longer = (memory, clamp) != (None, None)
@@ -84,7 +85,7 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
 
 
 def check_weights(model) -> None:
-    """Raise CourseError that names the first parameter of a model that holds NaN or infinity."""
+    """Raise a CourseError that names the first parameter which holds NaN or infinity."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             raise CourseError(
@@ -94,7 +95,7 @@ def check_weights(model) -> None:
 
 
 def best_first(rows: list[dict]) -> list[dict]:
-    """The rows of a search by their "perplexity", those that diverged to NaN last."""
+    """Return the rows of a search by their "perplexity", those that diverged to NaN last."""
     return sorted(rows, key=lambda row: (math.isnan(row["perplexity"]), row["perplexity"]))
 
 
@@ -108,12 +109,14 @@ def perplexity(
     memory: int | None = None,
     clamp: int | None = None,
 ) -> float:
-    """exp(mean −log P) over every token of a split (L,), in float32, state carried.
+    """Return exp(mean −log P) over every token of a split, in float32, state carried.
 
-    The first token is predicted from `<eos>`. At batch 1 all L tokens count, and for an LSTM the
-    value does not depend on `length`, the segment processed at once. Larger batches cut the split
-    into contiguous columns: quicker, for monitoring. memory, clamp: as `evaluating` takes them.
-    The model is left in the mode it was in.
+    model: is left in the mode that it was in.
+    tokens, eos: the split (L,), whose first token is predicted from eos.
+    batch: contiguous columns that the split is cut into. At batch 1 all L tokens count; larger
+        batches are quicker, for monitoring.
+    length: tokens that are processed at once; the value for an LSTM does not depend on it.
+    memory, clamp: as `evaluating` takes them.
     """
     device = next(model.parameters()).device
     text = columns(torch.cat([tokens.new_tensor([eos]), tokens]), batch).to(device)

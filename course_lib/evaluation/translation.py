@@ -17,7 +17,7 @@ from course_lib.evaluation.generation import reading
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.models import TranslationModel
 from course_lib.output_layers import IGNORE
-from course_lib.ranges import Count, NonNegative, check_fields
+from course_lib.ranges import Count, NonNegative, check_fields, checked
 
 PAD, BOS, EOS = SentencePairs.pad, SentencePairs.bos, SentencePairs.eos
 TOKENIZERS = ("13a", "intl", "none")
@@ -33,7 +33,7 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """The translation Y of greatest log P(Y | X) / lp(Y) among those that a beam comes across.
+    """A search for the translation Y of greatest log P(Y | X) / lp(Y) in a beam.
 
         lp(Y) = ((5 + |Y|) / 6)^α,  |Y| with <eos>, α = `length_penalty` ≥ 0    (Wu et al. 2016,
                                                                                  equation 14)
@@ -59,14 +59,14 @@ class BeamSearch:
         check_fields(self)
 
     def penalty(self, length):
-        """Lp of |Y| = `length`, a number or a tensor."""
+        """Return lp of |Y| = `length`, a number or a tensor."""
         return ((5 + length) / 6) ** self.length_penalty
 
     def __call__(self, model: TranslationModel, source: Tensor) -> list[Hypothesis]:
-        """Source (S, B), [x … eos] padded with 0 -> the best translation of each column.
+        """Return the best translation of each column of `source` (S, B), [x … eos] padded with 0.
 
-        In evaluation mode, and in float32, or wider if the model is. CourseError if a column has
-        no translation of finite probability, as of a model with NaN.
+        The model computes in evaluation mode, in float32 or wider. CourseError if a column has no
+        translation of finite probability, as of a model with NaN.
         """
         with reading(model):
             finished = self._search(model, source)
@@ -131,20 +131,22 @@ class BeamSearch:
         return hypotheses
 
 
+@checked
 def translate(
     model: TranslationModel,
     sources: Sequence[Tensor],
     search: BeamSearch | None = None,
-    batch: int = 64,
+    batch: Count = 64,
     progress: bool = True,
 ) -> list[Tensor]:
-    """Return the translation (n,) of each source (m,), ids without special ones, in their order.
+    """Return the translation of each source in order, (n,) ids without special ones.
 
-    Sentences of similar length go through the search together, `batch` at a time, the longest
-    first, so that what does not fit into memory shows at once. CourseError if batch < 1.
+    model, search: the model, and how its translations are searched for.
+    sources: the ids of each sentence, (m,).
+    batch: sentences of similar length that are searched together, the longest ones first, so that
+        what does not fit into memory shows at once.
+    progress: whether a bar is shown.
     """
-    if batch < 1:
-        raise CourseError(f"a batch needs at least 1 sentence, not {batch}")
     search = search or BeamSearch()
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
@@ -164,13 +166,14 @@ def translate(
 def translation_perplexity(
     model: TranslationModel, batches: Iterable[tuple[Tensor, Tensor, Tensor]]
 ) -> float:
-    """exp(mean −log P(y_t | y_<t, x)) over all target tokens, <eos> included.
+    """Return exp(mean −log P(y_t | y_<t, x)) over all target tokens, <eos> included.
 
-    batches: source (S, B), tokens (T, B) and target (T, B) as `course_lib.data.buckets` makes
-    them; targets that are IGNORE do not count. Sums are float64. CourseError if there are none.
+    batches: (source (S, B), tokens (T, B), target (T, B)) as `data.buckets.collate` makes them;
+    targets that are IGNORE do not count. CourseError if none counts.
     """
     device = next(model.parameters()).device
-    total, count = torch.zeros((), dtype=torch.float64, device=device), 0
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    count = 0
     with evaluating(model):
         for source, tokens, target in batches:
             n = int((target != IGNORE).sum())
@@ -197,28 +200,25 @@ def bleu(
 ) -> Bleu:
     """Return BLEU, 100 · BP · (p_1 p_2 p_3 p_4)^¼ over the corpus, with one reference a sentence.
 
-    Source: Papineni et al. 2002; computed by sacrebleu (Post 2018).
-
         p_n = matched n-grams, each at most as often as in its reference / n-grams of hypotheses
         BP  = min(1, exp(1 − reference words / hypothesis words))
 
-    What a word is, is `tokenize`'s:
-
-    * "13a" of running text: the tokeniser of mteval-v13a, the comparable figure;
-    * "intl" of running text: mteval-v14's, which separates by Unicode category;
-    * "none" of text tokenised before, words between blanks: multi-bleu.perl, "case-sensitive
-      tokenised BLEU" as papers report. The figure depends on that tokeniser, which the signature
-      does not name: state it. Case is kept unless `lowercase`.
+    hypotheses, references: the sentences, as many of one as of the other.
+    tokenize: what a word is. "13a" splits running text as mteval-v13a does, which is the comparable
+        figure; "intl" as mteval-v14, by Unicode category. "none" is of text that was tokenised
+        before, as multi-bleu.perl has it and papers report; the figure depends on a tokeniser that
+        the signature does not name.
+    lowercase: whether case does not matter.
 
     Where no n-gram of a length matches, half a match is counted, a quarter at the next such length,
-    and so on (smoothing "exp"; multi-bleu.perl gives 0 there). CourseError for no sentences, for as
-    many of one as not of the other, or an unknown tokeniser.
+    and so on (smoothing "exp"; multi-bleu.perl gives 0 there). CourseError for other numbers of
+    sentences or an unknown tokeniser. Source: Papineni et al. 2002, by sacrebleu (Post 2018).
     """
     if tokenize not in TOKENIZERS:
         raise unknown("tokeniser of BLEU", tokenize, TOKENIZERS)
     if not hypotheses or len(hypotheses) != len(references):
         raise CourseError(
-            f"BLEU compares a hypothesis with a reference, sentence by sentence; got "
+            "BLEU compares a hypothesis with a reference, sentence by sentence; got "
             f"{len(hypotheses):,} hypotheses and {len(references):,} references"
         )
     metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")

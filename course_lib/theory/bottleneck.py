@@ -1,7 +1,4 @@
-"""What d numbers between the network and N words cannot carry, forwards and backwards.
-
-Forwards: Yang et al. 2018 and parthiban2021; backwards: Godey and Artzi 2026.
-"""
+"""How many directions log P can span, and how its rank shows: Yang et al. 2018, parthiban2021."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -12,15 +9,14 @@ from torch import Tensor
 
 from course_lib.errors import CourseError
 from course_lib.metrics import rank
-from course_lib.theory.double import double
 
 
 def rank_bound(d: int, bias: bool = True) -> int:
-    """The greatest rank of log P that one softmax over contexts of d numbers can have.
+    """Return the greatest rank of log P that one softmax over contexts of d numbers can have.
 
     log P = H Wᵀ + 1 bᵀ − log Z 1ᵀ: rank d of the first term, one more for the row-wise normaliser,
-    one more for a bias: d + 2 (402 at d = 400, parthiban2021, Table 1), without one d + 1 (Yang et
-    al. 2018, corollary 1).
+    and one more for a bias. That is d + 2 (402 at d = 400, parthiban2021, Table 1), and d + 1
+    without a bias (Yang et al. 2018, corollary 1).
     """
     return d + 1 + bias
 
@@ -93,63 +89,6 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
     ratios = seen[:-1] / seen[1:]
     d = int(ratios.argmax()) + 1
     return HiddenSize(d if ratios[d - 1] >= least_gap else None, float(ratios[d - 1]), values)
-
-
-class LostGradient(NamedTuple):
-    """The norm of each gradient (…), the norm that reaches the contexts, and the shares lost."""
-
-    norm: Tensor  # ‖g‖
-    kept: Tensor  # ‖P g‖
-    lost: Tensor  # ‖g − P g‖² / ‖g‖²: the share of the squared norm
-    suppressed: Tensor  # 1 − ‖P g‖ / ‖g‖: the share of the norm
-
-
-def column_space(W) -> Tensor:
-    """Return an orthonormal basis (N, r) of the span of W's columns (N, d).
-
-    Directions with singular values up to max(N, d) ε σ_1 do not count. CourseError unless W is a
-    matrix.
-    """
-    W = double(W).detach()
-    if W.ndim != 2:
-        raise CourseError(f"a word matrix has the shape (N, d), not {(*W.shape,)}")
-    U, values, _ = torch.linalg.svd(W, full_matrices=False)
-    return U[:, values > max(W.shape) * torch.finfo(W.dtype).eps * values.max()]
-
-
-def cross_entropy_gradient(log_prob, target) -> Tensor:
-    """∂(−log P(y))/∂l = softmax(l) − e_y: log_prob (…, N), target (…) ids -> (…, N)."""
-    gradient = double(log_prob).exp()
-    target = torch.as_tensor(target, device=gradient.device)[..., None]
-    return gradient.scatter_add(-1, target, -torch.ones_like(target, dtype=gradient.dtype))
-
-
-def lost_gradient(space, gradient) -> LostGradient:
-    """How much of the logits' gradient a linear output layer of rank d cannot pass on.
-
-    space: the layer's `column_space`, an orthonormal U (N, r); gradient g (…, N) of the loss with
-    respect to the logits l = W h, such as `cross_entropy_gradient`. Backpropagation hands Wᵀg to
-    the network, so that what of g is orthogonal to W's columns leaves no trace there. With the
-    projection P = U Uᵀ on their span,
-
-        ‖g‖² = ‖P g‖² + ‖g − P g‖²,   lost = ‖g − P g‖² / ‖g‖²,   suppressed = 1 − ‖P g‖ / ‖g‖
-
-    Random directions would keep r/N of the squared norm; Godey and Artzi 2026 report 95–99 % of the
-    norm as suppressed in language models. Of a gradient of 0 nothing is lost.
-
-    CourseError if the gradient's last size is not N.
-    """
-    U, g = double(space).detach(), double(gradient).detach()
-    if not g.ndim or g.shape[-1] != len(U):
-        raise CourseError(
-            f"a gradient has a number for each of the {len(U):,} words, got shape {(*g.shape,)}"
-        )
-    inside = g @ U
-    norm, kept = g.norm(dim=-1), inside.norm(dim=-1)
-    rest = (g - inside @ U.T).norm(dim=-1)
-    positive = norm.where(norm > 0, 1.0)
-    suppressed = (1 - kept / positive).clamp(min=0).where(norm > 0, 0.0)
-    return LostGradient(norm, kept, (rest / positive).square(), suppressed)
 
 
 def _differences(blocks: Iterable) -> Iterator[Tensor]:

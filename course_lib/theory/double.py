@@ -5,5 +5,5 @@ from torch import Tensor
 
 
 def double(value, device=None) -> Tensor:
-    """A number, an array or a tensor as a tensor of float64, gradients kept."""
+    """Return a number, an array or a tensor as a tensor of float64, gradients kept."""
     return torch.as_tensor(value, dtype=torch.float64, device=device)

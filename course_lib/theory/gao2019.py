@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,11 +16,10 @@ from course_lib.errors import CourseError
 from course_lib.theory.double import double
 
 NEW = 200  # contexts that enter the linear programme at once, d if that is more
-CURVATURE = 1 / (6 * 3**0.5)  # the greatest |σ''|, of the logistic function σ
 
 
 class Hull(NamedTuple):
-    """Is 0 outside the convex hull of the contexts? If so `margin` > 0, and only then."""
+    """Whether 0 is outside the convex hull of the contexts: it is if and only if margin > 0."""
 
     margin: float  # −max_i vᵀh_i, or 0
     residual: float  # ‖Σ_i weights_i h_i‖: no unit vector has a margin beyond it
@@ -33,12 +32,10 @@ def uniformly_negative_direction(H) -> Hull:
 
     There is always one of the two and never both (gao2019, definition 1 and theorem 2).
 
-    The linear programme max t, vᵀĥ_i ≤ −t, |v_k| ≤ 1, on contexts of norm 1; its dual is to
-    minimise ‖Σ λ_i ĥ_i‖_1 over convex λ, so one solution by HiGHS gives both. It begins with a
-    few contexts and takes in those that its v fails on, until v serves all of them, or the few
-    alone have 0 in their hull. `margin` and `residual` are then evaluated on all contexts, and
-    certify the answer whatever the solver's accuracy: a margin above 0 that v exists, a residual
-    of 0 (up to rounding) that none does.
+    The linear programme is max t with vᵀĥ_i ≤ −t and |v_k| ≤ 1, on contexts ĥ_i of norm 1. Its
+    dual minimises ‖Σ λ_i ĥ_i‖_1 over convex λ, so one solution by HiGHS gives both. `margin` and
+    `residual` are evaluated on all contexts and certify the answer whatever the solver's accuracy:
+    a margin above 0 that v exists, a residual of 0 (up to rounding) that none does.
 
     CourseError unless H is a finite matrix with at least one row.
     """
@@ -51,7 +48,8 @@ def uniformly_negative_direction(H) -> Hull:
     new = max(NEW, d)
     active = np.unique(np.linspace(0, M - 1, min(M, new)).astype(int))
 
-    # a programme over few contexts; those on which its v fails join them
+    # A programme over few contexts. Those on which its v fails join them, until v serves all of
+    # them, or the few alone have 0 in their hull.
     while True:
         rows = np.hstack([unit[active], np.ones((len(active), 1))])
         bounds = [(-1, 1)] * d + [(None, None)]
@@ -67,11 +65,12 @@ def uniformly_negative_direction(H) -> Hull:
             break
         active = np.union1d(active, failed[along[failed].argsort()[::-1][:new]])
 
-    # both certificates, on all contexts
+    # Both certificates, on all contexts.
     direction = F.normalize(torch.from_numpy(v), dim=0)
     margin = float(-(H @ direction).max())
     if margin <= 0:
-        margin, direction = 0.0, torch.zeros_like(direction)
+        margin = 0.0
+        direction = torch.zeros_like(direction)
     weights = torch.zeros(M, dtype=torch.float64)
     lengths = norms[active, 0].where(norms[active, 0] > 0, 1.0)
     weights[active] = torch.from_numpy(share.clip(0)) / lengths
@@ -84,16 +83,16 @@ def layer_norm_condition(gain, bias) -> float:
 
     gain, bias: (d,). CourseError if an entry of the gain is 0. Source: gao2019, appendix C.
     """
-    gain, bias = double(gain), double(bias)
+    gain = double(gain)
     if not gain.all():
         raise CourseError(f"entry {int((gain == 0).nonzero()[0])} of the layer norm's gain is 0")
-    return float((bias / gain).sum())
+    return float((double(bias) / gain).sum())
 
 
 def layer_norm_direction(gain, bias) -> Tensor:
-    """V (d,) = −sign(c) / g with c = 1ᵀ(b/g): vᵀh = −|c| for every context h = g ∘ z + b.
+    """Return v = −sign(c) / g, (d,), with c = 1ᵀ(b/g): vᵀh = −|c| for every h = g ∘ z + b.
 
-    A uniformly negative direction that needs no linear programme and no context; zeros if c = 0.
+    This uniformly negative direction needs no linear programme and no context; it is 0 if c is.
     It follows from appendix C of gao2019 by multiplying h with 1/g.
     """
     condition = layer_norm_condition(gain, bias)
@@ -101,18 +100,20 @@ def layer_norm_direction(gain, bias) -> Tensor:
 
 
 def log_rest(W, H, word: int) -> Tensor:
-    """Log C_i (M,) = log Σ_{l ≠ word} exp(w_lᵀh_i), of W (N, d) and H (M, d)."""
+    """Return log C_i = log Σ_{l ≠ word} exp(w_lᵀh_i), (M,), of W (N, d) and H (M, d)."""
     logits = double(H) @ double(W).T
     others = torch.arange(logits.shape[1]) != word
     return logits[:, others].logsumexp(1)
 
 
 def non_appearing_loss(w, H, log_rest) -> Tensor:
-    """Return mean_i log(exp(h_iᵀw) + C_i), which training minimises for a word that never comes.
+    """Return mean_i log(exp(h_iᵀw) + C_i), (…): the loss of a word that never comes.
 
-    w: (…, d), the word's vector; the result is (…). Source: gao2019, equation 2.
-    Along a uniformly negative direction, w = k v, the loss falls as k grows, towards its lower
-    bound mean log C_i, which it reaches only at infinity (theorem 1B).
+    Along a uniformly negative direction, w = k v, it falls as k grows, towards its lower bound
+    mean log C_i, which it reaches only at infinity (gao2019, equation 2 and theorem 1B).
+
+    w: (…, d), the word's vector.
+    H, log_rest: the contexts (M, d) and log C_i (M,).
     """
     return torch.logaddexp(double(w) @ double(H).T, double(log_rest)).mean(-1)
 
@@ -120,10 +121,16 @@ def non_appearing_loss(w, H, log_rest) -> Tensor:
 def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> float:
     """Return 4εB / (α − ε(α + β)) ≥ ‖x* − x*_ε‖², the minima of f and of (1 − ε) f + ε g.
 
-    A rare word, f with a little of g, ends near one that never comes (gao2019, theorem 3).
+    A rare word, f with a little of g, ends near one that never comes (gao2019, theorem 3). f is the
+    non-appearing loss with a penalty α/2 ‖w‖², so that it is α-strongly convex. g, where the word
+    comes, has |g| ≤ B and a Hessian of at least −β I. For the expected number of right guesses,
+    g = −mean σ(h_jᵀw − log C_j), B is 1 and β the greatest eigenvalue of mean h_j h_jᵀ / (6√3).
+    The negative log-likelihood is unbounded and does not serve.
 
-    f is α-strongly convex, g's Hessian at least −β I and |g| ≤ B. CourseError unless α > 0, β ≥ 0,
-    B ≥ 0 and 0 ≤ ε < α / (α + β).
+    epsilon: ε, the share of the contexts in which the word comes.
+    alpha, beta, B: α, β and B of f and g.
+
+    CourseError unless α > 0, β ≥ 0, B ≥ 0 and 0 ≤ ε < α / (α + β), where both minima are unique.
     """
     if not (alpha > 0 and beta >= 0 and B >= 0 and 0 <= epsilon < alpha / (alpha + beta)):
         raise CourseError(
@@ -133,49 +140,8 @@ def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> floa
     return 4 * epsilon * B / (alpha - epsilon * (alpha + beta))
 
 
-class RareWord(NamedTuple):
-    """‖w* − w*_ε‖² and what bounds it, with the two minima (d,)."""
-
-    distance: float
-    bound: float
-    never: Tensor
-    rare: Tensor
-
-
-def rare_word_experiment(H, log_rest, appears, log_rest_there, epsilon, alpha) -> RareWord:
-    """Theorem 3 on numbers: the vector of a word that comes with a share ε of the contexts.
-
-        f(w) = mean log(exp(h_iᵀw) + C_i) + α/2 ‖w‖²  over H (M, d), where it does not come
-        g(w) = −mean P(word | h_j) = −mean σ(h_jᵀw − log C_j)  over `appears` (m, d), where it does
-
-    f is α-strongly convex by its penalty, |g| ≤ 1, and its Hessian is at least −β I with β the
-    greatest eigenvalue of mean h_j h_jᵀ times max |σ''| = 1/(6√3). (The negative log-likelihood of
-    the second contexts is unbounded; the expected number of wrong guesses is not.) Both minima are
-    unique while ε < α/(α + β); CourseError if it is not.
-    """
-    H, there = double(H).detach().cpu(), double(appears).detach().cpu()
-    rest, rest_there = double(log_rest).cpu(), double(log_rest_there).cpu()
-    beta = CURVATURE * float(torch.linalg.eigvalsh(there.T @ there / len(there))[-1])
-    bound = rare_word_bound(epsilon, alpha, beta, 1.0)
-
-    def minimum(share):
-        def objective(w):
-            w = torch.from_numpy(w).requires_grad_()
-            never = non_appearing_loss(w, H, rest) + alpha / 2 * w.square().sum()
-            loss = (1 - share) * never - share * (there @ w - rest_there).sigmoid().mean()
-            (gradient,) = torch.autograd.grad(loss, w)
-            return loss.item(), gradient.numpy()
-
-        start, options = np.zeros(H.shape[1]), {"gtol": 1e-10, "ftol": 0, "maxiter": 10_000}
-        solution = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-        return torch.from_numpy(solution.x)
-
-    never, rare = minimum(0.0), minimum(epsilon)
-    return RareWord(float((never - rare).square().sum()), bound, never, rare)
-
-
 class Merikoski(NamedTuple):
-    """eigenvalue ≤ total holds where smallest_cosine ≥ 0; total / N ≤ eigenvalue always."""
+    """A bound: total / N ≤ eigenvalue always, eigenvalue ≤ total where smallest_cosine ≥ 0."""
 
     eigenvalue: float  # the greatest of ŴŴᵀ
     total: float  # the sum of its entries

@@ -14,13 +14,13 @@ from course_lib.theory.double import double
 
 
 def augmented_gradient(logits, soft_logits, tau: float) -> Tensor:
-    """∂L_aug/∂l = (ŷ − ỹ) / τ: logits l and soft_logits s (…, N) -> (…, N) (inan2017, eq. 9)."""
+    """Return ∂L_aug/∂l = (ŷ − ỹ) / τ, (…, N), of logits l and soft_logits s (inan2017, eq. 9)."""
     model, soft = ((double(x) / tau).softmax(-1) for x in (logits, soft_logits))
     return (model - soft) / tau
 
 
 def matched_gradient(logits, soft_logits, tau: float) -> Tensor:
-    """(l − s − their mean) / (N τ²), what `augmented_gradient` becomes as τ → ∞ (inan2017, eq. 15).
+    """Return (l − s − their mean) / (N τ²), the limit of `augmented_gradient` as τ → ∞ (eq. 15).
 
     That is the gradient of half the mean squared difference of centred logits, over τ²: a high
     temperature makes the model match the logits of ỹ up to a constant. The relative error falls as
@@ -39,7 +39,7 @@ class Tying(NamedTuple):
 
 
 def tying_map(E, W) -> Tying:
-    """The linear map A by which the output matrix W (N, d) is the input matrix E (N, d): W = E A.
+    """Return the linear map A by which the output matrix W (N, d) is the input matrix E: W = E A.
 
     Zero augmented loss at a high temperature means W h_t = E E_{y_t} for every t, and with d
     linearly independent targets that W and E have the same column space (inan2017, eq. 16, 17).
@@ -57,7 +57,7 @@ def tying_map(E, W) -> Tying:
 
 
 def zero_loss_map(E, H, targets) -> Tying:
-    """The A of the W = E A of zero augmented loss at a high temperature: W h_t = E E_{y_t}.
+    """Return the A of W = E A with zero augmented loss at a high temperature: W h_t = E E_{y_t}.
 
     E (N, d), contexts H (M, d), targets (M,) ids. A = argmin Σ_t ‖A h_t − E_{y_t}‖²; the residual,
     relative to ‖E_y‖_F, is 0 where a linear map takes every context to its target's vector, so that

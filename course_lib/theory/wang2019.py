@@ -16,7 +16,7 @@ from course_lib.theory.hulls import nearest_in_hull
 
 
 def worst_perturbation(h, epsilon) -> Tensor:
-    """δ* = −ε h/‖h‖, of all δ with ‖δ‖ ≤ ε the one with the least (w + δ)ᵀh: that is wᵀh − ε‖h‖.
+    """Return δ* = −ε h/‖h‖, which makes (w + δ)ᵀh least of all δ with ‖δ‖ ≤ ε: wᵀh − ε‖h‖.
 
     h (…, d), epsilon a number or (…) → (…, d); 0 where h is 0 (wang2019, theorem 3.1, eq. 6).
     """
@@ -25,11 +25,12 @@ def worst_perturbation(h, epsilon) -> Tensor:
 
 
 def adversarial_probability(W, h, target, epsilon) -> Tensor:
-    """AdvSoft_ε(i, w, h): the least probability of word i when its row moves by at most ε.
+    """Return the least probability of word i when its row moves by at most ε, AdvSoft_ε(i, w, h).
 
-    W (N, d), h (…, d), target (…) integers, epsilon a number or (…) → (…) (wang2019, eq. 7):
-    exp(w_iᵀh − ε‖h‖) / (exp(w_iᵀh − ε‖h‖) + Σ_{j≠i} exp(w_jᵀh)). It is also the least when every
-    row moves by at most ε/2 (theorem 3.1).
+        exp(w_iᵀh − ε‖h‖) / (exp(w_iᵀh − ε‖h‖) + Σ_{j≠i} exp(w_jᵀh))       (wang2019, eq. 7)
+
+    W (N, d), h (…, d), target (…) ids, epsilon a number or (…) → (…). It is also the least when
+    every row moves by at most ε/2 (theorem 3.1).
     Naive: `V = W.clone(); V[i] += worst_perturbation(h, ε); softmax(V @ h)[i]`.
     """
     W = double(W)
@@ -41,15 +42,16 @@ def adversarial_probability(W, h, target, epsilon) -> Tensor:
 
 
 def energy(W, target, norm, epsilon) -> Tensor:
-    """Φ = −log Σ_{j≠i} exp(−‖h‖ (‖w_i − w_j‖ − ε)): how far word i is from the others.
+    """Return how far word i is from the others, Φ = −log Σ_{j≠i} exp(−‖h‖ (‖w_i − w_j‖ − ε)).
 
-    W (N, d), target (…) integers, norm (…) the contexts' ‖h‖, epsilon a number or (…) → (…).
+    W (N, d), target (…) ids, norm (…) the contexts' ‖h‖, epsilon a number or (…) → (…).
     Φ ≤ ‖h‖ (min_{j≠i} ‖w_i − w_j‖ − ε) (wang2019, theorem 3.4).
     """
     W = double(W)
     target = torch.as_tensor(target, device=W.device)
     norm, epsilon = (double(value, W.device)[..., None] for value in (norm, epsilon))
-    rows, exact = W[target].reshape(-1, W.shape[1]), "donot_use_mm_for_euclid_dist"
+    rows = W[target].reshape(-1, W.shape[1])
+    exact = "donot_use_mm_for_euclid_dist"
     distances = torch.cdist(rows, W, compute_mode=exact).view(*target.shape, len(W))
     terms = -norm * (distances - epsilon)
     others = F.one_hot(target, len(W)) == 0
@@ -57,9 +59,10 @@ def energy(W, target, norm, epsilon) -> Tensor:
 
 
 def recognition_bound(W, target, norm, epsilon) -> Tensor:
-    """σ(Φ) ≥ AdvSoft_ε(i, w, h) for every h of that norm: only a word far from all others is sure.
+    """Return σ(Φ), which no AdvSoft_ε(i, w, h) with an h of that norm exceeds.
 
-    Arguments and shape as `energy` (wang2019, theorem 3.4).
+    Only a word far from all others is sure. Arguments and shape are those of `energy`
+    (wang2019, theorem 3.4).
     """
     return energy(W, target, norm, epsilon).sigmoid()
 
@@ -74,7 +77,7 @@ class Witness(NamedTuple):
 
 
 def margin_witness(W, i: int) -> Witness:
-    """The largest ε up to which word i is recognisable, with a certificate from both sides.
+    """Return the largest ε up to which word i is recognisable, with a certificate from both sides.
 
     A word is ε-recognisable if some h has w_iᵀh − ε‖h‖ > w_jᵀh for all j ≠ i (wang2019,
     definition 3.2), that is if ε < max_{‖h‖=1} min_{j≠i} (w_i − w_j)ᵀh. Where that is above 0 it
@@ -96,5 +99,6 @@ def margin_witness(W, i: int) -> Witness:
     h = F.normalize(point, dim=0)
     margin = float((D @ h).min())
     if margin <= 0:
-        margin, h = 0.0, torch.zeros_like(h)
+        margin = 0.0
+        h = torch.zeros_like(h)
     return Witness(margin, float(point.norm()), h, weights)

@@ -7,14 +7,6 @@ import numpy as np
 from course_lib.errors import CourseError
 
 
-def amplitude(G: float, V: float, H: float, d: int) -> float:
-    """Return A = G V H √log d (wang2020, theorem 4.1).
-
-    The loss is G-Lipschitz, the right singular vectors have ‖V‖_1 ≤ V, and the contexts ‖h‖_∞ ≤ H.
-    """
-    return G * V * H * np.sqrt(np.log(d))
-
-
 class Gap(NamedTuple):
     """The bound on expected minus training loss by m, (d − 1,), and where it is least."""
 
@@ -39,12 +31,15 @@ def generalisation_gap(
 ) -> Gap:
     """Return what the gap is at most, with probability 1 − δ, for any m in [2, d] (theorem 4.1).
 
-        (C₁ A N (√(Σ_{j<m} σ_j²) + √(m^{1−2γ} / (2γ−1))) + C₂ B √log(1/δ)) / √n.
+        (C₁ A N (√(Σ_{j<m} σ_j²) + √(m^{1−2γ} / (2γ−1))) + C₂ B √log(1/δ)) / √n
 
-    singular_values (d,) of the word matrix, which decay at least as fast as k^{−γ}; N words, n
-    training tokens, |loss| ≤ B; `amplitude` gives A; C₁, C₂ are absolute constants the theorem
-    leaves open, so only ratios of such bounds mean anything. CourseError unless γ > 1/2, d ≥ 2,
-    n ≥ 1 and 0 < δ < 1.
+    singular_values: (d,), of the word matrix; gamma: they decay at least as fast as k^{−γ}.
+    N, n: words and training tokens.
+    A: G V H √log d, for a G-Lipschitz loss, right singular vectors with ‖V‖_1 ≤ V and ‖h‖_∞ ≤ H.
+    B, delta: |loss| ≤ B; δ.
+    C1, C2: absolute constants that the theorem leaves open, so that only ratios mean anything.
+
+    CourseError unless γ > 1/2, d ≥ 2, n ≥ 1 and 0 < δ < 1.
     """
     values = np.sort(np.asarray(singular_values, np.float64).ravel())[::-1]
     if not (gamma > 0.5 and len(values) >= 2 and n >= 1 and 0 < delta < 1):

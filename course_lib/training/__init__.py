@@ -10,12 +10,5 @@ from course_lib.training.schedules import (
     OneCycle,
 )
 
-__all__ = [
-    "Constant",
-    "Cosine",
-    "CoupledAdam",
-    "EpochDecay",
-    "InverseSquareRoot",
-    "OneCycle",
-    "Optimisation",
-]
+__all__ = ["Constant", "Cosine", "CoupledAdam", "EpochDecay", "InverseSquareRoot", "OneCycle"]
+__all__ += ["Optimisation"]

@@ -20,7 +20,7 @@ from course_lib.data.corpus import from_texts
 from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
-from course_lib.evaluation.generation import continuations, encode, generate, score, top_k_top_p
+from course_lib.evaluation.generation import continuations, generate, score, top_k_top_p
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.models import LanguageModel, TransformerXL, VariationalLSTM
 from course_lib.output_layers import FullWords, Softmax
@@ -180,8 +180,8 @@ def test_kept_words_are_the_likeliest_renormalised(log_prob, temperature, top_k,
     "option, message",
     [
         ({"temperature": 0.0}, "temperature must be above 0, not 0.0"),
-        ({"top_k": 0}, "top_k must be at least 1, not 0"),
-        ({"top_p": 1.5}, "top_p must be above 0 and at most 1, not 1.5"),
+        ({"top_k": 0}, "top_k must be a whole number of at least 1 or none, not 0"),
+        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or none, not 1.5"),
     ],
 )
 def test_settings_out_of_range_are_refused(option, message):
@@ -208,14 +208,14 @@ def test_weights_that_are_not_finite_are_named(value):
 
 
 def test_words_outside_the_vocabulary():
-    assert encode(CORPUS, "the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
+    assert CORPUS.encode("the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
     closed = corpus_of(LINES.replace("<unk>", "barked"))
     message = r"'bark' is not among the 12 words of animals, which has no <unk>; did you mean bark"
     with pytest.raises(CourseError, match=message):
         score(build(corpus=closed), closed, "the bark")
     with pytest.raises(CourseError, match="the text has no words"):
         score(MODELS["lstm"], CORPUS, "  ")
-    with pytest.raises(CourseError, match="at least 1 continuation"):
+    with pytest.raises(CourseError, match="k must be a whole number of at least 1"):
         continuations(MODELS["lstm"], CORPUS, "the", k=0)
 
 

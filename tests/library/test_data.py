@@ -19,7 +19,7 @@ from course_lab.corpora.download import absent
 from course_lab.corpora.registry import DOWNLOADS
 from course_lib import data
 from course_lib.data import folders
-from course_lib.data.corpus import blocks_of, from_texts, lines
+from course_lib.data.corpus import blocks_of, from_texts
 from course_lib.errors import CourseError
 
 WORDS = st.text("abcdé<>.", min_size=1, max_size=3).filter(lambda w: w not in (data.EOS, data.UNK))
@@ -62,7 +62,7 @@ def test_decode_is_the_inverse_of_encode(train, valid, test):
 def test_a_file_without_a_last_line_end_and_a_blank_line():
     corpus = from_texts("toy", {"train": "a b\n\nc", "valid": "a\r", "test": "\u2028 a\n"})
     assert corpus.decode(corpus.train) == "a b\n\nc\n"
-    assert list(lines("x\u2028y\x0bz\nw")) == ["x\u2028y\x0bz\n", "w"]
+    assert list(blocks_of("x\u2028y\x0bz\nw", 0)) == ["x\u2028y\x0bz\n", "w"]
 
 
 @given(LINES, st.integers(3, 12))
@@ -267,7 +267,7 @@ def test_a_split_shorter_than_one_batch():
     message = "valid of toy has 4 tokens, too few for a batch of 3 columns .at least 6 are needed"
     with pytest.raises(CourseError, match=message):
         data.columns(toy().valid, 3, where="valid of toy")
-    with pytest.raises(CourseError, match="at least 1 column"):
+    with pytest.raises(CourseError, match="batch must be a whole number of at least 1"):
         data.columns(toy().valid, 0)
 
 

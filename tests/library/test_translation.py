@@ -434,7 +434,7 @@ def test_translations_come_in_the_order_of_their_sources(lengths, size):
 def test_translating_shows_its_progress_and_refuses_an_empty_batch(capsys):
     translate(tiny(), sentences([2, 3]))
     assert "2/2" in capsys.readouterr().err
-    with pytest.raises(CourseError, match="at least 1 sentence"):
+    with pytest.raises(CourseError, match="batch must be a whole number of at least 1"):
         translate(tiny(), [], batch=0)
 
 
