@@ -313,7 +313,8 @@ print("the same words:", len(set(map(frozenset, winners.values()))) == 1)
 verdicts = argmaxable_words(W)
 never = set(verdicts.unargmaxable.tolist())
 print("never first, proved:", len(never), " open:", len(verdicts.undecided))
-print("all others won above:", never == set(range(24)) - winners["softmax"])
+lost = set(range(24)) - winners["softmax"]
+print("all others won above:", never == lost)
 
 # %% [markdown]
 # **The size of the set.** Contexts of $d$ numbers give a $d$-dimensional set of distributions, bent
