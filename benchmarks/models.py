@@ -32,7 +32,7 @@ PRECISIONS = {"fp32": 4, "bf16": 2}  # and the bytes of a number that enters a p
 
 @dataclass(frozen=True)
 class Reference:
-    """What a public implementation did on another machine of this class.
+    """The speed of a public implementation on another machine of this class.
 
     Two virtual processors (Xeon with AVX-512 and AMX; products at 230-260 GFLOP/s in fp32, 900-1900
     in bf16), torch 2.13, two threads, fp32, median of uncontended steps; runs drift by about 15 %.
@@ -210,7 +210,7 @@ class CacheCase:
 
 @dataclass(frozen=True)
 class DynamicCase:
-    """Dynamic evaluation of a model: segments of 5 tokens at batch 1, an update after each."""
+    """A case of dynamic evaluation: segments of 5 tokens at batch 1, an update after each."""
 
     model: Recurrent
     reference: Reference
@@ -282,12 +282,12 @@ MODELS = {
 
 
 def zipf_text(vocabulary: int, count: int) -> torch.Tensor:
-    """`count` random words, their frequencies after Zipf."""
+    """Return `count` random words whose frequencies follow Zipf's law."""
     return torch.multinomial(1 / torch.arange(1.0, vocabulary + 1), count, replacement=True)
 
 
 def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
-    """Forward, backward, clipping and SGD on random text, state carried, as the loop does them."""
+    """Return a step on random text: forward, backward, clipping and SGD, the state carried."""
     torch.manual_seed(1)
     return whole_step(case.build(kind, device), case, kind, precision, device, clip, parts)
 
@@ -329,7 +329,7 @@ def _timed(step, precision, device):
 
 @dataclass(frozen=True)
 class Limits:
-    """What this machine does a second: operations of products, bytes from a cache and memory."""
+    """The rates of this machine: operations of products, bytes from a cache and from memory."""
 
     operations: float
     cached: float
@@ -366,7 +366,7 @@ def _best(function, device, repetitions=9) -> float:
 
 
 def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> float:
-    """MB at the peak of a process that makes two steps and nothing else, libraries included."""
+    """Return MB at the peak of a process that makes two steps, libraries included."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     step = case.stepper(kind, precision, device)
@@ -376,7 +376,7 @@ def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> f
 
 
 def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:
-    """Share of the time inside PyTorch's operators, in one step, of each: the largest so many."""
+    """Return the share of each operator in the time of a step, the largest so many."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
@@ -544,6 +544,6 @@ def _of_layers(rows: Iterable[dict]) -> Iterator[str]:
 
 
 def _span(low: float, high: float) -> str:
-    """One number, or the two ends of a range."""
+    """Return one number, or the two ends of a range, in words."""
     ends = [f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in (low, high)]
     return ends[0] if ends[0] == ends[1] else "-".join(ends)

@@ -17,7 +17,7 @@ METHODS = ("course", "numpy float32", "numpy float64")
 
 
 def log_prob(kind: str, m: int, N: int, d: int, components: int = 3) -> Iterator[Tensor]:
-    """Blocks (≤ BLOCK, N) of m rows of log P, float32, of random contexts and words with bias."""
+    """Yield blocks (≤ BLOCK, N) of m rows of log P, float32, of random contexts and words."""
     random = torch.Generator().manual_seed(1)
     W = torch.randn(N, d, generator=random) / d**0.5
     bias = -torch.arange(1.0, N + 1).log()  # Zipf
@@ -28,7 +28,7 @@ def log_prob(kind: str, m: int, N: int, d: int, components: int = 3) -> Iterator
 
 
 def measured(method: str, kind: str, m: int, N: int, d: int, threads: int) -> dict:
-    """Seconds with the making of log P, MB at the peak beyond what was there before, and ranks."""
+    """Return seconds with the making of log P, MB at the peak above those before, and ranks."""
     torch.set_num_threads(threads)
     before, started = machine.peak_memory(torch.device("cpu")), time.perf_counter()
     if method == "course":

@@ -139,7 +139,7 @@ class PlainTransformerXL(nn.Module):
 
 
 def _shift(x: Tensor) -> Tensor:
-    """(T, S, …) by distance → (T, S, …) by key: a column of zeros, then read one row further."""
+    """Return scores by key of those by distance: add a column of zeros, read one row further."""
     padded = torch.cat([torch.zeros_like(x[:, :1]), x], dim=1)
     return padded.view(x.shape[1] + 1, x.shape[0], *x.shape[2:])[1:].reshape_as(x)
 

@@ -124,7 +124,7 @@ def _train_plainly(experiment: Experiment, folder: Path, progress: bool) -> None
 
 
 def _steps(model, optimizer, text, o, seed, epoch) -> Iterator[tuple[float, int]]:
-    """One epoch over columns (n, B); (loss with penalties, rows read) after each step."""
+    """Train an epoch on columns (n, B); yield (loss with penalties, rows read) after each step."""
     lengths = torch.Generator().manual_seed(seed * 1_000_003 + epoch - 1)
     begin, state = 0, None
     while begin < len(text) - 2:  # two rows at least, whose difference is penalised
@@ -145,7 +145,7 @@ def _steps(model, optimizer, text, o, seed, epoch) -> Iterator[tuple[float, int]
 
 
 class ReferenceLSTM(PlainLSTM):
-    """`PlainLSTM` whose masks are made of the random numbers that the course's model draws."""
+    """A `PlainLSTM` whose masks are made of the random numbers that the course's model draws."""
 
     def kept_rows(self, weight):
         return keep_mask(weight.new_empty(len(weight)), 0.1)[:, None]
@@ -222,7 +222,7 @@ def going_on(
 
 
 def _trained(kind: str, experiment: Experiment) -> tuple:
-    """(corpus, model) with the weights that a finished training ended with."""
+    """Return (corpus, model) with the weights that a finished training ended with."""
     path, corpus = results.run_folder(experiment) / "last.safetensors", experiment.load_corpus()
     if not path.exists():
         raise CourseError(f"{path} is not here, only its result; remove that to train it again")
@@ -245,7 +245,7 @@ def as_plain(model: LanguageModel) -> ReferenceLSTM:
 
 @torch.no_grad()
 def copy_weights(model: LanguageModel, plain: PlainLSTM) -> None:
-    """Word vectors, biases and LSTM layers, whose gates torch has in another order."""
+    """Copy word vectors, biases and LSTM layers, whose gates torch has in another order."""
     encoder = model.encoder
     plain.embedding.weight.copy_(model.words.weight)
     plain.bias.copy_(model.output_layer.bias)
@@ -256,7 +256,7 @@ def copy_weights(model: LanguageModel, plain: PlainLSTM) -> None:
 
 
 def in_torchs_order(gates: torch.Tensor) -> torch.Tensor:
-    """(4u, …) of the gates o i f g → i f g o, as torch's LSTM has them."""
+    """Return (4u, …) of the gates o i f g in the order i f g o of torch's LSTM."""
     output, reading, forget, new = gates.chunk(4)
     return torch.cat([reading, forget, new, output])
 

@@ -21,7 +21,7 @@ VARIANTS = [(kind, precision) for precision in ("fp32", "bf16") for kind in ("pl
 
 
 class Plain(nn.Module):
-    """What one would write first: nn.LSTM, nn.Linear with the embedding's weight, cross_entropy."""
+    """A model as one writes it first: nn.LSTM, nn.Linear with the embedding's weight."""
 
     def __init__(self, vocabulary: int):
         super().__init__()
@@ -113,7 +113,7 @@ class Seconds(dict):
         self.others = others
 
     def ratio(self, a, b) -> float:
-        """Median of the ratios within a round: slow changes of the machine cancel."""
+        """Return the median of the ratios within a round, in which slow changes cancel."""
         pairs = zip(self.rounds[a], self.rounds[b], strict=True)
         return statistics.median(x / y for x, y in pairs)
 
@@ -156,7 +156,7 @@ def in_a_process(function: Callable, *arguments):
 
 
 def peak_memory(kind: str, precision: str, vocabulary: int, device: str, threads: int) -> float:
-    """MB that a model and three training steps add to the peak of a fresh process."""
+    """Return the MB that a model and three training steps add to a fresh process' peak."""
     torch.set_num_threads(threads)
     where = torch.device(device)
     before = machine.peak_memory(where)
@@ -167,7 +167,7 @@ def peak_memory(kind: str, precision: str, vocabulary: int, device: str, threads
 
 
 def language_model(vocabulary: int, rounds: int = 9, device: str | None = None) -> list[dict]:
-    """One row a variant: median tokens/s of alternating steps, peak memory, ratios to the first."""
+    """Return a row a variant: median tokens/s of alternating steps, peak, ratios to the first."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     seconds = alternating({v: stepper(*v, vocabulary, device) for v in VARIANTS}, rounds)
     speed = {v: BATCH * LENGTH / s for v, s in seconds.items()}

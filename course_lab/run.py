@@ -88,7 +88,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Options:
-    """The arguments of `run` that its stages need and that are no part of the experiment."""
+    """Those arguments of `run` that the training takes; none of them changes a figure."""
 
     callback: Callable[[int, nn.Module], None] | None
     progress: bool
@@ -98,14 +98,14 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What a run has before its first step."""
+    """Everything that a run has before its first step, and that its later stages share."""
 
     corpus: Corpus | SentencePairs
     model: nn.Module
     task: LanguageModelBatches | TranslationBatches
-    identity: dict  # names the experiment, the text and the weights that the run began with
-    starts: list[dict]  # the different machines and codes that began or resumed the run
-    benchmarks: dict  # of word similarity; empty where none have been fetched
+    identity: dict  # experiment, checksums of the text, digest of the weights that it begins with
+    starts: list[dict]  # the machines and commits that began or resumed the run, each once
+    benchmarks: dict  # of word similarity, by name; empty where none was fetched
 
 
 def _run(
@@ -121,8 +121,8 @@ def _run(
 
     # prepare: settings that do not fit are refused here, before the long training
     prepared = _prepare(experiment, folder, accelerator, corpus, origin)
-    # Loading a corpus takes some processes longer than others, and so do the final figures. A
-    # meeting therefore waits for LONG_PATIENCE, which is hours.
+    # Where one process may be hours behind, as after loading a corpus or computing figures, they
+    # wait in a meeting. The accelerator's own wait, after training, gives up after `patience`.
     meeting = Meeting(accelerator)
     meeting.wait()
 
@@ -134,15 +134,14 @@ def _run(
     # take the weights of best.safetensors
     model, best_epoch = _best_model(prepared, experiment, folder, accelerator)
 
-    # compute the final figures, in every process all of them
+    # compute the final figures; those that an earlier call computed come from the cache
     cache = _figure_cache(prepared, folder, accelerator, options.deadline)
     shown = options.progress and accelerator.is_main_process
     metrics, arrays = _metrics(prepared, experiment, model, best_epoch, cache, shown)
     meeting.wait()
 
     # write the result
-    # A start that found the training done and only computed figures is in no checkpoint. The cache
-    # has noted it, so its starts are all of them.
+    # The cache's starts are those of `prepared` and of calls that went no further than figures.
     source = _source(prepared, folder, accelerator, epochs, cache.starts)
     source["peak_memory_mb"] = round(peak)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
@@ -163,19 +162,25 @@ def _prepare(
     corpus: Corpus | SentencePairs,
     origin: dict,
 ) -> _Prepared:
-    """Build the model, load the weights that it starts from, make its batches, check settings."""
+    """Build the model and its batches, and check every setting that can be checked by now.
+
+    experiment, corpus: what is trained, on which text.
+    folder: of the run; its paused run, if there is one, must be of this experiment.
+    accelerator: tells this process's share of the batches.
+    origin: what runs now, the last of the run's starts.
+    """
     starts = provenance.starts(folder / "last.safetensors", origin)
     _check_order(experiment, corpus)
     benchmarks = fetched_benchmarks(experiment)
     model = experiment.build(len(corpus))
     optimisation = experiment.optimisation
     if not experiment.translates:
-        # Entering raises CourseError where the settings of the evaluation do not fit the encoder.
+        # Entering and leaving is the check: an encoder without a memory refuses to have one set.
         with evaluating(model, optimisation.evaluation_memory, optimisation.evaluation_clamp):
             pass
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
     if experiment.start_from is not None:
-        # This loads the earlier run's weights into the model and returns their file's digest.
+        # The weights of the earlier run go into the model; the digest is of their file.
         identity["start"] = start_from(model, experiment, corpus)
     check_goes_on(folder, identity)
     kind = TranslationBatches if experiment.translates else LanguageModelBatches
@@ -236,7 +241,7 @@ def _best_model(
 def _figure_cache(
     prepared: _Prepared, folder: Path, accelerator: Accelerator, deadline: float | None
 ) -> FigureCache:
-    """Return the cache of final figures.
+    """Return the cache of the final figures of the best weights.
 
     With several processes it has no file and never pauses, because the processes could not agree on
     when to pause.
@@ -280,7 +285,11 @@ def _source(
     epochs: list[dict],
     starts: list[dict],
 ) -> dict:
-    """Return the provenance of the result, whose peak of memory and last start `_run` then sets."""
+    """Return where the result comes from; the caller adds what only it has measured.
+
+    epochs: the figures of each epoch, whose seconds and tokens are summed.
+    starts: the origins of all calls that trained or computed figures.
+    """
     seconds = sum(epoch["seconds"] + epoch["validation_seconds"] for epoch in epochs)
     tokens = sum(epoch["tokens"] for epoch in epochs)
     source = provenance.provenance(starts, prepared.corpus, accelerator.device, seconds, tokens)

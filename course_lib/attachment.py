@@ -18,7 +18,7 @@ TRUNKS = ("base_model", "transformer", "model")
 
 
 class Output(NamedTuple):
-    """What one call gives; loss and nll are None without labels."""
+    """The result of one call; loss and nll are None without labels."""
 
     loss: Tensor | None  # scalar, to be differentiated
     nll: Tensor | None  # scalar, mean nats per predicted token, without gradient
@@ -33,28 +33,31 @@ def attach(
     head: str | None = None,
     batch_first: bool = True,
 ) -> "Attached":
-    """`model` with one of the course's output layers, its loss from the chunk kernel.
+    """Return a model with one of the course's output layers, its loss from the chunk kernel.
 
         attached = course_lib.attach(model, output_layer=Softmax)
         attached(input_ids, labels=input_ids).loss.backward()
 
-    output_layer(words, bias=…): a class, or a partial of one; `words` is built around the model's
-    own output matrix, so what was tied stays tied and the model goes on sharing every parameter.
+    model: goes on sharing every parameter, and what was tied stays tied.
+    output_layer: a class, or a partial of one, called with the words around the model's own output
+        matrix and with `bias`.
     objective: what is minimised; the cross-entropy if None.
-    aligned: labels are the next tokens already, in the layout of input_ids. Otherwise they are
-    the tokens themselves, (B, T), and position t is compared with label t + 1, as Hugging Face
-    has it.
+    aligned: whether labels are the next tokens already, in the layout of input_ids. Otherwise they
+        are the tokens themselves, (B, T), and position t is compared with label t + 1, as Hugging
+        Face has it.
     head: dotted name of the linear output layer where it cannot be found.
-    batch_first: input_ids are (B, T), as everywhere at Hugging Face; else (T, B), which needs
-    `aligned`. Along time a mixture's dropout mask stays the same.
-    Raises CourseError if the model's output matrix cannot be found.
+    batch_first: whether input_ids are (B, T), as everywhere at Hugging Face; else (T, B), which
+        needs `aligned`. Along time a mixture's dropout mask stays the same.
+
+    CourseError if the model's output matrix cannot be found.
     """
+    # The layer around the model's own matrix and bias, in the model's type.
     head, matrix, bias = _find(model, head)
     with torch.device("meta"):  # the matrix exists already
         words = FullWords(*matrix.shape)
     words.weight = matrix
     layer = output_layer(words, bias=bias is not None).to(matrix.device)
-    for part in layer.modules():  # of the model's type; counters keep their own
+    for part in layer.modules():  # counters keep their own type
         if isinstance(part, nn.Linear):
             part.to(matrix.dtype)
     if bias is not None:
@@ -73,8 +76,11 @@ class Attached(nn.Module):
 
     def __init__(self, model, head, output_layer, objective, aligned, batch_first):
         super().__init__()
-        self.model, self.output_layer = model, output_layer
-        self.objective, self.aligned, self.batch_first = objective, aligned, batch_first
+        self.model = model
+        self.output_layer = output_layer
+        self.objective = objective
+        self.aligned = aligned
+        self.batch_first = batch_first
         self._head = (head,)  # in a tuple: `model` owns it already
 
     def forward(
@@ -84,20 +90,24 @@ class Attached(nn.Module):
         num_items_in_batch: Tensor | int | None = None,
         **inputs,
     ) -> Output:
-        """input_ids and labels of one shape; labels of -100 do not count. Never forms the logits.
+        """Return the loss and the hidden states, without forming the logits.
 
-        num_items_in_batch: divide the sum of the losses by this and not by the number of labels
-        (what a trainer that accumulates gradients over several batches hands in).
-        Further `inputs` (attention_mask, …) go to the model.
+        input_ids, labels: of one shape; labels of -100 do not count.
+        num_items_in_batch: what the sum of the losses is divided by, in place of the number of
+            labels, where a trainer accumulates gradients over several batches.
+        inputs: go to the model, such as attention_mask.
         """
         hidden = self.hidden(input_ids, **inputs)
         if labels is None:
             return Output(None, None, hidden)
+        # Each position beside its label, time first.
         before = hidden
         if not self.aligned:
             before, labels = hidden[:, :-1], labels[:, 1:]
-        if self.batch_first and labels.dim() == 2:  # the output layer takes time first
+        if self.batch_first and labels.dim() == 2:
             before, labels = before.transpose(0, 1), labels.T
+
+        # The loss.
         soft = None
         if self.objective is not None and self.objective.needs_soft_targets:
             rows = _embedding(self.model).weight
@@ -108,7 +118,7 @@ class Attached(nn.Module):
         return Output(loss / num_items_in_batch, nll / num_items_in_batch, hidden)
 
     def hidden(self, input_ids: Tensor, **inputs) -> Tensor:
-        """(…, d): what reaches the model's head, which itself is not run."""
+        """Return what reaches the model's head, (…, d); the head itself is not run."""
         (head,) = self._head
         if head is None:
             return _tensor(_trunk(self.model)(input_ids, **inputs))
@@ -126,7 +136,7 @@ class Attached(nn.Module):
         raise CourseError(f"{type(self.model).__name__} never calls its head {head}")
 
     def log_prob(self, input_ids: Tensor, **inputs) -> Tensor:
-        """(…, N), in nats: the next word's distribution after every token."""
+        """Return log P of the next word after every token, (…, N), in nats."""
         return self.output_layer.log_prob(self.hidden(input_ids, **inputs))
 
 
@@ -139,8 +149,11 @@ class _Reached(Exception):
 
 
 def _find(model: nn.Module, name: str | None):
-    """(head module or None, output matrix (N, d), bias (N,) or None)."""
-    head = model.get_submodule(name) if name else _output_embeddings(model)
+    """Return (head module or None, output matrix (N, d), bias (N,) or None)."""
+    if name:
+        head = model.get_submodule(name)
+    else:
+        head = getattr(model, "get_output_embeddings", lambda: None)()  # Hugging Face's name
     if head is None:
         embedding = _embedding(model)
         heads = {
@@ -161,13 +174,8 @@ def _find(model: nn.Module, name: str | None):
     return head, head.weight, getattr(head, "bias", None)
 
 
-def _output_embeddings(model: nn.Module) -> nn.Module | None:
-    """Hugging Face's name for the head."""
-    return model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-
-
 def _embedding(model: nn.Module) -> nn.Module:
-    """The layer that reads words: Hugging Face's, or the embedding with the most rows."""
+    """Return the layer that reads words: Hugging Face's, or the embedding with the most rows."""
     if hasattr(model, "get_input_embeddings"):
         return model.get_input_embeddings()
     embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
@@ -180,7 +188,7 @@ def _embedding(model: nn.Module) -> nn.Module:
 
 
 def _trunk(model: nn.Module) -> nn.Module:
-    """The part that turns tokens into hidden states."""
+    """Return the part that turns tokens into hidden states."""
     for name in TRUNKS:
         part = getattr(model, name, None)
         if isinstance(part, nn.Module) and part is not model:
@@ -192,7 +200,7 @@ def _trunk(model: nn.Module) -> nn.Module:
 
 
 def _tensor(output) -> Tensor:
-    """Hidden states out of a tensor, a tuple or a Hugging Face output."""
+    """Return the hidden states of a tensor, a tuple or a Hugging Face output."""
     if isinstance(output, Tensor):
         return output
     return output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0]

@@ -505,7 +505,8 @@ decimals = None  # for np.linalg.matrix_rank, for theory.hidden_size
 def fewest(decimals):
     def seen(k):
         rounded = log_p.round(k)
-        found = np.linalg.matrix_rank(rounded), theory.hidden_size(rounded).d
+        d = theory.hidden_size(rounded).d
+        found = np.linalg.matrix_rank(rounded), d
         return found[0] == 9, found[1] == 7
 
     names = ("matrix_rank", "hidden_size")

@@ -312,7 +312,8 @@ print("the same words:", len(set(map(frozenset, winners.values()))) == 1)
 # NBVAL_CHECK_OUTPUT
 verdicts = argmaxable_words(W)
 never = set(verdicts.unargmaxable.tolist())
-print("never first, proved:", len(never), " open:", len(verdicts.undecided))
+print("never first, with a proof:", len(never))
+print("left open:", len(verdicts.undecided))
 lost = set(range(24)) - winners["softmax"]
 print("all others won above:", never == lost)
 

@@ -27,7 +27,7 @@ def _gss(k: float) -> dict:
 
 
 def _enter(base: Experiment, method: str, et: str, nt: str = "", **changes) -> None:
-    """`…/et-asgd` and `…/nt-asgd`; et, nt: their tables, none where another file has the recipe."""
+    """Enter `…/et-asgd` and `…/nt-asgd`; et, nt: their tables, none where another file has it."""
     name = f"{base.corpus.kind}/awd-lstm/{method}"
     averaged = {"et-asgd": (et, ET_ASGD), "nt-asgd": (nt, {})}
     for trigger, (tables, optimisation) in averaged.items():

@@ -45,17 +45,17 @@ _ORTHOGONALITY = part(
 
 
 def exponential(c1: float) -> Part:
-    """c₁ exp(−0.05 k^0.6)."""
+    """Return the exponential prior, c₁ exp(−0.05 k^0.6)."""
     return part("ExponentialPrior", weight=0.1, c1=c1, c2=0.05, gamma=0.6)
 
 
 def polynomial(c1: float) -> Part:
-    """c₁ k^−0.3."""
+    """Return the polynomial prior, c₁ k^−0.3."""
     return part("PolynomialPrior", weight=0.1, c1=c1, gamma=0.3)
 
 
 def controlled(base: Experiment, *penalties: Part, sigma: float = 10.0, **words) -> Experiment:
-    """`base` with W = U Σ Vᵀ and penalties; its rates are for singular values about `sigma`."""
+    """Return `base` with W = U Σ Vᵀ, penalties, and rates for singular values about `sigma`."""
     o = base.optimisation
     slower = sigma**2 if o.optimizer == "sgd" else sigma
     return base.change(

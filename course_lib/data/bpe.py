@@ -10,6 +10,7 @@ is kept as `▁` in front of it, so that joining the pieces gives the text back.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -43,13 +44,13 @@ KEPT_FROM = 1_000_000  # characters; less is learned in half a second and not ke
 
 
 def normalise(text: str, lowercase: bool = False) -> str:
-    """Unicode NFC, single blanks, none at the ends; `▁`, which stands for a blank, becomes `_`."""
+    """Return text in Unicode NFC, with single blanks, and `_` for `▁`, which stands for a blank."""
     text = text.lower() if lowercase else text
     return " ".join(unicodedata.normalize("NFC", text).replace(BLANK, "_").split())
 
 
 def tokenise(text: str) -> str:
-    """The words of a text separated by blanks, for BLEU on tokenised text."""
+    """Return the words of a text separated by blanks, for BLEU on tokenised text."""
     words = (word.removeprefix(BLANK) for word, _ in WORDS.pre_tokenize_str(normalise(text)))
     return " ".join(filter(None, words))
 
@@ -63,7 +64,7 @@ def split_compounds(words: str) -> str:
 
 
 def learn(texts: Iterable[str], pieces: int) -> str:
-    """The encoding of `pieces` pieces, special ones included, as the library's JSON.
+    """Return the encoding of `pieces` pieces, special ones included, as the library's JSON.
 
     The same texts, in any order, give the same merges: by falling count, equal counts by id. A
     pair that occurs once is not merged, so a short text gives fewer pieces. `CourseError` if there
@@ -85,15 +86,16 @@ def learn(texts: Iterable[str], pieces: int) -> str:
 
 
 def learned(texts: Iterable[str], pieces: int, key: str, characters: int) -> Tokenizer:
-    """The encoding of these texts, kept in the cache; `key` stands for their content."""
+    """Return the encoding of texts, as `learn` has it, from the cache where it lies there.
+
+    texts, pieces: as `learn` takes them.
+    key: stands for the content of the texts.
+    characters: of the texts; that of a short one is learned anew.
+    """
     key = digest(f"{key} {pieces} {tokenizers.__version__} {Path(__file__).read_text('utf-8')}")
     path = folders.cache() / f"bpe-{key[:16]}.json"
-    text = (
-        learn(texts, pieces)
-        if characters < KEPT_FROM
-        else cached(path, lambda: learn(texts, pieces))
-    )
-    bpe = Tokenizer.from_str(text)
+    make = partial(learn, texts, pieces)
+    bpe = Tokenizer.from_str(make() if characters < KEPT_FROM else cached(path, make))
     bpe.encode_special_tokens = True  # a text that contains "<pad>" means the five characters
     return bpe
 
@@ -101,8 +103,8 @@ def learned(texts: Iterable[str], pieces: int, key: str, characters: int) -> Tok
 def encode_all(
     bpe: Tokenizer, texts: Iterable[str], lowercase: bool, block: int = 10_000
 ) -> Iterator[list[int]]:
-    """Ids of each text, many texts at a time, on all cores."""
+    """Yield the ids of each text; `block` texts are encoded at a time, on all cores."""
     texts = (normalise(text, lowercase) for text in texts)
     while rows := list(islice(texts, block)):
-        for found in bpe.encode_batch_fast(rows, add_special_tokens=False):
-            yield found.ids
+        for encoded in bpe.encode_batch_fast(rows, add_special_tokens=False):
+            yield encoded.ids

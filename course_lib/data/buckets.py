@@ -23,13 +23,15 @@ def buckets(
 ) -> list[list[int]]:
     """Return the pairs of each batch of process `rank` of `world`, as positions in the split.
 
-    Pairs are sorted by length and cut so that the longer side, with its `<eos>` or `<bos>`, times
-    the number of pairs is at most `max_tokens`. Over all processes every pair occurs exactly once,
-    and every process has as many batches: where the number does not divide, the largest are
-    halved. Batches that processes work on at the same time are neighbours in length. The generator,
-    equal in all processes, decides which of equally long pairs meet and the order of the batches;
-    without one both are by length. `CourseError` names a sentence that is too long for a batch, and
-    `where` it is, or says that there are too few pairs for the processes.
+    Over all processes every pair occurs exactly once, and every process has as many batches.
+
+    split: the pairs.
+    max_tokens: the longer side of a batch, with its `<eos>` or `<bos>`, times the number of pairs
+        is at most this.
+    generator: decides which of equally long pairs meet and the order of the batches; it is equal in
+        all processes. Without one both are by length.
+    rank, world: the number of this process, and how many there are.
+    where: what the CourseError for a sentence that is too long for a batch calls the split.
     """
     source = split.source.lengths + 1
     target = split.target.lengths + 1
@@ -56,7 +58,8 @@ def buckets(
 
 def cut(lengths: list[int], max_tokens: int) -> list[tuple[int, int]]:
     """Return ranges of rising lengths, as few as can be: last length × number <= max_tokens."""
-    batches, start = [], 0
+    batches = []
+    start = 0
     for i, length in enumerate(lengths):
         if length * (i + 1 - start) > max_tokens:
             batches.append((start, i))
@@ -85,8 +88,10 @@ def collate(split: Split, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
     The source is [x … eos] and the tokens are [bos y …], both padded with `pad`; the target is
     [y … eos], padded with IGNORE.
     """
-    bos, eos = torch.tensor([SentencePairs.bos]), torch.tensor([SentencePairs.eos])
-    x, y = [split.source[i] for i in rows], [split.target[i] for i in rows]
+    bos = torch.tensor([SentencePairs.bos])
+    eos = torch.tensor([SentencePairs.eos])
+    x = [split.source[i] for i in rows]
+    y = [split.target[i] for i in rows]
     return (
         pad_sequence([torch.cat([row, eos]) for row in x], padding_value=SentencePairs.pad),
         pad_sequence([torch.cat([bos, row]) for row in y], padding_value=SentencePairs.pad),

@@ -1,4 +1,4 @@
-"""What is expensive to derive is derived once and kept in `folders.cache()` as JSON."""
+"""A cache of what is expensive to derive: it is derived once and lies on disk as JSON."""
 
 import json
 import os
@@ -13,10 +13,11 @@ from course_lib.data.corpus import digest
 
 
 def cached(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | None = None) -> Any:
-    """Return what `make()` gave (JSON) when `path` was written; made if it is not there or damaged.
+    """Return what `make()` gave when `path` was written; it is made if it is missing or damaged.
 
-    What is not `right` is made anew every time, and not kept. Processes that start together make it
-    once. A folder that cannot be written costs time only.
+    path: the file. A folder that cannot be written costs time only.
+    make: gives what JSON can hold. Processes that start together call it once.
+    right: whether a content is right; one that is not is made anew every time, and not kept.
     """
     with suppress(OSError, ValueError, KeyError):
         return read(path, right)
@@ -27,7 +28,7 @@ def cached(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | N
         if right is not None and not right(content):
             return content
         with suppress(OSError):
-            text = json.dumps({"sha256": checksum(content), "content": content})
+            text = json.dumps({"sha256": digest(json.dumps(content)), "content": content})
             part = path.with_suffix(f".{os.getpid()}.part")
             part.write_text(text, encoding="utf-8")
             os.replace(part, path)
@@ -35,22 +36,18 @@ def cached(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | N
 
 
 def read(path: Path, right: Callable[[Any], bool] | None = None) -> Any:
-    """The kept content; ValueError or KeyError if it is not what was written, or not `right`."""
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(kept, dict) or checksum(kept["content"]) != kept["sha256"]:
+    """Return the content of `path`; ValueError or KeyError if it is damaged or not `right`."""
+    entry = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(entry, dict) or digest(json.dumps(entry["content"])) != entry["sha256"]:
         raise ValueError(f"{path} is damaged")
-    if right is not None and not right(kept["content"]):
+    if right is not None and not right(entry["content"]):
         raise ValueError(f"{path} is out of date")
-    return kept["content"]
-
-
-def checksum(content: Any) -> str:
-    return digest(json.dumps(content))
+    return entry["content"]
 
 
 @contextmanager
 def one_at_a_time(path: Path):
-    """A lock beside `path`."""
+    """Hold a lock beside `path`, if its folder can be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path.with_suffix(".lock"))

@@ -64,12 +64,12 @@ class WordEncoding(Encoding):
 
     @property
     def eos(self) -> int:
-        """Id of the line end."""
+        """The id of the line end."""
         return self.index[EOS]
 
     @property
     def unk(self) -> int | None:
-        """Id of the unknown word, None where the vocabulary has none."""
+        """The id of the unknown word, None where the vocabulary has none."""
         return self.index.get(UNK)
 
     def encode(self, text: str, where: str = "text") -> torch.Tensor:

@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def home() -> Path:
-    """The repository when the course runs from one, else the working folder."""
+    """Return the repository when the course runs from one, else the working folder."""
     return REPOSITORY if (REPOSITORY / "pyproject.toml").exists() else Path.cwd()
 
 
@@ -23,12 +23,12 @@ def corpora() -> Path:
 
 
 def cache() -> Path:
-    """Where what is expensive to derive is kept; may be deleted at any time."""
+    """Return the folder of what is expensive to derive; it may be deleted at any time."""
     return home() / ".course-cache"
 
 
 def progress() -> Path:
-    """`COURSE_PROGRESS` if it is set, else `runs`; holds the record of the exercises."""
+    """Return the folder of the exercises' record: `COURSE_PROGRESS` if it is set, else `runs`."""
     return home() / Path(os.environ.get("COURSE_PROGRESS") or "runs").expanduser()
 
 

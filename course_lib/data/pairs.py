@@ -31,15 +31,15 @@ class Split:
     target_text: Texts = field(repr=False)
 
     def __post_init__(self):
-        for name, kind in (("source", Ids), ("target", Ids)):
-            object.__setattr__(self, name, kind.of(getattr(self, name)))
+        for name in ("source", "target"):
+            object.__setattr__(self, name, Ids.of(getattr(self, name)))
             object.__setattr__(self, f"{name}_text", Texts.of(getattr(self, f"{name}_text")))
         lengths = {len(getattr(self, name)) for name in self.__dataclass_fields__}
         if len(lengths) > 1:
             raise CourseError(f"the sides of a split have different lengths: {sorted(lengths)}")
 
     def __len__(self) -> int:
-        """Number of pairs."""
+        """Return the number of pairs."""
         return len(self.source)
 
 
@@ -113,9 +113,8 @@ class SentencePairs(ThreeSplits, PieceEncoding):
         for split in SPLITS:
             pairs = getattr(self, split)
             sizes[f"{split} pairs"] = len(pairs)
-            for side, ids in zip(
-                self.direction.split("-"), (pairs.source, pairs.target), strict=True
-            ):
+            source, target = self.direction.split("-")
+            for side, ids in {source: pairs.source, target: pairs.target}.items():
                 sizes[f"{split} tokens ({side})"] = len(ids.values) + len(pairs)
         return {
             "name": self.name,
@@ -142,7 +141,8 @@ class SentencePairs(ThreeSplits, PieceEncoding):
             texts[split] = (pairs.source_text[:n], pairs.target_text[:n])
         small = encoded(f"{self.name} (small)", texts, self.direction, words, self.lowercase)
         small.compound_split = self.compound_split
-        small.licence, small.source = self.licence, f"the beginning of each split of {self.name}"
+        small.licence = self.licence
+        small.source = f"the beginning of each split of {self.name}"
         return small
 
 

@@ -9,13 +9,11 @@ import torch
 
 
 class Rows(Sequence):
-    """Rows of different lengths; row i is `values[starts[i] : starts[i + 1]]`.
-
-    Reads like a list: `rows[3]`, `rows[-1]`, `rows[:10]` (a list), `len(rows)`, iteration.
-    """
+    """Rows of different lengths, read like a list; row i is `values[starts[i] : starts[i + 1]]`."""
 
     def __init__(self, values, starts: np.ndarray):
-        self.values, self.starts = values, starts
+        self.values = values
+        self.starts = starts
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -39,7 +37,8 @@ class Ids(Rows):
     def of(cls, rows: Iterable[Sequence[int]]) -> "Ids":
         if isinstance(rows, cls):
             return rows
-        values, starts = array("i"), array("q", [0])
+        values = array("i")
+        starts = array("q", [0])
         for row in rows:
             values.extend(row.tolist() if isinstance(row, torch.Tensor) else row)
             starts.append(len(values))
@@ -65,7 +64,7 @@ class Texts(Rows):
         return values.decode()
 
     def digest(self) -> str:
-        """SHA-256 of the rows, each ended by `\\n`: of the file, where they come from one."""
+        """Return the SHA-256 of the rows, each ended by `\\n`, which is that of their file."""
         sha256 = hashlib.sha256()
         for start, stop in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             sha256.update(self.values[start:stop] + b"\n")
@@ -73,8 +72,9 @@ class Texts(Rows):
 
 
 def columns(rows: Iterable[tuple[str, ...]], n: int = 2) -> tuple[Texts, ...]:
-    """The n columns of rows of n texts, each kept compactly."""
-    values, starts = [bytearray() for _ in range(n)], [array("q", [0]) for _ in range(n)]
+    """Return the n columns of rows of n texts, each kept compactly."""
+    values = [bytearray() for _ in range(n)]
+    starts = [array("q", [0]) for _ in range(n)]
     for row in rows:
         for value, start, text in zip(values, starts, row, strict=True):
             value += text.encode()

@@ -23,7 +23,7 @@ from course_lib.ranges import Count, NonNegative, Whole, checked
 
 @dataclass(frozen=True)
 class Truth:
-    """The distribution a synthetic language is drawn from; everything float64, entropies in nats.
+    """The distribution that a synthetic language is drawn from, in float64 and nats.
 
     word_matrix (N, d), bias (N,), contexts (S, K, d), log_weights (S, K), states (N,): the state
     that each word leads to.
@@ -37,12 +37,12 @@ class Truth:
 
     @cached_property
     def matrix(self) -> torch.Tensor:
-        """True log P of every state, (S, N)."""
+        """The true log P of every state, (S, N)."""
         logits = self.contexts @ self.word_matrix.T + self.bias
         return (self.log_weights[..., None] + logits.log_softmax(-1)).logsumexp(1)
 
     def log_prob(self, previous: torch.Tensor) -> torch.Tensor:
-        """Return log P(. | last word) for last words of any shape, (..., N)."""
+        """Return log P(. | last word), (..., N), for last words of any shape."""
         return self.matrix[self.states[previous]]
 
     @cached_property
@@ -63,11 +63,11 @@ class Truth:
 
     @property
     def rank(self) -> int:
-        """Numerical rank of the true log P (S, N)."""
+        """The numerical rank of the true log P."""
         return int(torch.linalg.matrix_rank(self.matrix))
 
     def nll(self, tokens: torch.Tensor) -> float:
-        """Mean negative log-likelihood of tokens (L,), nats; the first is predicted from <eos>."""
+        """Return the mean −log P of tokens (L,), in nats; the first is predicted from <eos>."""
         previous = torch.cat([tokens.new_zeros(1), tokens[:-1]])
         return -self.matrix[self.states[previous], tokens].mean().item()
 
@@ -108,6 +108,7 @@ def load_zipf(
 
     `CourseError` for sizes that do not fit each other.
     """
+    # The sizes fit each other.
     highest = min(d + 2, states, N)
     if components > 1 and rank is not None:
         raise CourseError("zipf: the rank of a mixture cannot be chosen; leave out rank=")
@@ -119,6 +120,7 @@ def load_zipf(
             f"zipf: rank {rank} is not between 3 and {highest} = min(d + 2, states, N) for "
             f"d = {d}, {states} states and {N} words"
         )
+    # The truth, and a text drawn from it.
     rng = np.random.default_rng(seed)
     truth = draw_truth(rng, N, d, rank - 2 if components == 1 else d, components, states, sharpness)
     sizes = (tokens, max(tokens // 10, 1), max(tokens // 10, 1))
@@ -136,7 +138,7 @@ def load_zipf(
 
 
 def draw_truth(rng, N, d, dimensions, components, states, sharpness) -> Truth:
-    """Gaussian words and contexts, logits W h of variance sharpness², contexts in a subspace."""
+    """Return Gaussian words and contexts in a subspace, with logits W h of variance sharpness²."""
     word_matrix = torch.from_numpy(rng.standard_normal((N, d)))
     basis, _ = np.linalg.qr(rng.standard_normal((d, dimensions)))
     spread = rng.standard_normal((states, components, dimensions)) * sharpness / dimensions**0.5
@@ -149,17 +151,20 @@ def draw_truth(rng, N, d, dimensions, components, states, sharpness) -> Truth:
 
 
 def zipf_law(N: int) -> torch.Tensor:
-    """f_i = (1 / i) / sum_j (1 / j), i = 1 … N."""
+    """Return Zipf's law, f_i = (1 / i) / sum_j (1 / j), i = 1 … N."""
     weights = 1 / torch.arange(1, N + 1, dtype=torch.float64)
     return weights / weights.sum()
 
 
 def zipf_bias(logits: torch.Tensor, log_weights: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-    """The bias b (N,) with which the words' stationary frequencies are Zipf's law.
+    """Return the bias b (N,) with which the words' stationary frequencies are Zipf's law f.
 
-    logits (S, K, N) without bias. If they are, state s has the probability q_s = sum of f over the
-    words that lead to it, so b solves sum_s q_s P_b(. | s) = f: b minimises a convex function, and
-    generalised iterative scaling, b <- b + log f - log(sum_s q_s P_b), goes to it monotonically.
+    State s then has the probability q_s = sum of f over the words that lead to it, so b solves
+    sum_s q_s P_b(. | s) = f. It minimises a convex function, and generalised iterative scaling,
+    b <- b + log f - log(sum_s q_s P_b), goes to it monotonically.
+
+    logits, log_weights: (S, K, N) without bias, and (S, K).
+    which: (N,), the state that each word leads to.
     """
     f = zipf_law(logits.shape[-1])
     q = torch.zeros(len(logits), dtype=torch.float64).index_add(0, which, f)
@@ -174,20 +179,22 @@ def zipf_bias(logits: torch.Tensor, log_weights: torch.Tensor, which: torch.Tens
 
 
 def sample(truth: Truth, rng: np.random.Generator, length: int, block: int = 512) -> torch.Tensor:
-    """Tokens (length,) of the chain that starts after <eos>.
+    """Return `length` tokens of the chain that starts after <eos>.
 
-    The k-th visit to a state takes the k-th word drawn for it, so words are drawn in blocks.
+    The k-th visit to a state takes the k-th word drawn for it, so `block` words are drawn at once.
     """
     cumulative = truth.matrix.exp().cumsum(1).numpy()
     cumulative /= cumulative[:, -1:]
-    leads_to, drawn = truth.states.tolist(), [iter(())] * len(cumulative)
-    tokens, word = [], 0
+    leads_to = truth.states.tolist()
+    drawn = [iter(())] * len(cumulative)
+    tokens = []
+    word = 0
     for _ in range(length):
         state = leads_to[word]
         word = next(drawn[state], None)
         if word is None:
-            found = np.searchsorted(cumulative[state], rng.random(block), side="right")
-            drawn[state] = iter(found.tolist())
+            words = np.searchsorted(cumulative[state], rng.random(block), side="right")
+            drawn[state] = iter(words.tolist())
             word = next(drawn[state])
         tokens.append(word)
     return torch.tensor(tokens)

@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """x̄_t = x̄_{t−1} + (x_t − x̄_{t−1}) / t over the parameters of a model, t from 1.
+    """The mean of a model's parameters, x̄_t = x̄_{t−1} + (x_t − x̄_{t−1}) / t, t from 1.
 
-    What torch.optim.ASGD(t0=0, lambd=0) keeps beside SGD's own weights, for any optimiser, except
-    that it leaves its first step out of the mean. (It also takes each step with the learning rate
-    set for the one before: where the rate follows the drawn length, with the former segment's.)
+    torch.optim.ASGD(t0=0, lambd=0) keeps the same beside SGD's own weights, but leaves its first
+    step out of the mean. It also takes each step with the learning rate set for the one before,
+    which is the former segment's where the rate follows the drawn length.
     """
 
     def __init__(self, model: nn.Module, steps: int = 0, mean: dict[str, Tensor] | None = None):
-        """`steps`, `mean` by name: to go on with an average already begun."""
+        """Begin an average of the model, or go on with the `mean`, by name, of so many steps."""
         self.parameters = dict(model.named_parameters())
         self.steps = steps
         begun = mean or {k: p.detach().clone() for k, p in self.parameters.items()}
@@ -25,21 +25,21 @@ class WeightAverage:
     def update(self) -> None:
         """Take the weights of the step just done."""
         self.steps += 1
-        mean, now = list(self.mean.values()), list(self.parameters.values())
-        torch._foreach_lerp_(mean, now, 1 / self.steps)
+        now = list(self.parameters.values())
+        torch._foreach_lerp_(list(self.mean.values()), now, 1 / self.steps)
 
     @contextmanager
     @torch.no_grad()
     def in_place(self):
-        """The model with its average weights, within the `with` block."""
-        kept = {name: p.clone() for name, p in self.parameters.items()}
+        """Give the model its average weights within the `with` block."""
+        own = {name: p.clone() for name, p in self.parameters.items()}
         for name, parameter in self.parameters.items():
             parameter.copy_(self.mean[name])
         try:
             yield
         finally:
             for name, parameter in self.parameters.items():
-                parameter.copy_(kept[name])
+                parameter.copy_(own[name])
 
 
 def stalled(perplexities: list[float], checks: int) -> bool:

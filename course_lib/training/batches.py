@@ -24,7 +24,7 @@ OF_TEXT = (
 
 
 class MicroBatch(NamedTuple):
-    """A micro-batch: model(*inputs, state=…, target=target) gives the mean loss of its targets."""
+    """A part of a batch: model(*inputs, state=…, target=target) gives its targets' mean loss."""
 
     inputs: tuple[Tensor, ...]
     target: Tensor
@@ -32,7 +32,7 @@ class MicroBatch(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What one step of the optimiser sees in this process."""
+    """The micro-batches that one step of the optimiser sees in this process."""
 
     micro_batches: list[MicroBatch]
     rows: int  # how far it brings the epoch
@@ -55,12 +55,11 @@ class Task(Protocol):
 class LanguageModelBatches:
     """Contiguous columns of running text, the state carried from one segment to the next.
 
-    With `accumulate` above 1 a batch is read in so many micro-batches of columns, one after the
-    other, and their gradients are added. That is the same update in less memory, with one
-    exception: dropout that has one mask for all columns, as of words or recurrent weights, has one
-    for every micro-batch. The released code of AWD-LSTM cuts every drawn length off at the base
-    length + 10 when it fine-tunes, and that of MoS at the base length + max_seq_len_delta; here no
-    length is cut off.
+    With `accumulate` above 1 a batch is read in so many micro-batches of columns, whose gradients
+    are added. That is the same update in less memory, but for dropout with one mask for all
+    columns, as of words or recurrent weights: it has a mask for every micro-batch. No drawn length
+    is cut off; the released code of AWD-LSTM cuts it at the base length + 10 when it fine-tunes,
+    and that of MoS at the base length + max_seq_len_delta.
     """
 
     def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):

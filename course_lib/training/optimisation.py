@@ -32,10 +32,10 @@ class Optimisation:
     """Every setting of a training run; CourseError when one is out of range.
 
     groups: other settings for the parameters whose names begin so, the longest prefix deciding:
-    {"words.": {"optimizer": "muon", "learning_rate": 0.02}, "output_layer.free_slopes": {…}}. A
-    group may set optimizer, learning_rate, weight_decay and the options of its optimiser, by
-    default those below or, for Muon, PyTorch's; the schedule multiplies every group's own learning
-    rate. A tied matrix has one name, that of the matrix which reads.
+        {"words.": {"optimizer": "muon", "learning_rate": 0.02}}. A group may set optimizer,
+        learning_rate, weight_decay and the options of its optimiser, by default those below or, for
+        Muon, PyTorch's. The schedule multiplies every group's own learning rate. A tied matrix has
+        one name, that of the matrix which reads.
     """
 
     optimizer: str = "sgd"
@@ -177,5 +177,5 @@ def _optimizer(
 
 
 def _tupled(settings: dict) -> dict:
-    """Lists, as JSON returns them, as tuples."""
+    """Return a copy in which lists, as JSON has them, are tuples."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}

@@ -10,11 +10,10 @@ class CoupledAdam(Optimizer):
     m ← β₁ m + (1−β₁) g,  v ← β₂ v + (1−β₂) mean_i g_i²,  both divided by 1 − βᵗ,
     W ← (1 − η λ) W − η m̂ / (√v̂ + ε), with v (d,) shared by all rows.
 
-    An output layer's gradients of W sum to zero over the words. Adam divides those of each word
-    by its own √v̂_i, smaller the rarer the word, so that its updates do not, and the mean of W
-    drifts; with one v̂ for all words they do (Stollenwerk & Stollenwerk 2025, "Better Embeddings
-    with Coupled Adam": the mean of the words' v̂_i, which is the v̂ of their mean square). Meant for
-    word matrices; a vector's v is one number.
+    An output layer's gradients of W sum to zero over the words. Adam divides those of each word by
+    its own √v̂_i, which is smaller the rarer the word, so that its updates do not sum to zero, and
+    the mean of W drifts. With one v̂ for all words they do (Stollenwerk & Stollenwerk 2025, "Better
+    Embeddings with Coupled Adam"). It is meant for word matrices; a vector's v is one number.
 
     Naive: AdamW's formulas with `v_hat.mean(0, keepdim=True)` in place of v_hat.
     """
@@ -24,15 +23,17 @@ class CoupledAdam(Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """One update of every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         with torch.enable_grad():
             loss = closure() if closure else None
         for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
+            lr = group["lr"]
+            beta1, beta2 = group["betas"]
             for W in group["params"]:
                 if W.grad is None:
                     continue
-                state, square = self.state[W], W.grad.square().mean(0)
+                state = self.state[W]
+                square = W.grad.square().mean(0)
                 if not state:  # the count lies on the device, so that no step waits for it
                     state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
                     state["exp_avg"] = torch.zeros_like(W)
@@ -54,7 +55,8 @@ class Together(Optimizer):
     """
 
     def __init__(self, optimizers: list[Optimizer]):
-        self.optimizers, self.defaults = list(optimizers), {}  # nothing else of its own
+        self.optimizers = list(optimizers)
+        self.defaults = {}  # it has none of its own
 
     @property
     def param_groups(self) -> list[dict]:
@@ -76,7 +78,7 @@ class Together(Optimizer):
         return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """The inverse of `state_dict`."""
+        """Restore what `state_dict` returned."""
         for optimizer, state in zip(self.optimizers, state_dict["optimizers"], strict=True):
             optimizer.load_state_dict(state)
 
@@ -86,7 +88,7 @@ class Together(Optimizer):
             optimizer.zero_grad(set_to_none)
 
     def step(self, closure=None):
-        """One step of each."""
+        """Step each."""
         loss = closure() if closure else None
         for optimizer in self.optimizers:
             optimizer.step()

@@ -31,10 +31,10 @@ class Constant:
 class EpochDecay:
     """The learning rate is multiplied by `rate` at the beginning of some epochs.
 
-    Epoch `start` is the first whose learning rate is lower. The last multiplication is that of
-    epoch `last`, where there is one. So the factor in epoch e is rate^max(0, min(e, last) − start
-    + 1). The released code of Zaremba et al. (2014), with whose settings inan2017 trains, has the
-    exponent max(e − max_epoch, 0): `start` is its `max_epoch` + 1.
+    Epoch `start` is the first whose learning rate is lower, and epoch `last`, if given, the last
+    that multiplies: the factor in epoch e is rate^max(0, min(e, last) − start + 1). The released
+    code of Zaremba et al. (2014), with whose settings inan2017 trains, has the exponent
+    max(e − max_epoch, 0): `start` is its `max_epoch` + 1.
     """
 
     rate: Positive = 0.9
@@ -51,7 +51,7 @@ class EpochDecay:
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
-    """Linear over `warmup` steps, then ∝ step^−½, 1 at the peak (Vaswani et al. 2017, eq. 3)."""
+    """A rise over `warmup` steps, then a fall ∝ step^−½ from 1 (Vaswani et al. 2017, eq. 3)."""
 
     warmup: Count = 4000
 
@@ -79,7 +79,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class OneCycle:
-    """Up along half a cosine, level for a while, then down to 0 along half a cosine.
+    """A rise along half a cosine, a level stretch, and a fall to 0 along half a cosine.
 
     rise: share of the run over which the factor rises from 1/`start` to 1.
     start: how many times lower the learning rate is at the beginning.
