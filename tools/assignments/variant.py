@@ -1,0 +1,59 @@
+"""Each student's own parameters: a code of six letters, and all that follows from it in public.
+
+The code comes from the term's secret; who has the code can check everything else at home.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without i, l, o, which are mistaken for digits
+CORPUS = 900_000  # tokens of the embedded corpus in which a slice begins
+
+
+@dataclass(frozen=True)
+class A1:
+    """Of step 1.6: where the 20,000 tokens begin, the temperature, the seeds of the runs."""
+
+    begin: int
+    tau: float
+    seeds: tuple[int, int, int]
+
+
+def code(secret: str, student: str) -> str:
+    """Return the six letters of a student in a term."""
+    digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
+    return spelt(int.from_bytes(digest, "big"), 6)
+
+
+def pseudonym(secret: str, student: str) -> str:
+    """Return the name under which a student's results and page are kept."""
+    digest = hmac.new(secret.encode(), f"pseudonym {student}".encode(), hashlib.sha256).digest()
+    return "s-" + spelt(int.from_bytes(digest, "big"), 5)
+
+
+def spelt(number: int, count: int) -> str:
+    """Return a number's last digits as letters."""
+    letters = ""
+    for _ in range(count):
+        number, digit = divmod(number, len(LETTERS))
+        letters += LETTERS[digit]
+    return letters
+
+
+def drawn(letters: str, name: str, below: int) -> int:
+    """Return the number below `below` that a code has under a name."""
+    digest = hashlib.sha256(f"{letters}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % below
+
+
+def parameters(assignment: str, letters: str) -> A1:
+    """Return the parameters of an assignment that follow from a student's code."""
+    if assignment != "A1":
+        raise ValueError(f"{assignment} has no parameters of a student's own")
+    seeds = [1 + drawn(letters, f"A1 seed {k}", 10**6) for k in range(3)]
+    return A1(
+        begin=drawn(letters, "A1 begin", CORPUS - 20_000),
+        tau=4 + drawn(letters, "A1 tau", 800) / 100,
+        seeds=tuple(seeds),
+    )
