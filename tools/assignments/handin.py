@@ -155,8 +155,14 @@ def enter(submission: Submission, cell: dict, source: str) -> None:
     metadata = cell.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     step = metadata.get("step")
-    if isinstance(step, str) and "check" not in str(metadata.get("tags")) and "given" not in str(metadata.get("tags")):
-        if not blank(source) or step not in submission.cells:  # of duplicates, one that is filled in
+    if (
+        isinstance(step, str)
+        and "check" not in str(metadata.get("tags"))
+        and "given" not in str(metadata.get("tags"))
+    ):
+        if (
+            not blank(source) or step not in submission.cells
+        ):  # of duplicates, one that is filled in
             submission.cells[step] = source
     if cell.get("cell_type") == "code":
         for name in defines(source):
@@ -183,7 +189,10 @@ def roster(path: Path) -> list[Student]:
     """Return the students of a roster, a CSV with the columns student, name, id, variant."""
     try:
         lines = list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
-        students = [Student(*(line[c].strip() for c in ("student", "name", "id", "variant"))) for line in lines]
+        students = [
+            Student(*(line[c].strip() for c in ("student", "name", "id", "variant")))
+            for line in lines
+        ]
     except (KeyError, AttributeError, *DAMAGED) as error:
         raise CourseError(
             f"{path} is no roster with the columns student, name, id, variant ({error}); "

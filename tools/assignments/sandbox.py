@@ -110,7 +110,9 @@ def nobody() -> list[str]:
 def environment() -> dict[str, str]:
     """Return the whole environment of the worker: one thread, and no variable of the marker's."""
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"} | dict.fromkeys(threads, "1")
+    return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"} | dict.fromkeys(
+        threads, "1"
+    )
 
 
 @cache
@@ -158,7 +160,9 @@ class Answer:
                 worker.receive(self.process.stdout, 0)
         except (EOFError, ValueError):
             self.__exit__()
-            raise CourseError(f"the sandbox of level {level} does not start on this machine") from None
+            raise CourseError(
+                f"the sandbox of level {level} does not start on this machine"
+            ) from None
         try:
             with self.watched(2 * self.budget):
                 bounds = {"memory": limits.memory << 20, "seconds": 4 * limits.seconds}
@@ -286,8 +290,19 @@ def probe(port):
         attempt(lambda: __import__("course_lib")),
     ])
 """
-ATTEMPTS = ("reads a file", "writes a file", "connects", "takes 1 GB", "forks", "imports course_lib")
-ALLOWED = {"3": set(), "2": {"reads a file", "writes a file"}, "1": {*ATTEMPTS} - {"takes 1 GB", "forks"}}
+ATTEMPTS = (
+    "reads a file",
+    "writes a file",
+    "connects",
+    "takes 1 GB",
+    "forks",
+    "imports course_lib",
+)
+ALLOWED = {
+    "3": set(),
+    "2": {"reads a file", "writes a file"},
+    "1": {*ATTEMPTS} - {"takes 1 GB", "forks"},
+}
 
 
 def probe(level: str) -> set[str] | None:
@@ -318,8 +333,10 @@ def strongest(trust: bool = False, wanted: str | None = None) -> str:
             if level == "3" or trust or contained:
                 return "C" if contained and level == "1" else level
             break
-    missing = "bwrap is not installed (apt install bubblewrap)" if not shutil.which("bwrap") else (
-        f"bwrap does not start or does not hold. {USER_NAMESPACE}"
+    missing = (
+        "bwrap is not installed (apt install bubblewrap)"
+        if not shutil.which("bwrap")
+        else (f"bwrap does not start or does not hold. {USER_NAMESPACE}")
     )
     raise CourseError(
         f"no sandbox of level 3 on this machine: {missing}. `--trust` marks below it: only for "

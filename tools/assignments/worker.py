@@ -75,7 +75,9 @@ def receive(stream, most: int):
     if not isinstance(header, dict) or not isinstance(header.get("size"), int):
         raise ValueError("the header is damaged")
     if not 0 <= header["size"] <= most:
-        raise ValueError(f"the answer has {header['size'] / 1e6:,.0f} MB, allowed are {most / 1e6:,.0f}")
+        raise ValueError(
+            f"the answer has {header['size'] / 1e6:,.0f} MB, allowed are {most / 1e6:,.0f}"
+        )
     return header, unpack(header["spec"], memoryview(exactly(stream, header["size"])))[0]
 
 

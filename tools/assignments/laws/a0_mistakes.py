@@ -21,7 +21,9 @@ def forgotten(l):
 CATALOGUE = {
     "0.1": (
         Mistake("no logarithm", probabilities, "these are the probabilities; take the logarithm"),
-        Mistake("normaliser alone", normaliser, "this is log Z, the same for each word: l_i − log Z"),
+        Mistake(
+            "normaliser alone", normaliser, "this is log Z, the same for each word: l_i − log Z"
+        ),
         Mistake("no normaliser", forgotten, "the largest is subtracted, but not the normaliser"),
         Mistake(
             "overflow",

@@ -6,7 +6,7 @@ all pairs, projections of size N × N. They end where the answers must still wor
 
 import numpy as np
 
-from tools.assignments.laws.common import Limits, Step, apart, array, parts
+from tools.assignments.laws.common import Limits, Mistake, Step, apart, array, parts
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -142,7 +142,8 @@ def any_block(f, rng):
     for block in (37, 50, int(rng.integers(5, 20)), 1):
         value = array(f(*model, block), (5,))
         if apart(value, expected) > 1e-8:
-            return f"with block = {block} the first is {value[0]:.5g}, by the definition {expected[0]:.5g}"
+            both = f"{value[0]:.5g}, by the definition {expected[0]:.5g}"
+            return f"with block = {block} the first is {both}"
     return ""
 
 
@@ -186,7 +187,7 @@ def fit(f, W, E):
 
 
 def residual(f, rng):
-    """Nothing of E and 1 is left in the residual; the share is that of W's spread about its mean."""
+    """Nothing of E and 1 is left in the residual; the share is of W's spread about its mean."""
     E = rng.normal(size=(50, 4)) + 2 * rng.normal(size=4)
     W = E @ rng.normal(size=(4, 4)) + rng.normal(size=4) + rng.normal(size=(50, 4))
     return fit(f, W, E)
@@ -254,7 +255,19 @@ def backwards(l, s, tau_l, tau_s):
     return softened_gradient(l[::-1], s[::-1], tau_l, tau_s)[::-1]
 
 
+def nothing(l, s, tau_l, tau_s):
+    """Return zeros, which add up to 0."""
+    return np.zeros_like(l)
+
+
+def some_zero_sum(l, s, tau_l, tau_s):
+    """Return a gradient of something else: it adds up to 0, too."""
+    return (l - l.mean()) / tau_l
+
+
 RIGHT = {"1.7": (softened_gradient, backwards)}
+# What the check at home tries; the marker tries others.
+CANDIDATES = {"1.7": (Mistake("nothing", nothing, ""), Mistake("other", some_zero_sum, ""))}
 GRADIENT = ("l", "s", "tau_l", "tau_s")
 AGAIN = "lesson 05, The augmented loss"
 STEPS = (

@@ -88,7 +88,9 @@ def reversed_kl(h, W, E, y, tau, block):
 
 def each_block(h, W, E, y, tau, block):
     places = range(0, len(W), block)
-    return sum(a1.divergence(h @ W[i : i + block].T, E[y] @ E[i : i + block].T, tau, tau) for i in places)
+    return sum(
+        a1.divergence(h @ W[i : i + block].T, E[y] @ E[i : i + block].T, tau, tau) for i in places
+    )
 
 
 def no_normalisers(h, W, E, y, tau, block):
@@ -199,7 +201,8 @@ CATALOGUE = {
         Mistake(
             "divided by τ_s",
             by_tau_s,
-            "the temperature of the *target* scales nothing here: you differentiate with respect to l",
+            "the temperature of the *target* scales nothing here: you differentiate with respect "
+            "to l",
         ),
         Mistake(
             "divided by both",
@@ -209,10 +212,13 @@ CATALOGUE = {
         Mistake(
             "label",
             with_label,
-            "this is the gradient of the cross-entropy with the label; the target is a distribution",
+            "this is the gradient of the cross-entropy with the label; the target is a "
+            "distribution",
         ),
         Mistake("sign", uphill, "this is minus the gradient: along it the divergence grows"),
-        Mistake("one temperature", one_temperature, "the target is softened with τ_s, yours with τ_l"),
+        Mistake(
+            "one temperature", one_temperature, "the target is softened with τ_s, yours with τ_l"
+        ),
         Mistake("in s", in_s, "this is the gradient in s; asked is that in l"),
         Mistake(
             "other direction",
@@ -225,8 +231,10 @@ CATALOGUE = {
         Mistake(
             "not centred",
             not_centred,
-            lambda arguments, value: added_up(value)
-            + ". Equation 14 takes the mean logit for 0, which nothing guarantees",
+            lambda arguments, value: (
+                added_up(value)
+                + ". Equation 14 takes the mean logit for 0, which nothing guarantees"
+            ),
         ),
         Mistake("no 1/N", no_words, "N times too large: near uniform every probability is 1/N"),
         Mistake("the paper's", matched, "right for equal temperatures only: s is divided by τ_s"),
@@ -251,8 +259,8 @@ CATALOGUE = {
         Mistake(
             "each block by itself",
             each_block,
-            "with `block = N` it is right, with smaller blocks not: normalisers belong to the whole "
-            "vocabulary",
+            "with `block = N` it is right, with smaller blocks not: normalisers belong to the "
+            "whole vocabulary",
         ),
         Mistake(
             "no normalisers",
@@ -260,10 +268,24 @@ CATALOGUE = {
             "the two normalisers are missing; a divergence is 0 for equal distributions up to a "
             "constant in l",
         ),
-        Mistake("cross-entropy", cross_entropy, "this is the cross-entropy: take the target's entropy off"),
-        Mistake("one softened", target_alone, "both distributions are softened by τ, yours only the target"),
-        Mistake("batch mean", mean_of_batch, "one number a context is asked, not the mean of the batch"),
-        Mistake("last block", last_block_lost, "the last words are lost where the block does not divide N"),
+        Mistake(
+            "cross-entropy",
+            cross_entropy,
+            "this is the cross-entropy: take the target's entropy off",
+        ),
+        Mistake(
+            "one softened",
+            target_alone,
+            "both distributions are softened by τ, yours only the target",
+        ),
+        Mistake(
+            "batch mean", mean_of_batch, "one number a context is asked, not the mean of the batch"
+        ),
+        Mistake(
+            "last block",
+            last_block_lost,
+            "the last words are lost where the block does not divide N",
+        ),
         Mistake("overflow", overflowing, "right for small logits, but exp(10,000) overflows"),
     ),
     "1.4": (
@@ -273,9 +295,13 @@ CATALOGUE = {
             no_constant,
             "the same vector added to all rows of W changes no probability, but your share",
         ),
-        Mistake("about 0", about_zero, "the map is right; the share is of W's spread about its mean"),
+        Mistake(
+            "about 0", about_zero, "the map is right; the share is of W's spread about its mean"
+        ),
         Mistake("unexplained", unexplained, "this is the share that is *not* explained"),
-        Mistake("not squared", root, "the share is one of squares: norms do not add up, squares do"),
+        Mistake(
+            "not squared", root, "the share is one of squares: norms do not add up, squares do"
+        ),
         Mistake("transposed", transposed, "this is Aᵀ: rows are words, so that W ≈ E A"),
         Mistake("mean of W", mean_of_w, "c is the mean of W less that of E A"),
     ),
@@ -283,12 +309,16 @@ CATALOGUE = {
         Mistake(
             "cosines",
             by_cosine,
-            "by cosine no word prefers another. The soft target is made of inner products, in which "
-            "long words win",
+            "by cosine no word prefers another. The soft target is made of inner products, in "
+            "which long words win",
         ),
-        Mistake("mean", by_mean, "one better word is enough: not the mean of the others, the largest"),
+        Mistake(
+            "mean", by_mean, "one better word is enough: not the mean of the others, the largest"
+        ),
         Mistake("length", by_length, "a longer word wins only where it points the same way"),
-        Mistake("first of equals", not_the_first, "a word with an equal vector is as good, not better"),
+        Mistake(
+            "first of equals", not_the_first, "a word with an equal vector is as good, not better"
+        ),
         Mistake("the others", content, "these are the words that are *not* contradicted"),
         Mistake("absolute value", by_absolute, "a word on the other side has a negative logit"),
     ),

@@ -210,8 +210,12 @@ def pasted(step: Step, arguments: tuple, most: int = 120) -> str:
     for name, value in zip(step.arguments, arguments, strict=False):
         if np.size(value) > most:
             return f"# {name} has {np.size(value):,} numbers: too many to be printed here"
-        text = np.array2string(value, separator=", ", floatmode="unique", threshold=most + 1) if (
-            isinstance(value, np.ndarray)
-        ) else repr(value)
-        lines.append(f"{name} = np.array({text})" if isinstance(value, np.ndarray) else f"{name} = {text}")
+        text = (
+            np.array2string(value, separator=", ", floatmode="unique", threshold=most + 1)
+            if (isinstance(value, np.ndarray))
+            else repr(value)
+        )
+        lines.append(
+            f"{name} = np.array({text})" if isinstance(value, np.ndarray) else f"{name} = {text}"
+        )
     return "\n".join([*lines, f"{step.function}({', '.join(step.arguments)})"]) if lines else ""
