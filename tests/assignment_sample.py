@@ -72,8 +72,7 @@ ATTACKS = {
         "no answer",
     ),
     "limits lifted": (
-        "import resource\ndef NAME(*a):\n"
-        "    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+        "import resource\ndef NAME(*a):\n    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
         "maximum limit",
     ),
     "the network": (
@@ -102,11 +101,13 @@ def definitions(name: str) -> str:
 
 def answer(name: str, step, function) -> str:
     """Return a cell in which the asked name is one of the oracles or mistakes."""
-    last = "" if function.__name__ == step.function else f"\n{step.function} = {function.__name__}"
-    return f"{definitions(name)}{last}\n"
+    # The oracle of the same name keeps its own, for mistakes are made of oracles.
+    cell = re.sub(rf"\b{step.function}\b", f"own_{step.function}", definitions(name))
+    own = re.sub(rf"^{step.function}$", f"own_{step.function}", function.__name__)
+    return f"{cell}\n{step.function} = {own}\n"
 
 
-LAW = '''
+LAW = """
 def is_right(f, rng):
     def divergence(l, s, tau_l, tau_s):
         p, q = (np.exp(x - special.logsumexp(x)) for x in (s / tau_s, l / tau_l))
@@ -119,7 +120,7 @@ def is_right(f, rng):
         if abs((there - back) / 2e-5 - value[i]) > 1e-7:
             return False
     return True
-'''
+"""
 
 
 def hand_in(name: str, path: Path, answers: dict[str, str], variant: str = "") -> Path:

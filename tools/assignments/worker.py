@@ -7,6 +7,7 @@ describes; nothing is ever unpickled.
 
 import json
 import os
+import re
 import resource
 import struct
 import sys
@@ -117,7 +118,7 @@ def main() -> None:
     send(answers, "ready")
     start, code = receive(calls, 1 << 30)
     scope = {"__name__": "answer", "np": np, "numpy": np}
-    if "special" in code or "linalg" in code or "scipy" in code:
+    if re.search(r"scipy|(?<![\w.])(special|linalg)\b", code):  # which takes a second to import
         from scipy import linalg, special
 
         scope |= {"special": special, "linalg": linalg}

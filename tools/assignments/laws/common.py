@@ -96,6 +96,11 @@ class Verdict(NamedTuple):
     arguments: tuple = ()  # of the call that failed
 
 
+def drawn(rng, *shape: int) -> np.ndarray:
+    """Draw normal numbers of two decimals, which are short to paste."""
+    return rng.normal(size=shape).round(2)
+
+
 def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "f") -> np.ndarray:
     """Return a value as an array of this shape; raise Failed, with a sentence, for another."""
     if value is None:
@@ -172,7 +177,9 @@ def same(value, function: Callable, arguments: tuple) -> bool:
         pairs = zip(value, other, strict=True) if isinstance(value, tuple) else [(value, other)]
         return all(
             np.shape(a) == np.shape(b)
-            and np.allclose(a, b, rtol=1e-6, atol=1e-9 * np.abs(b).max(initial=0), equal_nan=True)
+            and np.allclose(
+                a, b, rtol=1e-6, atol=1e-9 * np.nanmax(np.abs(b), initial=0), equal_nan=True
+            )
             for a, b in ((np.asarray(a, float), np.asarray(b, float)) for a, b in pairs)
         )
     except Exception:
@@ -204,7 +211,7 @@ def truth(value) -> bool:
     return bool(value)
 
 
-def pasted(step: Step, arguments: tuple, most: int = 120) -> str:
+def pasted(step: Step, arguments: tuple, most: int = 250) -> str:
     """Return the call on which an answer failed, as code to paste into a cell."""
     lines = []
     for name, value in zip(step.arguments, arguments, strict=False):
