@@ -17,7 +17,12 @@ from course_lib.errors import CourseError
 from tools.assignments import laws, marking
 
 SOURCES = notebook_source.FOLDER / "assignments" / "source"
-HOME = ("__init__.py", "common.py", "home.py")  # of `laws`: what the student's checks need
+HOME = (
+    "__init__.py",
+    "common.py",
+    "home.py",
+    "runs.py",
+)  # of `laws`: what the student's checks need
 COMMON = 12  # characters: shorter lines of a solution may occur anywhere
 
 

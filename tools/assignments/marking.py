@@ -52,6 +52,7 @@ def version(name: str) -> str:
     """Return a digest of all that decides a verdict: the laws, the catalogue, the worker."""
     folder = Path(laws.__file__).parent
     paths = [*sorted(folder.glob(f"{name.lower()}*.py")), folder / "common.py"]
+    paths += [folder / "claims.py", folder / "runs.py"]
     paths += [folder.parent / "worker.py", folder.parent / "sandbox.py"]
     return hashlib.sha256(b"".join(p.read_bytes() for p in paths)).hexdigest()[:12]
 

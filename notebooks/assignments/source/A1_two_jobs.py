@@ -262,7 +262,7 @@ def experiment(prediction, folder="."):
             "contradicted": contradicted(E).mean(),  # your 1.5
         }
         print(run, claims[run])
-    a1_experiment.save(folder, own, trained, claims, prediction)
+    a1_experiment.save(folder, trained, claims, prediction)
     return claims
 
 

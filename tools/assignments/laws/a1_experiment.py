@@ -1,18 +1,16 @@
-"""Step 1.6: Figure 1 of inan2017 on a student's own tokens.
+"""Step 1.6: Figure 1 of inan2017 on a student's own tokens."""
 
-The student hands in the matrices of all runs and the numbers claimed for them.
-"""
-
-import csv
 import itertools
-from functools import cache
 
 import numpy as np
 
+from tools.assignments.laws.runs import columns, save_runs, tokens  # noqa: F401 (the experiment's)
+
 BETAS = (0.0, 0.5, 1.0)
-TOKENS, WIDTH = 20_000, 12
+WIDTH = 12
 STEPS, EARLY, ROWS = 240, 60, 64
 NUMBERS = ("distance", "share", "contradicted")
+ARRAYS, EARLIER = ("E", "W"), ("E60", "W60")
 
 
 def runs(variant):
@@ -23,21 +21,6 @@ def runs(variant):
 def name(beta, unit, seed) -> str:
     """Return the name of a run in the files that are handed in."""
     return f"{beta:g}-{'unit' if unit else 'free'}-{seed}"
-
-
-@cache
-def corpus() -> np.ndarray:
-    """Return the training text of the embedded corpus as the numbers of its words."""
-    from course_lab.corpora.docstrings import load_docstrings
-
-    return np.asarray(load_docstrings().train)
-
-
-def tokens(variant) -> np.ndarray:
-    """Return the variant's tokens, numbered by first occurrence."""
-    ids = corpus()[variant.begin : variant.begin + TOKENS]
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
 
 
 def train(text, variant, beta, unit, seed, steps=STEPS):
@@ -55,11 +38,9 @@ def train(text, variant, beta, unit, seed, steps=STEPS):
     W = torch.nn.Parameter(torch.randn(words, WIDTH) / WIDTH**0.5)
     lstm = torch.nn.LSTM(WIDTH, WIDTH)
     optimiser = torch.optim.Adam([E, W, *lstm.parameters()], 0.02)
-    columns = torch.as_tensor(text[: len(text) // 40 * 40]).reshape(40, -1).T
     kept = {}
     for step in range(steps):
-        at = step * 20 % (len(columns) - 21)
-        read, wanted = columns[at : at + 20], columns[at + 1 : at + 21]
+        read, wanted = columns(text, step)
         rows = F.normalize(E, dim=1) if unit else E
         logits = lstm(rows[read])[0].flatten(0, 1) @ W.T
         soft = (rows[wanted.flatten()] @ rows.T / variant.tau).softmax(1)
@@ -83,24 +64,6 @@ def distance(W, E) -> float:
     return float(np.sqrt(max(0.0, 1 - ((bases[0].T @ bases[1]) ** 2).sum() / W.shape[1])))
 
 
-def save(folder, variant, trained: dict, claims: dict, prediction: str) -> None:
-    """Write what is to be handed in: matrices, claimed numbers, prediction.
-
-    trained: {run: what `train` returned}; claims: {run: {"distance": …, "share": …,
-    "contradicted": …}}; a run is (β, unit, seed).
-    """
-    import json
-    from pathlib import Path
-
-    from safetensors.numpy import save_file
-
-    arrays = {
-        f"{name(*run)}/{k}": np.ascontiguousarray(v)
-        for run, a in trained.items()
-        for k, v in a.items()
-    }
-    save_file(arrays, Path(folder, "1.6.safetensors"))
-    lines = [[name(*run), *(repr(float(claims[run][n])) for n in NUMBERS)] for run in claims]
-    with open(Path(folder, "1.6.csv"), "w", newline="") as file:
-        csv.writer(file).writerows([["run", *NUMBERS], *lines])
-    Path(folder, "1.6.json").write_text(json.dumps({"prediction": prediction}))
+def save(folder, trained: dict, claims: dict, prediction: str) -> None:
+    """Write what is to be handed in for step 1.6."""
+    save_runs("1.6", folder, name, NUMBERS, trained, claims, prediction)
