@@ -94,8 +94,8 @@ def definitions(name: str) -> str:
     """Return the code of an assignment's oracles and known mistakes, to stand in one cell."""
     laws = inspect.getsource(marking.module(name))
     mistakes = inspect.getsource(marking.module(name, "_mistakes"))
-    oracles = laws[laws.index("# --- the definitions") : laws.index("# --- 1.1 and 1.2")]
-    wrong = mistakes[mistakes.index("def softmax") : mistakes.index("CATALOGUE =")]
+    oracles = re.search(r"(?s)# --- the definitions.*?(?=\n# --- )", laws)[0]
+    wrong = mistakes[mistakes.index("\ndef ") : mistakes.index("CATALOGUE =")]
     return oracles + re.sub(rf"\b{name.lower()}\.", "", wrong)
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import assignment_sample as sample
@@ -29,11 +30,24 @@ from tools.assignments import (
     variant,
     worker,
 )
-from tools.assignments.laws import a1, a1_claims, a1_experiment, a1_mistakes, common, home
+from tools.assignments.laws import (
+    a1,
+    a1_claims,
+    a1_experiment,
+    a1_mistakes,
+    a2,
+    a2_claims,
+    a2_experiment,
+    a2_mistakes,
+    common,
+    home,
+)
 from tools.assignments.laws.common import Limits, Mistake, Step, judge
 
 A1 = {step.name: step for step in a1.STEPS}
-FUNCTIONS = [step for step in a1.STEPS if step.kind == "function"]
+STEPS = {step.name: step for laws in (a1, a2) for step in laws.STEPS}
+FUNCTIONS = [step for step in STEPS.values() if step.kind == "function"]
+KNOWN = a1_mistakes.CATALOGUE | a2_mistakes.CATALOGUE
 PACK = Path(os.environ["COURSE_PACK"]) if os.environ.get("COURSE_PACK") else None
 QUICK = Limits(1, 200)
 
@@ -78,13 +92,11 @@ def test_a_level_that_does_not_hold_is_not_used(monkeypatch):
         sandbox.strongest(trust=True)
 
 
-def tried(code: str, level: str, name="1.1", limits=QUICK) -> dict:
-    """The result of step 1.1, or another, for the code of a cell."""
-    from dataclasses import replace
-
-    step = replace(A1[name], limits=limits)
-    submission = handin.Submission(Path("A1.ipynb"), {name: code}, {step.function: code})
-    return marking.mark_step("A1", step, submission, level, seed=1, large=False)
+def tried(code: str, level: str, step: Step, large: bool = False) -> dict:
+    """The result of a step for the code of a cell."""
+    name = f"A{step.name[0]}"
+    submission = handin.Submission(Path(f"{name}.ipynb"), {step.name: code})
+    return marking.mark_step(name, step, submission, level, seed=1, large=large)
 
 
 @pytest.mark.parametrize("attack", sample.ATTACKS)
@@ -92,7 +104,8 @@ def test_an_attack_gets_no_points_and_a_sentence(attack, level):
     code, told = sample.ATTACKS[attack]
     if attack == "the network" and level in ("1", "C"):
         pytest.skip("level 1 does not close the network")
-    result = tried(code.replace("NAME", "softened_gradient"), level)
+    step = replace(A1["1.1"], limits=QUICK)
+    result = tried(code.replace("NAME", "softened_gradient"), level, step)
     assert (result["status"], result["points"]) == ("wrong", 0)
     assert told in result["sentence"] and result["sentence"]
     assert result["seconds"] < 30
@@ -196,8 +209,10 @@ def _silent():
 
 def oracle(step: Step):
     """The naive right answer of a step; the leading term of 1.2 is a numerical limit."""
+    if step.name == "2.4":
+        return lambda H, most: a2_mistakes.perceptron(H, most, -1, True)
     if step.name != "1.2":
-        return getattr(a1, step.function)
+        return getattr(a1 if step.name < "2" else a2, step.function)
 
     def limit(l, s, tau_l, tau_s):  # noqa: E741 (the paper's name)
         far = 1e7
@@ -215,13 +230,13 @@ def test_oracles_obey_the_small_laws(step):
             assert judge(step, oracle(step), rng(seed), large=False).sentence == ""
 
 
-CASES = [(step.name, m) for step in FUNCTIONS for m in a1_mistakes.CATALOGUE[step.name]]
+CASES = [(step.name, m) for step in FUNCTIONS for m in KNOWN[step.name]]
 
 
 @pytest.mark.parametrize(("name", "mistake"), CASES, ids=lambda c: getattr(c, "name", c))
 def test_a_known_mistake_is_told_by_its_own_message(name, mistake):
-    known = a1_mistakes.CATALOGUE[name]
-    verdicts = [judge(A1[name], mistake.function, rng(k), known, large=False) for k in range(25)]
+    known = KNOWN[name]
+    verdicts = [judge(STEPS[name], mistake.function, rng(k), known, large=False) for k in range(25)]
     assert {v.mistake for v in verdicts} == {mistake.name}
     assert all(v.share == 0 and len(v.sentence) > 20 for v in verdicts)
     sentences = {m.message for m in known if isinstance(m.message, str)}
@@ -230,14 +245,8 @@ def test_a_known_mistake_is_told_by_its_own_message(name, mistake):
 
 def sheared(step: Step, left_out) -> Step:
     """A step without one of its laws."""
-    from dataclasses import replace
-
     laws = tuple(law for law in step.laws if law is not left_out)
     return replace(step, laws=laws)
-
-
-def slow_differences(l, s, tau_l, tau_s):  # noqa: E741
-    return oracle(A1["1.2"])(l, s, tau_l, tau_s)
 
 
 # For each small law a wrong answer that only this law refuses.
@@ -260,13 +269,29 @@ NEEDED = {
         else a1_mistakes.by_length(E)
     ),
     "1.5 ties": a1_mistakes.not_the_first,
+    "2.1 table": lambda W, p: (
+        a2.weighted_cosine(W, p) + 0.1 * (np.abs(W).max() < 1e3) * (np.abs(W).min() > 1e-9)
+    ),
+    "2.1 lengths": a2_mistakes.guarded,
+    "2.2 derivative": a2_mistakes.half,
+    "2.2 scaled": a2_mistakes.guarded_gradient,
+    "2.3 unbiased": a2_mistakes.square_of_whole,
+    "2.3 whole": lambda W, rows: a2.estimate(W, rows) * (1 if len(rows) == 3 else 2),
+    "2.4 separable": a2_mistakes.gives_up,
+    "2.4 hull": a2_mistakes.always_a_direction,
+    "2.5 bracket": lambda W: (1.2 * a2_mistakes.row_sums(W).mean(), a2.eigenvalue_bracket(W)[1]),
+    "2.5 close": lambda W: (
+        (a2_mistakes.row_sums(W).min() / 2, a2.eigenvalue_bracket(W)[1])
+        if len(W) == 40
+        else a2.eigenvalue_bracket(W)
+    ),
 }
 
 
 @pytest.mark.parametrize("case", NEEDED)
 def test_every_law_is_needed(case):
     name, law = case.split()
-    step, wrong = A1[name], NEEDED[case]
+    step, wrong = STEPS[name], NEEDED[case]
     (own,) = (x for x in step.laws if x.__name__ == law)
     refused = judge(step, wrong, rng(5), large=False)
     assert refused.share == 0 and refused.law == law
@@ -277,16 +302,13 @@ def test_the_list_of_needed_laws_is_whole():
     assert set(NEEDED) == {f"{s.name} {law.__name__}" for s in FUNCTIONS for law in s.laws}
 
 
-@pytest.mark.parametrize("name", ["1.1", "1.3", "1.4", "1.5"])
+@pytest.mark.parametrize("name", ["1.1", "1.3", "1.4", "1.5", "2.1", "2.3", "2.5"])
 def test_a_naive_answer_has_half_of_the_points(name, level):
     """At the large size the oracle runs out of memory or time, and hears so."""
-    step = A1[name]
-    code = sample.answer("A1", step, getattr(a1, step.function))
-    submission = handin.Submission(Path("A1.ipynb"), {name: code}, {step.function: code})
-    from dataclasses import replace
-
+    step = STEPS[name]
+    code = sample.answer(f"A{name[0]}", step, oracle(step))
     step = replace(step, limits=step.limits._replace(seconds=6))
-    result = marking.mark_step("A1", step, submission, level, seed=1)
+    result = tried(code, level, step, large=True)
     assert result["points"] == step.points / 2, result["sentence"]
     assert result["mistake"] in ("memory", "late")
 
@@ -303,7 +325,7 @@ def mutants(source: str, name: str, scope: dict):
         node = list(ast.walk(tree))[place]
         if isinstance(node, ast.BinOp) and type(node.op) in swaps:
             node.op = swaps[type(node.op)]()
-        elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
             node.value = node.value + 1
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             node.op = ast.UAdd()
@@ -338,11 +360,11 @@ def survivors(step: Step, candidates) -> tuple[int, list[str]]:
     return count, alive
 
 
-@pytest.mark.parametrize("name", ["1.3", "1.4", "1.5"])
+@pytest.mark.parametrize("name", ["1.3", "1.4", "1.5", "2.1", "2.3"])
 def test_mutants_of_the_oracle_are_refused(name):
-    function = getattr(a1, A1[name].function)
-    made = mutants(inspect.getsource(function), function.__name__, vars(a1))
-    count, alive = survivors(A1[name], made)
+    function = oracle(STEPS[name])
+    made = mutants(inspect.getsource(function), function.__name__, function.__globals__)
+    count, alive = survivors(STEPS[name], made)
     assert count >= 3 and len(alive) <= 0.05 * count, alive
 
 
@@ -400,7 +422,7 @@ NO_PACK = "COURSE_PACK names no instructor's pack of solutions"
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
 @pytest.mark.parametrize("step", FUNCTIONS, ids=lambda s: s.name)
 def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
-    code = edition.solutions("A1", PACK)[step.name]
+    code = edition.solutions(f"A{step.name[0]}", PACK)[step.name]
     scope = {"np": np}
     exec(code, scope)
     for seed in range(int(os.environ.get("COURSE_INSTANCES", 30))):
@@ -411,11 +433,10 @@ def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
 
 
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
-@pytest.mark.parametrize("name", ["1.1", "1.2", "1.3", "1.4", "1.5", "1.7"])
+@pytest.mark.parametrize("name", [s.name for s in STEPS.values() if s.kind in ("function", "law")])
 def test_the_pack_is_right(name, level):
-    code = edition.solutions("A1", PACK)[name]
-    submission = handin.Submission(Path("A1.ipynb"), {name: code})
-    result = marking.mark_step("A1", A1[name], submission, level, seed=2)
+    code = edition.solutions(f"A{name[0]}", PACK)[name]
+    result = tried(code, level, STEPS[name], large=True)
     assert result["status"] == "right", result["sentence"]
 
 
@@ -481,6 +502,22 @@ def test_runs_that_were_not_trained_are_found(claims):
     invented = {k: v + 0.1 * v.std() if "60" in k else v for k, v in arrays.items()}
     verdict = judged(claims | {"1.6.safetensors": save(invented)})
     assert verdict.share == pytest.approx(0.7) and "trained again" in verdict.sentence
+
+
+def test_an_experiment_of_a2_is_marked_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(a2_experiment, "EARLY", 3)
+    monkeypatch.setattr(a2_experiment, "HIDDEN", 200)
+    own = variant.A2(begin=0, kappa=0.5, seeds=(1, 2, 3))
+    trained = {run: a2_experiment.train(TEXT, own, *run, 3) for run in a2_experiment.runs(own)}
+    numbers = {run: a2_claims.measured(kept, TEXT) for run, kept in trained.items()}
+    a2_experiment.save(
+        tmp_path, trained, numbers, "Rare words move apart, the loss hardly changes."
+    )
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert a2_claims.mark(files, own, rng(0), TEXT).share == 1
+    other = files | {"2.6.csv": files["2.6.csv"].replace(b"none-1,", b"none-1,1")}
+    verdict = a2_claims.mark(other, own, rng(0), TEXT)
+    assert verdict.share == pytest.approx(1 - 0.4 / 9) and "frequent is" in verdict.sentence
 
 
 def test_runs_of_another_variant_are_told(claims):

@@ -29,6 +29,7 @@ from tools.assignments.laws.common import Failed, Limits
 LEVELS = ("3", "2", "1")
 REPLY = 64 << 20  # bytes of one answer
 ASKED = 5_000  # candidates' evaluations in one call of a law step
+SMALL = 500  # numbers in an instance that a candidate evaluates, whose derivatives are naive
 BROUGHT = ("numpy", "numpy.libs", "scipy", "scipy.libs")
 USER_NAMESPACE = (
     "Where Ubuntu forbids it (“setting up uid map: Permission denied”), an administrator installs "
@@ -254,6 +255,8 @@ class Answer:
 
 def evaluated(candidate, arguments):
     """Return a candidate's value; what a law asks wrongly is NaN, never an error of the marker."""
+    if not isinstance(arguments, tuple) or sum(map(np.size, arguments)) > SMALL:
+        return float("nan")
     try:
         return candidate(*arguments)
     except Exception:

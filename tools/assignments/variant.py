@@ -20,6 +20,15 @@ class A1:
     seeds: tuple[int, int, int]
 
 
+@dataclass(frozen=True)
+class A2:
+    """Of step 2.6: where the 20,000 tokens begin, the exponent of frequency, the seeds."""
+
+    begin: int
+    kappa: float
+    seeds: tuple[int, int, int]
+
+
 def code(secret: str, student: str) -> str:
     """Return the six letters of a student in a term."""
     digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
@@ -47,13 +56,12 @@ def drawn(letters: str, name: str, below: int) -> int:
     return int.from_bytes(digest[:8], "big") % below
 
 
-def parameters(assignment: str, letters: str) -> A1:
+def parameters(assignment: str, letters: str) -> A1 | A2:
     """Return the parameters of an assignment that follow from a student's code."""
-    if assignment != "A1":
+    if assignment not in ("A1", "A2"):
         raise ValueError(f"{assignment} has no parameters of a student's own")
-    seeds = [1 + drawn(letters, f"A1 seed {k}", 10**6) for k in range(3)]
-    return A1(
-        begin=drawn(letters, "A1 begin", CORPUS - 20_000),
-        tau=4 + drawn(letters, "A1 tau", 800) / 100,
-        seeds=tuple(seeds),
-    )
+    begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
+    seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(3))
+    if assignment == "A1":
+        return A1(begin, 4 + drawn(letters, "A1 tau", 800) / 100, seeds)
+    return A2(begin, 0.25 + drawn(letters, "A2 kappa", 76) / 100, seeds)

@@ -178,7 +178,7 @@ def same(value, function: Callable, arguments: tuple) -> bool:
         return all(
             np.shape(a) == np.shape(b)
             and np.allclose(
-                a, b, rtol=1e-6, atol=1e-9 * np.nanmax(np.abs(b), initial=0), equal_nan=True
+                a, b, rtol=1e-6, atol=1e-9 * np.nan_to_num(np.abs(b)).max(initial=0), equal_nan=True
             )
             for a, b in ((np.asarray(a, float), np.asarray(b, float)) for a, b in pairs)
         )
