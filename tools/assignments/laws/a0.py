@@ -37,7 +37,7 @@ STEPS = (
         2,
         8,
         laws=(definition, extreme),
-        read="lesson 01, The output layer",
+        read="lesson 01, Logits are inner products",
         told={"finite": "{}: exp(10,000) overflows. Subtract the largest logit first"},
         limits=Limits(5, 100),
     ),
