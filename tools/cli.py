@@ -267,6 +267,8 @@ def report(problems: list[str]) -> None:
 
 def application() -> typer.Typer:
     """Return the application with every command mounted."""
+    from tools.assignments.cli import app as assignments
+
     app = typer.Typer(
         name="tools",
         help="The making of the course: lessons, tests, website, exercises.",
@@ -281,4 +283,5 @@ def application() -> typer.Typer:
     app.command()(lab)
     app.command()(progress)
     app.add_typer(group, name="notebooks")
+    app.add_typer(assignments, name="assignments")
     return app

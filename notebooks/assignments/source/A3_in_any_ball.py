@@ -1,0 +1,304 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A3. Words that must win, in any ball
+#
+# **After lessons 07 and 09.** Eight steps, 100 points, about two hours of your time and twenty minutes
+# of your machine's.
+#
+# Wang, Gong and Liu (2019) train a softmax against an adversary who moves the target's vector by at most
+# $\varepsilon$, in the round ball. Why round? The word vectors of a real model are no round cloud, and one
+# could move every word instead of one. What is left of the theorems, and of the gain?
+#
+# ## What you will be able to do
+#
+# - find the worst perturbation in a ball of any norm, and in an ellipsoid;
+# - say when moving all words by half as much is the same as moving one, and when not;
+# - find the one direction that hurts a mixture of softmaxes most;
+# - read from one context how safe a word is;
+# - tell an adversary's gain from that of a temperature.
+#
+# ## How it is marked
+#
+# Each function is called with numbers drawn at that moment, and must obey the laws in the folder
+# `tools` beside this notebook; `check` tries them here. A function may not change its arguments.
+# Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
+# and no file, no network and no `course_lib`. A context `h` has shape (d,) and is never 0, `W` is (N, d) with
+# a row for each word, `y` and `i` are numbers of words. Hints are folded; opening them costs nothing.
+
+# %% tags=["given"]
+VARIANT = "aaaaaa"  # your six letters, from the roster
+
+import numpy as np
+from scipy import linalg, special
+
+from tools.assignments.laws.home import check
+
+# %% [markdown]
+# ## 3.1 Derive: the worst in a ball ●○○ (12 minutes, 12 points)
+#
+# Write `worst(h, r, ball)`: of all $\delta$ with $\|\delta\| \le r$, the one that lowers
+# $\delta^\top h$ most. `ball` names the norm: `"l2"`, `"linf"` (the largest entry in size) or `"l1"` (the
+# sum of sizes).
+#
+# <details><summary>What to look at</summary>
+#
+# Draw the three balls in the plane, and a line $\delta^\top h = $ constant that you push outwards.
+#
+# </details>
+#
+# <details><summary>The first line</summary>
+#
+# In the cube each entry is chosen by itself. In the ball of l1 all of $r$ goes to one entry.
+#
+# </details>
+#
+# <details><summary>Nearly the answer</summary>
+#
+# The product that can be reached is $-r$ times the dual norm of $h$: l2 for l2, l1 for linf, linf for l1.
+#
+# </details>
+
+# %% tags=["answer"] step="3.1"
+def worst(h, r, ball):
+    raise NotImplementedError("3.1")
+
+
+# %% tags=["check"] step="3.1"
+check("A3", "3.1", worst)
+
+# %% [markdown]
+# ## 3.2 Derive: the worst in an ellipsoid ●●○ (10 minutes, 10 points)
+#
+# Write `worst_in_ellipsoid(h, A, r)`: the same for $\delta^\top A^{-1}\delta \le r^2$, where `A` (d, d) is
+# symmetric and positive definite, as the covariance of the word vectors is.
+#
+# <details><summary>What to look at</summary>
+#
+# With $A = I$ this is 3.1 for l2. Where is the ellipsoid long?
+#
+# </details>
+#
+# <details><summary>The first line</summary>
+#
+# Write $\delta = A^{1/2}u$. In $u$ the ellipsoid is a round ball.
+#
+# </details>
+#
+# <details><summary>Nearly the answer</summary>
+#
+# The product that can be reached is $-r\sqrt{h^\top A h}$; no root of a matrix is needed.
+#
+# </details>
+
+# %% tags=["answer"] step="3.2"
+def worst_in_ellipsoid(h, A, r):
+    raise NotImplementedError("3.2")
+
+
+# %% tags=["check"] step="3.2"
+check("A3", "3.2", worst_in_ellipsoid)
+
+# %% [markdown]
+# ## 3.3 Derive: every word moves ●●○ (18 minutes, 16 points)
+#
+# Now the adversary moves *every* word $j$, within its own radius `radii[j]` in l2, to lower the
+# probability of $y$. Write `adversarial_log_prob(h, W, y, radii)`, the logarithm of what is left of
+# it. Logits may be as large as ±10³.
+#
+# Then try: with all radii $\varepsilon/2$, compare with an adversary who moves $y$ alone by $\varepsilon$
+# (theorem 3.1). Does it also hold for radii that are proportional to $\|w_j\|$?
+#
+# <details><summary>What to look at</summary>
+#
+# Which way does the adversary move the rivals?
+#
+# </details>
+#
+# <details><summary>The first line</summary>
+#
+# A word that moves by $\delta$ changes its logit by $\delta^\top h$, between $-r\|h\|$ and $r\|h\|$.
+#
+# </details>
+#
+# <details><summary>Nearly the answer</summary>
+#
+# Move all logits first; then one log-softmax over the moved ones.
+#
+# </details>
+
+# %% tags=["answer"] step="3.3"
+def adversarial_log_prob(h, W, y, radii):
+    raise NotImplementedError("3.3")
+
+
+# %% tags=["check"] step="3.3"
+check("A3", "3.3", adversarial_log_prob)
+
+# %% [markdown]
+# ## 3.4 Derive: one enemy for all components ●●● (20 minutes, 18 points)
+#
+# In a mixture, $P(y) = \sum_k \pi_k \operatorname{softmax}(W h_k)_y$, and all components share $W$. Write
+# `shared_worst(contexts, prior, W, y, r)`: the one $\delta$ with $\|\delta\| = r$ that, added to $w_y$,
+# lowers $P(y)$ most for small $r$, to first order. `contexts` is (K, d), `prior` (K,). Logits may be as large
+# as ±10³ in a component.
+#
+# <details><summary>What to look at</summary>
+#
+# To first order the worst direction is the same for any smooth function.
+#
+# </details>
+#
+# <details><summary>The first line</summary>
+#
+# The gradient of a softmax' probability in its own logit is $p(1-p)$.
+#
+# </details>
+#
+# <details><summary>Nearly the answer</summary>
+#
+# Which components drop out of the gradient: those that are sure of $y$, those that never expect it, or
+# both?
+#
+# </details>
+
+# %% tags=["answer"] step="3.4"
+def shared_worst(contexts, prior, W, y, r):
+    raise NotImplementedError("3.4")
+
+
+# %% tags=["check"] step="3.4"
+check("A3", "3.4", shared_worst)
+
+# %% [markdown]
+# ## 3.5 Certify: how safe is a word? ●○○ (8 minutes, 8 points)
+#
+# Word $i$ is ε-recognisable if some context $h$ has $w_i^\top h - \varepsilon\|h\| > w_j^\top h$ for all
+# other $j$. Write `certificate(W, i, h)`: the ε up to which this context shows it. It is negative where
+# another word wins.
+#
+# <details><summary>What to look at</summary>
+#
+# Solve the inequality for ε, one rival at a time.
+#
+# </details>
+#
+# <details><summary>The first line</summary>
+#
+# Contexts may be as long as 10¹² or as short as 10⁻¹²: divide before you multiply.
+#
+# </details>
+#
+# <details><summary>Nearly the answer</summary>
+#
+# A word is no rival of its own.
+#
+# </details>
+
+# %% tags=["answer"] step="3.5"
+def certificate(W, i, h):
+    raise NotImplementedError("3.5")
+
+
+# %% tags=["check"] step="3.5"
+check("A3", "3.5", certificate)
+
+# %% [markdown]
+# ## 3.6 Experiment: which ball ●●● (30 minutes and your machine's 20, 18 points)
+#
+# The code below trains an LSTM on *your* tokens without an adversary, and with one in the round ball, in
+# the cube, and in the ellipsoid of the word vectors' own covariance, five seeds each. The radius of each
+# is such that the mean margin is *yours*, in nats: otherwise the largest ball would win or lose by its
+# size. It needs the course's environment (PyTorch).
+#
+# **First predict**, in a sentence or two: which ball has the lowest loss on the last 2,000 tokens, and what
+# is left of the difference when each run has its best temperature? The prediction has points for being
+# there, not for being right. A well measured "no effect" has full marks.
+#
+# You hand in three files with this notebook: the arrays, your numbers, your prediction. The marker
+# computes your numbers again from your arrays and trains one run, drawn at random, again.
+
+# %% tags=["answer"] step="3.6"
+PREDICTION = ""
+
+# %% tags=["given"]
+def experiment(prediction, folder="."):
+    """Train the 20 runs of the variant, and save what is to be handed in."""
+    from tools.assignments import variant
+    from tools.assignments.laws import a3_experiment
+
+    own = variant.parameters("A3", VARIANT)
+    text = a3_experiment.tokens(own)
+    trained = {}
+    claims = {}
+    for run in a3_experiment.runs(own):
+        trained[run] = a3_experiment.train(text, own, *run)
+        claims[run] = a3_experiment.losses(trained[run], text)
+        print(run, claims[run])
+    a3_experiment.save(folder, trained, claims, prediction)
+    return claims
+
+
+# %% tags=["given"]
+if len(PREDICTION) > 30:  # the experiment waits for the prediction
+    claims = experiment(PREDICTION)
+
+# %% [markdown]
+# **Figure.** The differences of the loss to the run without adversary, paired by seed, for the three
+# balls, with intervals; beside them the same at the best temperature. Save it as `3.6.png`.
+
+# %% [markdown]
+# ## 3.7 A law of your own ●●○ (8 minutes, 8 points)
+#
+# Write `is_right(f, rng)`: it gets a function `f(h, W, y, radii)` that somebody wrote for 3.3, and a NumPy
+# generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
+# instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with right
+# ones. Points are the share of wrong ones that it refuses; none, if it refuses a right one: computers round.
+#
+# <details><summary>What to look at</summary>
+#
+# What must hold when all radii are 0? When one of them grows? Is that enough?
+#
+# </details>
+#
+# <details><summary>The first line</summary>
+#
+# Move the words yourself, and take the softmax of what comes out.
+#
+# </details>
+#
+# <details><summary>Nearly the answer</summary>
+#
+# Radii that differ, a context that is no unit vector.
+#
+# </details>
+
+# %% tags=["answer"] step="3.7"
+def is_right(f, rng):
+    raise NotImplementedError("3.7")
+
+
+# %% tags=["check"] step="3.7"
+check("A3", "3.7", is_right)
+
+# %% [markdown]
+# ## 3.8 Discuss ●●○ (12 minutes, 10 points)
+#
+# In at most 250 words: is it an adversary, or an additive margin? Which part of your difference would a
+# temperature explain?
+#
+# You are marked for: a claim (2), a number from your own figure (3), a rival explanation (3), and the
+# measurement that would decide between both (2).
+
+# %% [markdown] tags=["manual"] step="3.8"
+# *Your answer here.*

@@ -1,0 +1,134 @@
+"""Hand-ins for the tests: answers made of the laws' own oracles and of the catalogue's mistakes."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import nbformat
+
+from tools.assignments import edition, marking
+
+# Attacks on the marker, each the code of a cell that defines the asked `NAME`, and a word of what
+# the student is told.
+ATTACKS = {
+    "endless loop": ("def NAME(*a):\n    while True:\n        pass", "longer than"),
+    "memory bomb": ("def NAME(*a):\n    return np.ones(10**10)", "more than"),
+    "exit": ("import os\ndef NAME(*a):\n    os._exit(0)", "ended its own process"),
+    "exit at once": ("import os\nos._exit(1)\ndef NAME(*a): pass", "ended its own process"),
+    "polite exit": ("import sys\ndef NAME(*a):\n    sys.exit(0)", "SystemExit"),
+    "fork bomb": (
+        "import os\ndef NAME(*a):\n    while True:\n        os.fork()",
+        "BlockingIOError",
+    ),
+    "thread left behind": (
+        "import threading\ndef NAME(*a):\n    threading.Thread(target=print).start()",
+        "can't start new thread",
+    ),
+    "process left behind": (
+        "import subprocess\ndef NAME(*a):\n    subprocess.Popen(['sleep', '60'])",
+        "BlockingIOError",
+    ),
+    "reply of 1 GB": (
+        "def NAME(*a):\n    return np.broadcast_to(0.0, (10**9 // 8,))",
+        "",  # it has no memory for it, or the reply is refused
+    ),
+    "pickle": ("class C: pass\ndef NAME(*a):\n    return C()", "not of C"),
+    "objects": ("def NAME(*a):\n    return np.array([print, print])", "made of numbers"),
+    "NaN": ("def NAME(l, *a):\n    return l * np.nan", "NaN"),
+    "infinity": ("def NAME(l, *a):\n    return l + np.inf", "infinite"),
+    "text": ("def NAME(*a):\n    return 'right'", "is a str"),
+    "None": ("def NAME(*a):\n    pass", "is None"),
+    "input changed": ("def NAME(l, *a):\n    l[:] = 0\n    return l", "changes its arguments"),
+    "view of the input": ("def NAME(l, *a):\n    return l[::-1]", ""),
+    "time bomb": (
+        "class C:\n    def __array__(self, *a, **k):\n        while True: pass\n"
+        "def NAME(*a):\n    return C()",
+        "longer than",
+    ),
+    "comparison patched": (
+        "np.isclose = np.allclose = lambda *a, **k: True\nnp.linalg.norm = lambda *a, **k: 0.0\n"
+        "def NAME(l, *a):\n    return 0 * l",
+        "",
+    ),
+    "verdict printed": ("print('Step right')\ndef NAME(l, *a):\n    return 0 * l", ""),
+    "forged reply": (
+        "import os\nfor d in range(3, 9):\n    try:\n        os.write(d, b'\\xff' * 99)\n"
+        "    except OSError:\n        pass\ndef NAME(l, *a):\n    return 0 * l",
+        "no answer",
+    ),
+    "well forged reply": (
+        "import os, struct, json\nh = json.dumps({'kind': 'answer', 'size': 0,\n"
+        " 'spec': {'value': True}}).encode()\nfor d in range(3, 9):\n    try:\n"
+        "        os.write(d, (struct.pack('>Q', len(h)) + h) * 50)\n    except OSError:\n"
+        "        pass\ndef NAME(l, *a):\n    return 0 * l",
+        "shape",
+    ),
+    "forged header": (
+        "import os, struct, json\nh = json.dumps({'kind': 'answer', 'size': 0,\n"
+        " 'spec': {'value': {'a': [1]}}}).encode()\nfor d in range(3, 9):\n    try:\n"
+        "        os.write(d, (struct.pack('>Q', len(h)) + h) * 50)\n    except OSError:\n"
+        "        pass\ndef NAME(l, *a):\n    return 0 * l",
+        "no answer",
+    ),
+    "limits lifted": (
+        "import resource\ndef NAME(*a):\n    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+        "maximum limit",
+    ),
+    "the network": (
+        "import socket\ndef NAME(*a):\n    socket.create_connection(('192.0.2.1', 80), 2)",
+        "Error",
+    ),
+    "library": ("import course_lib\ndef NAME(*a): pass", "No module named 'course_lib'"),
+    "the laws": ("import tools.assignments\ndef NAME(*a): pass", "No module named 'tools'"),
+    "syntax": ("def NAME(l:\n    return l", "SyntaxError"),
+    "other name": ("def other(l):\n    return l", "defines no"),
+    "signals": (
+        "import os\ndef NAME(l, *a):\n    os.kill(os.getppid(), 9)\n    return 0 * l",
+        "",
+    ),
+}
+
+
+def definitions(name: str) -> str:
+    """Return the code of an assignment's oracles and known mistakes, to stand in one cell."""
+    laws = inspect.getsource(marking.module(name))
+    mistakes = inspect.getsource(marking.module(name, "_mistakes"))
+    oracles = re.search(r"(?s)# --- the definitions.*?(?=\n# --- )", laws)[0]
+    wrong = mistakes[mistakes.index("\ndef ") : mistakes.index("CATALOGUE =")]
+    return oracles + re.sub(rf"\b{name.lower()}\.", "", wrong)
+
+
+def answer(name: str, step, function) -> str:
+    """Return a cell in which the asked name is one of the oracles or mistakes."""
+    # The oracle of the same name keeps its own, for mistakes are made of oracles.
+    cell = re.sub(rf"\b{step.function}\b", f"own_{step.function}", definitions(name))
+    own = re.sub(rf"^{step.function}$", f"own_{step.function}", function.__name__)
+    return f"{cell}\n{step.function} = {own}\n"
+
+
+LAW = """
+def is_right(f, rng):
+    def divergence(l, s, tau_l, tau_s):
+        p, q = (np.exp(x - special.logsumexp(x)) for x in (s / tau_s, l / tau_l))
+        return (p * np.log(p / q)).sum()
+
+    l, s = rng.normal(size=(2, 5))
+    value = f(l, s, 0.7, 2.0)
+    for i, step in enumerate(1e-5 * np.eye(5)):
+        there, back = (divergence(l + x, s, 0.7, 2.0) for x in (step, -step))
+        if abs((there - back) / 2e-5 - value[i]) > 1e-7:
+            return False
+    return True
+"""
+
+
+def hand_in(name: str, path: Path, answers: dict[str, str], variant: str = "") -> Path:
+    """Write a notebook in which the steps' cells hold these answers."""
+    book = edition.notebook(name, answers)
+    for cell in book.cells:
+        if variant:
+            cell.source = cell.source.replace('VARIANT = "aaaaaa"', f'VARIANT = "{variant}"')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(nbformat.from_dict(book)), "utf-8")
+    return path

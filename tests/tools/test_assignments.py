@@ -1,0 +1,1012 @@
+"""Assignments: the sandbox holds, the laws tell right from wrong, marks arrive where they go."""
+
+import ast
+import csv
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import assignment_sample as sample
+import numpy as np
+import pytest
+import scipy.special
+
+from course_lab.notebook_source import ROOT
+from course_lib.errors import CourseError
+from tools.assignments import (
+    dashboard,
+    edition,
+    exports,
+    feedback,
+    handin,
+    marking,
+    sandbox,
+    similar,
+    variant,
+    worker,
+)
+from tools.assignments.laws import (
+    a1,
+    a1_claims,
+    a1_experiment,
+    a1_mistakes,
+    a2,
+    a2_claims,
+    a2_experiment,
+    a2_mistakes,
+    a3,
+    a3_claims,
+    a3_experiment,
+    a3_mistakes,
+    common,
+    home,
+)
+from tools.assignments.laws.common import Limits, Mistake, Step, judge
+
+A1 = {step.name: step for step in a1.STEPS}
+STEPS = {step.name: step for laws in (a1, a2, a3) for step in laws.STEPS}
+# A1 whole and one step of each other assignment; all of them with COURSE_NIGHTLY=1.
+NIGHTLY = os.environ.get("COURSE_NIGHTLY") == "1"
+TRIED = {*A1, "2.2", "3.3"} if not NIGHTLY else {*STEPS}
+FUNCTIONS = [step for step in STEPS.values() if step.kind == "function" and step.name in TRIED]
+KNOWN = a1_mistakes.CATALOGUE | a2_mistakes.CATALOGUE | a3_mistakes.CATALOGUE
+PACK = Path(os.environ["COURSE_PACK"]) if os.environ.get("COURSE_PACK") else None
+QUICK = Limits(1, 200)
+
+
+@pytest.fixture(scope="session")
+def level() -> str:
+    """The strongest level of this machine, or the one that COURSE_SANDBOX names."""
+    try:
+        return sandbox.strongest(trust=True, wanted=os.environ.get("COURSE_SANDBOX"))
+    except CourseError as error:
+        pytest.skip(f"no sandbox at all: {error}")
+
+
+def needs(wanted: str) -> None:
+    """Skip where this machine does not have the level of a sandbox, and say why."""
+    if sandbox.probe(wanted) is None:
+        tool = {"3": "bwrap", "2": "unshare"}[wanted]
+        pytest.skip(f"level {wanted} does not start here ({tool}: {shutil.which(tool)})")
+
+
+# --- the sandbox ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", ["3", "2"])
+def test_a_level_holds_what_it_promises(wanted):
+    needs(wanted)
+    assert sandbox.probe(wanted) <= sandbox.ALLOWED[wanted]
+
+
+def test_below_level_3_marking_is_refused_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(sandbox, "probe", lambda level: None if level == "3" else {"connects"})
+    with pytest.raises(CourseError, match=r"no sandbox of level 3 .* `--trust`"):
+        sandbox.strongest()
+    assert sandbox.strongest(trust=True) == "1"
+    monkeypatch.setenv("COURSE_CONTAINER", "1")
+    assert sandbox.strongest() == "C"
+
+
+def test_a_level_that_does_not_hold_is_not_used(monkeypatch):
+    monkeypatch.setattr(sandbox, "probe", lambda level: {"takes 1 GB"})
+    with pytest.raises(CourseError):
+        sandbox.strongest(trust=True)
+
+
+def tried(code: str, level: str, step: Step, large: bool = False) -> dict:
+    """The result of a step for the code of a cell."""
+    name = f"A{step.name[0]}"
+    submission = handin.Submission(Path(f"{name}.ipynb"), {step.name: code})
+    return marking.mark_step(name, step, submission, level, seed=1, large=large)
+
+
+@pytest.mark.parametrize("attack", sample.ATTACKS)
+def test_an_attack_gets_no_points_and_a_sentence(attack, level):
+    code, told = sample.ATTACKS[attack]
+    if attack in ("the network", "signals") and level in ("1", "C"):
+        pytest.skip("level 1 closes neither the network nor the marker's own process")
+    step = replace(A1["1.1"], limits=QUICK)
+    result = tried(code.replace("NAME", "softened_gradient"), level, step)
+    assert (result["status"], result["points"]) == ("wrong", 0)
+    assert told in result["sentence"] and result["sentence"]
+    assert result["seconds"] < 30
+
+
+def test_what_is_outside_cannot_be_read_and_nothing_inside_is_written(tmp_path):
+    needs("3")
+    (tmp_path / "another.ipynb").write_text("secret")
+    os.chmod(tmp_path / "another.ipynb", 0o666)
+    places = [
+        "/",
+        "/usr",
+        "/packages",
+        "/packages/numpy",
+        "/dev",
+        "/dev/shm",
+        "/proc",
+        "/worker.py",
+    ]
+    code = f"""
+import os
+def f(x):
+    seen = [p for p in os.listdir("/proc") if p.isdigit()]
+    bad = int({str(tmp_path / "another.ipynb")!r} and os.path.exists({str(tmp_path)!r}))
+    bad += os.path.exists({str(ROOT / "course_lib")!r}) + os.path.exists("/etc/passwd")
+    for place in {places}:
+        try:
+            open(place + "/x" if os.path.isdir(place) else place, "a").write("x")
+            bad += 10
+        except OSError:
+            pass
+    return np.array([bad, len(seen)])
+"""
+    with sandbox.Answer(code, "f", QUICK, "3") as answer:
+        bad, seen = answer(1.0)
+    assert bad == 0 and seen <= 2  # itself and bubblewrap's own
+
+
+def test_files_of_one_answer_are_bounded_and_gone_for_the_next():
+    needs("3")
+    fill = "def f(x):\n    for i in range(9):\n        open(f'/tmp/{i}', 'wb').write(bytes(10**7))"
+    with (
+        sandbox.Answer(fill, "f", QUICK, "3") as answer,
+        pytest.raises(common.Failed, match="space"),
+    ):
+        answer(1.0)
+    look = "import os\ndef f(x):\n    return len(os.listdir('/tmp'))"
+    with sandbox.Answer(look, "f", QUICK, "3") as answer:
+        assert answer(1.0) == 0
+
+
+def test_the_marker_does_not_change_with_the_answer_and_leaves_no_process(level):
+    with sandbox.Answer("def f(x):\n    x = x + 1\n    return x", "f", QUICK, level) as answer:
+        x = np.arange(3.0)
+        assert answer(x).tolist() == [1, 2, 3] and x.tolist() == [0, 1, 2]
+        process = answer.process
+    assert process.poll() is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 3, -1.5, "text", np.arange(6).reshape(2, 3), np.zeros((0, 3)), (1, (np.eye(2),))],
+)
+def test_values_travel_unchanged(value):
+    buffers = []
+    spec = json.loads(json.dumps(worker.pack(value, buffers)))
+    back, _ = worker.unpack(spec, memoryview(b"".join(buffers)))
+    flat = lambda v: [flat(x) for x in v] if isinstance(v, tuple) else np.asarray(v).tolist()  # noqa: E731
+    assert flat(back) == flat(value)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"array": ["O", [1]]},
+        {"array": ["<f8", [10**9]]},
+        {"array": ["<f8", [-1]]},
+        {"array": ["<f8,<f8", [1]]},
+        {"value": {"a": 1}},
+        {"value": [1]},
+        {},
+    ],
+)
+def test_forged_descriptions_are_refused(spec):
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        worker.unpack(spec, memoryview(bytes(8)))
+
+
+# --- the laws ------------------------------------------------------------------------------------
+
+
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(autouse=True)
+def _silent():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def oracle(step: Step):
+    """The naive right answer of a step; the leading term of 1.2 is a numerical limit."""
+    if step.name == "2.4":
+        return lambda H, most: a2_mistakes.perceptron(H, most, -1, True)
+    if step.name != "1.2":
+        return getattr({"1": a1, "2": a2, "3": a3}[step.name[0]], step.function)
+
+    def limit(l, s, tau_l, tau_s):  # noqa: E741 (the paper's name)
+        far = 1e7
+        return a1.softened_gradient(l, s, far * tau_l, far * tau_s) * far**2
+
+    return limit
+
+
+@pytest.mark.parametrize("step", FUNCTIONS, ids=lambda s: s.name)
+def test_oracles_obey_the_small_laws(step):
+    for seed in range(20):
+        if step.name == "1.2":  # its last law asks more digits than a numerical limit has
+            assert a1.order(oracle(step), rng(seed)) == ""
+        else:
+            assert judge(step, oracle(step), rng(seed), large=False).sentence == ""
+
+
+CASES = [(step.name, m) for step in FUNCTIONS for m in KNOWN[step.name]]
+
+
+@pytest.mark.parametrize(("name", "mistake"), CASES, ids=lambda c: getattr(c, "name", c))
+def test_a_known_mistake_is_told_by_its_own_message(name, mistake):
+    known = KNOWN[name]
+    verdicts = [judge(STEPS[name], mistake.function, rng(k), known, large=False) for k in range(25)]
+    assert {v.mistake for v in verdicts} == {mistake.name}
+    assert all(v.share == 0 and len(v.sentence) > 20 for v in verdicts)
+    sentences = {m.message for m in known if isinstance(m.message, str)}
+    assert len(sentences) == sum(isinstance(m.message, str) for m in known)
+
+
+def sheared(step: Step, left_out) -> Step:
+    """A step without one of its laws."""
+    laws = tuple(law for law in step.laws if law is not left_out)
+    return replace(step, laws=laws)
+
+
+# For each small law a wrong answer that only this law refuses.
+NEEDED = {
+    "1.1 derivative": lambda l, s, a, b: 0 * l,  # noqa: E741
+    "1.1 overflow": a1_mistakes.unstable,
+    "1.2 order": lambda l, s, a, b: (l - l.mean()) / (a * b),  # noqa: E741
+    "1.2 homogeneous": lambda *x: 1e6 * a1.softened_gradient(x[0], x[1], 1e3 * x[2], 1e3 * x[3]),
+    "1.3 any_block": lambda h, W, E, y, t, block: (
+        a1.augmented_loss(h, W, E, y, t, block) * (1 if block == 8 else 2)
+    ),
+    "1.3 extreme": a1_mistakes.overflowing,
+    "1.4 residual": lambda W, E: a1_mistakes.no_constant(W, E) if E.all() else a1.tying_map(W, E),
+    "1.4 degenerate": lambda W, E: (
+        a1.tying_map(W, E) if E.any(0).all() else (np.zeros((4, 4)), np.zeros(4), 0.0)
+    ),
+    "1.5 enumeration": lambda E: (
+        a1_mistakes.by_length(E) & a1.contradicted(E)
+        if (E == E.round()).all()
+        else a1_mistakes.by_length(E)
+    ),
+    "1.5 ties": a1_mistakes.not_the_first,
+    "2.1 table": lambda W, p: (
+        a2.weighted_cosine(W, p) + 0.1 * (np.abs(W).max() < 1e3) * (np.abs(W).min() > 1e-9)
+    ),
+    "2.1 lengths": a2_mistakes.guarded,
+    "2.2 derivative": a2_mistakes.half,
+    "2.2 scaled": a2_mistakes.guarded_gradient,
+    "2.3 unbiased": a2_mistakes.square_of_whole,
+    "2.3 whole": lambda W, rows: a2.estimate(W, rows) * (1 if len(rows) == 3 else 2),
+    "2.4 separable": a2_mistakes.gives_up,
+    "2.4 hull": a2_mistakes.always_a_direction,
+    "2.5 bracket": lambda W: (1.2 * a2_mistakes.row_sums(W).mean(), a2.eigenvalue_bracket(W)[1]),
+    "2.5 close": lambda W: (
+        (a2_mistakes.row_sums(W).min() / 2, a2.eigenvalue_bracket(W)[1])
+        if len(W) == 40
+        else a2.eigenvalue_bracket(W)
+    ),
+    "3.1 inside": lambda h, r, ball: -r * h * np.linalg.norm(h, a3.DUAL[ball]) / (h @ h),
+    "3.1 lowest": lambda h, r, ball: 0 * h,
+    "3.2 surface": a3_mistakes.no_root_right_value,
+    "3.2 deepest": lambda h, A, r: 0 * h,
+    "3.3 attacked": lambda h, W, y, radii: (
+        a3.adversarial_log_prob(h, W, y, radii) * (1 if np.linalg.norm(h) > 100 else 2)
+    ),
+    "3.3 extreme": a3_mistakes.overflowing,
+    "3.4 steepest": lambda contexts, *x: (
+        a3.shared_worst(contexts, *x) * (1 if np.abs(contexts).max() > 100 else 2)
+    ),
+    "3.4 sure": a3_mistakes.overflowing_chances,
+    "3.5 enumeration": lambda W, i, h: (
+        a3.certificate(W, i, h) * (1 if not 1e-6 < np.linalg.norm(h) < 1e6 else 2)
+    ),
+    "3.5 any_length": a3_mistakes.guarded,
+}
+
+
+@pytest.mark.parametrize("case", [c for c in NEEDED if c.split()[0] in TRIED])
+def test_every_law_is_needed(case):
+    name, law = case.split()
+    step, wrong = STEPS[name], NEEDED[case]
+    (own,) = (x for x in step.laws if x.__name__ == law)
+    refused = judge(step, wrong, rng(5), large=False)
+    assert refused.share == 0 and refused.law == law
+    assert judge(sheared(step, own), wrong, rng(5), large=False).share == 1
+
+
+def test_the_list_of_needed_laws_is_whole():
+    assert set(NEEDED) == {f"{s.name} {law.__name__}" for s in STEPS.values() for law in s.laws}
+
+
+ENDING = [s.name for s in FUNCTIONS if s.large and s.name != "2.2"]  # 2.2's oracle never ends
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_a_naive_answer_has_half_of_the_points(name, level):
+    """At the large size the oracle runs out of memory or time, and hears so."""
+    step = STEPS[name]
+    code = sample.answer(f"A{name[0]}", step, oracle(step))
+    step = replace(step, limits=step.limits._replace(seconds=6))
+    result = tried(code, level, step, large=True)
+    assert result["points"] == step.points / 2, result["sentence"]
+    assert result["mistake"] in ("memory", "late")
+
+
+SWAPPED = {"tau_l": "tau_s", "W": "E", "l": "s"}
+SWAPPED |= {other: name for name, other in SWAPPED.items()}
+
+
+def mutants(source: str, name: str, scope: dict):
+    """Yield copies of a function with one operator, constant, sign, axis or name changed."""
+    swaps = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+    for place in range(sum(1 for _ in ast.walk(ast.parse(source)))):
+        tree = ast.parse(source)
+        node = list(ast.walk(tree))[place]
+        if isinstance(node, ast.BinOp) and type(node.op) in swaps:
+            node.op = swaps[type(node.op)]()
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            node.value = node.value + 1
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            node.op = ast.UAdd()
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt):
+            node.ops = [ast.Lt()]
+        elif isinstance(node, ast.Name) and node.id in SWAPPED:
+            node.id = SWAPPED[node.id]
+        else:
+            continue
+        text = ast.unparse(ast.fix_missing_locations(tree))
+        if not any(equal in text for equal in EQUAL):
+            mutant = dict(scope)
+            exec(compile(text, "mutant", "exec"), mutant)
+            yield text, mutant[name]
+
+
+# Changes that change nothing, each looked at: both arguments have equally many rows; a sign is
+# its own inverse.
+EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(")
+
+
+def survivors(step: Step, candidates) -> tuple[int, list[str]]:
+    """Return how many mutants there are, and the code of those that are taken for right."""
+    count, alive = 0, []
+    for text, mutant in candidates:
+        count += 1
+        try:
+            small = judge(step, mutant, rng(3), large=False).share == 1
+            if small and judge(step, mutant, rng(3)).share == 1:
+                alive.append(text)
+        except Exception:
+            pass  # it ends in an error, which is no right answer
+    return count, alive
+
+
+DERIVED = {"1.3", "1.4", "1.5", "2.1", "2.3", "3.5"}  # whose oracle has operators enough
+
+
+@pytest.mark.parametrize("name", sorted(DERIVED & TRIED))
+def test_mutants_of_the_oracle_are_refused(name):
+    function = oracle(STEPS[name])
+    made = mutants(inspect.getsource(function), function.__name__, function.__globals__)
+    count, alive = survivors(STEPS[name], made)
+    assert count >= 3 and len(alive) <= 0.05 * count, alive
+
+
+def test_mutants_of_the_divergence_are_refused_as_gradients():
+    def gradient(divergence):
+        return lambda l, s, a, b: np.array(  # noqa: E741
+            [divergence(x, s, a, b).imag / 1e-30 for x in l + 1e-30j * np.eye(len(l))]
+        )
+
+    made = mutants(inspect.getsource(a1.divergence), "divergence", vars(a1))
+    count, alive = survivors(A1["1.1"], ((text, gradient(mutant)) for text, mutant in made))
+    # The target's own entropy is a constant in l, and its change is no change of the gradient.
+    alive = [text for text in alive if "target / tau" not in text]
+    assert count >= 10 and len(alive) <= 0.1 * count, alive
+
+
+def test_a_law_step_counts_the_wrong_functions_that_are_refused(level, monkeypatch):
+    monkeypatch.setattr(sandbox, "ASKED", 300)
+    submission = handin.Submission(Path("A1.ipynb"), {"1.7": sample.LAW})
+    result = marking.mark_step("A1", A1["1.7"], submission, level, seed=3)
+    assert result["points"] == 8, result["sentence"]
+    for code, told, points in (
+        ("def is_right(f, rng):\n    return True", "it accepts", 0),
+        ("def is_right(f, rng):\n    return False", "refuses a right", 0),
+        ("def is_right(f, rng):\n    return 1.0", "True or False", 0),
+        (
+            "def is_right(f, rng):\n    l = rng.normal(size=4)\n"
+            "    return bool(abs(f(l, l, 1.0, 1.0)).max() < 1e-12)",
+            "it accepts",
+            None,
+        ),
+        (
+            "def is_right(f, rng):\n    while True:\n        f(np.ones(2), np.ones(2), 1.0, 1.0)",
+            "more than 300",
+            0,
+        ),
+    ):
+        submission = handin.Submission(Path("A1.ipynb"), {"1.7": code})
+        result = marking.mark_step("A1", A1["1.7"], submission, level, seed=3)
+        assert told in result["sentence"] and result["points"] < 8
+        assert points is None or result["points"] == points
+
+
+def test_candidates_of_a_law_step_stay_outside(level):
+    """The student's law sees no code of a candidate, only what it gives."""
+    code = "def is_right(f, rng):\n    raise ValueError(f.__code__.co_name)"
+    submission = handin.Submission(Path("A1.ipynb"), {"1.7": code})
+    sentence = marking.mark_step("A1", A1["1.7"], submission, level, seed=3)["sentence"]
+    assert "candidate" in sentence
+
+
+NO_PACK = "COURSE_PACK names no instructor's pack of solutions"
+
+
+@pytest.mark.skipif(PACK is None, reason=NO_PACK)
+@pytest.mark.parametrize("step", FUNCTIONS, ids=lambda s: s.name)
+def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
+    code = edition.solutions(f"A{step.name[0]}", PACK)[step.name]
+    scope = {"np": np, "special": scipy.special}
+    right = dict(scope)
+    exec(code, right)
+    for seed in range(int(os.environ.get("COURSE_INSTANCES", 30))):
+        assert judge(step, right[step.function], rng(seed), large=False).sentence == ""
+    count, alive = survivors(step, mutants(code, step.function, scope))
+    print(step.name, count, "mutants, alive:", *alive, sep="\n")
+    assert count >= 3 and len(alive) <= 0.05 * count, alive
+
+
+ASKED = [s.name for s in STEPS.values() if s.kind in ("function", "law") and s.name in TRIED]
+
+
+@pytest.mark.skipif(PACK is None, reason=NO_PACK)
+@pytest.mark.parametrize("name", ASKED)
+def test_the_pack_is_right(name, level):
+    code = edition.solutions(f"A{name[0]}", PACK)[name]
+    result = tried(code, level, STEPS[name], large=True)
+    assert result["status"] == "right", result["sentence"]
+
+
+# --- the experiment ------------------------------------------------------------------------------
+
+VARIANT = variant.A1(begin=0, tau=8.0, seeds=(1, 2, 3))
+TEXT = np.random.default_rng(0).permutation(np.arange(2_000) % 60)
+
+
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory):
+    """What a student hands in for 1.6: 18 runs on a toy text, whose replication takes 4 steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(a1_experiment, "EARLY", 4)
+        yield made_claims(tmp_path_factory)
+
+
+def made_claims(tmp_path_factory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("claims")
+    trained = {
+        run: a1_experiment.train(TEXT, VARIANT, *run, steps=a1_experiment.EARLY)
+        for run in a1_experiment.runs(VARIANT)
+    }
+    numbers = {run: a1_claims.measured(kept) for run, kept in trained.items()}
+    prediction = "The distance falls as β grows; at norm 1 no word is contradicted."
+    a1_experiment.save(folder, trained, numbers, prediction)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def judged(files):
+    return a1_claims.mark(files, VARIANT, rng(1), TEXT)
+
+
+def test_an_experiment_that_was_done_has_full_marks(claims):
+    assert judged(claims).share == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "share", "told"),
+    [
+        (lambda f: f | {"1.6.json": b"{}"}, 0.9, "no prediction"),
+        (lambda f: f | {"1.6.json": b"[" * 100_000}, 0.9, "no prediction"),
+        (lambda f: {k: v for k, v in f.items() if k != "1.6.safetensors"}, 0, "not handed in"),
+        (lambda f: f | {"1.6.safetensors": b"\x80\x04pickle"}, 0, "cannot be read"),
+        (lambda f: {k: v for k, v in f.items() if k != "1.6.csv"}, 0, "1.6.csv is missing"),
+        (
+            lambda f: f | {"1.6.csv": f["1.6.csv"].replace(b"0.5-free-1,0.", b"0.5-free-1,1.")},
+            1 - 0.4 / 18,
+            "by your arrays",
+        ),
+    ],
+    ids=["no prediction", "deep", "no matrices", "pickle", "no numbers", "one number"],
+)
+def test_a_claim_is_compared_with_the_matrices(claims, change, share, told):
+    verdict = judged(change(claims))
+    assert verdict.share == pytest.approx(share) and told in verdict.sentence
+
+
+def test_runs_that_were_not_trained_are_found(claims):
+    from safetensors.numpy import load, save
+
+    arrays = load(claims["1.6.safetensors"])
+    invented = {k: v + 0.1 * v.std() if "60" in k else v for k, v in arrays.items()}
+    verdict = judged(claims | {"1.6.safetensors": save(invented)})
+    assert verdict.share == pytest.approx(0.7) and "trained again" in verdict.sentence
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: COURSE_NIGHTLY=1 asks for it")
+def test_an_experiment_of_a2_is_marked_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(a2_experiment, "EARLY", 3)
+    monkeypatch.setattr(a2_experiment, "HIDDEN", 200)
+    own = variant.A2(begin=0, kappa=0.5, seeds=(1, 2, 3))
+    trained = {run: a2_experiment.train(TEXT, own, *run, 3) for run in a2_experiment.runs(own)}
+    numbers = {run: a2_claims.measured(kept, TEXT) for run, kept in trained.items()}
+    a2_experiment.save(
+        tmp_path, trained, numbers, "Rare words move apart, the loss hardly changes."
+    )
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert a2_claims.mark(files, own, rng(0), TEXT).share == 1
+    other = files | {"2.6.csv": files["2.6.csv"].replace(b"none-1,", b"none-1,1")}
+    verdict = a2_claims.mark(other, own, rng(0), TEXT)
+    assert verdict.share == pytest.approx(1 - 0.4 / 9) and "frequent is" in verdict.sentence
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: COURSE_NIGHTLY=1 asks for it")
+def test_an_experiment_of_a3_is_marked_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(a3_experiment, "EARLY", 3)
+    monkeypatch.setattr(a3_experiment, "HIDDEN", 200)
+    own = variant.A3(begin=0, margin=0.5, seeds=(1, 2))
+    trained = {run: a3_experiment.train(TEXT, own, *run, 3) for run in a3_experiment.runs(own)}
+    numbers = {run: a3_claims.measured(kept, TEXT) for run, kept in trained.items()}
+    a3_experiment.save(
+        tmp_path, trained, numbers, "The balls do not differ once tempered, I think."
+    )
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert a3_claims.mark(files, own, rng(0), TEXT).share == 1
+    assert len(set(map(str, numbers.values()))) == 8  # the balls do differ
+
+
+def test_the_margin_is_that_of_the_worst_perturbation():
+    """What the experiment of A3 subtracts is step 3.1, and step 3.2 for the words' own cloud."""
+    import torch
+
+    W, hidden = (torch.as_tensor(rng(k).normal(size=(6, 4))) for k in (1, 2))
+    cloud = np.cov(W.numpy().T, bias=True)
+    for k, h in enumerate(hidden.numpy()):
+        for ball in ("l2", "linf"):
+            pulled = a3_experiment.margins(hidden, W, ball)[k]
+            assert float(pulled) == pytest.approx(-a3.worst(h, 1.0, ball) @ h)
+        pulled = a3_experiment.margins(hidden, W, "ellipsoid")[k]
+        assert float(pulled) == pytest.approx(-a3.worst_in_ellipsoid(h, cloud, 1.0) @ h)
+
+
+@pytest.mark.parametrize(
+    "step", [s for n in marking.assignments() for s in marking.module(n).STEPS]
+)
+def test_what_is_to_be_read_again_is_a_section_of_a_lesson(step):
+    if step.read:
+        lesson, _, heading = step.read.removeprefix("lesson ").partition(", ")
+        (source,) = ROOT.glob(f"notebooks/{lesson}_*.py")
+        assert f"# ## {heading}\n" in source.read_text("utf-8")
+
+
+def test_runs_of_another_variant_are_told(claims):
+    other = variant.A1(begin=0, tau=8.0, seeds=(7, 8, 9))
+    verdict = a1_claims.mark(claims, other, rng(1), TEXT)
+    assert verdict.share == 0 and "another variant" in verdict.sentence
+
+
+def test_variants_follow_from_the_term_and_the_student():
+    letters = {variant.code(term, who) for term in ("a", "b") for who in map(str, range(200))}
+    assert len(letters) == 400 and all(len(x) == 6 for x in letters)
+    own = [variant.parameters("A1", x) for x in sorted(letters)]
+    assert len({p.begin for p in own}) > 390 and len({p.seeds for p in own}) == 400
+    assert own[0] == variant.parameters("A1", sorted(letters)[0])
+
+
+# --- editions ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def editions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("editions")
+    for name in marking.assignments():
+        edition.write(name, folder / name, PACK if name != "A0" else None)
+    return folder
+
+
+@pytest.mark.parametrize("name", marking.assignments())
+def test_a_source_asks_every_step_and_only_those(name):
+    cells = edition.notebook(name).cells
+    steps = {s.name: s for s in marking.module(name).STEPS}
+    asked = (
+        [c.metadata["step"] for c in cells if {"answer", "manual"} & set(c.metadata.tags)]
+        if (False)
+        else [
+            c.metadata["step"]
+            for c in cells
+            if {"answer", "manual"} & set(c.metadata.get("tags", []))
+        ]
+    )
+    assert asked == list(steps)
+    text = "\n".join(c.source for c in cells if c.cell_type == "markdown")
+    for step in steps.values():
+        assert f"## {step.name} " in text
+        assert f"{step.points} point" in text and f"{step.minutes} minutes" in text
+        if step.kind == "function":
+            assert f"`{step.function}({', '.join(step.arguments)})`" in text
+    assert sum(s.points for s in steps.values()) == (3 if name == "A0" else 100)
+    identities = [c.metadata.nbgrader.grade_id for c in cells if "nbgrader" in c.metadata]
+    assert len(set(identities)) == len(identities)
+
+
+def test_a_student_gets_no_line_of_a_solution(editions):
+    for name in marking.assignments():
+        student = editions / name / "student"
+        assert edition.leaks(student, edition.solutions(name, PACK)) == []
+        assert not list(student.rglob("*mistakes*")) and not list(student.rglob("*claims*"))
+        assert (editions / name / "student.zip").is_file()
+    solved = (editions / "A0" / "solution" / "A0.ipynb").read_text("utf-8")
+    assert "shifted = l - l.max()" in solved
+
+
+def test_a_leak_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
+    answers = edition.solutions("A0", None)
+    leaky = edition.notebook("A0", answers)
+    monkeypatch.setattr(edition, "notebook", lambda name, given=None: leaky)
+    with pytest.raises(CourseError, match="leak.*\n.*A0.ipynb has a line of 0.1: shifted"):
+        edition.write("A0", tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_student_checks_at_home_with_nothing_of_the_course(editions):
+    """The folder that students get is whole: its checks need NumPy and SciPy only."""
+    student = editions / "A0" / "student"
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "import numpy as np\nfrom tools.assignments.laws.home import check\n"
+        "check('A0', '0.1', lambda l: l - np.log(np.exp(l).sum()))\n"
+        "check('A0', '0.1', lambda l: l - l.max() - np.log(np.exp(l - l.max()).sum()))\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=student,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    first, *_, last = done.stdout.strip().splitlines()
+    assert "not yet" in first and "overflows" in first and last == "Step 0.1 obeys its laws."
+
+
+def test_at_home_a_table_has_no_more_memory_than_at_the_marker(capsys):
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the memory of a process is bounded on Linux only")
+    home.check("A1", "1.4", a1.tying_map)
+    assert "needs more than 400 MB" in capsys.readouterr().out
+
+
+def test_gradescope_marks_in_its_own_layout(editions, tmp_path):
+    """The zip alone, with only a submission beside it, writes results.json."""
+    source = tmp_path / "autograder" / "source"
+    with zipfile.ZipFile(editions / "A0" / "gradescope.zip") as archive:
+        archive.extractall(source)
+        assert archive.getinfo("run_autograder").external_attr >> 16 == 0o755
+    submission = tmp_path / "autograder" / "submission"
+    answers = {"0.1": "import os\ndef log_softmax(l):\n    os._exit(0)"}
+    sample.hand_in("A0", submission / "A0.ipynb", answers)
+    target = tmp_path / "autograder" / "results.json"
+    os.chmod(tmp_path, 0o755)
+    others = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != str(ROOT)]
+    paths = os.pathsep.join(filter(None, [str(source), *others]))
+    environment = os.environ | {"COURSE_CONTAINER": "1", "PYTHONPATH": paths}
+    subprocess.run(
+        [sys.executable, "-m", "tools.assignments.gradescope", "A0", submission, target],
+        cwd=source,
+        env=environment,
+        check=True,
+    )
+    results = json.loads(target.read_text("utf-8"))
+    (test,) = results["tests"]
+    assert test["score"] == 0 and test["max_score"] == 2 and "ended its own" in test["output"]
+
+
+# --- hand-ins ------------------------------------------------------------------------------------
+
+
+def cells_of(path):
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_cells_added_split_duplicated_and_reordered_do_no_harm(tmp_path):
+    path = sample.hand_in(
+        "A1", tmp_path / "A1.ipynb", {"1.1": "def softened_gradient():\n    pass"}
+    )
+    book = cells_of(path)
+    tagged = next(c for c in book["cells"] if "softened_gradient():" in "".join(c["source"]))
+    # Split: the definition is now in a cell without the step's id, before the tagged rest.
+    tagged["source"] = "x = 1"
+    moved = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": ["def softened_gradient(l, s, a, b):\n", "    return 7"],
+    }
+    # A duplicate with the same id, and a broken cell.
+    twice = json.loads(json.dumps(tagged))
+    book["cells"] = [moved, *book["cells"][::-1], twice, {"metadata": 3}, "no cell"]
+    path.write_text(json.dumps(book))
+    submission = handin.read(path)
+    assert submission.problem == "" and submission.answer(A1["1.1"]).endswith("return 7")
+    assert handin.blank(submission.answer(A1["1.3"]))
+
+
+def test_of_a_duplicated_cell_the_one_that_is_filled_in_counts(tmp_path):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    book = cells_of(path)
+    (blank,) = (
+        c
+        for c in book["cells"]
+        if c["metadata"].get("step") == "1.1" and "raise" in "".join(c["source"])
+    )
+    filled = json.loads(json.dumps(blank)) | {
+        "source": "def softened_gradient(l, s, a, b):\n    return l"
+    }
+    for order in ([blank, filled], [filled, blank]):
+        path.write_text(json.dumps(book | {"cells": order}))
+        assert handin.read(path).answer(A1["1.1"]).endswith("return l")
+
+
+def big(path):
+    path.write_bytes(b"0" * (handin.NOTEBOOK + 1))
+
+
+def outside(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../A1.ipynb", "{}")
+
+
+def bomb(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("A1.ipynb", b" " * (handin.NOTEBOOK + 1))
+
+
+def many(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for i in range(100):
+            archive.writestr(f"{i}.csv", "")
+
+
+BAD = {
+    "large.ipynb": (big, "allowed are 5"),
+    "text.ipynb": (lambda p: p.write_text("no JSON"), "damaged"),
+    "deep.ipynb": (lambda p: p.write_text("[" * 200_000), "damaged"),
+    "list.ipynb": (lambda p: p.write_text("[1]"), "no cells"),
+    "bytes.ipynb": (lambda p: p.write_bytes(b"\xff\xfe\x00"), "damaged"),
+    "link.ipynb": (lambda p: p.symlink_to("/etc/passwd"), "is a link"),
+    "outside.zip": (outside, "outside of it"),
+    "bomb.zip": (bomb, "larger than"),
+    "many.zip": (many, "100 files"),
+    "no.zip": (lambda p: p.write_bytes(b"PK no zip"), "damaged"),
+    "empty": (lambda p: p.mkdir(), "no notebook"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_read_is_told_and_never_raised(name, tmp_path):
+    make, told = BAD[name]
+    make(tmp_path / name)
+    submission = handin.read(tmp_path / name)
+    assert told in submission.problem
+    result = marking.mark_step("A1", A1["1.1"], submission, "3", 1)
+    assert result["points"] == 0 and result["status"] == "unreadable"
+
+
+STUDENTS = [
+    handin.Student("s-anna", "Anna Pérez", "1001", "aaabbb"),
+    handin.Student("s-bert", "Bert van Dam", "1002", "cccddd"),
+    handin.Student("s-cleo", "Cleo", "1003", "eeefff"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("Anna Perez_1001_assignsubmission_file_", 0),
+        ("perezanna_77_88_A1.ipynb", 0),
+        ("vandambert_LATE_1002_88_A1.ipynb", 1),
+        ("1003", 2),
+        ("s-cleo.zip", 2),
+        ("somebody_9_A1.ipynb", None),
+    ],
+)
+def test_names_are_those_of_moodle_canvas_and_nbgrader(name, student, tmp_path):
+    path = tmp_path / name
+    path.write_text("") if path.suffix else path.mkdir()
+    assert handin.owner(path, STUDENTS) == (None if student is None else STUDENTS[student])
+
+
+# --- marking, pages and exports ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def term(tmp_path_factory, level):
+    """Four students' work on A1, marked; the experiment waits."""
+    folder = tmp_path_factory.mktemp("term")
+    students = [*STUDENTS, handin.Student("s-dora", "Dora", "1004", "ggghhh")]
+    wrong = {m.name: m for m in a1_mistakes.CATALOGUE["1.1"]}
+    odd = "def softened_gradient(l, s, tau_l, tau_s):\n    return np.cos(l) - np.sin(s) * tau_l"
+    work = {
+        "s-anna": {
+            "1.1": sample.answer("A1", A1["1.1"], a1.softened_gradient),
+            "1.7": sample.LAW,
+            "1.8": "It shortens <script>alert(1)</script> the logits.",
+        },
+        "s-bert": {"1.1": sample.answer("A1", A1["1.1"], wrong["no factor"].function)},
+        "s-cleo": {"1.1": odd},
+        "s-dora": {"1.1": odd.replace("l)", "l )")},
+    }
+    for who, answers in work.items():
+        code = next(s.variant for s in students if s.student == who)
+        code = "zzzzzz" if who == "s-dora" else code
+        sample.hand_in("A1", folder / "collected" / f"{who}.ipynb", answers, code)
+    results = folder / "results.jsonl"
+    mark(folder, students, level)
+    return folder, students, results
+
+
+def mark(folder, students, level) -> list[dict]:
+    """Mark the folder without large sizes, in this process."""
+    options = {"level": level, "workers": 1, "large": False, "experiment": False}
+    path = folder / "results.jsonl"
+    return list(marking.mark("A1", folder / "collected", students, path, **options))
+
+
+def test_every_step_of_every_student_has_a_result_that_names_its_level(term, level):
+    folder, students, path = term
+    results = marking.latest(marking.read_results(path))
+    assert len(results) == 4 * 8 and {r["level"] for r in results.values()} == {level}
+    assert results["s-anna", "1.1"]["points"] == 12 and results["s-anna", "1.7"]["points"] == 8
+    assert results["s-bert", "1.1"]["mistake"] == "no factor"
+    assert results["s-bert", "1.2"]["status"] == "blank"
+    assert results["s-anna", "1.8"]["status"] == "manual"
+    assert results["s-dora", "1.1"]["foreign"] == "zzzzzz"
+    assert not [r for r in results.values() if r["status"] == "ask"]
+
+
+def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tmp_path, level):
+    folder, students, _ = term
+    shutil.copytree(folder, tmp_path / "term")
+    folder, path = tmp_path / "term", tmp_path / "term" / "results.jsonl"
+    known = [r for r in marking.read_results(path) if r["status"] != "waiting"]
+    again = mark(folder, students, level)
+    assert {r["step"] for r in again} == {"1.6"}  # what waits is tried again
+
+    # A run that was killed in the middle of a line.
+    lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join(lines[:-5]) + "\n" + lines[-5][:40])
+    assert len(marking.read_results(path)) == len(lines) - 5
+    mark(folder, students, level)
+    whole = marking.latest(marking.read_results(path))
+    assert len(whole) == 32 and len(known) == 28
+
+    # A resubmission: only its changed step, as the second trial.
+    answers = {"1.1": sample.answer("A1", A1["1.1"], a1_mistakes.by_tau_s)}
+    sample.hand_in("A1", folder / "collected" / "s-bert.ipynb", answers, "cccddd")
+    (changed,) = (r for r in mark(folder, students, level) if r["status"] != "waiting")
+    assert (changed["step"], changed["mistake"], changed["trial"]) == ("1.1", "divided by τ_s", 2)
+
+
+def test_an_error_of_the_grader_is_never_the_students(level, monkeypatch):
+    def broken(f, rng):
+        f(np.ones(3), np.ones(3), 1.0, 1.0)
+        raise ZeroDivisionError("a law divides by zero")
+
+    step = Step("1.1", "", "softened_gradient", a1.GRADIENT, 12, 1, laws=(broken,))
+    code = "def softened_gradient(l, s, a, b):\n    return l"
+    submission = handin.Submission(Path("A1.ipynb"), {"1.1": code})
+    result = marking.mark_step("A1", step, submission, level, 1)
+    assert result["status"] == "ask" and "a law divides by zero" in result["grader"]
+    monkeypatch.setattr(sandbox, "command", lambda level: ["false"])
+    assert marking.mark_step("A1", A1["1.1"], submission, level, 1)["status"] == "ask"
+
+
+def test_marks_by_hand_take_the_place_of_the_graders(term, tmp_path):
+    _, _, path = term
+    results = marking.latest(marking.read_results(path))
+    table = tmp_path / "manual.csv"
+    table.write_text("student,step,points,comment\ns-anna,1.8,7.5,A rival is missing\n")
+    merged = marking.by_hand(table, results, "A1")
+    assert merged["s-anna", "1.8"]["points"] == 7.5 and results["s-anna", "1.8"]["points"] == 0
+    for line in ("s-anna,1.8,11,", "s-anna,9.9,1,", "s-anna,1.8,many,"):
+        table.write_text(f"student,step,points,comment\n{line}\n")
+        with pytest.raises(CourseError, match="manual.csv, line 2"):
+            marking.by_hand(table, results, "A1")
+
+
+def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_write(term, tmp_path):
+    _, students, path = term
+    every = marking.read_results(path)
+    results = marking.latest(every)
+    pages = feedback.write("A1", results, students, tmp_path / "feedback")
+    assert [p.stem for p in pages] == [s.student for s in students]
+    bert = pages[1].read_text("utf-8")
+    assert "τ_l times too large" in bert and "softened_gradient(l, s, tau_l, tau_s)</pre>" in bert
+    assert "Bert" not in bert  # names stay with the teacher
+    assert "zzzzzz" in pages[3].read_text("utf-8")
+    hostile = {k: v | {"sentence": "<img src=x onerror=alert(1)>"} for k, v in results.items()}
+    assert "<img src=x" not in feedback.page("A1", hostile, students[1], {})
+    board = dashboard.write("A1", results, every, students, tmp_path / "board.html").read_text(
+        "utf-8"
+    )
+    assert "τ_l times too large" in board and "s-cleo, s-dora" in board
+    assert "carries the variant zzzzzz" in board
+
+
+def test_the_instance_on_the_page_shows_the_fault(term):
+    _, _, path = term
+    result = marking.latest(marking.read_results(path))["s-bert", "1.1"]
+    scope = {"np": np, "softened_gradient": a1_mistakes.no_factor}
+    *lines, call = result["paste"].splitlines()
+    exec("\n".join(lines), scope)
+    right = a1.softened_gradient(*(scope[n] for n in a1.GRADIENT))
+    assert not np.allclose(eval(call, scope), right)
+
+
+def test_similar_work_is_signalled(term):
+    folder, students, path = term
+    results = marking.latest(marking.read_results(path))
+    lines = similar.report("A1", folder / "collected", students, results)
+    assert any("s-cleo, s-dora" in line for line in lines)
+    assert any("s-dora: the notebook carries the variant zzzzzz" in line for line in lines)
+
+
+def test_a_talk_asks_about_the_students_own_function(term, level):
+    folder, students, _ = term
+    lines = similar.talks("A1", folder / "collected", students, "secret", 1.0, level)
+    assert sum(line.startswith("\n## ") for line in lines) == 4 and len(lines) == 16
+    assert similar.talks("A1", folder / "collected", students, "secret", 0.3, level) == lines[:4]
+
+
+def test_tables_for_canvas_and_moodle_go_back_where_they_came_from(term, tmp_path):
+    _, students, path = term
+    results = marking.latest(marking.read_results(path))
+    own = tmp_path / "canvas.csv"
+    rows = [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "A1 (4711)", "Final"],
+        ["    Points Possible", "", "", "", "", "100", ""],
+        ["Pérez, Anna", "55", "1001", "anna", "A", "", "(read only)"],
+        ["Nobody", "56", "2000", "nobody", "A", "3", ""],
+    ]
+    with own.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    filled = exports.write("canvas", "A1", results, students, tmp_path / "made", own)
+    with filled.open(encoding="utf-8", newline="") as file:
+        back = list(csv.reader(file))
+    assert back[2] == [*rows[2][:5], "20", rows[2][6]]
+    assert [back[i] for i in (0, 1, 3)] == [rows[i] for i in (0, 1, 3)]
+    with pytest.raises(CourseError, match="--fill"):
+        exports.write("canvas", "A1", results, students, tmp_path)
+    with exports.write("moodle", "A1", results, students, tmp_path).open(encoding="utf-8") as file:
+        moodle = list(csv.DictReader(file))
+    assert moodle[0]["ID number"] == "1001" and moodle[0]["Assignment: A1"] == "20"
+    assert exports.safe("=1+1") == "'=1+1" and exports.safe(-1.5) == -1.5
+    scope = exports.write("gradescope", "A1", results, students, tmp_path)
+    scored = json.loads((scope / "s-anna.json").read_text("utf-8"))["tests"]
+    assert sum(test["score"] for test in scored) == 20
+    table = exports.write("csv", "A1", results, students, tmp_path).read_text("utf-8")
+    assert len(table.splitlines()) == 33
+
+
+def test_a_stranger_to_the_catalogue_keeps_its_own_sentence():
+    step = A1["1.1"]
+    verdict = judge(step, lambda l, s, a, b: np.cos(l), rng(0), a1_mistakes.CATALOGUE["1.1"])  # noqa: E741
+    assert verdict.mistake == "" and "moving l[0] alone" in verdict.sentence
+    told = Mistake("cosine", lambda l, s, a, b: np.cos(l), "a cosine")  # noqa: E741
+    assert judge(step, lambda l, s, a, b: np.cos(l), rng(0), [told]).sentence == "a cosine"  # noqa: E741

@@ -1,0 +1,1 @@
+"""Assignments that are marked by laws: editions, sandbox, marking, feedback, exports."""

@@ -1,0 +1,201 @@
+"""The commands `python -m tools assignments …`."""
+
+import csv
+import secrets
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course_lab.notebook_source import ROOT
+from course_lib.errors import CourseError
+
+BUILD = ROOT / "build" / "assignments"
+app = typer.Typer(no_args_is_help=True, help="Assignments: editions, marking, feedback, exports.")
+Name = Annotated[str, typer.Argument(help="A0, A1, …")]
+Roster = Annotated[Path, typer.Option(help="CSV: student, name, id, variant.")]
+ROSTER = Path("roster.csv")
+
+
+def results_file(name: str) -> Path:
+    """Return the file to which the results of an assignment are appended."""
+    return BUILD / name / "results.jsonl"
+
+
+def standing(name: str) -> dict:
+    """Return the results that count, with the marks given by hand."""
+    from tools.assignments import marking
+
+    results = marking.latest(marking.read_results(results_file(name)))
+    results = marking.by_hand(BUILD / name / "manual.csv", results, name)
+    if not results:
+        raise CourseError(
+            f"nothing of {name} is marked yet; run `python -m tools assignments mark`"
+        )
+    return results
+
+
+@app.command()
+def roster(
+    classlist: Annotated[Path, typer.Argument(help="CSV with the columns name and id.")],
+    secret: Annotated[
+        Path, typer.Option(help="The term's secret; made where it is missing.")
+    ] = Path("term-secret.txt"),
+    output: Annotated[Path, typer.Option(help="Where the roster is written.")] = ROSTER,
+):
+    """Write the roster: a pseudonym and six letters for each student of a class list."""
+    from tools.assignments import variant
+
+    if not secret.is_file():
+        secret.write_text(secrets.token_hex(16) + "\n", "utf-8")
+        secret.chmod(0o600)
+        print(f"wrote {secret}: keep it, and keep it to yourself")
+    key = secret.read_text("utf-8").strip()
+    with classlist.open(encoding="utf-8-sig", newline="") as file:
+        lines = list(csv.DictReader(file))
+    if not lines or not {"name", "id"} <= lines[0].keys():
+        raise CourseError(f"{classlist} needs the columns name and id, and a line a student")
+    with output.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["student", "name", "id", "variant"])
+        for line in lines:
+            who = line["id"].strip()
+            rows.writerow(
+                [variant.pseudonym(key, who), line["name"].strip(), who, variant.code(key, who)]
+            )
+    print(f"{len(lines)} students in {output}")
+
+
+@app.command()
+def edition(
+    name: Name,
+    pack: Annotated[Path | None, typer.Option(help="The instructor's folder of solutions.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The folder that is written.")] = None,
+):
+    """Write what students get, the solution and Gradescope's zip; refuse a leak."""
+    from tools.assignments import edition as editions
+
+    if pack and not (pack / f"{name}.py").is_file():
+        raise CourseError(f"the pack {pack} has no {name}.py")
+    for path in editions.write(name, output or BUILD / name / "edition", pack):
+        print(f"wrote {path}")
+
+
+@app.command()
+def check(
+    notebook: Annotated[Path, typer.Argument(help="Your own notebook, A1.ipynb.")],
+    name: Annotated[
+        str | None, typer.Option(help="The assignment; by default the file's name.")
+    ] = None,
+    large: Annotated[bool, typer.Option(help="Also try the large sizes.")] = True,
+):
+    """Try your own notebook by the public laws, without a sandbox."""
+    from tools.assignments import marking
+
+    right = 0
+    verdicts = marking.check(notebook, name or notebook.stem[:2], large)
+    for step, verdict in verdicts:
+        right += verdict.share == 1
+        print(f"{step.name} {step.title}: {verdict.sentence or 'obeys its laws'}")
+    raise typer.Exit(0 if right == len(verdicts) else 1)
+
+
+@app.command()
+def mark(
+    name: Name,
+    collected: Annotated[Path, typer.Argument(help="A notebook, zip or folder a student.")],
+    roster: Roster = ROSTER,
+    workers: Annotated[int, typer.Option(help="Steps marked at the same time.")] = 2,
+    level: Annotated[str | None, typer.Option(help="Insist on this sandbox: 3, 2 or 1.")] = None,
+    trust: Annotated[bool, typer.Option(help="Accept a sandbox below level 3.")] = False,
+    experiment: Annotated[bool, typer.Option(help="Train a run of each experiment again.")] = True,
+):
+    """Mark what is new in a folder of collected work; write results and a page a student."""
+    from tools.assignments import feedback, handin, marking, sandbox
+
+    students = handin.roster(roster)
+    used = sandbox.strongest(trust, level)
+    theirs, strangers = handin.collected(collected, students)
+    print(f"sandbox level {used}, {len(theirs)} of {len(students)} students handed in")
+    if strangers:
+        print(f"nobody's in {roster}: {', '.join(strangers)}")
+    begin, count = time.perf_counter(), 0
+    for result in marking.mark(
+        name,
+        collected,
+        students,
+        results_file(name),
+        level=used,
+        workers=workers,
+        experiment=experiment,
+    ):
+        count += 1
+        if result["status"] == "ask":
+            print(f"{result['student']} {result['step']}: the grader failed, see the dashboard")
+    print(f"{count} steps marked in {(time.perf_counter() - begin) / 60:.1f} minutes")
+    pages = feedback.write(name, standing(name), students, BUILD / name / "feedback", collected)
+    print(f"{len(pages)} pages in {BUILD / name / 'feedback'}")
+
+
+@app.command()
+def marks(
+    name: Name,
+    form: Annotated[
+        str, typer.Argument(help="csv, canvas, moodle, gradescope or nbgrader.")
+    ] = "csv",
+    roster: Roster = ROSTER,
+    fill: Annotated[Path | None, typer.Option(help="Canvas' own export, to be filled in.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File, folder or gradebook.db to write.")
+    ] = None,
+):
+    """Export the marks."""
+    from tools.assignments import exports, handin
+
+    path = exports.write(
+        form, name, standing(name), handin.roster(roster), BUILD / name, fill, output
+    )
+    print(f"wrote {path}")
+
+
+@app.command()
+def dashboard(name: Name, roster: Roster = ROSTER):
+    """Write the teacher's page: marks by step, commonest mistakes, who is stuck, what failed."""
+    from tools.assignments import dashboard as board
+    from tools.assignments import handin, marking
+
+    every = marking.read_results(results_file(name))
+    path = board.write(
+        name, standing(name), every, handin.roster(roster), BUILD / name / "dashboard.html"
+    )
+    print(f"wrote {path}")
+
+
+@app.command()
+def similar(name: Name, collected: Annotated[Path, typer.Argument()], roster: Roster = ROSTER):
+    """List pairs of students whose work is too much alike: a signal, never a verdict."""
+    from tools.assignments import handin
+    from tools.assignments import similar as alike
+
+    for line in alike.report(name, collected, handin.roster(roster), standing(name)):
+        print(line)
+
+
+@app.command()
+def talk(
+    name: Name,
+    collected: Annotated[Path, typer.Argument()],
+    roster: Roster = ROSTER,
+    secret: Annotated[Path, typer.Option()] = Path("term-secret.txt"),
+    share: Annotated[float, typer.Option(help="Of the students, who are drawn.")] = 0.1,
+    trust: Annotated[bool, typer.Option(help="Accept a sandbox below level 3.")] = False,
+):
+    """Draw students for a talk of five minutes, with questions made from their own answers."""
+    from tools.assignments import handin, sandbox
+    from tools.assignments import similar as alike
+
+    key = secret.read_text("utf-8").strip()
+    level = sandbox.strongest(trust)
+    for line in alike.talks(name, collected, handin.roster(roster), key, share, level):
+        print(line)

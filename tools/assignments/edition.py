@@ -1,0 +1,168 @@
+"""Editions: from a source to what students get, to the solution, and to Gradescope's zip.
+
+Sources are percent-format files whose cells carry tags and a step. Solutions of the large
+assignments lie in an instructor's pack, a folder outside of the repository with one file an
+assignment, in which a block `# %% 1.1` is the answer to the step.
+"""
+
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import nbformat
+
+from course_lab import notebook_source
+from course_lib.errors import CourseError
+from tools.assignments import laws, marking
+
+SOURCES = notebook_source.FOLDER / "assignments" / "source"
+HOME = (
+    "__init__.py",
+    "common.py",
+    "home.py",
+    "runs.py",
+)  # of `laws`: what the student's checks need
+COMMON = 12  # characters: shorter lines of a solution may occur anywhere
+
+
+def source(name: str) -> Path:
+    """Return the source of an assignment."""
+    marking.module(name)  # which raises for an unknown one
+    return next(SOURCES.glob(f"{name}_*.py"))
+
+
+def solutions(name: str, pack: Path | None) -> dict[str, str]:
+    """Return the solutions by step: those of the source, and those of the pack."""
+    cells = notebook_source.read(source(name)).cells
+    own = {c.metadata["step"]: c.source for c in cells if "solution" in notebook_source.tags(c)}
+    path = pack / f"{name}.py" if pack else None
+    if path and path.is_file():
+        blocks = re.split(r"(?m)^# %% (\d\.\d+).*\n", path.read_text("utf-8"))
+        own |= {step: code.strip() for step, code in zip(blocks[1::2], blocks[2::2], strict=True)}
+    return own
+
+
+def notebook(name: str, answers: dict[str, str] | None = None):
+    """Return the student's notebook, or with `answers` the solution.
+
+    Its cells carry nbgrader's metadata: an answer is graded by hand, which is where our marks go,
+    and everything else is locked.
+    """
+    points = {step.name: step for step in marking.module(name).STEPS}
+    book = notebook_source.read(source(name))
+    book.cells = [c for c in book.cells if "solution" not in notebook_source.tags(c)]
+    seen: dict[str, int] = {}
+    for cell in book.cells:
+        tags = notebook_source.tags(cell)
+        kind = next((t for t in ("answer", "manual", "check") if t in tags), "given")
+        step = cell.metadata.get("step")
+        graded = kind in ("answer", "manual")
+        if graded and answers and step in answers:
+            cell.source = answers[step]
+        label = f"{kind}-{step.replace('.', '-')}" if step else f"{kind}-{cell['id']}"
+        seen[label] = seen.get(label, 0) + 1
+        grading = {
+            "grade": graded,
+            "solution": graded,
+            "locked": not graded,
+            "task": False,
+            "grade_id": label if seen[label] == 1 else f"{label}-{seen[label]}",
+            "schema_version": 3,
+            "cell_type": cell.cell_type,
+        }
+        if graded:
+            grading["points"] = points[step].points
+        if kind != "given" or cell.cell_type == "code" and "VARIANT =" not in cell.source:
+            cell.metadata["nbgrader"] = grading
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.validate(book)
+    return book
+
+
+def leaks(folder: Path, answers: dict[str, str]) -> list[str]:
+    """Return the lines of solutions that stand in a student's files, which should be none."""
+    lines = {}
+    for step, code in answers.items():
+        for line in code.splitlines():
+            plain = re.sub(r"\s+", "", line.partition("#")[0])
+            if len(plain) >= COMMON and not plain.startswith(("def", "import", "from", "return")):
+                lines[plain] = f"{step}: {line.strip()}"
+    problems = []
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".ipynb", ".md")):
+        content = re.sub(r"\s+", "", path.read_text("utf-8"))
+        problems += [
+            f"{path.name} has a line of {lines[line]}" for line in lines if line in content
+        ]
+    return problems
+
+
+def write_student(name: str, folder: Path) -> None:
+    """Write the folder that students get: the notebook, and the laws that its checks call."""
+    package = Path(laws.__file__).parent
+    shutil.rmtree(folder, ignore_errors=True)
+    target = folder / "tools" / "assignments" / "laws"
+    target.mkdir(parents=True)
+    nbformat.write(notebook(name), folder / f"{name}.ipynb")
+    (folder / "tools" / "__init__.py").write_text("")
+    (folder / "tools" / "assignments" / "__init__.py").write_text("")
+    shutil.copy(package.parent / "variant.py", folder / "tools" / "assignments")
+    for file in (*HOME, f"{name.lower()}.py", f"{name.lower()}_experiment.py"):
+        if (package / file).is_file():
+            shutil.copy(package / file, target)
+
+
+def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
+    """Write the editions of an assignment into a folder: student, solution, Gradescope.
+
+    pack: the instructor's folder of solutions; without it the solution has those of the source
+    only. Raises CourseError, and writes nothing, where a student's file has a line of a solution.
+    """
+    answers = solutions(name, pack)
+    made = folder.with_name(f".{folder.name}-new")
+    shutil.rmtree(made, ignore_errors=True)
+    write_student(name, made / "student")
+    found = leaks(made / "student", answers)
+    if found:
+        shutil.rmtree(made)
+        raise CourseError("solutions would leak:\n" + "\n".join(found))
+    (made / "solution").mkdir()
+    nbformat.write(notebook(name, answers), made / "solution" / f"{name}.ipynb")
+    gradescope(name, made / "gradescope.zip")
+    shutil.make_archive(str(made / "student"), "zip", made / "student")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.move(made, folder)
+    return sorted(folder.iterdir())
+
+
+SETUP = """#!/usr/bin/env bash
+# Gradescope runs this once, when it makes the image.
+set -e
+apt-get update
+apt-get install -y python3-pip util-linux
+python3 -m pip install numpy scipy nbformat jinja2 safetensors joblib typer
+"""
+RUN = """#!/usr/bin/env bash
+# Gradescope runs this for each submission. The container is the wall of the sandbox.
+export COURSE_CONTAINER=1 OMP_NUM_THREADS=1 PYTHONPATH=/autograder/source
+chmod 700 /autograder/results /autograder/submission
+cd /autograder/source
+python3 -m tools.assignments.gradescope {name} ../submission ../results/results.json
+"""
+
+
+def gradescope(name: str, path: Path) -> None:
+    """Write Gradescope's zip: the same laws and catalogue, marked at the level of a container."""
+    root = notebook_source.ROOT
+    parts = sorted((root / "tools" / "assignments").rglob("*.py"))
+    parts.append(root / "course_lib" / "errors.py")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in parts:
+            archive.write(file, file.relative_to(root).as_posix())
+        for package in ("tools", "course_lib"):
+            archive.writestr(f"{package}/__init__.py", "")
+        for script, text in (("setup.sh", SETUP), ("run_autograder", RUN.format(name=name))):
+            info = zipfile.ZipInfo(script)
+            info.external_attr = 0o755 << 16
+            archive.writestr(info, text)

@@ -1,0 +1,174 @@
+"""Exports of the marks: a table of all results, Canvas, Moodle, Gradescope, nbgrader."""
+
+import csv
+import json
+from pathlib import Path
+
+from course_lib.errors import CourseError, unknown
+from tools.assignments import feedback, handin, marking
+
+COLUMNS = ("student", "step", "points", "of", "status", "sentence", "mistake", "seconds", "level")
+COLUMNS += ("version", "trial", "time")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # by which a spreadsheet would run a cell
+
+
+def write(
+    form: str,
+    name: str,
+    results: dict,
+    students: list[handin.Student],
+    folder: Path,
+    fill: Path | None = None,
+    output: Path | None = None,
+) -> Path:
+    """Write the marks of an assignment in a form; return where.
+
+    form: csv, canvas, moodle, gradescope or nbgrader; folder: where it goes if `output` is None;
+    fill: Canvas' own export, whose ids and column names are kept.
+    """
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
+    folder.mkdir(parents=True, exist_ok=True)
+    return FORMS[form](name, results, students, output or folder / TARGETS[form], fill)
+
+
+def safe(cell):
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def write_table(path: Path, rows: list[list]) -> Path:
+    """Write a CSV as spreadsheets read it."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([[safe(cell) for cell in row] for row in rows])
+    return path
+
+
+def plain(name, results, students, path, fill) -> Path:
+    """Write every result on a line of its own."""
+    rows = [[results[key].get(column, "") for column in COLUMNS] for key in sorted(results)]
+    return write_table(path, [list(COLUMNS), *rows])
+
+
+def totals(name, results, students) -> dict[str, float]:
+    """Return the points of those who handed in, by the platform's id."""
+    marked = {student for student, _ in results}
+    return {s.id: feedback.total(name, results, s.student) for s in students if s.student in marked}
+
+
+def canvas(name, results, students, path, fill) -> Path:
+    """Fill Canvas' own export in: one column, its other columns, rows and ids as they are."""
+    if fill is None:
+        raise CourseError("give Canvas' own export by --fill: its ids and column names must match")
+    points = totals(name, results, students)
+    with fill.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file))
+    heads = rows[0] if rows else []
+    if "ID" not in heads:
+        raise CourseError(f"{fill} is no export of Canvas' gradebook: it has no column ID")
+    columns = [i for i, head in enumerate(heads) if head == name or head.startswith(f"{name} ")]
+    if not columns:
+        columns = [len(heads)]
+        of = sum(step.points for step in marking.module(name).STEPS)
+        for row in rows:
+            row.append("")
+        heads[-1] = name
+        for row in rows[1:]:
+            if row[0].strip().startswith("Points Possible"):
+                row[-1] = f"{of:g}"
+    keys = [heads.index(k) for k in ("ID", "SIS User ID", "SIS Login ID") if k in heads]
+    for row in rows[1:]:
+        own = next((row[k] for k in keys if row[k] in points), None)
+        if own is not None and row[keys[0]]:
+            row[columns[0]] = f"{points[own]:g}"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)  # Canvas' cells as they were
+    return path
+
+
+def moodle(name, results, students, path, fill) -> Path:
+    """Write Moodle's import: id number, grade, and the sentences as feedback."""
+    rows = [["ID number", f"Assignment: {name}", f"Feedback: {name}"]]
+    points = totals(name, results, students)
+    for student in students:
+        if student.id in points:
+            rows.append([student.id, f"{points[student.id]:g}", comments(name, results, student)])
+    return write_table(path, rows)
+
+
+def comments(name, results, student) -> str:
+    """Return a student's sentences, one step after the other."""
+    lines = []
+    for step in marking.module(name).STEPS:
+        result = results.get((student.student, step.name))
+        if result:
+            points = f"{result['points']:g} of {step.points:g}"
+            lines.append(f"{step.name}: {points}. {result['sentence']}".strip())
+    return " / ".join(lines)
+
+
+def gradescope(name, results, students, path, fill) -> Path:
+    """Write a results.json a student, as Gradescope's autograder would."""
+    from tools.assignments.gradescope import entry
+
+    path.mkdir(parents=True, exist_ok=True)
+    for student in students:
+        own = [(s, results.get((student.student, s.name))) for s in marking.module(name).STEPS]
+        tests = [entry(step, result) for step, result in own if result]
+        if tests:
+            (path / f"{student.student}.json").write_text(json.dumps({"tests": tests}), "utf-8")
+    return path
+
+
+def nbgrader(name, results, students, path, fill) -> Path:
+    """Write score and comment of each step through nbgrader's Gradebook, as formgrader shows them.
+
+    The gradebook must know the assignment (`nbgrader generate_assignment`) and its submissions
+    (`nbgrader autograde --no-execute`), whose scores are replaced.
+    """
+    try:
+        from nbgrader.api import Gradebook, MissingEntry
+    except ImportError:
+        raise CourseError("nbgrader is not installed: pip install nbgrader") from None
+    if not path.is_file():
+        raise CourseError(f"{path} is no gradebook; give nbgrader's by --output gradebook.db")
+    steps = {s.name: s for s in marking.module(name).STEPS}
+    with Gradebook(f"sqlite:///{path.resolve()}") as gradebook:
+        for student in students:
+            for who in (student.id, student.student):
+                try:
+                    gradebook.find_submission_notebook(name, name, who)
+                    break
+                except MissingEntry:
+                    continue
+            else:
+                continue
+            for step in steps.values():
+                result = results.get((student.student, step.name))
+                if result is None:
+                    continue
+                kind = "manual" if step.kind == "manual" else "answer"
+                cell = f"{kind}-{step.name.replace('.', '-')}"
+                grade = gradebook.find_grade(cell, name, name, who)
+                grade.manual_score = float(result["points"])
+                grade.needs_manual_grade = result["status"] in feedback.OPEN
+                comment = gradebook.find_comment(cell, name, name, who)
+                comment.manual_comment = result["sentence"] or "It obeys its laws."
+        gradebook.db.commit()
+    return path
+
+
+FORMS = {
+    "csv": plain,
+    "canvas": canvas,
+    "moodle": moodle,
+    "gradescope": gradescope,
+    "nbgrader": nbgrader,
+}
+TARGETS = {
+    "csv": "marks.csv",
+    "canvas": "canvas.csv",
+    "moodle": "moodle.csv",
+    "gradescope": "gradescope",
+    "nbgrader": "gradebook.db",
+}

@@ -1,0 +1,98 @@
+"""The feedback: a page a student, with the diagnosis and the instance of each step."""
+
+import base64
+from pathlib import Path
+
+from tools.assignments import handin, marking, pages
+
+WORDS = {
+    "right": "Right.",
+    "wrong": "Not yet:",
+    "blank": "Not yet:",
+    "manual": "Open:",
+    "waiting": "Open:",
+    "ask": "Ask:",
+    "unreadable": "Not read:",
+}
+OPEN = ("manual", "waiting", "ask")
+AGAIN = (
+    "You have handed this step in {} times. Try the instance with pencil and paper, with N = 2, "
+    "before you change the code again; the folded hints of the step go further."
+)
+PICTURE = 2 << 20  # bytes of a figure on the page
+
+
+def total(name: str, results: dict, student: str) -> float:
+    """Return a student's points in an assignment."""
+    return round(sum(r["points"] for (who, _), r in results.items() if who == student), 1)
+
+
+def figure(files: dict[str, bytes]) -> str:
+    """Return the handed-in figure as an address, "" where there is none that is a PNG."""
+    for name, content in sorted(files.items()):
+        if name.endswith(".png") and content.startswith(b"\x89PNG\r\n") and len(content) <= PICTURE:
+            return "data:image/png;base64," + base64.b64encode(content).decode()
+    return ""
+
+
+def page(name: str, results: dict, student: handin.Student, files: dict[str, bytes]) -> str:
+    """Return the page of one student."""
+    steps, times, foreign = [], [""], ""
+    laws = marking.module(name)
+    for step in laws.STEPS:
+        result = results.get((student.student, step.name))
+        if result is None:
+            continue
+        wrong = result["status"] == "wrong"
+        steps.append(
+            {
+                "name": step.name,
+                "title": step.title,
+                "status": result["status"],
+                "points": f"{result['points']:g}",
+                "of": f"{step.points:g}",
+                "word": WORDS[result["status"]],
+                "sentence": result["sentence"],
+                "paste": result["paste"] if wrong else "",
+                "read": step.read if wrong else "",
+                "hint": AGAIN.format(result["trial"]) if wrong and result["trial"] > 1 else "",
+            }
+        )
+        times.append(result["time"])
+        foreign = foreign or result.get("foreign", "")
+    return pages.page(
+        "feedback",
+        title=laws.TITLE,
+        total=f"{total(name, results, student.student):g}",
+        of=sum(step.points for step in laws.STEPS),
+        open=sum(s["status"] in OPEN for s in steps),
+        student=student.student,
+        variant=student.variant,
+        foreign=foreign,
+        when=max(times),
+        steps=steps,
+        figure=figure(files),
+    )
+
+
+def write(
+    name: str,
+    results: dict,
+    students: list[handin.Student],
+    folder: Path,
+    collected: Path | None = None,
+) -> list[Path]:
+    """Write the page of each student who handed in; return the pages.
+
+    collected: the folder of hand-ins, from which figures come.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    theirs = handin.collected(collected, students)[0] if collected else {}
+    written = []
+    for student in students:
+        if any(who == student.student for who, _ in results):
+            files = handin.read(theirs[student]).files if student in theirs else {}
+            path = folder / f"{student.student}.html"
+            path.write_text(page(name, results, student, files), "utf-8")
+            written.append(path)
+    return written

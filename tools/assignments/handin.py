@@ -1,0 +1,237 @@
+"""What students hand in, read as data: notebooks, claims and weights, each within its size.
+
+Nothing is executed here. A folder of collected work is one notebook, zip or folder a student, under
+the names that Moodle, Canvas and nbgrader give to downloads.
+"""
+
+import ast
+import csv
+import io
+import json
+import re
+import unicodedata
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from course_lib.errors import DAMAGED, CourseError
+
+NOTEBOOK = 5 << 20  # bytes: text and figures of a solved notebook stay far below
+FILES = 64 << 20  # bytes of all other files together
+COUNT = 40  # files of a zip
+KINDS = (".safetensors", ".csv", ".json", ".png", ".txt")
+
+
+@dataclass
+class Submission:
+    """What one student handed in.
+
+    cells: code and text by step; defined: the last code cell that defines a name; files: by name;
+    variant: the six letters in the notebook; problem: why it cannot be read, "" where it can.
+    """
+
+    path: Path
+    cells: dict[str, str] = field(default_factory=dict)
+    defined: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    variant: str = ""
+    problem: str = ""
+
+    def answer(self, step) -> str:
+        """Return the cell that carries the step's id, else the last that defines its name.
+
+        A tagged cell that lost the asked definition, as when a student splits it, gives way.
+        """
+        tagged = self.cells.get(step.name, "")
+        if step.function and step.function not in defines(tagged):
+            return self.defined.get(step.function, tagged)
+        return tagged
+
+
+def defines(code: str) -> set[str]:
+    """Return the names that a cell defines at its top."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    return names
+
+
+def blank(code: str) -> bool:
+    """Return whether an answer is still the one that was given out."""
+    return not code.strip() or "raise NotImplementedError" in code or "*Your answer here.*" in code
+
+
+def read(path: Path) -> Submission:
+    """Return what a path holds; a problem is told in the submission, never raised."""
+    submission = Submission(path)
+    try:
+        if path.is_dir():
+            take(submission, folder_files(path))
+        elif path.suffix == ".zip":
+            take(submission, zip_files(path))
+        else:
+            take(submission, {path.name: sized(path, NOTEBOOK)})
+    except CourseError as error:
+        submission.problem = str(error)
+    except (*DAMAGED, MemoryError) as error:
+        submission.problem = f"{path.name} is damaged: {type(error).__name__}"
+    return submission
+
+
+def sized(path: Path, most: int) -> bytes:
+    """Return a file's content; raise CourseError for one that is too large or leads elsewhere."""
+    if path.is_symlink():
+        raise CourseError(f"{path.name} is a link; hand in the file itself")
+    size = path.stat().st_size
+    if size > most:
+        raise CourseError(f"{path.name} has {size / 1e6:,.0f} MB, allowed are {most >> 20}")
+    return path.read_bytes()
+
+
+def folder_files(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder, however deep the notebook lies in it."""
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.name))[:COUNT]
+    if len(paths) == 1 and paths[0].suffix == ".zip":
+        return zip_files(paths[0])
+    return {p.name: sized(p, NOTEBOOK if p.suffix == ".ipynb" else FILES) for p in paths}
+
+
+def known(name: str) -> bool:
+    """Return whether a file of this name may be handed in."""
+    return name.endswith((*KINDS, ".ipynb", ".zip")) and not name.startswith(".")
+
+
+def zip_files(path: Path) -> dict[str, bytes]:
+    """Return the files of a zip, by their last names; a member that leads outside is refused."""
+    sized_path = path.stat().st_size
+    if sized_path > FILES + NOTEBOOK:
+        raise CourseError(f"{path.name} has {sized_path / 1e6:,.0f} MB, allowed are {FILES >> 20}")
+    files, total = {}, 0
+    with zipfile.ZipFile(path) as archive:
+        members = [m for m in archive.infolist() if not m.is_dir()]
+        if len(members) > COUNT:
+            raise CourseError(f"{path.name} has {len(members)} files, allowed are {COUNT}")
+        for member in members:
+            place = PurePosixPath(member.filename.replace("\\", "/"))
+            if place.is_absolute() or ".." in place.parts:
+                raise CourseError(f"{path.name} has a file outside of it: {member.filename!r}")
+            if not known(place.name) or "__MACOSX" in place.parts:
+                continue
+            most = NOTEBOOK if place.suffix == ".ipynb" else FILES - total
+            with archive.open(member) as stream:
+                content = stream.read(most + 1)  # whatever size the archive states
+            if len(content) > most:
+                raise CourseError(f"{place.name} in {path.name} is larger than is allowed")
+            total += len(content) * (place.suffix != ".ipynb")
+            files[place.name] = content
+    return files
+
+
+def take(submission: Submission, files: dict[str, bytes]) -> None:
+    """Enter files into a submission: the notebook's cells, and the rest as it is."""
+    notebooks = [name for name in files if name.endswith(".ipynb")]
+    if not notebooks:
+        raise CourseError("no notebook (.ipynb) was handed in")
+    submission.files = {n: c for n, c in files.items() if n.endswith(KINDS)}
+    content = json.loads(files[sorted(notebooks)[-1]])
+    cells = content.get("cells") if isinstance(content, dict) else None
+    if not isinstance(cells, list):
+        raise CourseError("the notebook has no cells; save it in JupyterLab and hand it in again")
+    for cell in cells:
+        if not isinstance(cell, dict):
+            continue
+        source = cell.get("source")
+        source = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
+        enter(submission, cell, source)
+
+
+def enter(submission: Submission, cell: dict, source: str) -> None:
+    """Enter one cell: of a step, of a name, or of the variant."""
+    metadata = cell.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    step = metadata.get("step")
+    if (
+        isinstance(step, str)
+        and "check" not in str(metadata.get("tags"))
+        and "given" not in str(metadata.get("tags"))
+    ):
+        if (
+            not blank(source) or step not in submission.cells
+        ):  # of duplicates, one that is filled in
+            submission.cells[step] = source
+    if cell.get("cell_type") == "code":
+        for name in defines(source):
+            if not blank(source) or name not in submission.defined:
+                submission.defined[name] = source
+        if named := re.search(r"""(?m)^VARIANT *= *["']([a-z]{6})["']""", source):
+            submission.variant = named[1]
+
+
+# --- the roster ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Student:
+    """A line of the roster: pseudonym, name, id of the learning platform, variant."""
+
+    student: str
+    name: str
+    id: str
+    variant: str
+
+
+def roster(path: Path) -> list[Student]:
+    """Return the students of a roster, a CSV with the columns student, name, id, variant."""
+    try:
+        lines = list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
+        students = [
+            Student(*(line[c].strip() for c in ("student", "name", "id", "variant")))
+            for line in lines
+        ]
+    except (KeyError, AttributeError, *DAMAGED) as error:
+        raise CourseError(
+            f"{path} is no roster with the columns student, name, id, variant ({error}); "
+            "`python -m tools assignments roster` makes one"
+        ) from None
+    return students
+
+
+def plain(text: str) -> str:
+    """Return a name's letters and digits, without case and accents."""
+    text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]", "", text)
+
+
+def owner(path: Path, students: list[Student]) -> Student | None:
+    """Return whose work a path is: by pseudonym, by the platform's id, else by name."""
+    stem = path.name if path.is_dir() else path.stem
+    words = stem.split("_")
+    for student in students:
+        if student.student in (stem, words[0]) or student.id in words:
+            return student
+    names = {plain(stem), plain(words[0])}
+    for student in students:
+        *first, last = student.name.split() or [""]
+        if names & {plain(student.name), plain(last + "".join(first))} - {""}:
+            return student
+    return None
+
+
+def collected(folder: Path, students: list[Student]) -> tuple[dict[Student, Path], list[str]]:
+    """Return each student's latest hand-in, and the names of those that are nobody's."""
+    latest: dict[Student, Path] = {}
+    strangers = []
+    for path in sorted(Path(folder).iterdir()):
+        if not (path.is_dir() or path.suffix in (".ipynb", ".zip")) or path.name.startswith("."):
+            continue
+        student = owner(path, students)
+        if student is None:
+            strangers.append(path.name)
+        elif student not in latest or path.stat().st_mtime >= latest[student].stat().st_mtime:
+            latest[student] = path
+    return latest, strangers

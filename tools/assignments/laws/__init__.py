@@ -1,0 +1,1 @@
+"""The laws of each assignment, and what laws have in common."""

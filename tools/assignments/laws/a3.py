@@ -1,0 +1,287 @@
+"""A3, words that must win, in any ball: the laws of its steps, with naive oracles (wang2019)."""
+
+import numpy as np
+
+from tools.assignments.laws.common import Mistake, Step, apart, array, drawn
+
+# --- the definitions -----------------------------------------------------------------------------
+
+
+def log_softmax(x):
+    """Return log softmax over the last axis; complex numbers pass through."""
+    x = x - x.real.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def worst(h, r, ball):
+    """Return the corner of the ball, or its point along −h, at which δᵀh is least."""
+    corners = {
+        "l1": np.concatenate([np.eye(len(h)), -np.eye(len(h))]),
+        "linf": np.array(np.meshgrid(*[[-1.0, 1.0]] * len(h))).reshape(len(h), -1).T,
+        "l2": -h[None] / np.sqrt(h @ h),
+    }[ball]
+    return r * corners[(corners @ h).argmin()]
+
+
+def worst_in_ellipsoid(h, A, r):
+    """Return the worst δ with δᵀA⁻¹δ ≤ r²: with δ = Q u and A = Q Q the ball is round in u."""
+    values, axes = np.linalg.eigh(A)
+    Q = axes * np.sqrt(values) @ axes.T
+    return Q @ worst(Q @ h, r, "l2")
+
+
+def adversarial_log_prob(h, W, y, radii):
+    """Return log P(y) after each word has moved within its radius, y away from h, others to it."""
+    towards = np.ones(len(W))
+    towards[y] = -1
+    moved = W + np.outer(towards * radii, h / np.sqrt(h @ h))
+    return log_softmax(moved @ h)[y]
+
+
+def mixture(contexts, prior, W, y):
+    """Return P(y) of a mixture of softmaxes; complex numbers pass through."""
+    return prior @ np.exp(log_softmax(contexts @ W.T)[:, y])
+
+
+def shared_worst(contexts, prior, W, y, r):
+    """Return the δ of length r along minus the gradient of P(y) in w_y, entry by entry."""
+    gradient = np.empty(W.shape[1])
+    for k in range(W.shape[1]):
+        step = W.astype(complex)
+        step[y, k] += 1e-30j
+        gradient[k] = mixture(contexts, prior, step, y).imag / 1e-30
+    return worst(gradient, r, "l2")
+
+
+def certificate(W, i, h):
+    """Return the least (w_i − w_j)ᵀh/‖h‖ over all other words j, one after the other."""
+    return min((W[i] - W[j]) @ h / np.sqrt(h @ h) for j in range(len(W)) if j != i)
+
+
+# --- 3.1 and 3.2 ---------------------------------------------------------------------------------
+
+NORMS = {"l2": 2, "linf": np.inf, "l1": 1}
+DUAL = {"l2": 2, "linf": 1, "l1": np.inf}
+
+
+def inside(f, rng):
+    """The perturbation lies in its ball."""
+    h, r = drawn(rng, 5), round(float(rng.uniform(0.5, 3)), 2)
+    for ball, norm in NORMS.items():
+        length = np.linalg.norm(array(f(h, r, ball), (5,)), norm)
+        if length > r * (1 + 1e-9):
+            return f'ball = "{ball}": its norm is {length:.4g}, allowed is {r:g}'
+    return ""
+
+
+def lowest(f, rng):
+    """The product falls by r times the dual norm: no one in the ball does more harm."""
+    h, r = drawn(rng, 5), round(float(rng.uniform(0.5, 3)), 2)
+    h[rng.integers(5)] = -4.0  # the largest in size is negative
+    for ball, norm in DUAL.items():
+        value, least = array(f(h, r, ball), (5,)) @ h, -r * np.linalg.norm(h, norm)
+        if value - least > 1e-9 * abs(least):
+            return f'ball = "{ball}": δᵀh = {value:.4g}, but {least:.4g} can be reached'
+    return ""
+
+
+def cloud(rng, d: int = 4):
+    """Draw a context, a positive definite A that is no multiple of I, and a radius."""
+    root = drawn(rng, d, d)
+    A = (root @ root.T + 0.5 * np.eye(d)).round(2)
+    return drawn(rng, d) + 0.1, A, round(float(rng.uniform(0.5, 3)), 2)
+
+
+def surface(f, rng):
+    """The perturbation lies in the ellipsoid."""
+    h, A, r = cloud(rng)
+    delta = array(f(h, A, r), h.shape)
+    size = delta @ np.linalg.solve(A, delta)
+    if size > r**2 * (1 + 1e-9):
+        return f"δᵀA⁻¹δ = {size:.4g}, allowed is r² = {r**2:.4g}"
+    return ""
+
+
+def deepest(f, rng):
+    """No point of the ellipsoid is worse."""
+    h, A, r = cloud(rng)
+    value, least = array(f(h, A, r), h.shape) @ h, worst_in_ellipsoid(h, A, r) @ h
+    if value - least > 1e-9 * abs(least):
+        return f"δᵀh = {value:.4g}, but {least:.4g} can be reached inside of the ellipsoid"
+    return ""
+
+
+# --- 3.3 -----------------------------------------------------------------------------------------
+
+
+def words(rng, n: int = 7, d: int = 3):
+    """Draw a context, a matrix, a target and a radius for each word."""
+    radii = rng.uniform(0.1, 1.5, n).round(2)
+    return drawn(rng, d) + 0.1, drawn(rng, n, d), int(rng.integers(n)), radii
+
+
+def number(value) -> float:
+    """Return an answer that is one number."""
+    return float(array(value, ()))
+
+
+def attacked(f, rng):
+    """Every word has moved within its own radius, each as badly for the target as it can."""
+    h, W, y, radii = words(rng)
+    value, expected = number(f(h, W, y, radii)), adversarial_log_prob(h, W, y, radii)
+    if abs(value - expected) > 1e-9 * (1 + abs(expected)):
+        return f"you give log P = {value:.5f}; with all words moved it is {expected:.5f}"
+    return ""
+
+
+def extreme(f, rng):
+    """Logits of ±10³ are finite and right."""
+    h, W, y, radii = words(rng)
+    h = 2_000 * W[rng.integers(len(W))] + h
+    if abs(number(f(h, W, y, radii)) - adversarial_log_prob(h, W, y, radii)) > 1e-6:
+        return "for logits of ±1,000 it differs from the definition"
+    return ""
+
+
+# --- 3.4 and 3.5 ---------------------------------------------------------------------------------
+
+
+def components(rng, k: int = 3, n: int = 6, d: int = 4):
+    """Draw a mixture: contexts, prior, matrix, target, radius."""
+    prior = rng.integers(1, 9, k) / 1.0
+    W = drawn(rng, n, d)
+    return drawn(rng, k, d), prior / prior.sum(), W, int(rng.integers(n)), 0.001
+
+
+def steepest(f, rng):
+    """No direction of that length lowers P(y) more."""
+    instance = components(rng)
+    value, expected = array(f(*instance), (4,)), shared_worst(*instance)
+    contexts, prior, W, y, r = instance
+    if abs(np.linalg.norm(value) - r) > 1e-9 * r:
+        return f"its length is {np.linalg.norm(value):.4g}, asked is r = {r:g}"
+    if apart(value, expected) > 1e-7:
+        moved = [W + np.outer(np.arange(len(W)) == y, delta) for delta in (value, expected)]
+        falls = [mixture(contexts, prior, W, y) - mixture(contexts, prior, M, y) for M in moved]
+        return f"P(y) falls by {falls[0]:.3g}; another direction makes it fall by {falls[1]:.3g}"
+    return ""
+
+
+def sure(f, rng):
+    """Logits of ±10³: a component that is sure takes no part, whatever exp says."""
+    contexts, prior, W, y, r = components(rng)
+    contexts[0] += 2_000 * W[y]
+    instance = contexts, prior, W, y, r
+    if apart(array(f(*instance), (4,)), shared_worst(*instance)) > 1e-6:
+        return "with logits of ±1,000 in one component the direction is another"
+    return ""
+
+
+def enumeration(f, rng):
+    """The least margin over all other words, per length of the context."""
+    h, W, _, _ = words(rng, 9)
+    for i in (int((W @ h).argmin()), int((W @ h).argmax())):
+        value, expected = number(f(W, i, h)), certificate(W, i, h)
+        if abs(value - expected) > 1e-9 * (1 + abs(expected)):
+            rival = min((j for j in range(9) if j != i), key=lambda j: (W[i] - W[j]) @ h)
+            return f"word {i}: you give {value:.5f}; word {rival} comes as near as {expected:.5f}"
+    return ""
+
+
+def any_length(f, rng):
+    """A context of any length shows the same."""
+    h, W, i, _ = words(rng, 9)
+    for c in (1e-12, 1e12):
+        if abs(number(f(W, i, c * h)) - certificate(W, i, h)) > 1e-6:
+            return f"{c:g} h shows the same as h"
+    return ""
+
+
+# --- 3.7: functions for a student's law of 3.3 ----------------------------------------------------
+
+
+def reordered(h, W, y, radii):
+    """Return the right value, with the words in the other order."""
+    return adversarial_log_prob(h, W[::-1], len(W) - 1 - y, radii[::-1])
+
+
+def unmoved(h, W, y, radii):
+    """Return log P without any adversary."""
+    return log_softmax(W @ h)[y]
+
+
+def certain(h, W, y, radii):
+    """Return 0, the logarithm of 1."""
+    return 0.0
+
+
+RIGHT = {"3.7": (adversarial_log_prob, reordered)}
+CANDIDATES = {"3.7": (Mistake("unmoved", unmoved, ""), Mistake("certain", certain, ""))}
+AGAIN = "lesson 07, The worst perturbation"
+STEPS = (
+    Step(
+        "3.1",
+        "the worst in a ball",
+        "worst",
+        ("h", "r", "ball"),
+        12,
+        12,
+        (inside, lowest),
+        read=AGAIN,
+    ),
+    Step(
+        "3.2",
+        "the worst in an ellipsoid",
+        "worst_in_ellipsoid",
+        ("h", "A", "r"),
+        10,
+        10,
+        (surface, deepest),
+        read=AGAIN,
+    ),
+    Step(
+        "3.3",
+        "every word moves",
+        "adversarial_log_prob",
+        ("h", "W", "y", "radii"),
+        16,
+        18,
+        (attacked, extreme),
+        read="lesson 07, A margin, in nats",
+        told={"finite": "{}: subtract the largest logit before exp"},
+    ),
+    Step(
+        "3.4",
+        "one enemy for all components",
+        "shared_worst",
+        ("contexts", "prior", "W", "y", "r"),
+        18,
+        20,
+        (steepest, sure),
+        read="lesson 09, Who learns from a word?",
+        told={"finite": "{}: subtract the largest logit of each component before exp"},
+    ),
+    Step(
+        "3.5",
+        "a certificate",
+        "certificate",
+        ("W", "i", "h"),
+        8,
+        8,
+        (enumeration, any_length),
+        read="lesson 07, What it aims at",
+    ),
+    Step(
+        "3.6",
+        "which ball",
+        "",
+        (),
+        18,
+        30,
+        read="lesson 07, With and without",
+        kind="experiment",
+    ),
+    Step("3.7", "a law of your own", "is_right", ("f", "rng"), 8, 8, kind="law"),
+    Step("3.8", "discuss", "", (), 10, 12, kind="manual"),
+)
+TITLE = "A3. Words that must win, in any ball"

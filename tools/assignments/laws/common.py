@@ -1,0 +1,228 @@
+"""What laws have in common: steps, limits, trials with their record, and the diagnosis.
+
+A law is a function `(f, rng)` that draws an instance from `rng`, calls the answer `f`, and returns
+"" or a sentence. The marker and the student's notebook run the same laws.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+DRAWS = 3  # instances of each small law
+COMPARED = 20_000  # numbers; larger instances are not compared with known mistakes
+
+
+class Failed(Exception):
+    """An answer that gave no value: `kind` is machine-readable, `sentence` is for the student."""
+
+    def __init__(self, kind: str, sentence: str):
+        super().__init__(sentence)
+        self.kind, self.sentence = kind, sentence
+
+
+class Limits(NamedTuple):
+    """What one call may take: seconds, and memory in MB beside the interpreter's own."""
+
+    seconds: int = 10
+    memory: int = 400
+
+
+class Mistake(NamedTuple):
+    """A known wrong answer: its name, the function that gives it, and what the student is told.
+
+    The message may be a function of (arguments, value), where a number makes it clearer.
+    """
+
+    name: str
+    function: Callable
+    message: str | Callable
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an assignment.
+
+    name: "1.1"; title: a few words; function: the name that the student defines; arguments: names
+    in order; points, minutes: as the notebook states them; laws: on small instances, each drawn
+    several times; large: on one instance at which a naive answer ends; read: where to read again;
+    told: sentences for failures of a kind, {"memory": …}; kind: function, law, experiment, manual.
+    """
+
+    name: str
+    title: str
+    function: str
+    arguments: tuple[str, ...]
+    points: int
+    minutes: int
+    laws: tuple[Callable, ...] = ()
+    large: tuple[Callable, ...] = ()
+    read: str = ""
+    told: dict[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+    kind: str = "function"
+
+
+class Call(NamedTuple):
+    """One call of an answer: its arguments and the value that came back."""
+
+    arguments: tuple
+    value: object
+
+
+class Trial:
+    """An answer whose calls are recorded, for the diagnosis and the instance to paste."""
+
+    def __init__(self, f: Callable):
+        self.f = f
+        self.calls: list[Call] = []
+
+    def __call__(self, *arguments):
+        """Call the answer; a copy of the arguments is what it gets."""
+        self.calls.append(Call(arguments, None))
+        value = self.f(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
+        self.calls[-1] = Call(arguments, value)
+        return value
+
+
+class Verdict(NamedTuple):
+    """What was found: `share` of the points, the sentence, and where it came from."""
+
+    share: float
+    sentence: str = ""
+    law: str = ""
+    mistake: str = ""  # the catalogue's name for it
+    arguments: tuple = ()  # of the call that failed
+
+
+def drawn(rng, *shape: int) -> np.ndarray:
+    """Draw normal numbers of two decimals, which are short to paste."""
+    return rng.normal(size=shape).round(2)
+
+
+def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "f") -> np.ndarray:
+    """Return a value as an array of this shape; raise Failed, with a sentence, for another."""
+    if value is None:
+        raise Failed("value", f"{what} is None: has the function a `return`?")
+    if isinstance(value, tuple | str):
+        raise Failed("value", f"{what} is a {type(value).__name__}, asked is an array")
+    got = np.asarray(value)
+    if got.shape != shape:
+        raise Failed("shape", f"{what} has shape {got.shape}, asked is {shape}")
+    if kind == "b":
+        if got.dtype.kind != "b":
+            raise Failed("value", f"{what} has type {got.dtype}, asked are truth values")
+        return got
+    got = got.astype(float)
+    bad = int((~np.isfinite(got)).sum())
+    if bad:
+        raise Failed("finite", f"{what} has {bad} of {got.size} numbers that are NaN or infinite")
+    return got
+
+
+def apart(value: np.ndarray, expected: np.ndarray) -> float:
+    """Return the largest difference, relative to the largest expected size."""
+    if not np.size(expected):
+        return 0.0
+    return float(np.abs(value - expected).max() / max(np.abs(expected).max(), 1e-300))
+
+
+def parts(value, count: int) -> tuple:
+    """Return a value as a tuple of `count` parts; raise Failed for another."""
+    if not isinstance(value, tuple) or len(value) != count:
+        raise Failed("value", f"asked are {count} values, returned together as a tuple")
+    return value
+
+
+def judge(step: Step, f: Callable, rng, mistakes=(), large: bool = True) -> Verdict:
+    """Try an answer by the step's laws, and say what is wrong with it.
+
+    f: the answer; mistakes: the catalogue; large: also at the size where a naive answer ends. An
+    answer that is right but for the large laws has half of the points.
+    """
+    for law in [law for law in step.laws for _ in range(DRAWS)] + list(step.large * large):
+        trial = Trial(f)
+        kind = "law"
+        try:
+            sentence = law(trial, rng)
+        except Failed as failure:
+            kind, sentence = failure.kind, failure.sentence
+        if sentence:
+            known = diagnose(trial.calls, mistakes) if kind in ("law", "finite", "shape") else None
+            arguments = trial.calls[-1].arguments if trial.calls else ()
+            sentence = step.told.get(kind, "{}").format(sentence) if kind != "law" else sentence
+            name, sentence = known or ("", sentence)
+            half = 0.5 if law in step.large and not known else 0.0
+            return Verdict(half, sentence, law.__name__, name or kind * (kind != "law"), arguments)
+    return Verdict(1.0)
+
+
+def diagnose(calls: list[Call], mistakes) -> tuple[str, str] | None:
+    """Return name and message of the known mistake that gives the same values, None for none."""
+    small = [c for c in calls if sum(np.size(a) for a in c.arguments) <= COMPARED]
+    for mistake in mistakes if small else ():
+        if all(same(call.value, mistake.function, call.arguments) for call in small):
+            message = mistake.message
+            text = message(*small[-1]) if callable(message) else message
+            return mistake.name, text
+    return None
+
+
+def same(value, function: Callable, arguments: tuple) -> bool:
+    """Return whether a mistake's function gives this value."""
+    try:
+        with np.errstate(all="ignore"):
+            other = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
+        pairs = zip(value, other, strict=True) if isinstance(value, tuple) else [(value, other)]
+        return all(
+            np.shape(a) == np.shape(b)
+            and np.allclose(
+                a, b, rtol=1e-6, atol=1e-9 * np.nan_to_num(np.abs(b)).max(initial=0), equal_nan=True
+            )
+            for a, b in ((np.asarray(a, float), np.asarray(b, float)) for a, b in pairs)
+        )
+    except Exception:
+        return False
+
+
+def judge_law(step: Step, call: Callable, seed: int, right: list, wrong: list) -> Verdict:
+    """Try a student's law: `call(candidate, seed)` must be True for the right ones only.
+
+    The points are the share of the wrong candidates that are refused, none where a right one is.
+    """
+    try:
+        for number, candidate in enumerate(right):
+            if not truth(call(candidate, seed + number)):
+                return Verdict(0.0, "it refuses a right function, so it is no law", step.function)
+        refused = [not truth(call(c.function, seed + 10 + n)) for n, c in enumerate(wrong)]
+    except Failed as failure:
+        return Verdict(0.0, failure.sentence, step.function, failure.kind)
+    share = sum(refused) / len(wrong)
+    left = len(wrong) - sum(refused)
+    sentence = f"it accepts {left} of {len(wrong)} wrong functions: what do they leave unchanged?"
+    return Verdict(share, sentence * bool(left), step.function)
+
+
+def truth(value) -> bool:
+    """Return a law's verdict; raise Failed for anything but one truth value."""
+    if np.asarray(value).dtype.kind != "b" or np.size(value) != 1:
+        raise Failed("value", "a law returns True or False")
+    return bool(value)
+
+
+def pasted(step: Step, arguments: tuple, most: int = 250) -> str:
+    """Return the call on which an answer failed, as code to paste into a cell."""
+    lines = []
+    for name, value in zip(step.arguments, arguments, strict=False):
+        if np.size(value) > most:
+            return f"# {name} has {np.size(value):,} numbers: too many to be printed here"
+        text = (
+            np.array2string(value, separator=", ", floatmode="unique", threshold=most + 1)
+            if (isinstance(value, np.ndarray))
+            else repr(value)
+        )
+        lines.append(
+            f"{name} = np.array({text})" if isinstance(value, np.ndarray) else f"{name} = {text}"
+        )
+    return "\n".join([*lines, f"{step.function}({', '.join(step.arguments)})"]) if lines else ""

@@ -1,0 +1,315 @@
+"""Marking: every step of every hand-in once, in parallel; results are appended as they come.
+
+A result is one line of JSON. What has not changed since its result is not marked again, so that a
+run that was killed goes on where it was, and a resubmission costs what it changed.
+"""
+
+import hashlib
+import importlib
+import json
+import time
+import traceback
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from course_lib.errors import CourseError, unknown
+from tools.assignments import handin, laws, sandbox, variant
+from tools.assignments.laws.common import (
+    Failed,
+    Step,
+    Trial,
+    Verdict,
+    judge,
+    judge_law,
+    pasted,
+)
+
+ASK = "the grader ended in an error at this step; ask: it is not your fault until shown otherwise"
+
+
+def assignments() -> list[str]:
+    """Return the names of the assignments that have laws."""
+    folder = Path(laws.__file__).parent
+    return sorted(p.stem.upper() for p in folder.glob("a[0-9].py"))
+
+
+def module(name: str, part: str = ""):
+    """Return an assignment's module of laws, or of a part; raise CourseError for an unknown one."""
+    if name not in assignments():
+        raise unknown("assignment", name, assignments())
+    return importlib.import_module(f"tools.assignments.laws.{name.lower()}{part}")
+
+
+def catalogue(name: str, step: str) -> tuple:
+    """Return the known mistakes of a step."""
+    return module(name, "_mistakes").CATALOGUE.get(step, ())
+
+
+def version(name: str) -> str:
+    """Return a digest of all that decides a verdict: the laws, the catalogue, the worker."""
+    folder = Path(laws.__file__).parent
+    paths = [*sorted(folder.glob(f"{name.lower()}*.py")), folder / "common.py"]
+    paths += [folder / "claims.py", folder / "runs.py"]
+    paths += [folder.parent / "worker.py", folder.parent / "sandbox.py"]
+    return hashlib.sha256(b"".join(p.read_bytes() for p in paths)).hexdigest()[:12]
+
+
+def mark_step(
+    name: str,
+    step: Step,
+    submission: handin.Submission,
+    level: str,
+    seed: int,
+    large: bool = True,
+    experiment: bool = True,
+    letters: str = "",
+) -> dict:
+    """Return the result of one step of one submission: points, sentence, instance, seconds.
+
+    name: of the assignment; level: of the sandbox; seed: of the instances; large: also at the size
+    where a naive answer ends; experiment: train a run again; letters: the roster's variant.
+    """
+    begin = time.perf_counter()
+    code = submission.answer(step)
+    verdict, status = Verdict(0.0), ""
+    result = {"paste": "", "fingerprint": "", "grader": ""}
+    try:
+        if submission.problem:
+            verdict, status = Verdict(0.0, submission.problem), "unreadable"
+        elif step.kind == "manual":
+            verdict, status = Verdict(0.0, "a teacher reads this step"), "manual"
+        elif step.kind == "experiment":
+            if experiment:
+                rng = np.random.default_rng(seed)
+                parameters = variant.parameters(name, letters)
+                verdict = module(name, "_claims").mark(submission.files, parameters, rng)
+                status = "blank" if verdict.mistake == "missing" else ""
+            else:
+                verdict, status = Verdict(0.0, "not marked in this run"), "waiting"
+        elif handin.blank(code):
+            verdict, status = Verdict(0.0, "nothing was handed in for this step"), "blank"
+        elif step.kind == "law":
+            right = list(module(name).RIGHT[step.name])
+            wrong = list(module(name, "_mistakes").WRONG[step.name])
+            with sandbox.Answer(code, step.function, step.limits, level) as answer:
+                verdict = judge_law(step, answer.law, seed, right, wrong)
+        else:
+            rng = np.random.default_rng(seed)
+            with sandbox.Answer(code, step.function, step.limits, level) as answer:
+                verdict = judge(step, answer, rng, catalogue(name, step.name), large)
+                result["paste"] = pasted(step, verdict.arguments)
+                if verdict.share < 1:
+                    result["fingerprint"] = fingerprint(step, answer)
+    except Failed as failure:
+        verdict = Verdict(0.0, failure.sentence, mistake=failure.kind)
+    except Exception:  # whatever it is, the student does not pay for it
+        verdict, status = Verdict(0.0, ASK), "ask"
+        result["grader"] = traceback.format_exc(limit=-3)
+    return result | {
+        "step": step.name,
+        "points": round(step.points * verdict.share, 1),
+        "of": step.points,
+        "status": status or ("right" if verdict.share == 1 else "wrong"),
+        "sentence": verdict.sentence,
+        "law": verdict.law,
+        "mistake": verdict.mistake,
+        "seconds": round(time.perf_counter() - begin, 2),
+        "level": level,
+        "seed": seed,
+    }
+
+
+def fingerprint(step: Step, answer: sandbox.Answer) -> str:
+    """Return a digest of the values of a wrong answer on an instance that is the same for all."""
+    trial = Trial(answer)
+    try:
+        step.laws[0](trial, np.random.default_rng(zlib.crc32(step.name.encode())))
+        value = trial.calls[0].value
+        values = value if isinstance(value, tuple) else (value,)
+        rounded = [f"{x:.5g}" for v in values for x in np.ravel(np.asarray(v, float))[:50]]
+    except Exception:  # no value, no fingerprint
+        return ""
+    return hashlib.sha256(" ".join(rounded).encode()).hexdigest()[:12]
+
+
+def digest(step: Step, submission: handin.Submission, name: str, letters: str) -> str:
+    """Return a digest of all that a step's result depends on."""
+    parts = [version(name), letters, submission.problem, submission.answer(step)]
+    if step.kind == "experiment":
+        parts += [
+            f"{k} {hashlib.sha256(v).hexdigest()}" for k, v in sorted(submission.files.items())
+        ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def read_results(path: Path) -> list[dict]:
+    """Return all results of a file; a last line that was cut off is dropped."""
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    results = []
+    for number, line in enumerate(lines, 1):
+        try:
+            results.append(json.loads(line))
+        except ValueError:
+            if number < len(lines):
+                raise CourseError(f"{path}, line {number}, is damaged; remove the line") from None
+    return results
+
+
+def latest(results: list[dict]) -> dict[tuple[str, str], dict]:
+    """Return the result that counts, by (student, step): the last one."""
+    return {(r["student"], r["step"]): r for r in results}
+
+
+def mark(
+    name: str,
+    folder: Path,
+    students: list[handin.Student],
+    results: Path,
+    *,
+    level: str,
+    workers: int = 2,
+    large: bool = True,
+    experiment: bool = True,
+) -> Iterator[dict]:
+    """Mark what has changed in a folder of collected work; append and yield each result.
+
+    name: of the assignment; folder: one notebook, zip or folder a student; students: the roster;
+    results: the file that is appended to; level: of the sandbox; workers: processes.
+    """
+    from joblib import Parallel, delayed
+
+    theirs, _ = handin.collected(folder, students)
+    known = latest(read_results(results))
+    steps = module(name).STEPS
+    results.parent.mkdir(parents=True, exist_ok=True)
+    mend(results)
+
+    def waiting():
+        """Yield each (student, step) that has no result of its own yet."""
+        for student, path in theirs.items():
+            submission = handin.read(path)
+            for step in steps:
+                own = digest(step, submission, name, student.variant)
+                before = known.get((student.student, step.name), {})
+                done = before.get("digest") == own and before.get("status") not in (
+                    "ask",
+                    "waiting",
+                )
+                if not done:
+                    trial = before.get("trial", 0) + (before.get("digest") != own)
+                    yield student, step, trimmed(submission, step), own, trial
+
+    jobs = (
+        delayed(marked)(name, step.name, submission, student, own, trial, level, large, experiment)
+        for student, step, submission, own, trial in waiting()
+    )
+    pool = Parallel(workers, return_as="generator_unordered", pre_dispatch="2 * n_jobs")
+    with results.open("a", encoding="utf-8") as file:
+        for result in pool(jobs):
+            file.write(json.dumps(result, ensure_ascii=False) + "\n")
+            file.flush()
+            yield result
+
+
+def mend(path: Path) -> None:
+    """Drop a last line that was cut off when marking was killed."""
+    if path.is_file():
+        content = path.read_bytes()
+        if content and not content.endswith(b"\n"):
+            path.write_bytes(content[: content.rfind(b"\n") + 1])
+
+
+def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
+    """Return what a step needs of a submission: files travel with the experiment only."""
+    files = submission.files if step.kind == "experiment" else {}
+    cells = {step.name: submission.answer(step)}
+    return handin.Submission(
+        submission.path, cells, {}, files, submission.variant, submission.problem
+    )
+
+
+def marked(name, step_name, submission, student, own, trial, level, large, experiment) -> dict:
+    """Return one result with its student; this is what a worker process does."""
+    step = next(s for s in module(name).STEPS if s.name == step_name)
+    seed = int.from_bytes(np.random.default_rng().bytes(6), "big")  # drawn at this moment
+    result = mark_step(name, step, submission, level, seed, large, experiment, student.variant)
+    if submission.variant and submission.variant != student.variant:
+        result["foreign"] = submission.variant
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    origin = {"student": student.student, "assignment": name, "trial": trial, "time": when}
+    return origin | result | {"digest": own, "version": version(name)}
+
+
+def by_hand(path: Path, results: dict, name: str) -> dict:
+    """Return the results with the marks that a teacher gave, a CSV student, step, points, comment.
+
+    A mark by hand, of a manual step or after an appeal, takes the place of the grader's.
+    """
+    import csv
+
+    if not path.is_file():
+        return results
+    of = {step.name: step.points for step in module(name).STEPS}
+    merged = dict(results)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for number, line in enumerate(csv.DictReader(file), 2):
+            try:
+                key = line["student"], line["step"]
+                points = float(line["points"])
+                if not 0 <= points <= of[line["step"]]:
+                    raise ValueError(points)
+            except (KeyError, TypeError, ValueError) as error:
+                raise CourseError(
+                    f"{path}, line {number}: no such step or points: {error}"
+                ) from None
+            empty = {"student": key[0], "step": key[1], "assignment": name, "of": of[key[1]]}
+            empty |= dict.fromkeys(
+                ("law", "mistake", "paste", "fingerprint", "grader", "level", "time"), ""
+            )
+            status = "right" if points == of[key[1]] else "wrong"
+            empty |= {"seconds": 0.0, "trial": 1, "version": ""} | merged.get(key, {})
+            hand = {"points": points, "status": status, "hand": True, "paste": ""}
+            merged[key] = empty | hand | {"sentence": line.get("comment") or ""}
+    return merged
+
+
+def check(path: Path, name: str, large: bool = True) -> list[tuple[Step, Verdict]]:
+    """Try the function and law steps of a student's own notebook, with the public laws only.
+
+    This runs the student's code in this process: it is for one's own notebook.
+    """
+    submission = handin.read(path)
+    if submission.problem:
+        raise CourseError(submission.problem)
+    verdicts = []
+    for step in module(name).STEPS:
+        code = submission.answer(step)
+        if step.kind in ("function", "law"):
+            blank = Verdict(0.0, "nothing yet")
+            verdicts.append(
+                (step, blank if handin.blank(code) else own_verdict(name, step, code, large))
+            )
+    return verdicts
+
+
+def own_verdict(name: str, step: Step, code: str, large: bool) -> Verdict:
+    """Return the verdict on code that is run in this process."""
+    from scipy import linalg, special
+
+    scope = {"np": np, "special": special, "linalg": linalg, "__name__": "answer"}
+    seed = int(np.random.default_rng().integers(1 << 30))
+    try:
+        exec(compile(code, "your cell", "exec"), scope)
+        f = scope[step.function]
+        if step.kind == "law":
+            right, wrong = module(name).RIGHT[step.name], module(name, "_mistakes").WRONG[step.name]
+            return judge_law(step, lambda c, s: f(c, np.random.default_rng(s)), seed, right, wrong)
+        return judge(step, f, np.random.default_rng(seed), catalogue(name, step.name), large)
+    except Exception as error:
+        return Verdict(0.0, f"trying it ended in {type(error).__name__}: {error}")

@@ -1,0 +1,25 @@
+"""Feedback and dashboard as pages: one file each, light and dark, phone and desktop."""
+
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def marked(text: str) -> Markup:
+    """Return a sentence as HTML, with `code` and *emphasis*; all else of it is escaped."""
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*(\w[^*<]*)\*", r"<em>\1</em>", html))
+
+
+def page(template: str, **values) -> str:
+    """Return a page; everything that comes from students is escaped."""
+    loader = FileSystemLoader(TEMPLATES)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["marked"] = marked
+    return environment.get_template(f"{template}.html").render(**values)

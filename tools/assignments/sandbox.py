@@ -1,0 +1,347 @@
+"""The sandbox: a process that holds a student's code, NumPy, and neither a law nor a verdict.
+
+Level 3 is bubblewrap with limits: nothing of the machine but an interpreter, read-only. Level 2 is
+`unshare` with limits: no network and no other process, but all files that the user may read. Level
+1 is limits alone. In a container level 1 is called "C": the container is the wall.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from course_lib.errors import CourseError
+from tools.assignments import worker
+from tools.assignments.laws.common import Failed, Limits
+
+LEVELS = ("3", "2", "1")
+REPLY = 64 << 20  # bytes of one answer
+ASKED = 5_000  # candidates' evaluations in one call of a law step
+SMALL = 500  # numbers in an instance that a candidate evaluates, whose derivatives are naive
+BROUGHT = ("numpy", "numpy.libs", "scipy", "scipy.libs")
+USER_NAMESPACE = (
+    "Where Ubuntu forbids it (“setting up uid map: Permission denied”), an administrator installs "
+    "AppArmor's profile for bwrap: apt install apparmor-profiles, then "
+    "ln -s /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ and "
+    "systemctl reload apparmor"
+)
+
+
+def packages() -> dict[str, Path]:
+    """Return the folders of NumPy and SciPy by the names that they have on the path."""
+    site = Path(find_spec("numpy").origin).parent.parent
+    return {name: site / name for name in BROUGHT if (site / name).is_dir()}
+
+
+def foreign() -> list[Path]:
+    """Return the interpreter's own folders of installed packages, which the sandbox hides."""
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    paths = {sysconfig.get_path(name, vars=base) for name in ("purelib", "platlib")}
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    paths |= {f"/usr/local/lib/{version}/{name}-packages" for name in ("dist", "site")}
+    paths |= {"/usr/lib/python3/dist-packages", f"/usr/lib/{version}/site-packages"}
+    return sorted(Path(path) for path in paths if Path(path).is_dir())
+
+
+def bubblewrap() -> list[str]:
+    """Return the command that starts the worker at level 3.
+
+    A user without rights gets a namespace of its own. Root keeps the machine's users, for a
+    namespace's root would not be held by the limit of processes, and becomes nobody afterwards.
+    """
+    command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"]
+    user = str(stranger())
+    root = os.geteuid() == 0
+    if root:
+        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-user", "--uid", user, "--gid", user, "--cap-drop", "ALL"]
+
+    # The machine's libraries and the interpreter, without any package; then NumPy and SciPy.
+    for path in map(Path, ("/usr", "/lib", "/lib64", "/bin")):
+        if path.is_symlink():
+            command += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            command += ["--ro-bind", str(path), str(path)]
+    base = Path(os.path.realpath(sys.base_prefix))
+    place = base if base.is_relative_to("/usr") else Path("/python")  # whose parents all may enter
+    if place != base:
+        command += ["--ro-bind", str(base), str(place)]
+    for path in foreign():
+        inside = place / path.relative_to(base) if path.is_relative_to(base) else path
+        command += ["--tmpfs", str(inside), "--remount-ro", str(inside)]
+    command += ["--dir", "/packages"]
+    for name, path in packages().items():
+        command += ["--ro-bind", str(path), f"/packages/{name}"]
+    command += ["--ro-bind", worker.__file__, "/worker.py", "--proc", "/proc", "--dev", "/dev"]
+    command += ["--remount-ro", "/dev", "--perms", "1777", "--size", str(worker.FILE)]
+    command += ["--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"]
+    for name, value in environment().items():
+        command += ["--setenv", name, value]
+    if root:
+        command += nobody()
+    python = place / Path(os.path.realpath(sys.executable)).relative_to(base)
+    return [*command, str(python), "-I", "-S", "-B", "/worker.py", "/packages"]
+
+
+def stranger() -> int:
+    """Return a user's number that owns nothing, another one for each process that marks."""
+    return 20_000 + os.getpid() % 40_000
+
+
+def nobody() -> list[str]:
+    """Return the command with which root becomes a user without any right."""
+    user = stranger()
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
+
+
+def environment() -> dict[str, str]:
+    """Return the whole environment of the worker: one thread, and no variable of the marker's."""
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"} | dict.fromkeys(
+        threads, "1"
+    )
+
+
+@cache
+def brought() -> tempfile.TemporaryDirectory:
+    """Return a folder that names NumPy and SciPy, and nothing that lies beside them."""
+    folder = tempfile.TemporaryDirectory(prefix="packages-")
+    os.chmod(folder.name, 0o755)
+    for name, path in packages().items():
+        Path(folder.name, name).symlink_to(path)
+    return folder
+
+
+def command(level: str) -> list[str]:
+    """Return the command that starts the worker at a level."""
+    if level == "3":
+        return bubblewrap()
+    plain = [os.path.realpath(sys.executable), "-I", "-S", "-B", worker.__file__, brought().name]
+    before = nobody() if os.geteuid() == 0 else []
+    if level == "2":
+        before += ["unshare", "-rnpf", "--mount-proc", "--kill-child"]
+    return before + plain
+
+
+class Answer:
+    """A student's function as the marker calls it: the arguments go in, the value comes out.
+
+    code: the student's cell; function: the asked name; limits: of the step; level: of the sandbox.
+    `Failed` is raised, with a sentence for the student, where there is no value.
+    """
+
+    def __init__(self, code: str, function: str, limits: Limits, level: str):
+        self.function, self.limits, self.late = function, limits, False
+        self.process = subprocess.Popen(
+            command(level),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(),
+            cwd="/",
+            start_new_session=True,
+        )
+        self.budget = limits.seconds
+        try:
+            with self.watched(60):  # a busy machine starts slowly, and that is nobody's fault
+                worker.receive(self.process.stdout, 0)
+        except (EOFError, ValueError):
+            self.__exit__()
+            raise CourseError(
+                f"the sandbox of level {level} does not start on this machine"
+            ) from None
+        try:
+            with self.watched(2 * self.budget):
+                bounds = {"memory": limits.memory << 20, "seconds": 4 * limits.seconds}
+                self.say("start", code, **bounds)
+                self.hear()
+        except Failed:
+            self.__exit__()
+            raise
+
+    @contextmanager
+    def watched(self, seconds: float) -> Iterator[None]:
+        """Kill the process where the block takes longer than this."""
+        timer = threading.Timer(seconds, self.kill, [True])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def __call__(self, *arguments):
+        """Call the student's function with arrays and numbers."""
+        with self.watched(self.budget):
+            self.say("call", arguments, function=self.function)
+            return self.hear()
+
+    def law(self, candidate, seed: int):
+        """Call a student's law with a function that stays outside, and a generator's seed."""
+        with self.watched(self.budget):
+            self.say("call", (), function=self.function, candidate=seed)
+            return self.hear(candidate)
+
+    def say(self, kind: str, value, **fields) -> None:
+        try:
+            worker.send(self.process.stdin, kind, value, **fields)
+        except OSError:
+            raise self.ended() from None
+
+    def hear(self, candidate=None):
+        """Return the value of the next answer; serve a candidate's evaluations before it."""
+        for _ in range(ASKED):
+            try:
+                header, value = worker.receive(self.process.stdout, REPLY)
+                kind = header.get("kind")
+            except EOFError:
+                raise self.ended() from None
+            except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
+                self.kill()
+                raise Failed("forged", f"what came back is no answer: {error}") from None
+            if kind == "ask" and candidate is not None:
+                self.say("answer", evaluated(candidate, value))
+                continue
+            if kind == "error":
+                raise failed(header, self.limits)
+            if header.get("changed") is True:
+                raise Failed("changed", "it changes its arguments in place; work on a copy")
+            return value
+        self.kill()
+        raise Failed("asked", f"it evaluates the candidate more than {ASKED:,} times")
+
+    def ended(self) -> Failed:
+        """Return why there is no answer from a process that has ended."""
+        if self.late:
+            return Failed("late", f"it took longer than {self.budget:g} s")
+        code = self.process.wait(5)
+        if code in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
+            return Failed("late", "it used up its time on the processor")
+        return Failed("end", "your code ended its own process, so that there is no answer")
+
+    def kill(self, late: bool = False) -> None:
+        """End the process, and with it all that it has started."""
+        self.late = self.late or late
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            self.process.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            try:
+                stream.close()
+            except OSError:
+                pass
+
+
+def evaluated(candidate, arguments):
+    """Return a candidate's value; what a law asks wrongly is NaN, never an error of the marker."""
+    if not isinstance(arguments, tuple) or sum(map(np.size, arguments)) > SMALL:
+        return float("nan")
+    try:
+        return candidate(*arguments)
+    except Exception:
+        return float("nan")
+
+
+def failed(header: dict, limits: Limits) -> Failed:
+    """Return the failure that an error's frame tells."""
+    kind, message, line = (str(header.get(name, ""))[:300] for name in ("type", "message", "line"))
+    if kind == "MemoryError" or "Unable to allocate" in message:
+        return Failed("memory", f"it needs more than {limits.memory} MB")
+    if kind == "KeyError" and not line.strip("0"):
+        return Failed("error", f"the cell defines no {message}")
+    place = f" in line {line} of your cell" if line.strip("0") else ""
+    return Failed("error", f"trying it ended in {kind}{place}: {message}")
+
+
+PROBE = """
+import os, socket, sys
+def attempt(action):
+    try:
+        action()
+        return True
+    except Exception:
+        return False
+def probe(port):
+    secret = {secret!r}
+    return np.array([
+        attempt(lambda: open(secret).read()),
+        attempt(lambda: open(secret, "a").write("x")),
+        attempt(lambda: socket.create_connection(("127.0.0.1", int(port)), 2)),
+        attempt(lambda: np.ones(1 << 27)),
+        attempt(lambda: os.fork() or os._exit(0)),
+        attempt(lambda: __import__("course_lib")),
+    ])
+"""
+ATTEMPTS = (
+    "reads a file",
+    "writes a file",
+    "connects",
+    "takes 1 GB",
+    "forks",
+    "imports course_lib",
+)
+ALLOWED = {
+    "3": set(),
+    "2": {"reads a file", "writes a file"},
+    "1": {*ATTEMPTS} - {"takes 1 GB", "forks"},
+}
+
+
+def probe(level: str) -> set[str] | None:
+    """Return what an answer can do at this level, None where nothing starts at it."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as listening:
+        secret = Path(folder, "secret")
+        secret.write_text("x")
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        try:
+            with Answer(PROBE.format(secret=str(secret)), "probe", Limits(), level) as answer:
+                done = answer(listening.getsockname()[1])
+        except (CourseError, Failed, OSError):
+            return None
+    return {name for name, yes in zip(ATTEMPTS, np.ravel(done), strict=False) if yes}
+
+
+def strongest(trust: bool = False, wanted: str | None = None) -> str:
+    """Return the strongest level that holds what it promises on this machine.
+
+    trust: accept a level below 3; wanted: this one only. "C" is level 1 inside of a container that
+    COURSE_CONTAINER=1 declares. Raises CourseError where no level is allowed.
+    """
+    contained = os.environ.get("COURSE_CONTAINER") == "1"
+    for level in [wanted] if wanted else LEVELS:
+        done = probe(level)
+        if done is not None and done <= ALLOWED[level]:
+            if level == "3" or trust or contained:
+                return "C" if contained and level == "1" else level
+            break
+    missing = (
+        "bwrap is not installed (apt install bubblewrap)"
+        if not shutil.which("bwrap")
+        else (f"bwrap does not start or does not hold. {USER_NAMESPACE}")
+    )
+    raise CourseError(
+        f"no sandbox of level 3 on this machine: {missing}. `--trust` marks below it: only for "
+        "answers that you trust, as a user that owns nothing else"
+    )

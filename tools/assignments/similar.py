@@ -1,0 +1,142 @@
+"""What is too much alike, and the talks that tell: signals, never verdicts."""
+
+import hmac
+import io
+import itertools
+import keyword
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from course_lab.notebook_source import ROOT
+from tools.assignments import edition, handin, marking, sandbox
+from tools.assignments.laws.common import Failed, Trial, pasted
+
+GRAM = 12  # tokens in a row
+RARE = 3  # students who may share a run of tokens before it counts as common
+SHARED = 0.5  # of the rarer one's runs
+
+
+def pairs(results: dict) -> list[list[str]]:
+    """Return the groups of students with the same wrong value that no known mistake explains."""
+    groups = defaultdict(set)
+    for (student, step), result in results.items():
+        if result["fingerprint"] and not result["mistake"]:
+            groups[step, result["fingerprint"]].add(student)
+    return [
+        [", ".join(sorted(group)), f"the same unexplained wrong value in step {step}"]
+        for (step, _), group in sorted(groups.items())
+        if len(group) > 1
+    ]
+
+
+def grams(code: str) -> set[tuple[str, ...]]:
+    """Return the runs of tokens of a code; its names and numbers do not matter."""
+    tokens = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
+                tokens.append("name")
+            elif token.type in (tokenize.NAME, tokenize.OP):
+                tokens.append(token.string)
+            elif token.type in (tokenize.NUMBER, tokenize.STRING):
+                tokens.append("value")
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return {tuple(tokens[i : i + GRAM]) for i in range(len(tokens) - GRAM + 1)}
+
+
+def library() -> dict[tuple[str, ...], str]:
+    """Return the runs of tokens of `course_lib`, with the file of each."""
+    known = {}
+    for path in sorted((ROOT / "course_lib").rglob("*.py")):
+        for gram in grams(path.read_text("utf-8")):
+            known.setdefault(gram, str(path.relative_to(ROOT)))
+    return known
+
+
+def report(name: str, collected: Path, students: list, results: dict) -> list[str]:
+    """Return a line for each signal: equal wrong values, foreign variants, shared code."""
+    theirs, _ = handin.collected(collected, students)
+    lines = [f"{who}: {what}" for who, what in pairs(results)]
+    known = library()
+    given = set().union(
+        *(grams(c.source) for c in edition.notebook(name).cells if c.cell_type == "code")
+    )
+    written: dict[str, set] = {}
+    for student, path in theirs.items():
+        submission = handin.read(path)
+        if submission.variant and submission.variant != student.variant:
+            lines.append(
+                f"{student.student}: the notebook carries the variant {submission.variant}"
+            )
+        answers = (submission.answer(s) for s in marking.module(name).STEPS if s.function)
+        own = set().union(*map(grams, answers)) - given
+        taken = sorted({known[g] for g in own if g in known})
+        if taken and len([g for g in own if g in known]) > 10:
+            lines.append(f"{student.student}: code as in {', '.join(taken[:3])}")
+        written[student.student] = own - known.keys()
+
+    # Runs of tokens that only a few share.
+    holders = defaultdict(set)
+    for student, own in written.items():
+        for gram in own:
+            holders[gram].add(student)
+    common = defaultdict(int)
+    for group in holders.values():
+        if 1 < len(group) <= RARE:
+            for pair in itertools.combinations(sorted(group), 2):
+                common[pair] += 1
+    for (one, other), count in sorted(common.items(), key=lambda item: -item[1]):
+        share = count / max(1, min(len(written[one]), len(written[other])))
+        if share > SHARED and count > 10:
+            lines.append(f"{one}, {other}: {share:.0%} of the rarer one's code is in no third work")
+    return lines or ["nothing is too much alike"]
+
+
+def talks(
+    name: str, collected: Path, students: list, secret: str, share: float, level: str
+) -> list[str]:
+    """Return who is drawn for a talk, and three questions from each one's own answers.
+
+    A question changes one argument of an instance: what does your function give, and why?
+    """
+    theirs, _ = handin.collected(collected, students)
+
+    def lot(student):
+        return hmac.new(secret.encode(), f"talk {name} {student.id}".encode(), "sha256").hexdigest()
+
+    count = max(1, round(share * len(theirs)))
+    lines = []
+    for student in sorted(theirs, key=lot)[:count] if theirs else []:
+        lines.append(f"\n## {student.name} ({student.student})")
+        submission = handin.read(theirs[student])
+        rng = np.random.default_rng(int(lot(student)[:12], 16))
+        functions = [s for s in marking.module(name).STEPS if s.kind == "function"]
+        for step in rng.permutation(np.array(functions, object))[:3]:
+            lines.append(question(step, submission.answer(step), rng, level))
+    return lines
+
+
+def question(step, code: str, rng, level: str) -> str:
+    """Return a question about a step: an instance with a number doubled, and the value."""
+    head = f"\nStep {step.name}, `{step.function}`."
+    if handin.blank(code):
+        return f"{head} It was not handed in: how would you begin?"
+    try:
+        with sandbox.Answer(code, step.function, step.limits, level) as answer:
+            trial = Trial(answer)
+            step.laws[0](trial, rng)
+            arguments = list(trial.calls[0].arguments)
+            numbers = [i for i, a in enumerate(arguments) if isinstance(a, float)]
+            i = int(rng.choice(numbers)) if numbers else 0
+            arguments[i] = 2 * arguments[i]
+            value = answer(*arguments)
+    except Failed as failure:
+        return f"{head} Where does this come from: {failure.sentence}?"
+    with np.printoptions(precision=4, threshold=20):
+        changed = f"`{step.arguments[i]}` is doubled"
+        instance = pasted(step, tuple(arguments))
+        return f"{head} If {changed}, what changes, and why? It gives\n{value}\nfor\n{instance}"

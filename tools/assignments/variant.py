@@ -1,0 +1,79 @@
+"""Each student's own parameters: a code of six letters, and all that follows from it in public.
+
+The code comes from the term's secret; who has the code can check everything else at home.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without i, l, o, which are mistaken for digits
+CORPUS = 900_000  # tokens of the embedded corpus in which a slice begins
+
+
+@dataclass(frozen=True)
+class A1:
+    """Of step 1.6: where the 20,000 tokens begin, the temperature, the seeds of the runs."""
+
+    begin: int
+    tau: float
+    seeds: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class A2:
+    """Of step 2.6: where the 20,000 tokens begin, the exponent of frequency, the seeds."""
+
+    begin: int
+    kappa: float
+    seeds: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class A3:
+    """Of step 3.6: where the 20,000 tokens begin, the mean margin in nats, the seeds."""
+
+    begin: int
+    margin: float
+    seeds: tuple[int, ...]
+
+
+def code(secret: str, student: str) -> str:
+    """Return the six letters of a student in a term."""
+    digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
+    return spelt(int.from_bytes(digest, "big"), 6)
+
+
+def pseudonym(secret: str, student: str) -> str:
+    """Return the name under which a student's results and page are kept."""
+    digest = hmac.new(secret.encode(), f"pseudonym {student}".encode(), hashlib.sha256).digest()
+    return "s-" + spelt(int.from_bytes(digest, "big"), 5)
+
+
+def spelt(number: int, count: int) -> str:
+    """Return a number's last digits as letters."""
+    letters = ""
+    for _ in range(count):
+        number, digit = divmod(number, len(LETTERS))
+        letters += LETTERS[digit]
+    return letters
+
+
+def drawn(letters: str, name: str, below: int) -> int:
+    """Return the number below `below` that a code has under a name."""
+    digest = hashlib.sha256(f"{letters}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % below
+
+
+def parameters(assignment: str, letters: str) -> A1 | A2 | A3:
+    """Return the parameters of an assignment that follow from a student's code."""
+    if assignment not in ("A1", "A2", "A3"):
+        raise ValueError(f"{assignment} has no parameters of a student's own")
+    begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
+    count = 5 if assignment == "A3" else 3
+    seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(count))
+    if assignment == "A1":
+        return A1(begin, 4 + drawn(letters, "A1 tau", 800) / 100, seeds)
+    if assignment == "A3":
+        return A3(begin, 0.3 + drawn(letters, "A3 margin", 71) / 100, seeds)
+    return A2(begin, 0.25 + drawn(letters, "A2 kappa", 76) / 100, seeds)
