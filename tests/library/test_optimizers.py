@@ -249,7 +249,7 @@ def test_bad_groups_are_refused():
     with pytest.raises(CourseError, match="unknown optimizer 'muons'; did you mean muon"):
         build("words", optimizer="muons")
     for wrong, said in [
-        ({"betas": (0.9, 1.0)}, "betas of Optimisation must be a list, each .* below 1"),
+        ({"betas": (0.9, 1.0)}, "betas of Optimisation must be a list of 2, each .* below 1"),
         ({"betas": (0.9,)}, "betas must be two numbers"),
         ({"eps": 0.0}, "eps of Optimisation must be a number above 0"),
         ({"weight_decay": math.nan}, "weight_decay of Optimisation must be a number at least 0"),
