@@ -250,11 +250,11 @@ def test_bad_groups_are_refused():
         build("words", optimizer="muons")
     for wrong, said in [
         ({"betas": (0.9, 1.0)}, "betas of Optimisation must be a list of 2, each .* below 1"),
-        ({"betas": (0.9,)}, "betas must be two numbers"),
+        ({"betas": (0.9,)}, "betas of Optimisation must be a list of 2"),
         ({"eps": 0.0}, "eps of Optimisation must be a number above 0"),
         ({"weight_decay": math.nan}, "weight_decay of Optimisation must be a number at least 0"),
         ({"groups": {"words.": {"betas": [0.9, "x"]}}}, "betas of the group 'words.' must be a"),
-        ({"groups": {"words.": {"betas": [0.9]}}}, "betas must be two numbers"),
+        ({"groups": {"words.": {"betas": [0.9]}}}, "betas of the group .words.. must be a list of 2"),
     ]:
         with pytest.raises(CourseError, match=said):
             Optimisation(optimizer="adamw", **wrong)
