@@ -117,11 +117,7 @@ class Optimisation:
                 raise unknown(f"setting of a group with {kind}", name, known)
             check(f"{name} of the group {prefix!r}", value, ranges.get(name, object))
         shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
-        settings = _tupled(shared | group)
-        for betas in (self.betas, settings.get("betas", self.betas)):
-            if len(betas) != 2:
-                raise CourseError(f"betas must be two numbers, not {betas!r:.60}")
-        return settings
+        return _tupled(shared | group)
 
     def build(self, parameters: Iterable[tuple[str, Tensor]]) -> Optimizer:
         """Return the optimiser over named parameters: one, or with groups several `Together`.
