@@ -189,6 +189,8 @@ def test_the_quickest_way_is_measured_once_and_then_used(monkeypatch):
 
     monkeypatch.setattr(lstm_recurrence, "quickest", quickest)
     monkeypatch.setattr(lstm_recurrence, "_packs", lambda dtype: True)
+    assert lstm_recurrence.quickest_way(70, 2, 3, 4) == "loop" and not asked  # a small layer
+    monkeypatch.setattr(lstm_recurrence, "SMALL", 0)
     state = torch.get_rng_state()
     assert lstm_recurrence.quickest_way(70, 2, 3, 4) == "torch"
     assert lstm_recurrence.quickest_way(9, 2, 3, 4, masked=True) == "packed"
