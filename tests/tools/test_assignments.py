@@ -967,6 +967,16 @@ def test_similar_work_is_signalled(term):
     assert any("s-dora: the notebook carries the variant zzzzzz" in line for line in lines)
 
 
+def test_code_of_the_library_is_named_and_own_code_is_not(tmp_path):
+    from course_lib.theory import inan2017
+
+    taken = {"1.4": inspect.getsource(inan2017.tying_map)}
+    sample.hand_in("A1", tmp_path / "s-anna.ipynb", taken, "aaabbb")
+    sample.hand_in("A1", tmp_path / "s-bert.ipynb", {"1.7": sample.LAW}, "cccddd")
+    (line,) = similar.report("A1", tmp_path, STUDENTS, {})
+    assert line == "s-anna: the answer to 1.4 is as in course_lib/theory/inan2017.py"
+
+
 def test_a_talk_asks_about_the_students_own_function(term, level):
     folder, students, _ = term
     lines = similar.talks("A1", folder / "collected", students, "secret", 1.0, level)
