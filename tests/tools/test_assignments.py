@@ -32,6 +32,8 @@ from tools.assignments import (
     worker,
 )
 from tools.assignments.laws import (
+    a0,
+    a0_mistakes,
     a1,
     a1_claims,
     a1_experiment,
@@ -473,6 +475,18 @@ def test_the_pack_is_right(name, level):
     code = edition.solutions(f"A{name[0]}", PACK)[name]
     result = tried(code, level, STEPS[name], large=True)
     assert result["status"] == "right", result["sentence"]
+
+
+A0 = {step.name: step for step in a0.STEPS}["0.1"]
+
+
+@pytest.mark.parametrize("mistake", a0_mistakes.CATALOGUE["0.1"], ids=lambda m: m.name)
+def test_mistakes_of_the_rehearsal_are_told_and_its_solution_is_right(mistake):
+    known = a0_mistakes.CATALOGUE["0.1"]
+    assert judge(A0, mistake.function, rng(1), known).mistake == mistake.name
+    scope = {"np": np}
+    exec(edition.solutions("A0", None)["0.1"], scope)
+    assert judge(A0, scope["log_softmax"], rng(1), known).share == 1
 
 
 # --- the experiment ------------------------------------------------------------------------------

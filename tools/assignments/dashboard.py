@@ -1,5 +1,6 @@
 """The teacher's page: marks by step, what was misunderstood, who is stuck, what failed."""
 
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
         totals[student] += result["points"]
     wrong = [r for r in results.values() if r["status"] == "wrong"]
     told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"])
-    unknown = Counter((r["step"], r["sentence"]) for r in wrong if not r["mistake"] and r["law"])
+    strange = [r for r in wrong if not r["mistake"] and r["law"]]
+    unknown = Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in strange)
     failures = Counter((r["student"], r["step"]) for r in every if r["status"] == "wrong")
     stuck = [
         (*key, n) for key, n in failures.items() if n >= STUCK and results[key]["status"] == "wrong"
