@@ -149,7 +149,8 @@ RUN = """#!/usr/bin/env bash
 export COURSE_CONTAINER=1 OMP_NUM_THREADS=1 PYTHONPATH=/autograder/source
 chmod 700 /autograder/results /autograder/submission
 cd /autograder/source
-/autograder/venv/bin/python -m tools.assignments.gradescope {name} ../submission ../results/results.json
+python=/autograder/venv/bin/python
+$python -m tools.assignments.gradescope {name} ../submission ../results/results.json
 """
 
 
