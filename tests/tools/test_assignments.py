@@ -1034,3 +1034,35 @@ def test_a_stranger_to_the_catalogue_keeps_its_own_sentence():
     assert verdict.mistake == "" and "moving l[0] alone" in verdict.sentence
     told = Mistake("cosine", lambda l, s, a, b: np.cos(l), "a cosine")  # noqa: E741
     assert judge(step, lambda l, s, a, b: np.cos(l), rng(0), [told]).sentence == "a cosine"  # noqa: E741
+
+
+def test_a_figure_is_shown_only_if_it_is_one():
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(10)
+    assert feedback.figure({"1.6.png": picture}).startswith("data:image/png;base64,iVBOR")
+    assert feedback.figure({"1.6.png": b"<svg onload=alert(1)>", "a.txt": picture}) == ""
+    assert feedback.figure({"1.6.png": picture + bytes(feedback.PICTURE)}) == ""
+
+
+def test_a_roster_is_made_from_a_class_list(tmp_path):
+    from typer.testing import CliRunner
+
+    from tools.assignments.cli import app
+
+    (tmp_path / "class.csv").write_text("name,id\nAnna Pérez,1001\nBert,1002\n", "utf-8")
+    paths = [str(tmp_path / name) for name in ("class.csv", "secret", "roster.csv")]
+    command = ["roster", paths[0], "--secret", paths[1], "--output", paths[2]]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    first = handin.roster(tmp_path / "roster.csv")
+    assert [s.name for s in first] == ["Anna Pérez", "Bert"] and len(
+        {s.variant for s in first}
+    ) == 2
+    assert all(s.id not in s.student + s.variant for s in first)
+    CliRunner().invoke(app, command)
+    assert handin.roster(tmp_path / "roster.csv") == first  # the secret is kept
+    (tmp_path / "secret").unlink()
+    CliRunner().invoke(app, command)
+    assert not {s.variant for s in handin.roster(tmp_path / "roster.csv")} & {
+        s.variant for s in first
+    }
+    with pytest.raises(CourseError, match="no roster with the columns"):
+        handin.roster(tmp_path / "class.csv")
