@@ -45,6 +45,7 @@ def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
 
 def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     """Return the dashboard's tables: title, note, heads and rows."""
+    # what the tables count
     totals: dict[str, float] = defaultdict(float)
     for (student, _), result in results.items():
         totals[student] += result["points"]
@@ -60,6 +61,7 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
         (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
     ]
     foreign = {(r["student"], r["foreign"]) for r in results.values() if r.get("foreign")}
+    # the tables
     heads = ("step", "what was told", "students")
     return [
         {
