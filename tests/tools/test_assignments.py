@@ -32,6 +32,8 @@ from tools.assignments import (
     worker,
 )
 from tools.assignments.laws import (
+    a0,
+    a0_mistakes,
     a1,
     a1_claims,
     a1_experiment,
@@ -475,6 +477,18 @@ def test_the_pack_is_right(name, level):
     assert result["status"] == "right", result["sentence"]
 
 
+A0 = {step.name: step for step in a0.STEPS}["0.1"]
+
+
+@pytest.mark.parametrize("mistake", a0_mistakes.CATALOGUE["0.1"], ids=lambda m: m.name)
+def test_mistakes_of_the_rehearsal_are_told_and_its_solution_is_right(mistake):
+    known = a0_mistakes.CATALOGUE["0.1"]
+    assert judge(A0, mistake.function, rng(1), known).mistake == mistake.name
+    scope = {"np": np}
+    exec(edition.solutions("A0", None)["0.1"], scope)
+    assert judge(A0, scope["log_softmax"], rng(1), known).share == 1
+
+
 # --- the experiment ------------------------------------------------------------------------------
 
 VARIANT = variant.A1(begin=0, tau=8.0, seeds=(1, 2, 3))
@@ -884,9 +898,7 @@ def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tm
     folder, students, _ = term
     shutil.copytree(folder, tmp_path / "term")
     folder, path = tmp_path / "term", tmp_path / "term" / "results.jsonl"
-    known = [r for r in marking.read_results(path) if r["status"] != "waiting"]
-    again = mark(folder, students, level)
-    assert {r["step"] for r in again} == {"1.6"}  # what waits is tried again
+    assert mark(folder, students, level) == []
 
     # A run that was killed in the middle of a line.
     lines = path.read_text("utf-8").splitlines()
@@ -894,12 +906,12 @@ def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tm
     assert len(marking.read_results(path)) == len(lines) - 5
     mark(folder, students, level)
     whole = marking.latest(marking.read_results(path))
-    assert len(whole) == 32 and len(known) == 28
+    assert len(whole) == 32
 
     # A resubmission: only its changed step, as the second trial.
     answers = {"1.1": sample.answer("A1", A1["1.1"], a1_mistakes.by_tau_s)}
     sample.hand_in("A1", folder / "collected" / "s-bert.ipynb", answers, "cccddd")
-    (changed,) = (r for r in mark(folder, students, level) if r["status"] != "waiting")
+    (changed,) = mark(folder, students, level)
     assert (changed["step"], changed["mistake"], changed["trial"]) == ("1.1", "divided by τ_s", 2)
 
 
@@ -967,6 +979,16 @@ def test_similar_work_is_signalled(term):
     assert any("s-dora: the notebook carries the variant zzzzzz" in line for line in lines)
 
 
+def test_code_of_the_library_is_named_and_own_code_is_not(tmp_path):
+    from course_lib.theory import inan2017
+
+    taken = {"1.4": inspect.getsource(inan2017.tying_map)}
+    sample.hand_in("A1", tmp_path / "s-anna.ipynb", taken, "aaabbb")
+    sample.hand_in("A1", tmp_path / "s-bert.ipynb", {"1.7": sample.LAW}, "cccddd")
+    (line,) = similar.report("A1", tmp_path, STUDENTS, {})
+    assert line == "s-anna: the answer to 1.4 is as in course_lib/theory/inan2017.py"
+
+
 def test_a_talk_asks_about_the_students_own_function(term, level):
     folder, students, _ = term
     lines = similar.talks("A1", folder / "collected", students, "secret", 1.0, level)
@@ -1010,3 +1032,35 @@ def test_a_stranger_to_the_catalogue_keeps_its_own_sentence():
     assert verdict.mistake == "" and "moving l[0] alone" in verdict.sentence
     told = Mistake("cosine", lambda l, s, a, b: np.cos(l), "a cosine")  # noqa: E741
     assert judge(step, lambda l, s, a, b: np.cos(l), rng(0), [told]).sentence == "a cosine"  # noqa: E741
+
+
+def test_a_figure_is_shown_only_if_it_is_one():
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(10)
+    assert feedback.figure({"1.6.png": picture}).startswith("data:image/png;base64,iVBOR")
+    assert feedback.figure({"1.6.png": b"<svg onload=alert(1)>", "a.txt": picture}) == ""
+    assert feedback.figure({"1.6.png": picture + bytes(feedback.PICTURE)}) == ""
+
+
+def test_a_roster_is_made_from_a_class_list(tmp_path):
+    from typer.testing import CliRunner
+
+    from tools.assignments.cli import app
+
+    (tmp_path / "class.csv").write_text("name,id\nAnna Pérez,1001\nBert,1002\n", "utf-8")
+    paths = [str(tmp_path / name) for name in ("class.csv", "secret", "roster.csv")]
+    command = ["roster", paths[0], "--secret", paths[1], "--output", paths[2]]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    first = handin.roster(tmp_path / "roster.csv")
+    assert [s.name for s in first] == ["Anna Pérez", "Bert"] and len(
+        {s.variant for s in first}
+    ) == 2
+    assert all(s.id not in s.student + s.variant for s in first)
+    CliRunner().invoke(app, command)
+    assert handin.roster(tmp_path / "roster.csv") == first  # the secret is kept
+    (tmp_path / "secret").unlink()
+    CliRunner().invoke(app, command)
+    assert not {s.variant for s in handin.roster(tmp_path / "roster.csv")} & {
+        s.variant for s in first
+    }
+    with pytest.raises(CourseError, match="no roster with the columns"):
+        handin.roster(tmp_path / "class.csv")

@@ -1,5 +1,6 @@
 """The teacher's page: marks by step, what was misunderstood, who is stuck, what failed."""
 
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -44,12 +45,14 @@ def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
 
 def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     """Return the dashboard's tables: title, note, heads and rows."""
+    # what the tables count
     totals: dict[str, float] = defaultdict(float)
     for (student, _), result in results.items():
         totals[student] += result["points"]
     wrong = [r for r in results.values() if r["status"] == "wrong"]
     told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"])
-    unknown = Counter((r["step"], r["sentence"]) for r in wrong if not r["mistake"] and r["law"])
+    strange = [r for r in wrong if not r["mistake"] and r["law"]]
+    unknown = Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in strange)
     failures = Counter((r["student"], r["step"]) for r in every if r["status"] == "wrong")
     stuck = [
         (*key, n) for key, n in failures.items() if n >= STUCK and results[key]["status"] == "wrong"
@@ -58,6 +61,7 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
         (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
     ]
     foreign = {(r["student"], r["foreign"]) for r in results.values() if r.get("foreign")}
+    # the tables
     heads = ("step", "what was told", "students")
     return [
         {

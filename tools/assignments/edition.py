@@ -140,15 +140,17 @@ SETUP = """#!/usr/bin/env bash
 # Gradescope runs this once, when it makes the image.
 set -e
 apt-get update
-apt-get install -y python3-pip util-linux
-python3 -m pip install numpy scipy nbformat jinja2 safetensors joblib typer
+apt-get install -y python3-venv util-linux
+python3 -m venv /autograder/venv
+/autograder/venv/bin/pip install numpy scipy
 """
 RUN = """#!/usr/bin/env bash
 # Gradescope runs this for each submission. The container is the wall of the sandbox.
 export COURSE_CONTAINER=1 OMP_NUM_THREADS=1 PYTHONPATH=/autograder/source
 chmod 700 /autograder/results /autograder/submission
 cd /autograder/source
-python3 -m tools.assignments.gradescope {name} ../submission ../results/results.json
+python=/autograder/venv/bin/python
+$python -m tools.assignments.gradescope {name} ../submission ../results/results.json
 """
 
 

@@ -37,7 +37,10 @@ def figure(files: dict[str, bytes]) -> str:
 
 def page(name: str, results: dict, student: handin.Student, files: dict[str, bytes]) -> str:
     """Return the page of one student."""
-    steps, times, foreign = [], [""], ""
+    # each step that has a result
+    steps = []
+    times = [""]
+    foreign = ""
     laws = marking.module(name)
     for step in laws.STEPS:
         result = results.get((student.student, step.name))
@@ -60,6 +63,7 @@ def page(name: str, results: dict, student: handin.Student, files: dict[str, byt
         )
         times.append(result["time"])
         foreign = foreign or result.get("foreign", "")
+    # the page
     return pages.page(
         "feedback",
         title=laws.TITLE,

@@ -76,6 +76,7 @@ def mark_step(
     code = submission.answer(step)
     verdict, status = Verdict(0.0), ""
     result = {"paste": "", "fingerprint": "", "grader": ""}
+    # the verdict, by the kind of the step
     try:
         if submission.problem:
             verdict, status = Verdict(0.0, submission.problem), "unreadable"
@@ -108,6 +109,7 @@ def mark_step(
     except Exception:  # whatever it is, the student does not pay for it
         verdict, status = Verdict(0.0, ASK), "ask"
         result["grader"] = traceback.format_exc(limit=-3)
+    # the result
     return result | {
         "step": step.name,
         "points": round(step.points * verdict.share, 1),
@@ -184,9 +186,11 @@ def mark(
     """
     from joblib import Parallel, delayed
 
+    # what was handed in, and what is marked already
     theirs, _ = handin.collected(folder, students)
     known = latest(read_results(results))
     steps = module(name).STEPS
+    again = ("ask", "waiting") if experiment else ("ask",)
     results.parent.mkdir(parents=True, exist_ok=True)
     mend(results)
 
@@ -197,14 +201,12 @@ def mark(
             for step in steps:
                 own = digest(step, submission, name, student.variant)
                 before = known.get((student.student, step.name), {})
-                done = before.get("digest") == own and before.get("status") not in (
-                    "ask",
-                    "waiting",
-                )
+                done = before.get("digest") == own and before.get("status") not in again
                 if not done:
                     trial = before.get("trial", 0) + (before.get("digest") != own)
                     yield student, step, trimmed(submission, step), own, trial
 
+    # mark the rest, and append each result as it comes
     jobs = (
         delayed(marked)(name, step.name, submission, student, own, trial, level, large, experiment)
         for student, step, submission, own, trial in waiting()

@@ -5,7 +5,7 @@ import io
 import itertools
 import keyword
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,8 @@ from tools.assignments.laws.common import Failed, Trial, pasted
 
 GRAM = 12  # tokens in a row
 RARE = 3  # students who may share a run of tokens before it counts as common
-SHARED = 0.5  # of the rarer one's runs
+SHARED = 0.5  # of all runs of tokens, or of the shorter work's
+FEW = 10  # runs, of which nothing follows
 
 
 def pairs(results: dict) -> list[list[str]]:
@@ -72,12 +73,14 @@ def report(name: str, collected: Path, students: list, results: dict) -> list[st
             lines.append(
                 f"{student.student}: the notebook carries the variant {submission.variant}"
             )
-        answers = (submission.answer(s) for s in marking.module(name).STEPS if s.function)
-        own = set().union(*map(grams, answers)) - given
-        taken = sorted({known[g] for g in own if g in known})
-        if taken and len([g for g in own if g in known]) > 10:
-            lines.append(f"{student.student}: code as in {', '.join(taken[:3])}")
-        written[student.student] = own - known.keys()
+        written[student.student] = set()
+        for step in (s for s in marking.module(name).STEPS if s.function):
+            own = grams(submission.answer(step)) - given
+            taken = Counter(known[g] for g in own if g in known)
+            if len(own) > FEW and taken.total() > SHARED * len(own):
+                ((file, _),) = taken.most_common(1)
+                lines.append(f"{student.student}: the answer to {step.name} is as in {file}")
+            written[student.student] |= own - known.keys()
 
     # Runs of tokens that only a few share.
     holders = defaultdict(set)
@@ -91,7 +94,7 @@ def report(name: str, collected: Path, students: list, results: dict) -> list[st
                 common[pair] += 1
     for (one, other), count in sorted(common.items(), key=lambda item: -item[1]):
         share = count / max(1, min(len(written[one]), len(written[other])))
-        if share > SHARED and count > 10:
+        if share > SHARED and count > FEW:
             lines.append(f"{one}, {other}: {share:.0%} of the rarer one's code is in no third work")
     return lines or ["nothing is too much alike"]
 

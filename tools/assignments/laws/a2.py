@@ -55,8 +55,8 @@ def eigenvalue_bracket(W):
 def cloud(rng, n: int = 12, d: int = 4):
     """Draw rows off the origin, and weights that add up to 1."""
     W = (drawn(rng, n, d) + drawn(rng, d)).round(2)
-    p = rng.integers(1, 40, n) / 1.0
-    return W, p / p.sum()
+    total = 100 if n < 50 else 10 * n  # two decimals, which are short to paste
+    return W, (1 + rng.multinomial(total - n, rng.dirichlet(np.ones(n)))) / total
 
 
 def number(value) -> float:
