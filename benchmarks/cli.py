@@ -111,6 +111,7 @@ def models(
     from benchmarks import models as measure
     from course_lab import results
 
+    # what is asked for
     _known("model", model or (), measure.MODELS)
     _known("precision", precision, measure.PRECISIONS)
     if keep and model:
@@ -124,6 +125,7 @@ def models(
             rows[kind].append(row)
             yield row
 
+    # the tables, a line as soon as it is measured
     for kind in precision:
         print()
         for line in measure.report(kind, noted(kind)):
@@ -198,6 +200,7 @@ def training(
     if keep and not check:
         raise CourseError("--keep goes with --check: the results of both are there to be compared")
 
+    # train both, and show each epoch's perplexity
     found = reference_training.experiments(epochs, profile, seed)
     _known("kind of training", kind or (), found)
     for name in kind or found:
@@ -210,6 +213,7 @@ def training(
             print(f"{name:<8} valid perplexity{''.join(figures)}   {folder}")
     if not check:
         return
+    # compare them beyond single epochs
     pair = list(found.values())
     kept = [keep_result(results.run_folder(e), named=pair) for e in pair] if keep else []
     table = reference_training.check(found)

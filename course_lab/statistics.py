@@ -25,7 +25,7 @@ class Mean(NamedTuple):
 
 
 def mean_interval(values, confidence: float = 0.95) -> Mean:
-    """The mean ± t s/√n, t Student's quantile with n − 1 degrees of freedom, and s.
+    """Return the mean ± t s/√n, with Student's t of n − 1 degrees of freedom, and s.
 
     CourseError for fewer than 2 values.
     """
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 
 
 def welch(a, b, confidence: float = 0.95) -> Difference:
-    """The unpaired t-test of equal means whatever the variances: the one to use by default.
+    """Test whether two means are equal, without pairs and whatever the variances (Welch).
 
     CourseError for fewer than 2 values in a sample, or if neither varies.
     """
@@ -61,7 +61,7 @@ def welch(a, b, confidence: float = 0.95) -> Difference:
 
 
 def paired(a, b, confidence: float = 0.95) -> Difference:
-    """The t-test of a mean difference of 0 between pairs: a[i] and b[i] share a seed.
+    """Test whether the mean difference between pairs is 0: a[i] and b[i] share a seed.
 
     What a seed brings to both of a pair cancels, so that fewer seeds are needed than for unpaired
     samples. CourseError for fewer than 2 pairs, or if the differences do not vary.
@@ -75,7 +75,7 @@ def paired(a, b, confidence: float = 0.95) -> Difference:
 
 
 def holm(p_values) -> np.ndarray:
-    """p-values (k,) corrected for their number: max over the smaller ones of (k − rank) p, ≤ 1.
+    """Return p-values (k,) corrected for their number: the greatest (k − rank) p so far, ≤ 1.
 
     Rejecting those below α, the chance of any false rejection is at most α (Holm 1979).
     """
@@ -97,7 +97,7 @@ class Correlation(NamedTuple):
 
 
 def pearson(x, y, confidence: float = 0.95) -> Correlation:
-    """Pearson's r; the interval by Fisher's transformation, artanh r ± z/√(n − 3).
+    """Return Pearson's r; its interval is Fisher's, artanh r ± z/√(n − 3).
 
     CourseError for fewer than 4 pairs, or if x or y does not vary.
     """
@@ -109,7 +109,7 @@ def pearson(x, y, confidence: float = 0.95) -> Correlation:
 
 
 def spearman(x, y, confidence: float = 0.95) -> Correlation:
-    """Spearman's ρ; the interval artanh ρ ± z √((1 + ρ²/2)/(n − 3)) (Bonett and Wright 2000).
+    """Return Spearman's ρ, in artanh ρ ± z √((1 + ρ²/2)/(n − 3)) (Bonett and Wright 2000).
 
     CourseError for fewer than 4 pairs, or if x or y does not vary.
     """
@@ -151,7 +151,7 @@ def equivalence(a, b, margin: float, alpha: float = 0.05) -> Equivalence:
 
 
 def power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
-    """The chance that Student's test on n seeds a model finds a true `difference` at level α.
+    """Return the chance that Student's test on n seeds a model finds a true `difference`.
 
     P(|t| > t_{1−α/2}) of the noncentral t with 2n − 2 degrees of freedom and noncentrality
     difference / (sd √(2/n)); sd is that of one model over seeds. CourseError unless n ≥ 2, sd > 0.
@@ -165,7 +165,7 @@ def power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
 
 
 def seeds_needed(difference: float, sd: float, wanted: float = 0.8, alpha: float = 0.05) -> int:
-    """The least n a model for which the `power` to find a true `difference` is `wanted` or more.
+    """Return the least n a model whose `power` to find a true `difference` is `wanted` or more.
 
     CourseError unless difference ≠ 0, sd > 0 and alpha < wanted < 1.
     """
@@ -196,7 +196,7 @@ def summary(
     margin: float | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """Every model against the baseline: a row each with mean, its interval, n, and the verdict.
+    """Compare every model with the baseline: a row each with mean, interval, n, and verdict.
 
     results: model -> values over seeds. Columns mean, low, high, sd, n; difference to the baseline
     with its interval and Welch's p, corrected by Holm for the number of models; verdict. With a

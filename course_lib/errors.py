@@ -37,7 +37,7 @@ LISTED = 24  # names in a message; a reader looks up more in a list of their own
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> CourseError:
-    """The error for a name that does not exist, listing near matches, else what exists."""
+    """Return the error for a name that does not exist; it lists near matches, else what exists."""
     known = sorted(set(known))
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     more = f" and {len(known) - LISTED} more" * (len(known) > LISTED)

@@ -91,7 +91,7 @@ def keep_freed_memory() -> bool:
 
 
 def peak_memory(device: torch.device) -> float:
-    """The most MB this process has held: of the GPU's memory on a GPU, else resident."""
+    """Return the most MB this process has held: of the GPU's memory on a GPU, else resident."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     try:  # getrusage would count what the parent held when it started this process
@@ -125,7 +125,7 @@ def reset_peak_memory(device: torch.device) -> float:
 
 
 def total_memory(device: torch.device) -> int:
-    """Bytes of memory of the GPU, or of this machine."""
+    """Return the bytes of memory of the GPU, or of this machine."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     try:

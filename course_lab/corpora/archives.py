@@ -19,6 +19,7 @@ def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
     an entry before it has a path that leads out of the archive or is no plain file.
     """
     try:
+        # a member of a tape archive, in its order
         if path.suffix in (".tgz", ".tar"):
             with tarfile.open(path, "r|*") as archive:
                 seen = []
@@ -31,6 +32,7 @@ def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
                         return
                     seen.append(name)
             raise absent(path, members, seen)
+        # a member of a zip archive, in the order of `members`
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
                 names = {inside(name, path): name for name in archive.namelist()}
@@ -40,6 +42,7 @@ def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
                             yield stream, f"{path}: {name}"
                         return
             raise absent(path, members, list(names))
+        # a file by itself
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
             yield stream, str(path)
     except (*DAMAGED, RuntimeError) as error:  # the latter of a member that needs a password

@@ -101,7 +101,7 @@ NO_LANGUAGE = {"mis", "mul", "root", "und", "zxx"}
 def load_cldr(
     direction: str = "de-en", pieces: Count = WORDS, lowercase: bool = False
 ) -> SentencePairs:
-    """German and English phrases; no sentence occurs twice, in either language.
+    """Return German and English phrases, in which no sentence occurs twice in either language.
 
     With another Babel than the pinned one a warning says so; `CourseError` if the pinned one gives
     another text.
@@ -142,7 +142,7 @@ def generate() -> dict[str, dict[str, Texts]]:
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """(German, English), some more than once; phrases in turn."""
+    """Yield pairs (German, English), one of each phrase in turn; some come more than once."""
     slots = Slots()
     for _ in range(DRAWS):
         for german, english in PHRASES:
@@ -168,7 +168,7 @@ class Slots:
         }
 
     def shared(self, table: str, fit: Callable[[str], bool]) -> list[str]:
-        """The fitting codes that both languages have a name for, in an order of chance."""
+        """Return the fitting codes that both languages have a name for, in an order of chance."""
         german, english = (getattr(locale, table) for locale in self.locales)
         codes = sorted(code for code in german if code in english and fit(code))
         return sorted(codes, key=lambda _: self.chance())
@@ -177,7 +177,7 @@ class Slots:
         return int(self.chance() * n)
 
     def one_of(self, codes: list[str]) -> str:
-        """The first are frequent, the last are rare."""
+        """Return one of the codes, the first ones often, the last ones seldom."""
         u = self.chance()
         return codes[int(u * u * len(codes))]
 
@@ -185,7 +185,7 @@ class Slots:
         return tuple(write(*values, locale=locale, **options) for locale in self.locales)
 
     def fill(self, slot: str) -> tuple[str, ...]:
-        """One text for a slot, in both languages."""
+        """Return one text for a slot, in both languages."""
         slot = slot.rstrip("0123456789")
         if slot in UNITS:
             return self.unit(slot)

@@ -55,7 +55,7 @@ SKIPPED_FILES = {"version.py", "_version.py", "__config__.py", "_distributor_ini
 
 @checked
 def load_docstrings(words: Count | None = WORDS) -> Corpus:
-    """The corpus with the installed packages; a warning says so if they are not the pinned ones.
+    """Return the docstrings of the installed packages; warn if those are not the pinned ones.
 
     The first call parses about 60 MB of source (some 15 s) and keeps the text in the cache.
     `CourseError` if a package is missing, or if pinned packages give another text.
@@ -152,7 +152,7 @@ def extract(roots: Mapping[str, Path]) -> dict[str, str]:
 
 @contextmanager
 def collector_off():
-    """No garbage collection meanwhile: syntax trees are many small objects and no garbage."""
+    """Collect no garbage meanwhile: syntax trees are many small objects and no garbage."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -163,7 +163,7 @@ def collector_off():
 
 
 def source_files(package: str, root: Path) -> list[tuple[Path, str]]:
-    """(path, path from the package with slashes) of the files read, in a fixed order."""
+    """Return (path, path from the package with slashes) of the files read, in a fixed order."""
     found = []
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).parts
@@ -173,7 +173,7 @@ def source_files(package: str, root: Path) -> list[tuple[Path, str]]:
 
 
 def split_of(relative: str) -> str:
-    """train, valid or test (18 : 1 : 1) by the SHA-256 of a file's path."""
+    """Return train, valid or test (18 : 1 : 1) by the SHA-256 of a file's path."""
     share = int(hashlib.sha256(relative.encode()).hexdigest(), 16) % 20
     return {0: "valid", 1: "test"}.get(share, "train")
 

@@ -180,7 +180,7 @@ def languages_of(name: str, direction: str) -> list[str]:
 
 
 def whole(left: Path, right: Path) -> Iterator[Pair]:
-    """The pairs of two files, line by line; `CourseError` if a line is empty or has no partner."""
+    """Yield the pairs of two files; `CourseError` if a line is empty or has no partner."""
     pairs = paired(lines(left), lines(right), (str(left), right.name))
     for number, pair in enumerate(pairs, start=1):
         for path, text in zip((left, right), pair, strict=True):
@@ -190,7 +190,7 @@ def whole(left: Path, right: Path) -> Iterator[Pair]:
 
 
 def paired(left: Iterable[str], right: Iterable[str], names: tuple[str, str]) -> Iterator[Pair]:
-    """Line n of one side with line n of the other; `CourseError` if one has more lines."""
+    """Yield line n of both sides as a pair; `CourseError` if one side has more lines."""
     sides, n = zip_longest(left, right), 0
     for n, pair in enumerate(sides, start=1):
         if None in pair:
@@ -240,7 +240,7 @@ def segments(rows: Iterable[str]) -> Iterator[str]:
 
 
 def clean(text: str) -> str:
-    """Entities replaced, single blanks."""
+    """Return a text with its entities replaced and single blanks."""
     return " ".join(html.unescape(text).split())
 
 

@@ -226,7 +226,7 @@ class _Problem:
         return h @ self.W.T if self.b is None else torch.addmm(self.b, h, self.W.T)
 
     def context(self, x: Tensor) -> Tensor:
-        """(n, D) → contexts h (n, d), as long as they may be where s is not above 0."""
+        """Return contexts h (n, d) of x (n, D), as long as they may be where s is not above 0."""
         if self.b is None:
             return x * (self.unit / x.abs().amax(1, keepdim=True).clamp_min(1e-300))
         g, s = x[:, : self.d], x[:, self.d :]
@@ -235,7 +235,7 @@ class _Problem:
         return h if self.bound is None else h.clamp(-self.bound, self.bound)
 
     def rivals(self, h: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Lead of words ids at contexts h (n, d), less rounding, and who is next: (n,), (n,)."""
+        """Return the leads (n,) of words at contexts h (n, d), less rounding, and the rivals."""
         logits, at = self.logits(h), torch.arange(len(ids), device=ids.device)
         own = logits[at, ids]
         logits[at, ids] = -torch.inf
@@ -248,7 +248,7 @@ class _Problem:
         return self.rivals(h, torch.as_tensor(ids, device=h.device))[0].cpu().numpy()
 
     def twins(self, words: np.ndarray) -> dict:
-        """Words whose row another word has too, with a bias no less; that word is the proof."""
+        """Return words whose row another has too, with a bias no less, which is the proof."""
         _, group, count = torch.unique(self.W, dim=0, return_inverse=True, return_counts=True)
         group, count = group.cpu().numpy(), count.cpu().numpy()
         b = np.zeros(self.n) if self.b is None else self.b.cpu().numpy()

@@ -31,7 +31,7 @@ LETTER = 0.105  # inches that a letter of a tick label takes, about
 
 
 def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=None) -> Figure:
-    """Curves with distinct styles and markers: training curves, sweeps, spectra.
+    """Draw curves with distinct styles and markers: training curves, sweeps, spectra.
 
     series: {name: y, or (x, y)}. y (n,) is one curve; y (seeds, n) is drawn as the mean over the
     seeds with its 95 % interval. x (n,) counts from 1 where it is not given. A single curve has a
@@ -78,7 +78,7 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
 
 
 def learning_curve(epochs, ylabel: str = "perplexity") -> Figure:
-    """Training and validation perplexity of a result's `epochs`.
+    """Draw the training and validation perplexity of a result's `epochs`.
 
     epochs: a list of {"epoch": …, "train_perplexity": …, "valid_perplexity": …}.
     """
@@ -89,7 +89,7 @@ def learning_curve(epochs, ylabel: str = "perplexity") -> Figure:
 
 
 def singular_values(curves, ax=None, title: str = "") -> Figure:
-    """Spectra on one scale, so that matrices of different sizes share a picture.
+    """Draw spectra on one scale, so that matrices of different sizes share a picture.
 
     The singular values are divided by their largest and drawn against k / number of values
     (gao2019, Figures 1 and 2).
@@ -104,7 +104,7 @@ def singular_values(curves, ax=None, title: str = "") -> Figure:
 
 
 def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None) -> Figure:
-    """Every seed of every setting, and the settings' means with their intervals.
+    """Draw every seed of every setting, and the settings' means with their intervals.
 
     Settings that are numbers stand at their place on the axis, and a line joins their means. Other
     settings stand side by side, the seeds a little left of the mean.
@@ -190,7 +190,7 @@ def differences(table, margin: float, title: str = "") -> Figure:
 
 
 def wins(table, benchmarks: int, title: str = "", ax=None) -> Figure:
-    """How often the model of a row beats that of a column, a number and a shade a cell.
+    """Draw how often the model of a row beats that of a column: a number and a shade a cell.
 
     White stands for half of the benchmarks, one hue for more, the other for fewer (parthiban2021,
     Figure 4).
@@ -223,7 +223,7 @@ def wins(table, benchmarks: int, title: str = "", ax=None) -> Figure:
 
 
 def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
-    """A cloud of word vectors in the plane, with the origin marked.
+    """Draw a cloud of word vectors in the plane, with the origin marked.
 
     points: (n, 2).
     share: (n,), each word's share of the tokens, which colours its point; frequent words are drawn
@@ -259,7 +259,7 @@ def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
 
 
 def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
-    """Points (n, 2) with a colour and a marker for each group (n,), the origin marked.
+    """Draw points (n, 2) with a colour and a marker for each group (n,), and the origin.
 
     group: numbers 0 … len(names) − 1, drawn in that order.
     """
@@ -278,7 +278,7 @@ def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
 
 
 def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
-    """Densities of cosines over [−1, 1]: an outline for each group, lightly filled.
+    """Draw the densities of cosines over [−1, 1]: an outline for each group, lightly filled.
 
     groups: {name: cosines}.
     """
@@ -305,7 +305,7 @@ def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
 
 
 def frequency_rank(counts, rare: float = 1e-4, title: str = "", ax=None) -> Figure:
-    """Zipf's picture: each word's share of the tokens against its rank, both logarithmic.
+    """Draw each word's share of the tokens against its rank, both logarithmic (Zipf).
 
     A dashed line is the law 1 / rank through the tenth word, a dotted one the share `rare` below
     which gao2019 calls a word rare.
@@ -331,7 +331,7 @@ def frequency_rank(counts, rare: float = 1e-4, title: str = "", ax=None) -> Figu
 
 
 def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> Figure:
-    """A dot for each word, and the medians in bins of equal width on the logarithmic count axis.
+    """Draw a dot for each word, and the medians in bins of equal width in log count.
 
     values: (N,), a number for each word.
     counts: (N,), how often each word comes in training; words that never come are left out.
@@ -363,7 +363,7 @@ def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> 
 
 
 def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Figure:
-    """Hidden states as the numerals of their labels, class vectors as numbered arrows.
+    """Draw hidden states as the numerals of their labels, class vectors as numbered arrows.
 
     The longest class vector is drawn as long as the longest state.
 

@@ -222,6 +222,7 @@ def _panel_data(panel: Panel, styles: dict) -> dict:
     left, right = panel.xlim
     low, high = np.log10(panel.ylim) if panel.log else np.asarray(panel.ylim, dtype=float)
 
+    # places as shares of an axis, and its ticks
     def along(values, start, end):
         return (np.asarray(values, dtype=float) - start) / (end - start)
 
@@ -235,6 +236,7 @@ def _panel_data(panel: Panel, styles: dict) -> dict:
         powers = range(math.ceil(start), math.floor(end) + 1, every)
         return [[float(along(p, start, end)), f"10{str(p).translate(RAISED)}"] for p in powers]
 
+    # the curves
     curves = []
     for name, (x, y) in panel.curves.items():
         heights = np.log10(np.asarray(y)) if panel.log else y

@@ -166,7 +166,7 @@ def clusters(layer, hidden: Tensor, logits: Tensor) -> Table:
 
 
 def gated(layer, hidden, target) -> Table:
-    """The softmax's table; its gradient reaches the word matrix through the gates alone."""
+    """Return the softmax's table; the word matrix is reached through the gates alone."""
     if target is None:
         return softmax(layer, hidden, target)
     with torch.no_grad():
