@@ -314,7 +314,7 @@ verdicts = argmaxable_words(W)
 never = set(verdicts.unargmaxable.tolist())
 print("never first, with a proof:", len(never))
 print("left open:", len(verdicts.undecided))
-lost = set(range(24)) - winners["softmax"]
+lost = set(range(24)) - set.union(*winners.values())
 print("all others won above:", never == lost)
 
 # %% [markdown]
