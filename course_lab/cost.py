@@ -20,6 +20,7 @@ from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
 from course_lib.data import cache, folders
+from course_lib.data.corpus import digest
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import float32_products
 from course_lib.machine import processor
@@ -257,7 +258,7 @@ def rates() -> Rates:
             by_precision.append(narrow | {"bf16": measured(shape, torch.bfloat16, device)})
         return by_precision
 
-    return Rates(*cache.cached(folders.cache() / f"rates-{cache.checksum(key)[:12]}.json", measure))
+    return Rates(*cache.cached(folders.cache() / f"rates-{digest(key)[:12]}.json", measure))
 
 
 def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu") -> float:

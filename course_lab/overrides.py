@@ -197,6 +197,7 @@ def _check_single(current: Any, values: dict, path: tuple[str, ...], field: str)
         raise CourseError(
             f"{path[-1]} is made of several settings; name one, in quotes: "
             + (" or ".join(names) or "it has none")
+            + "; another part in its place needs a recipe of its own"
         )
 
 

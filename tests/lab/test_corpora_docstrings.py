@@ -14,7 +14,8 @@ from course_lab import corpora
 from course_lab.corpora import docstrings as corpus_of
 from course_lab.corpora.prose import sentences
 from course_lib import data
-from course_lib.data import cache, folders
+from course_lib.data import folders
+from course_lib.data.corpus import digest
 from course_lib.errors import CourseError
 
 SAMPLE = r'''
@@ -229,7 +230,7 @@ def test_an_edited_package_that_is_mended_is_read_again(packages):
     assert corpora.load("docstrings").sha256 == corpus_of.digests(texts)
     (kept,) = (packages / "cache").glob("*.json")
     old = {split: text + "more\n" for split, text in texts.items()}  # of an older course
-    kept.write_text(json.dumps({"sha256": cache.checksum(old), "content": old}))
+    kept.write_text(json.dumps({"sha256": digest(json.dumps(old)), "content": old}))
     assert corpus_of.cached_texts(corpus_of.installed()) == texts
 
 

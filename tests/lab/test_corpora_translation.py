@@ -497,5 +497,5 @@ def test_every_registered_file_can_be_checked():
             assert file.mirrors and all(url.startswith("http") for url in file.mirrors)
             for form in filter(None, (file, file.plain)):
                 assert form.sha256 is None or len(form.sha256) == 64
-    corpora = {name for name, entry in DOWNLOADS.items() if entry.sizes}
-    assert corpora < set(corpora.names()) and set(DOWNLOADS) - corpora == {"word-similarity"}
+    texts = {name for name, entry in DOWNLOADS.items() if entry.sizes}
+    assert texts < set(corpora.names()) and set(DOWNLOADS) - texts == {"word-similarity"}

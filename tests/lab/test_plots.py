@@ -14,9 +14,8 @@ from PIL import Image
 
 from course_lab import plots
 from course_lab.plots import interactive, style
-from course_lab.statistics import mean_interval
+from course_lab.statistics import mean_interval, wins
 from course_lib.errors import CourseError
-from course_lib.metrics.similarity import wins
 
 ALT = "Two points on a line, the second one higher than the first."
 

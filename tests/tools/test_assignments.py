@@ -707,7 +707,7 @@ def test_at_home_a_table_has_no_more_memory_than_at_the_marker(capsys):
     assert "needs more than 400 MB" in capsys.readouterr().out
 
 
-def test_gradescope_marks_in_its_own_layout(editions, tmp_path):
+def test_gradescope_marks_in_its_own_layout(editions, tmp_path, level):
     """The zip alone, with only a submission beside it, writes results.json."""
     source = tmp_path / "autograder" / "source"
     with zipfile.ZipFile(editions / "A0" / "gradescope.zip") as archive:
