@@ -67,7 +67,7 @@ HEAVY = "accelerate typer papermill pydantic seaborn gensim pandas sklearn scipy
 
 def test_the_library_is_light_to_import():
     """In a process of its own: what other tests have imported does not count."""
-    names = [f"course_lib.{name}" for name in LIGHT]
+    names = [f"course_lib.{name}" for name in (*LIGHT, "metrics.registry")]
     names += ["course_lib.training.checkpoint", "course_lib.training.batches"]
     names += ["course_lib.evaluation.perplexity", "course_lib.evaluation.generation"]
     code = f"import sys, {', '.join(names)}; print(*[m for m in {HEAVY} if m in sys.modules])"

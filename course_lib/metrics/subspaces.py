@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg import subspace_angles
 from torch import Tensor
 
 from course_lib.errors import CourseError
@@ -16,6 +15,8 @@ def principal_angles(A, B, k: int | None = None) -> np.ndarray:
 
     With `k` they are between the spans of the k leading left singular vectors.
     """
+    from scipy.linalg import subspace_angles  # whose import takes a tenth of a second
+
     return subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
 
 
