@@ -27,9 +27,7 @@ def train(
     ] = None,
     change: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A setting that differs, encoder.dropout=0.4, or several."
-        ),
+        typer.Option(help="A setting that differs, encoder.dropout=0.4, or several."),
     ] = None,
     folder: Annotated[
         Path | None,
