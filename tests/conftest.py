@@ -34,7 +34,6 @@ def _state():
 def rehearse(monkeypatch) -> None:
     """Take the branches of a GPU on whatever device there is."""
     monkeypatch.setattr(machine, "REHEARSED", True)
-    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: True))
 
 
 @pytest.fixture
