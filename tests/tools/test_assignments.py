@@ -497,7 +497,7 @@ TEXT = np.random.default_rng(0).permutation(np.arange(2_000) % 60)
 
 @pytest.fixture(scope="module")
 def claims(tmp_path_factory):
-    """What a student hands in for 1.6: 18 runs on a toy text, whose replication takes 4 steps."""
+    """A student's files for 1.6: 18 runs on a toy text, whose replication takes 4 steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(a1_experiment, "EARLY", 4)
         yield made_claims(tmp_path_factory)
@@ -586,7 +586,7 @@ def test_an_experiment_of_a3_is_marked_alike(tmp_path, monkeypatch):
 
 
 def test_the_margin_is_that_of_the_worst_perturbation():
-    """What the experiment of A3 subtracts is step 3.1, and step 3.2 for the words' own cloud."""
+    """The experiment of A3 subtracts the margin of step 3.1, and of 3.2 for the words' cloud."""
     import torch
 
     W, hidden = (torch.as_tensor(rng(k).normal(size=(6, 4))) for k in (1, 2))
@@ -638,16 +638,8 @@ def editions(tmp_path_factory):
 def test_a_source_asks_every_step_and_only_those(name):
     cells = edition.notebook(name).cells
     steps = {s.name: s for s in marking.module(name).STEPS}
-    asked = (
-        [c.metadata["step"] for c in cells if {"answer", "manual"} & set(c.metadata.tags)]
-        if (False)
-        else [
-            c.metadata["step"]
-            for c in cells
-            if {"answer", "manual"} & set(c.metadata.get("tags", []))
-        ]
-    )
-    assert asked == list(steps)
+    asked = [c for c in cells if {"answer", "manual"} & set(c.metadata.get("tags", []))]
+    assert [c.metadata["step"] for c in asked] == list(steps)
     text = "\n".join(c.source for c in cells if c.cell_type == "markdown")
     for step in steps.values():
         assert f"## {step.name} " in text

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a1
-from tools.assignments.laws.common import Mistake
+from tools.assignments.laws.common import Mistake, to_refuse
 
 
 def softmax(x):
@@ -338,11 +338,4 @@ def turned(l, s, tau_l, tau_s):
 
 
 # What a student's law must refuse: the catalogue of 1.1, and what only looks like a gradient.
-WRONG = {
-    "1.7": (
-        *(m for m in CATALOGUE["1.1"] if m.name != "overflow"),
-        Mistake("scaled", scaled, ""),
-        Mistake("shifted", shifted, ""),
-        Mistake("turned", turned, ""),
-    )
-}
+WRONG = {"1.7": to_refuse(CATALOGUE["1.1"], "overflow", scaled, shifted, turned)}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a2
-from tools.assignments.laws.common import Mistake
+from tools.assignments.laws.common import Mistake, to_refuse
 
 
 def directions(W):
@@ -281,16 +281,9 @@ def leaning(W, p):
     return a2.weighted_cosine_gradient(W, p) + 1e-3 * W
 
 
-def unsquared(W, p):
+def equal_weights(W, p):
     return a2.weighted_cosine_gradient(W, np.full(len(p), 1 / len(p)))
 
 
 # What a student's law must refuse: the catalogue of 2.2, and what only looks like a gradient.
-WRONG = {
-    "2.7": (
-        *(m for m in CATALOGUE["2.2"] if m.name != "guarded"),
-        Mistake("louder", louder, ""),
-        Mistake("leaning", leaning, ""),
-        Mistake("no weights", unsquared, ""),
-    )
-}
+WRONG = {"2.7": to_refuse(CATALOGUE["2.2"], "guarded", louder, leaning, equal_weights)}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a3
-from tools.assignments.laws.common import Mistake
+from tools.assignments.laws.common import Mistake, to_refuse
 
 
 def unit(x):
@@ -293,10 +293,4 @@ def near(h, W, y, radii):
 
 
 # What a student's law must refuse: the catalogue of 3.3, and what only looks like it.
-WRONG = {
-    "3.7": (
-        *(m for m in CATALOGUE["3.3"] if m.name != "overflow"),
-        Mistake("half radius", halved, ""),
-        Mistake("near", near, ""),
-    )
-}
+WRONG = {"3.7": to_refuse(CATALOGUE["3.3"], "overflow", halved, near)}

@@ -1,4 +1,4 @@
-"""What laws have in common: steps, limits, trials with their record, and the diagnosis.
+"""Laws share these parts: steps, limits, trials with their record, and the diagnosis.
 
 A law is a function `(f, rng)` that draws an instance from `rng`, calls the answer `f`, and returns
 "" or a sentence. The marker and the student's notebook run the same laws.
@@ -23,7 +23,7 @@ class Failed(Exception):
 
 
 class Limits(NamedTuple):
-    """What one call may take: seconds, and memory in MB beside the interpreter's own."""
+    """The limits of one call: seconds, and memory in MB beside the interpreter's own."""
 
     seconds: int = 10
     memory: int = 400
@@ -38,6 +38,20 @@ class Mistake(NamedTuple):
     name: str
     function: Callable
     message: str | Callable
+
+
+def candidates(*functions: Callable) -> tuple[Mistake, ...]:
+    """Return wrong functions for a student's law to refuse; they have names and no message."""
+    return tuple(Mistake(f.__name__.replace("_", " "), f, "") for f in functions)
+
+
+def to_refuse(known: tuple[Mistake, ...], but: str, *alike: Callable) -> tuple[Mistake, ...]:
+    """Return what the marker tries a student's law with: known mistakes, and what only looks right.
+
+    known: the catalogue of the step that the law is about; but: the name of the mistake that no law
+    on ordinary numbers can see; alike: functions that only look like a right answer.
+    """
+    return (*(m for m in known if m.name != but), *candidates(*alike))
 
 
 @dataclass(frozen=True)
@@ -87,7 +101,7 @@ class Trial:
 
 
 class Verdict(NamedTuple):
-    """What was found: `share` of the points, the sentence, and where it came from."""
+    """A verdict: the share of the points, the sentence, and the law or mistake behind it."""
 
     share: float
     sentence: str = ""

@@ -1,4 +1,4 @@
-"""What the experiments of all assignments share: a variant's tokens, batches, files to hand in."""
+"""All experiments share these parts: a variant's tokens, batches, training, files to hand in."""
 
 import csv
 import json
