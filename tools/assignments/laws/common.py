@@ -40,12 +40,25 @@ class Mistake(NamedTuple):
     message: str | Callable
 
 
+class Catalogue(dict[str, list[Mistake]]):
+    """The known mistakes of an assignment by step, in the order in which they are tried."""
+
+    def enter(self, step: str, name: str, message: str | Callable) -> Callable:
+        """Return a decorator that enters a function as a known mistake of a step."""
+
+        def entered(function):
+            self.setdefault(step, []).append(Mistake(name, function, message))
+            return function
+
+        return entered
+
+
 def candidates(*functions: Callable) -> tuple[Mistake, ...]:
     """Return wrong functions for a student's law to refuse; they have names and no message."""
     return tuple(Mistake(f.__name__.replace("_", " "), f, "") for f in functions)
 
 
-def to_refuse(known: tuple[Mistake, ...], but: str, *alike: Callable) -> tuple[Mistake, ...]:
+def to_refuse(known: list[Mistake], but: str, *alike: Callable) -> tuple[Mistake, ...]:
     """Return what the marker tries a student's law with: known mistakes, and what only looks right.
 
     known: the catalogue of the step that the law is about; but: the name of the mistake that no law
