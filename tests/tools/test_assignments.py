@@ -963,6 +963,19 @@ def test_the_instance_on_the_page_shows_the_fault(term):
     assert not np.allclose(eval(call, scope), right)
 
 
+def test_an_instance_to_paste_gives_the_same_numbers_and_fits_on_a_page():
+    step = Step("1.4", "", "f", ("W", "s", "ids", "tau"), 1, 1)
+    arguments = (rng(0).normal(size=(30, 3)), rng(1).normal(size=70), np.arange(9), 0.1 + 0.2)
+    *lines, call = common.pasted(step, arguments).splitlines()
+    scope = {"np": np}
+    exec("\n".join(lines), scope)
+    assert call == "f(W, s, ids, tau)"
+    for name, value in zip(step.arguments, arguments, strict=True):
+        np.testing.assert_array_equal(scope[name], value, strict=True)
+    assert max(map(len, lines)) <= 100 and len(lines) < 65
+    assert "too many" in common.pasted(step, (np.zeros((200, 3)), *arguments[1:]))
+
+
 def test_similar_work_is_signalled(term):
     folder, students, path = term
     results = marking.latest(marking.read_results(path))

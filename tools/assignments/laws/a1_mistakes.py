@@ -119,7 +119,7 @@ def no_chain(l, s, tau_l, tau_s):
 
 
 def added_up(value):
-    return f"your entries add up to {value.sum():.3g}; a softmax' gradient adds up to 0"
+    return f"your entries add up to {value.sum():.3g}; the gradient through a softmax adds up to 0"
 
 
 @known(

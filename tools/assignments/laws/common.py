@@ -6,6 +6,7 @@ A law is a function `(f, rng)` that draws an instance from `rng`, calls the answ
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -238,18 +239,20 @@ def truth(value) -> bool:
     return bool(value)
 
 
-def pasted(step: Step, arguments: tuple, most: int = 250) -> str:
+def written(value) -> str:
+    """Return a value as code: each number as short as it can be, each row of a matrix on a line."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    rows = repr(value.tolist()).replace("], [", "],\n    [").split("\n")
+    lines = (fill(row, 92, subsequent_indent="     ", break_on_hyphens=False) for row in rows)
+    return "np.array({})".format("\n".join(lines))
+
+
+def pasted(step: Step, arguments: tuple, most: int = 300) -> str:
     """Return the call on which an answer failed, as code to paste into a cell."""
     lines = []
     for name, value in zip(step.arguments, arguments, strict=False):
         if np.size(value) > most:
             return f"# {name} has {np.size(value):,} numbers: too many to be printed here"
-        text = (
-            np.array2string(value, separator=", ", floatmode="unique", threshold=most + 1)
-            if (isinstance(value, np.ndarray))
-            else repr(value)
-        )
-        lines.append(
-            f"{name} = np.array({text})" if isinstance(value, np.ndarray) else f"{name} = {text}"
-        )
+        lines.append(f"{name} = {written(value)}")
     return "\n".join([*lines, f"{step.function}({', '.join(step.arguments)})"]) if lines else ""
