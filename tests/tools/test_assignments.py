@@ -3,9 +3,11 @@
 import ast
 import csv
 import inspect
+import io
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
@@ -175,6 +177,91 @@ def test_the_marker_does_not_change_with_the_answer_and_leaves_no_process(level)
     assert process.poll() is not None
 
 
+def test_the_limits_of_an_answer_are_set_and_cannot_be_raised(level):
+    """The answer itself reads what holds it: soft and hard limits, and the memory that is free."""
+    code = """
+import resource
+def f(x):
+    kinds = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
+    kinds += (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
+    taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    free = [bound - taken for bound in resource.getrlimit(resource.RLIMIT_AS)]
+    return np.array([resource.getrlimit(kind) for kind in kinds]), np.array(free)
+"""
+    limits = Limits(3, 200)
+    with sandbox.Answer(code, "f", limits, level) as answer:
+        bounds, free = answer(1.0)
+    processor = 4 * limits.seconds
+    assert bounds.tolist() == [[n, n] for n in (processor, worker.FILE, 0, 64, 1)]
+    assert (free <= limits.memory << 20).all() and (free > limits.memory << 19).all()
+    assert worker.FILE == 20 << 20
+
+
+def test_the_processor_s_time_is_bounded_over_all_calls(level):
+    """Each call stays within its second, and together they do not stay within four."""
+    code = """
+import time
+def f(x):
+    end = time.process_time() + 0.7
+    while time.process_time() < end:
+        pass
+    return x
+"""
+    limits = Limits(1, 200)
+    with sandbox.Answer(code, "f", limits, level) as answer:
+        answer.budget = 30  # a busy machine is slow; the processor's time is what counts
+        with pytest.raises(common.Failed, match="time on the processor"):
+            for _ in range(8):
+                answer(1.0)
+
+
+def test_an_answer_larger_than_64_mb_is_refused(level):
+    code = "def f(x):\n    return np.zeros(int(x))"
+    with sandbox.Answer(code, "f", Limits(10, 400), level) as answer:
+        assert answer(1e6).shape == (10**6,)
+        with pytest.raises(common.Failed, match="72 MB, allowed are 67"):
+            answer(9e6)
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (struct.pack(">Q", worker.HEADER + 1) + b" " * (worker.HEADER + 1), "header is too large"),
+        (struct.pack(">Q", 2) + b"[]", "header is damaged"),
+        (struct.pack(">Q", 16) + b'{"size": "large"', "Expecting"),
+        (struct.pack(">Q", 13) + b'{"size": "a"}', "header is damaged"),
+        (struct.pack(">Q", 12) + b'{"size": -1}', "allowed"),
+        (struct.pack(">Q", 11) + b'{"size": 9}', "allowed"),
+    ],
+)
+def test_forged_frames_are_refused(frame, told):
+    with pytest.raises(ValueError, match=told):
+        worker.receive(io.BytesIO(frame), 8)
+
+
+def test_the_interpreters_own_packages_are_hidden():
+    needs("3")
+    places = [str(path) for path in sandbox.foreign()]
+    code = f"""
+import os
+def f(x):
+    seen = [os.listdir(place) for place in {places} if os.path.isdir(place)]
+    return np.array([sum(map(len, seen)), len(os.listdir("/packages"))])
+"""
+    with sandbox.Answer(code, "f", QUICK, "3") as answer:
+        hidden, packages = answer(1.0)
+    assert hidden == 0 and packages == len(sandbox.packages())
+
+
+def test_what_a_law_asks_wrongly_is_nan_and_never_an_error_of_the_marker():
+    asked = []
+    candidate = lambda x: asked.append(x.size) or x.sum()  # noqa: E731
+    assert sandbox.evaluated(candidate, (np.ones(sandbox.SMALL),)) == 500
+    for wrong in ((np.ones(sandbox.SMALL + 1),), (), (1.0,), "x", None):
+        assert np.isnan(sandbox.evaluated(candidate, wrong))
+    assert asked == [500]
+
+
 @pytest.mark.parametrize(
     "value",
     [None, True, 3, -1.5, "text", np.arange(6).reshape(2, 3), np.zeros((0, 3)), (1, (np.eye(2),))],
@@ -194,6 +281,10 @@ def test_values_travel_unchanged(value):
         {"array": ["<f8", [10**9]]},
         {"array": ["<f8", [-1]]},
         {"array": ["<f8,<f8", [1]]},
+        {"array": ["S8", [1]]},
+        {"array": ["V8", [1]]},
+        {"array": ["M8[s]", [1]]},
+        {"array": ["<c8", [1]]},
         {"value": {"a": 1}},
         {"value": [1]},
         {},
@@ -497,7 +588,7 @@ TEXT = np.random.default_rng(0).permutation(np.arange(2_000) % 60)
 
 @pytest.fixture(scope="module")
 def claims(tmp_path_factory):
-    """What a student hands in for 1.6: 18 runs on a toy text, whose replication takes 4 steps."""
+    """A student's files for 1.6: 18 runs on a toy text, whose replication takes 4 steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(a1_experiment, "EARLY", 4)
         yield made_claims(tmp_path_factory)
@@ -586,7 +677,7 @@ def test_an_experiment_of_a3_is_marked_alike(tmp_path, monkeypatch):
 
 
 def test_the_margin_is_that_of_the_worst_perturbation():
-    """What the experiment of A3 subtracts is step 3.1, and step 3.2 for the words' own cloud."""
+    """The experiment of A3 subtracts the margin of step 3.1, and of 3.2 for the words' cloud."""
     import torch
 
     W, hidden = (torch.as_tensor(rng(k).normal(size=(6, 4))) for k in (1, 2))
@@ -638,16 +729,8 @@ def editions(tmp_path_factory):
 def test_a_source_asks_every_step_and_only_those(name):
     cells = edition.notebook(name).cells
     steps = {s.name: s for s in marking.module(name).STEPS}
-    asked = (
-        [c.metadata["step"] for c in cells if {"answer", "manual"} & set(c.metadata.tags)]
-        if (False)
-        else [
-            c.metadata["step"]
-            for c in cells
-            if {"answer", "manual"} & set(c.metadata.get("tags", []))
-        ]
-    )
-    assert asked == list(steps)
+    asked = [c for c in cells if {"answer", "manual"} & set(c.metadata.get("tags", []))]
+    assert [c.metadata["step"] for c in asked] == list(steps)
     text = "\n".join(c.source for c in cells if c.cell_type == "markdown")
     for step in steps.values():
         assert f"## {step.name} " in text
@@ -969,6 +1052,19 @@ def test_the_instance_on_the_page_shows_the_fault(term):
     exec("\n".join(lines), scope)
     right = a1.softened_gradient(*(scope[n] for n in a1.GRADIENT))
     assert not np.allclose(eval(call, scope), right)
+
+
+def test_an_instance_to_paste_gives_the_same_numbers_and_fits_on_a_page():
+    step = Step("1.4", "", "f", ("W", "s", "ids", "tau"), 1, 1)
+    arguments = (rng(0).normal(size=(30, 3)), rng(1).normal(size=70), np.arange(9), 0.1 + 0.2)
+    *lines, call = common.pasted(step, arguments).splitlines()
+    scope = {"np": np}
+    exec("\n".join(lines), scope)
+    assert call == "f(W, s, ids, tau)"
+    for name, value in zip(step.arguments, arguments, strict=True):
+        np.testing.assert_array_equal(scope[name], value, strict=True)
+    assert max(map(len, lines)) <= 100 and len(lines) < 65
+    assert "too many" in common.pasted(step, (np.zeros((200, 3)), *arguments[1:]))
 
 
 def test_similar_work_is_signalled(term):

@@ -1,4 +1,4 @@
-"""What runs in Gradescope's container: one submission, whose `results.json` grows by step."""
+"""Gradescope's container runs this: one submission, whose `results.json` grows by step."""
 
 import json
 import sys

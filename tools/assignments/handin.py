@@ -1,4 +1,4 @@
-"""What students hand in, read as data: notebooks, claims and weights, each within its size.
+"""Hand-ins are read as data: notebooks, claims and weights, each within its size.
 
 Nothing is executed here. A folder of collected work is one notebook, zip or folder a student, under
 the names that Moodle, Canvas and nbgrader give to downloads.
@@ -24,7 +24,7 @@ KINDS = (".safetensors", ".csv", ".json", ".png", ".txt")
 
 @dataclass
 class Submission:
-    """What one student handed in.
+    """The work that one student handed in.
 
     cells: code and text by step; defined: the last code cell that defines a name; files: by name;
     variant: the six letters in the notebook; problem: why it cannot be read, "" where it can.

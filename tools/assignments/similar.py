@@ -1,4 +1,4 @@
-"""What is too much alike, and the talks that tell: signals, never verdicts."""
+"""Signals of work that is too much alike, and the talks that tell: never verdicts."""
 
 import hmac
 import io

@@ -13,7 +13,7 @@ CORPUS = 900_000  # tokens of the embedded corpus in which a slice begins
 
 @dataclass(frozen=True)
 class A1:
-    """Of step 1.6: where the 20,000 tokens begin, the temperature, the seeds of the runs."""
+    """A student's own numbers for step 1.6: first token, temperature, seeds of the runs."""
 
     begin: int
     tau: float
@@ -22,7 +22,7 @@ class A1:
 
 @dataclass(frozen=True)
 class A2:
-    """Of step 2.6: where the 20,000 tokens begin, the exponent of frequency, the seeds."""
+    """A student's own numbers for step 2.6: first token, exponent of frequency, seeds."""
 
     begin: int
     kappa: float
@@ -31,7 +31,7 @@ class A2:
 
 @dataclass(frozen=True)
 class A3:
-    """Of step 3.6: where the 20,000 tokens begin, the mean margin in nats, the seeds."""
+    """A student's own numbers for step 3.6: first token, mean margin in nats, seeds."""
 
     begin: int
     margin: float

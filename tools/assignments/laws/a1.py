@@ -6,7 +6,7 @@ all pairs, projections of size N × N. They end where the answers must still wor
 
 import numpy as np
 
-from tools.assignments.laws.common import Limits, Mistake, Step, apart, array, drawn, parts
+from tools.assignments.laws.common import Limits, Step, apart, array, candidates, drawn, parts
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ def some_zero_sum(l, s, tau_l, tau_s):
 
 RIGHT = {"1.7": (softened_gradient, backwards)}
 # What the check at home tries; the marker tries others.
-CANDIDATES = {"1.7": (Mistake("nothing", nothing, ""), Mistake("other", some_zero_sum, ""))}
+CANDIDATES = {"1.7": candidates(nothing, some_zero_sum)}
 GRADIENT = ("l", "s", "tau_l", "tau_s")
 AGAIN = "lesson 05, The augmented loss"
 STEPS = (

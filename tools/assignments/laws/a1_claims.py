@@ -1,4 +1,4 @@
-"""What step 1.6 measures, and the verdict on what was handed in."""
+"""The numbers that step 1.6 measures, and the verdict on the files that were handed in."""
 
 import numpy as np
 

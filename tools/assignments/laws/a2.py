@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from tools.assignments.laws.common import Limits, Mistake, Step, apart, array, drawn, parts
+from tools.assignments.laws.common import Limits, Step, apart, array, candidates, drawn, parts
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ def large_sample(f, rng):
 
 
 def separable(f, rng):
-    """Where a uniformly negative direction exists it is found, within Novikoff's bound.
+    """A uniformly negative direction is found where one exists, within Novikoff's bound.
 
     Each context ends in 1, so that the last entry of v counts the updates.
     """
@@ -185,7 +185,7 @@ def separable(f, rng):
 
 
 def hull(f, rng):
-    """Where 0 lies between contexts there is no such direction."""
+    """There is no such direction where 0 lies between contexts."""
     H = drawn(rng, 12, 3)
     H[-1] = -H[0] - H[1]
     v, updates = parts(f(H, 100), 2)
@@ -260,7 +260,7 @@ def radial(W, p):
 
 
 RIGHT = {"2.7": (weighted_cosine_gradient, reordered)}
-CANDIDATES = {"2.7": (Mistake("nothing", nothing, ""), Mistake("radial", radial, ""))}
+CANDIDATES = {"2.7": candidates(nothing, radial)}
 STEPS = (
     Step(
         "2.1",

@@ -4,14 +4,19 @@ import itertools
 
 import numpy as np
 
-from tools.assignments.laws.runs import columns, save_runs, tokens  # noqa: F401 (the experiment's)
+from tools.assignments.laws.runs import (
+    LSTM,
+    last_logits,
+    save_runs,
+    tokens,  # noqa: F401 (the experiment's)
+    train_tied,
+)
 
 KINDS = ("none", "equal", "frequent")
 WIDTH, PENALTY = 12, 5.0
 HIDDEN = 2_000  # last tokens, which no run is trained on
 STEPS, EARLY, ROWS = 240, 60, 64
 NUMBERS = ("frequent", "rare", "loss")
-LSTM = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 ARRAYS, EARLIER = ("W", *LSTM), ("W60",)
 
 
@@ -47,39 +52,24 @@ def train(text, variant, kind, seed, steps=STEPS):
     import torch
     from torch.nn import functional as F
 
-    torch.manual_seed(seed)
-    W = torch.nn.Parameter(torch.randn(int(text.max()) + 1, WIDTH) / WIDTH**0.5)
-    lstm = torch.nn.LSTM(WIDTH, WIDTH)
     p = torch.as_tensor(weights(text, variant, kind)).float()
-    optimiser = torch.optim.Adam([W, *lstm.parameters()], 0.02)
-    kept = {}
-    for step in range(steps):
-        read, wanted = columns(text[:-HIDDEN], step)
-        logits = lstm(W[read])[0].flatten(0, 1) @ W.T
-        loss = F.cross_entropy(logits, wanted.flatten())
-        if kind != "none":
-            loss = loss + PENALTY * ((p @ F.normalize(W, dim=1)) ** 2).sum()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        if step + 1 == EARLY:
-            kept["W60"] = W[:ROWS].detach().numpy().copy()
-    kept |= {k: getattr(lstm, k).detach().numpy().copy() for k in LSTM}
-    return kept | {"W": W.detach().numpy().copy()}
+
+    def loss(hidden, W, wanted):
+        prediction = F.cross_entropy(hidden @ W.T, wanted)
+        if kind == "none":
+            return prediction
+        return prediction + PENALTY * ((p @ F.normalize(W, dim=1)) ** 2).sum()
+
+    words = int(text.max()) + 1
+    return train_tied(text[:-HIDDEN], words, WIDTH, loss, seed, steps, EARLY, ROWS)
 
 
 def hidden_loss(arrays, text) -> float:
     """Return the mean loss of a run on the last tokens, in nats, computed in float64."""
-    import torch
     from torch.nn import functional as F
 
-    W = torch.as_tensor(arrays["W"]).double()
-    lstm = torch.nn.LSTM(W.shape[1], W.shape[1]).double()
-    lstm.load_state_dict({k: torch.as_tensor(arrays[k]).double() for k in LSTM})
-    last = torch.as_tensor(text[-HIDDEN:])
-    with torch.no_grad():
-        logits = lstm(W[last[:-1]])[0] @ W.T
-        return float(F.cross_entropy(logits, last[1:]))
+    logits, wanted = last_logits(arrays, text, HIDDEN)
+    return float(F.cross_entropy(logits, wanted))
 
 
 def save(folder, trained: dict, claims: dict, prediction: str) -> None:

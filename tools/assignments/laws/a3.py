@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tools.assignments.laws.common import Mistake, Step, apart, array, drawn
+from tools.assignments.laws.common import Step, apart, array, candidates, drawn
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ def certain(h, W, y, radii):
 
 
 RIGHT = {"3.7": (adversarial_log_prob, reordered)}
-CANDIDATES = {"3.7": (Mistake("unmoved", unmoved, ""), Mistake("certain", certain, ""))}
+CANDIDATES = {"3.7": candidates(unmoved, certain)}
 AGAIN = "lesson 07, The worst perturbation"
 STEPS = (
     Step(

@@ -1,4 +1,4 @@
-"""How the claims of an experiment are marked: by what was handed in, and by training a run again.
+"""Marks for the claims of an experiment: by what was handed in, and by training a run again.
 
 An experiment is a module with `ARRAYS` and `EARLIER`, the names of a run's arrays at its end and
 after a few steps; `NUMBERS`, what is claimed; `runs(variant)`, `name(*run)`, `tokens(variant)`, and

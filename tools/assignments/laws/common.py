@@ -1,4 +1,4 @@
-"""What laws have in common: steps, limits, trials with their record, and the diagnosis.
+"""Laws share these parts: steps, limits, trials with their record, and the diagnosis.
 
 A law is a function `(f, rng)` that draws an instance from `rng`, calls the answer `f`, and returns
 "" or a sentence. The marker and the student's notebook run the same laws.
@@ -6,6 +6,7 @@ A law is a function `(f, rng)` that draws an instance from `rng`, calls the answ
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class Failed(Exception):
 
 
 class Limits(NamedTuple):
-    """What one call may take: seconds, and memory in MB beside the interpreter's own."""
+    """The limits of one call: seconds, and memory in MB beside the interpreter's own."""
 
     seconds: int = 10
     memory: int = 400
@@ -38,6 +39,33 @@ class Mistake(NamedTuple):
     name: str
     function: Callable
     message: str | Callable
+
+
+class Catalogue(dict[str, list[Mistake]]):
+    """The known mistakes of an assignment by step, in the order in which they are tried."""
+
+    def enter(self, step: str, name: str, message: str | Callable) -> Callable:
+        """Return a decorator that enters a function as a known mistake of a step."""
+
+        def entered(function):
+            self.setdefault(step, []).append(Mistake(name, function, message))
+            return function
+
+        return entered
+
+
+def candidates(*functions: Callable) -> tuple[Mistake, ...]:
+    """Return wrong functions for a student's law to refuse; they have names and no message."""
+    return tuple(Mistake(f.__name__.replace("_", " "), f, "") for f in functions)
+
+
+def to_refuse(known: list[Mistake], but: str, *alike: Callable) -> tuple[Mistake, ...]:
+    """Return what the marker tries a student's law with: known mistakes, and what only looks right.
+
+    known: the catalogue of the step that the law is about; but: the name of the mistake that no law
+    on ordinary numbers can see; alike: functions that only look like a right answer.
+    """
+    return (*(m for m in known if m.name != but), *candidates(*alike))
 
 
 @dataclass(frozen=True)
@@ -87,7 +115,7 @@ class Trial:
 
 
 class Verdict(NamedTuple):
-    """What was found: `share` of the points, the sentence, and where it came from."""
+    """A verdict: the share of the points, the sentence, and the law or mistake behind it."""
 
     share: float
     sentence: str = ""
@@ -211,18 +239,20 @@ def truth(value) -> bool:
     return bool(value)
 
 
-def pasted(step: Step, arguments: tuple, most: int = 250) -> str:
+def written(value) -> str:
+    """Return a value as code: each number as short as it can be, each row of a matrix on a line."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    rows = repr(value.tolist()).replace("], [", "],\n    [").split("\n")
+    lines = (fill(row, 92, subsequent_indent="     ", break_on_hyphens=False) for row in rows)
+    return "np.array({})".format("\n".join(lines))
+
+
+def pasted(step: Step, arguments: tuple, most: int = 300) -> str:
     """Return the call on which an answer failed, as code to paste into a cell."""
     lines = []
     for name, value in zip(step.arguments, arguments, strict=False):
         if np.size(value) > most:
             return f"# {name} has {np.size(value):,} numbers: too many to be printed here"
-        text = (
-            np.array2string(value, separator=", ", floatmode="unique", threshold=most + 1)
-            if (isinstance(value, np.ndarray))
-            else repr(value)
-        )
-        lines.append(
-            f"{name} = np.array({text})" if isinstance(value, np.ndarray) else f"{name} = {text}"
-        )
+        lines.append(f"{name} = {written(value)}")
     return "\n".join([*lines, f"{step.function}({', '.join(step.arguments)})"]) if lines else ""

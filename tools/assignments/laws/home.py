@@ -1,4 +1,4 @@
-"""What the check cells of a student's notebook call: the public laws, without any sandbox."""
+"""The check cells of a student's notebook call this: the public laws, without any sandbox."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""What the experiments of all assignments share: a variant's tokens, batches, files to hand in."""
+"""All experiments share these parts: a variant's tokens, batches, training, files to hand in."""
 
 import csv
 import json
@@ -9,6 +9,7 @@ import numpy as np
 
 TOKENS = 20_000
 ROWS, LENGTH = 40, 20  # of a batch
+LSTM = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
 @cache
@@ -33,6 +34,43 @@ def columns(text: np.ndarray, step: int):
     whole = torch.as_tensor(text[: len(text) // ROWS * ROWS]).reshape(ROWS, -1).T
     at = step * LENGTH % (len(whole) - LENGTH - 1)
     return whole[at : at + LENGTH], whole[at + 1 : at + LENGTH + 1]
+
+
+def train_tied(text, words: int, width: int, loss, seed: int, steps: int, early: int, rows: int):
+    """Train an LSTM with one word matrix W; return its arrays, and W's first rows early on.
+
+    text: the tokens that are trained on; words, width: the shape of W; loss: a function of hidden
+    states (n, width), W and the wanted words (n,); seed: of W and the LSTM; steps: of training;
+    early: the step after which the first `rows` rows of W are kept as W60.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    W = torch.nn.Parameter(torch.randn(words, width) / width**0.5)
+    lstm = torch.nn.LSTM(width, width)
+    optimiser = torch.optim.Adam([W, *lstm.parameters()], 0.02)
+    arrays = {}
+    for step in range(steps):
+        read, wanted = columns(text, step)
+        optimiser.zero_grad()
+        loss(lstm(W[read])[0].flatten(0, 1), W, wanted.flatten()).backward()
+        optimiser.step()
+        if step + 1 == early:
+            arrays["W60"] = W[:rows].detach().numpy().copy()
+    arrays |= {k: getattr(lstm, k).detach().numpy().copy() for k in LSTM}
+    return arrays | {"W": W.detach().numpy().copy()}
+
+
+def last_logits(arrays, text, count: int):
+    """Return the logits of a run on the last tokens in float64, and the words that did follow."""
+    import torch
+
+    W = torch.as_tensor(arrays["W"]).double()
+    lstm = torch.nn.LSTM(W.shape[1], W.shape[1]).double()
+    lstm.load_state_dict({k: torch.as_tensor(arrays[k]).double() for k in LSTM})
+    last = torch.as_tensor(text[-count:])
+    with torch.no_grad():
+        return lstm(W[last[:-1]])[0] @ W.T, last[1:]
 
 
 def save_runs(step, folder, name, numbers, trained, claims, prediction) -> None:
