@@ -194,7 +194,7 @@ def run_layer(
     elif way is None and x.device.type == "cpu":
         way = quickest_way(*x.shape, h.shape[1], mask is not None, dtype)
     if way == "torch":
-        return fused_layer(x, weight, recurrent, biases, h, c)
+        return fused_layer(x, weight, recurrent, biases, h, c, dtype)
     bias = biases[0] + biases[1]
     return LSTMRecurrence.apply(x, weight, bias, recurrent, mask, h, c, dtype, way == "packed")
 
@@ -276,16 +276,14 @@ def _copied(matrix: Tensor, to: Tensor) -> Tensor:
     return to
 
 
-def fused_layer(x, weight, recurrent, biases, h, c) -> tuple[Tensor, Tensor, Tensor]:
+def fused_layer(x, weight, recurrent, biases, h, c, dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Run one layer by PyTorch's own LSTM: cuDNN on a GPU, oneDNN on a CPU in float32.
 
-    The outputs have the type of the products; h and c keep the type that they came with.
+    The outputs have the products' `dtype`; h and c keep the type that they came with.
     """
     # from the order o i f g to i f g o
-    weights = [w.roll(-h.shape[1], 0) for w in (weight, recurrent, *biases)]
-    if torch.is_autocast_enabled(x.device.type):
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, weights = x.to(dtype), [w.to(dtype) for w in weights]
+    weights = [w.to(dtype).roll(-h.shape[1], 0) for w in (weight, recurrent, *biases)]
+    x = x.to(dtype)
     start = (h[None].to(x.dtype), c[None].to(x.dtype))
     with torch.autocast(x.device.type, enabled=False):
         y, new_h, new_c = torch.lstm(x, start, weights, True, 1, 0.0, True, False, False)

@@ -130,7 +130,7 @@ def test_the_fused_layer_is_the_written_out_one(bf16):
     dtype = torch.bfloat16 if bf16 else torch.float32
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         output, last, cell = run_layer(x, *weights, None, h, c, dtype, "loop")
-        fused = fused_layer(x, *weights, h, c)
+        fused = fused_layer(x, *weights, h, c, dtype)
     tolerance = {"rtol": 0.1, "atol": 0.02} if bf16 else {"rtol": 1e-4, "atol": 1e-5}
     assert fused[1].dtype == fused[2].dtype == torch.float32 and fused[0].dtype == output.dtype
     torch.testing.assert_close(fused, (output, last, cell), **tolerance)
@@ -140,6 +140,15 @@ def test_the_fused_layer_is_the_written_out_one(bf16):
     ]
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, **tolerance)
+
+
+def test_autocast_leaves_float64_alone():
+    """In every way of a layer, also in that which a GPU takes."""
+    model = AWDLSTM(4, (6, 5)).double().eval()
+    x = torch.randn(7, 3, 4, dtype=torch.float64)
+    with torch.autocast(x.device.type, torch.bfloat16):
+        narrow = model(x)
+    torch.testing.assert_close(narrow, model(x), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("steps", [1, 7, lstm_recurrence._MANY + 1])
