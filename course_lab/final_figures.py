@@ -15,7 +15,7 @@ from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
 from course_lib.evaluation.adaptation import compute
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.evaluation.perplexity import evaluating, perplexity
+from course_lib.evaluation.perplexity import evaluating, perplexity, token_losses
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
 from course_lib.metrics.rank import spectrum
 from course_lib.metrics.registry import summary
@@ -24,6 +24,7 @@ from course_lib.metrics.subspaces import subspace_distance
 from course_lib.output_layers.centring import centred
 
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
+TEST_LOSSES = "test_losses"  # the array of −log P of every token of the test split, in nats
 
 # A figure is computed through a function of its name and of what computes it. `compute` just
 # computes it; a FigureCache remembers it.
@@ -47,8 +48,8 @@ def final_figures(
     corpus: the text that it was trained on.
     experiment: says how it is evaluated.
     progress: whether bars are shown.
-    arrays: receives the singular values of log P.
-    noted: computes each figure but the ranks, or knows it already.
+    arrays: receives the singular values of log P, and the loss of every token of the test split.
+    noted: computes each figure but the ranks and the losses, or knows it already.
     """
     if experiment.translates:
         return _translation_figures(model, corpus, experiment, progress, noted)
@@ -65,6 +66,10 @@ def final_figures(
         f"{name}_perplexity": noted(name, partial(perplexity, model, split, **settings))
         for name, split in (("valid", corpus.valid), ("test", corpus.test))
     }
+    if arrays is not None:
+        # Two bytes a token hold a loss to 1 part in 2,000, as comparisons of words need it.
+        losses = token_losses(model, corpus.test, **settings)
+        arrays[TEST_LOSSES] = losses.cpu().numpy().astype(np.float16)
     contexts = experiment.ranked_contexts or (2 * RANKED if len(corpus) <= RANKED else 0)
     if contexts:
         shown = progress and len(corpus) > RANKED

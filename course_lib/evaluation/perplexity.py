@@ -131,3 +131,30 @@ def perplexity(
             total += step.nll.double() * target.numel()
             count += target.numel()
     return (total / count).exp().item()
+
+
+@torch.no_grad()
+def token_losses(
+    model,
+    tokens: Tensor,
+    eos: int,
+    length: int = 512,
+    memory: int | None = None,
+    clamp: int | None = None,
+) -> Tensor:
+    """Return −log P of every token of a split (L,) in nats: what `perplexity` averages at batch 1.
+
+    The arguments are those of `perplexity`. The losses lie on the model's device.
+    """
+    device = next(model.parameters()).device
+    text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
+    state = None
+    losses = []
+    with evaluating(model, memory, clamp):
+        for start in range(0, len(tokens), length):
+            target = text[start + 1 : start + 1 + length]
+            step = model(text[start : start + len(target)], state)
+            state = detach(step.state)
+            nll, _ = model.output_layer(step.hidden, target, reduction="none")
+            losses.append(nll[:, 0])
+    return torch.cat(losses)

@@ -280,6 +280,35 @@ def test_an_experiment_says_of_how_many_contexts_the_ranks_are_taken(experiment,
     assert final_figures(model, corpus, few, progress=False)["log_prob"] == found
 
 
+@pytest.mark.parametrize("encoder", ["VariationalLSTM", "TransformerXL"])
+def test_the_loss_of_every_test_token_is_kept(experiment, encoder):
+    """The losses are those of the table of log P; their mean is the perplexity's logarithm."""
+    if encoder == "TransformerXL":
+        small = part(encoder, layers=2, heads=2, head_size=6, feedforward=16, memory=20)
+        longer = replace(experiment.optimisation, evaluation_memory=64, evaluation_length=32)
+        experiment = experiment.change(encoder=small, optimisation=longer)
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    o = experiment.optimisation
+    arrays = {}
+    figures = final_figures(model, corpus, experiment, progress=False, arrays=arrays)
+    losses = arrays["test_losses"]
+    assert losses.dtype == np.float16 and losses.shape == (len(corpus.test),)
+    mean = losses.astype(np.float64).mean()
+    assert math.exp(mean) == pytest.approx(figures["test_perplexity"], rel=1e-3)
+    blocks = log_prob_blocks(
+        model,
+        corpus.test,
+        corpus.eos,
+        length=o.evaluation_length,
+        memory=o.evaluation_memory,
+        progress=False,
+    )
+    table = np.concatenate(list(blocks))
+    expected = -table[np.arange(len(table)), corpus.test]
+    np.testing.assert_allclose(losses, expected, rtol=1e-3)
+
+
 def test_word_similarity_is_that_of_the_vectors_that_predict(experiment):
     experiment = experiment.change(tied=False)
     corpus = experiment.load_corpus()
