@@ -57,7 +57,7 @@ def compare(
         raise unknown("baseline", baseline, results)
     others = [name for name in results if name != baseline]
     differences = {name: paired_differences(results, name, baseline) for name in others}
-    p_values = dict(zip(others, holm([_p(d) for d in differences.values()]), strict=True))
+    p_values = dict(zip(others, holm([p_value(d) for d in differences.values()]), strict=True))
     rows = {}
     for name, by_seed in results.items():
         values = _logarithms(name, by_seed)
@@ -86,6 +86,13 @@ def paired_differences(results, name: str, baseline: str) -> np.ndarray:
         )
     method, base = ({s: results[m][s] for s in seeds} for m in (name, baseline))
     return 100 * (_logarithms(name, method) - _logarithms(baseline, base))
+
+
+def p_value(differences: np.ndarray) -> float:
+    """Return the two-sided p of the paired t-test; pairs without any spread leave no doubt."""
+    if differences.std() == 0:
+        return 1.0 if differences.mean() == 0 else 0.0
+    return float(stats.ttest_1samp(differences, 0).pvalue)
 
 
 def interval(differences, confidence: float = 0.95) -> tuple[float, float]:
@@ -141,10 +148,3 @@ def _logarithms(name: str, by_seed: Mapping[int, float]) -> np.ndarray:
     if not len(values) or not (np.isfinite(values) & (values > 0)).all():
         raise CourseError(f"{name} needs finite perplexities above 0, not {values.tolist()}")
     return np.log(values)
-
-
-def _p(differences: np.ndarray) -> float:
-    """The two-sided p of the paired t-test; pairs without any spread leave no doubt."""
-    if differences.std() == 0:
-        return 1.0 if differences.mean() == 0 else 0.0
-    return float(stats.ttest_1samp(differences, 0).pvalue)

@@ -82,8 +82,9 @@ def frame(paths: Iterable[Path] | None = None) -> "pd.DataFrame":
 
     paths = kept_results() if paths is None else list(paths)
     contents = [read_result(path) for path in paths]
-    told = [
-        {"recipe": e["name"], "profile": e["profile"], "seed": e["seed"], "variant": e["variant"]}
+    told = [  # the oldest results name no variant
+        {"recipe": e["name"], "profile": e["profile"], "seed": e["seed"]}
+        | {"variant": e.get("variant", "")}
         for e in (content["experiment"] for content in contents)
     ]
     figures = pd.json_normalize([content["metrics"] for content in contents])

@@ -1,9 +1,10 @@
 """Every figure that the lessons share, in one house style.
 
 `style` has the palette and shows a figure with its alternative text, `figures` draws with seaborn,
-`interactive` makes what moves.
+`evidence` draws our results beside published ones, `interactive` makes what moves.
 """
 
+from course_lab.plots.evidence import beside, claims, coverage
 from course_lab.plots.figures import (
     against_frequency,
     arrows,
@@ -46,9 +47,12 @@ __all__ = [
     "against_frequency",
     "arrows",
     "attended",
+    "beside",
+    "claims",
     "cloud",
     "collapse_animation",
     "cosine_histogram",
+    "coverage",
     "differences",
     "explorer",
     "frequency_rank",

@@ -1,0 +1,322 @@
+"""The ledger of the papers' claims: what each says, and what the kept results say about it.
+
+A claim compares a method with a baseline in one figure. Runs that share their seeds test it:
+
+1. by the recipes of the published rows, where both are kept (`Claim.pairs`);
+2. else by the method and the baseline in another context: one model, text and number of tokens.
+   Both are chosen there by their validation perplexity among all settings that were tried.
+
+Only models of a whole corpus that predict better than counting are evidence; what others do is
+told, and decides nothing (`Test.against`).
+
+The statistic is that of `comparison`. p is corrected by Holm over all claims that have a test. The
+difference that would not matter is the published one, between LEAST and MOST per cent.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from course_lab import comparison, evidence
+from course_lab.claims_table import CLAIMS, Claim
+from course_lab.evidence import COUNTING, TIERS, Evidence, Run, Setting, Tier
+from course_lab.experiment import Experiment
+from course_lab.planned import command
+from course_lab.statistics import holm
+from course_lib.errors import unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
+VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
+COLUMNS = ["paper", "place", "says", "verdict", "published", "ours", "low", "high", "n", "p"]
+COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "elsewhere", "why"]
+
+
+@dataclass(frozen=True)
+class Test:
+    """A comparison that bears on a claim."""
+
+    tier: Tier
+    method: Setting
+    baseline: Setting | float
+    seeds: tuple[int, ...]
+    differences: np.ndarray  # 100 log(method / baseline), a number for each seed
+    tried: tuple[int, int]  # settings from which method and baseline were chosen
+    against: str  # why it is no evidence; empty if it is
+
+
+# The comparisons ---------------------------------------------------------------------------------
+
+
+def tests(claim: Claim, of: Evidence) -> list[Test]:
+    """Return the comparisons that bear on a claim: evidence first, then by tier and by seeds."""
+    found = [*_at_scale(claim, of), *_elsewhere(claim, of)]
+    return sorted(found, key=lambda t: (bool(t.against), TIERS.index(t.tier), -len(t.seeds)))
+
+
+def _at_scale(claim: Claim, of: Evidence) -> Iterable[Test]:
+    """Yield the tests by the recipes of published rows, as far as both sides are kept."""
+    by_name: dict[tuple, list[Setting]] = {}
+    for setting in of.settings:
+        by_name.setdefault(setting[:3], []).append(setting)
+
+    def kept(name: str) -> list[Setting]:
+        """Return the settings of a recipe whose runs are as the recipe is today."""
+        recipe, change = f"{name} ".split(" ", 1)
+        settings = by_name.get(evidence.named(recipe, change), [])
+        told = {s: next(iter(of.settings[s].values())).content["experiment"] for s in settings}
+        return [s for s in settings if evidence.is_of(told[s], recipe, change)]
+
+    for pair in claim.pairs:
+        for method, baseline in product(*map(kept, pair)):
+            if method.text == baseline.text:
+                yield _test(claim, of, method, baseline, (1, 1), at_scale=True)
+
+
+def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
+    """Yield the tests in contexts with both sides, each at its best setting."""
+    if not claim.method:
+        return
+    contexts: dict[tuple, dict[str, list[Setting]]] = {}
+    for setting, seeds in of.settings.items():
+        run = next(iter(seeds.values()))
+        if run.figure(claim.figure) is not None:
+            contexts.setdefault(run.context, {}).setdefault(run.method, []).append(setting)
+    for methods in contexts.values():
+        if isinstance(claim.baseline, float):
+            if claim.method in methods:
+                best, tried = _best(of, methods[claim.method])
+                yield _test(claim, of, best, claim.baseline, (tried, 0))
+        elif {claim.method, claim.baseline} <= methods.keys():
+            method, tried = _best(of, methods[claim.method])
+            baseline, also = _best(of, methods[claim.baseline])
+            yield _test(claim, of, method, baseline, (tried, also))
+
+
+def _best(of: Evidence, settings: Sequence[Setting]) -> tuple[Setting, int]:
+    """Return the setting of least validation perplexity, and how many there were.
+
+    Only those with the most seeds are compared: a lucky seed must not win.
+    """
+
+    def loss(setting: Setting) -> float:
+        runs = of.settings[setting].values()
+        return float(np.mean([np.log(run.figure("valid_perplexity")) for run in runs]))
+
+    most = max(len(of.settings[setting]) for setting in settings)
+    full = [setting for setting in settings if len(of.settings[setting]) == most]
+    return min(full, key=loss), len(settings)
+
+
+def _test(
+    claim: Claim,
+    of: Evidence,
+    method: Setting,
+    baseline: Setting | float,
+    tried: tuple[int, int],
+    at_scale: bool = False,
+) -> Test:
+    """Return the comparison of two settings by the seeds that both have.
+
+    at_scale: whether the two are the paper's own experiment.
+    """
+    ours = _values(of.settings[method], claim.figure)
+    if isinstance(baseline, Setting):
+        theirs = _values(of.settings[baseline], claim.figure)
+        plain = baseline
+    else:
+        theirs = dict.fromkeys(ours, baseline)
+        plain = method
+    seeds = tuple(sorted(ours.keys() & theirs.keys()))
+    differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
+    tier = "at scale" if at_scale else next(iter(of.settings[method].values())).tier
+    against = _against(of, tier, plain, len(seeds))
+    return Test(tier, method, baseline, seeds, differences, tried, against)
+
+
+def _against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
+    """Return why a comparison is no evidence, empty if it is one."""
+    translates = "test_bleu" in next(iter(of.settings[plain].values())).content["metrics"]
+    if tier == "small":
+        return "only on a part of a text"
+    if tier == "desk" and not translates and not of.beats_counting(plain):
+        return f"its plain model does not beat {COUNTING}"
+    if pairs < 2:
+        return f"{pairs} seed in common, and a test needs two"
+    return ""
+
+
+def _values(runs: dict[int, Run], figure: str) -> dict[int, float]:
+    """Return a figure of every seed that has it; only figures above 0 have a logarithm."""
+    values = {seed: run.figure(figure) for seed, run in runs.items()}
+    return {seed: value for seed, value in values.items() if value is not None and value > 0}
+
+
+# The ledger --------------------------------------------------------------------------------------
+
+
+def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) -> "pd.DataFrame":
+    """Return a row for each claim: what the paper says, what our runs say, and the verdict.
+
+    of: the results to go by.
+    claims: the family over which p is corrected.
+    alpha: the level of the tests.
+
+    Columns: published, ours, low and high in per cent of the figure (100 times the difference of
+    logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline and text of the
+    runs; tried, the settings from which each side was chosen; why a claim is untested.
+    """
+    import pandas as pd
+
+    tested = {claim.name: tests(claim, of) for claim in claims}
+    counting = {name: rows[0] for name, rows in tested.items() if rows and not rows[0].against}
+    raw = [comparison.p_value(test.differences) for test in counting.values()]
+    corrected = dict(zip(counting, holm(raw), strict=True))
+    rows = {}
+    for claim in claims:
+        printed = claim.published_differences()
+        row = {"paper": claim.paper, "place": claim.place, "says": claim.says}
+        row["published"] = float(np.mean(printed)) if printed else np.nan
+        first = next(iter(tested[claim.name]), None)
+        if first is not None:
+            row |= _told(first)
+        if claim.name in counting:
+            p = float(corrected[claim.name])
+            margin = margin_of(printed, claim.expects)
+            row |= {"p": p, "verdict": verdict(claim.expects, first.differences, p, margin, alpha)}
+            row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin, alpha)}
+        else:
+            why = first.against if first is not None else claim.needs or "no runs of both sides"
+            row |= {"verdict": "untested", "why": why}
+        rows[claim.name] = row
+    return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
+
+
+def _told(test: Test) -> dict:
+    """Return what a row of the ledger says of a comparison."""
+    row = {"tier": test.tier, "method": _name(test.method), "n": len(test.seeds)}
+    row["baseline"] = _name(test.baseline) if isinstance(test.baseline, Setting) else test.baseline
+    row |= {"text": evidence.title_of(test.method.text), "tried": "{} / {}".format(*test.tried)}
+    row |= {"seeds": " ".join(map(str, test.seeds))}
+    if len(test.seeds):
+        row["ours"] = float(test.differences.mean())
+    if len(test.seeds) > 1:
+        row["low"], row["high"] = comparison.interval(test.differences)
+    return row
+
+
+def _elsewhere_said(claim: Claim, others: Sequence[Test], margin: float, alpha: float) -> str:
+    """Return how often other comparisons that are evidence have each verdict, uncorrected."""
+    said = []
+    for test in others:
+        if not test.against:
+            p = comparison.p_value(test.differences)
+            said.append(kind_of(verdict(claim.expects, test.differences, p, margin, alpha)))
+    return ", ".join(f"{said.count(kind)} {kind}" for kind in VERDICTS if kind in said)
+
+
+def _name(setting: Setting) -> str:
+    return " ".join(part for part in setting[:3] if part)
+
+
+def margin_of(printed: Sequence[float], expects: str) -> float:
+    """Return the difference, in per cent, that would not matter: the published one.
+
+    A claim of no difference has no published one that a margin could be; it takes USUAL.
+    """
+    if expects == "same" or not printed:
+        return USUAL
+    return float(np.clip(abs(np.mean(printed)), LEAST, MOST))
+
+
+def verdict(expects: str, differences, p: float, margin: float, alpha: float = 0.05) -> str:
+    """Return the verdict on a claim that the figure is lower, higher or the same."""
+    differences = np.asarray(differences, np.float64)
+    if expects == "same":
+        low, high = comparison.interval(differences, 1 - 2 * alpha)
+        if -margin < low and high < margin:
+            return "agrees"
+        said = comparison.verdict(differences, p, margin, alpha)
+        return said if said.startswith("undecided") else "disagrees"
+    towards = differences if expects == "lower" else -differences
+    said = comparison.verdict(towards, p, margin, alpha)
+    return {"better": "agrees", "worse": "disagrees"}.get(said, said)
+
+
+def kind_of(said: str) -> str:
+    """Return which of VERDICTS a verdict is, without its numbers."""
+    return next(kind for kind in VERDICTS if said.startswith(kind))
+
+
+def counts(table: "pd.DataFrame") -> dict[str, int]:
+    """Return how many claims of a ledger have each verdict."""
+    kinds = [kind_of(said) for said in table.verdict]
+    return {kind: kinds.count(kind) for kind in VERDICTS}
+
+
+def coverage(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
+    """Return for each claim the most pairs of seeds that test it, by tier.
+
+    Of the column `no evidence` are those that count for nothing, of whatever tier.
+    """
+    import pandas as pd
+
+    rows = {}
+    for claim in claims:
+        pairs = dict.fromkeys(["at scale", "desk", "no evidence"], 0)
+        for test in tests(claim, of):
+            column = "no evidence" if test.against else test.tier
+            pairs[column] = max(pairs[column], len(test.seeds))
+        rows[claim.name] = pairs
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def claim(name: str) -> Claim:
+    """Return the claim of a name; CourseError, with near matches, where there is none."""
+    by_name = {one.name: one for one in CLAIMS}
+    if name not in by_name:
+        raise unknown("claim", name, by_name)
+    return by_name[name]
+
+
+def shown(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a ledger with its numbers written out, for a page or a terminal."""
+    intervals = [_interval(low, high) for low, high in zip(table.low, table.high, strict=True)]
+    written = table[["says", "verdict"]].copy()
+    written["published"] = [_percent(value) for value in table.published]
+    written["ours"] = [_percent(v) + i for v, i in zip(table.ours, intervals, strict=True)]
+    written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
+    written["p (Holm)"] = [f"{p:.2g}" if p == p else "" for p in table.p]
+    written[["tier", "elsewhere", "why untested"]] = table[["tier", "elsewhere", "why"]]
+    return written.astype(object).fillna("")
+
+
+def printed(table: "pd.DataFrame") -> str:
+    """Return a ledger as text."""
+    return shown(table).to_string()
+
+
+def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:
+    """Return what to run so that both sides of a comparison have the seeds 1 to `seeds`."""
+    missing = []
+    for side in (test.method, test.baseline):
+        if isinstance(side, Setting):
+            runs = of.settings[side]
+            told = next(iter(runs.values())).content["experiment"]
+            experiment = Experiment.from_dict(told)
+            wanted = [seed for seed in range(1, seeds + 1) if seed not in runs]
+            missing += [command(experiment.change(seed=seed)) for seed in wanted]
+    return missing
+
+
+def _percent(value: float) -> str:
+    return f"{value:+.1f} %" if value == value else ""
+
+
+def _interval(low: float, high: float) -> str:
+    return f" [{low:+.1f}, {high:+.1f}]" if low == low else ""

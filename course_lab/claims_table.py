@@ -1,0 +1,447 @@
+"""The claims of the five papers, a line of a table each: what is said, where, and what tests it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from course_lab import published
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, and the comparison of two kinds of runs that tests it.
+
+    A recipe is written `name`, or `name path=value …` where a run differs from it in settings.
+    """
+
+    name: str  # paper-topic
+    place: str  # in the paper
+    says: str
+    expects: Literal["lower", "higher", "same"] = "lower"
+    pairs: tuple[tuple[str, str], ...] = ()  # recipes of published rows: (method, baseline)
+    method: str = ""  # its name in other families, see `evidence.parts_of`; no others if empty
+    baseline: str | float = "tied"  # a number is a level with which the figure is compared
+    figure: str = "test_perplexity"  # a path of `evidence.Run.figure`
+    metric: str = "perplexity"  # of published.csv
+    needs: str = ""  # what tests it, where no comparison of runs does
+
+    @property
+    def paper(self) -> str:
+        """The paper's key, such as `gao2019`."""
+        return self.name.partition("-")[0]
+
+    def published_differences(self) -> list[float]:
+        """Return 100 log(method / baseline) of each pair whose figures the paper prints."""
+        rows = published.rows()
+        cited = published.cited(f"{self.paper}, {self.place}")
+        places = list(zip(rows.paper, rows.table, strict=True))
+        rows = rows[[place in cited for place in places]]
+        rows = rows[(rows.metric == self.metric) & ~rows.split.isin(["train", "valid"])]
+        names = (rows.recipe + " " + rows.change).str.strip()
+        values = dict(zip(names, rows.value, strict=True))
+        printed = [pair for pair in self.pairs if all(name in values for name in pair)]
+        return [float(100 * np.log(values[m] / values[b])) for m, b in printed]
+
+
+def _pairs(method: str, baseline: str, *families: str) -> tuple[tuple[str, str], ...]:
+    """Return the recipes of a method and of a baseline in several families."""
+    return tuple((f"{family}/{method}", f"{family}/{baseline}") for family in families)
+
+
+# Families of recipes, as the papers' tables have them ---------------------------------------------
+
+_PTB, _WT2 = "ptb/awd-lstm", "wikitext-2/awd-lstm"
+_INAN = [f"{c}/vd-lstm-{n}" for c, n in (("ptb", 650), ("ptb", 1500))]
+_INAN += [f"wikitext-2/vd-lstm-{n}" for n in (200, 650)]
+_HALVES = [f"wikitext-2/{half}-half/vd-lstm-200" for half in ("first", "second")]
+_SMALL = "ptb/vd-lstm-200"
+_XL = [f"wikitext-103/transformer-xl-{layers}" for layers in (4, 16)]
+_WMT = [f"wmt14/en-de/transformer-{size}" for size in ("base", "big")]
+_IWSLT = "iwslt14/de-en/transformer"
+_SUBSPACE = "ptb/lstm-300/subspace objectives.0.weight={} objectives.1.weight={}"
+_BLEU = {"figure": "test_bleu", "metric": "bleu", "expects": "higher"}
+_RANK = {"figure": "log_prob/press_rank", "metric": "rank", "expects": "higher"}
+_ET, _NT = "et-asgd", "nt-asgd"
+
+CLAIMS = (
+    # inan2017 -------------------------------------------------------------------------------------
+    Claim(
+        "inan2017-tying",
+        "Table 1",
+        "Tying the input and the output matrix lowers perplexity.",
+        pairs=((f"{_SMALL}/tied/second-session", f"{_SMALL}/baseline"),)
+        + _pairs("tied", "baseline", *_INAN),
+        method="tied",
+        baseline="untied",
+    ),
+    Claim(
+        "inan2017-augmented",
+        "Table 1",
+        "The augmented loss lowers the perplexity of an untied model.",
+        pairs=((f"{_SMALL}/augmented/second-session", f"{_SMALL}/baseline"),)
+        + _pairs("augmented", "baseline", *_INAN),
+        method="augmented",
+        baseline="untied",
+    ),
+    Claim(
+        "inan2017-both",
+        "Table 1",
+        "The augmented loss lowers the perplexity of a tied model, too.",
+        pairs=_pairs("tied-augmented/second-session", "tied/second-session", _SMALL)
+        + _pairs("tied-augmented", "tied", *_INAN),
+        method="tied-augmented",
+    ),
+    Claim(
+        "inan2017-halves",
+        "Table 2",
+        "On half of WikiText-2 the augmented loss lowers perplexity.",
+        pairs=_pairs("augmented", "baseline", *_HALVES),
+    ),
+    Claim(
+        "inan2017-highway",
+        "Table 3",
+        "Tying lowers the perplexity of a recurrent highway network.",
+        pairs=_pairs("tied", "baseline", "ptb/vd-rhn"),
+    ),
+    Claim(
+        "inan2017-subspace",
+        "Figure 1",
+        "The augmented loss brings input and output matrix into one subspace.",
+        pairs=((_SUBSPACE.format("0.0", "100.0"), _SUBSPACE.format("1.0", "0.0")),),
+        figure="subspace_distance",
+        method="augmented",
+        baseline="untied",
+    ),
+    Claim(
+        "inan2017-frequent-words",
+        "Section 6.4",
+        "With both remedies <unk>, “a”, “an” and “the” are predicted with less probability.",
+        needs="probabilities of words, see notebook 33",
+    ),
+    # gao2019 --------------------------------------------------------------------------------------
+    Claim(
+        "gao2019-cone",
+        "Section 3",
+        "In a tied model nearly all pairs of words have a positive cosine.",
+        "higher",
+        method="tied",
+        baseline=0.9,
+        figure="geometry/positive_share",
+    ),
+    Claim(
+        "gao2019-perplexity",
+        "Table 1",
+        "The cosine penalty lowers perplexity.",
+        pairs=_pairs("cosine", "softmax", _WT2)
+        + _pairs("cosine/finetuned", "softmax/finetuned", _WT2)
+        + _pairs("cosine/continuous-cache", "softmax/continuous-cache", _WT2),
+        method="cosine",
+    ),
+    Claim(
+        "gao2019-bleu",
+        "Table 2",
+        "The cosine penalty raises BLEU.",
+        pairs=_pairs("cosine", "softmax", *_WMT, "wmt14/de-en/transformer-base"),
+        method="cosine",
+        **_BLEU,
+    ),
+    Claim(
+        "gao2019-spectrum",
+        "Figure 2",
+        "The cosine penalty makes the singular values more uniform.",
+        "higher",
+        method="cosine",
+        figure="flatness",
+    ),
+    Claim(
+        "gao2019-cosines",
+        "Figure 2",
+        "The cosine penalty lowers the share of positive cosines.",
+        method="cosine",
+        figure="geometry/positive_share",
+    ),
+    # wang2019 -------------------------------------------------------------------------------------
+    Claim(
+        "wang2019-perplexity",
+        "Tables 1, 2, 3",
+        "Adversarial training lowers perplexity.",
+        pairs=_pairs("adversarial/finetuned", "softmax/finetuned", _PTB, _WT2)
+        + _pairs("adversarial", "softmax", _WT2, "wikitext-103/qrnn"),
+        method="adversarial",
+    ),
+    Claim(
+        "wang2019-mixture",
+        "Tables 1, 2",
+        "Adversarial training lowers the perplexity of a mixture of softmaxes.",
+        pairs=_pairs("mos+adversarial/finetuned", "mos/finetuned", _PTB, _WT2),
+        method="mos+adversarial",
+        baseline="mos",
+    ),
+    Claim(
+        "wang2019-shuffle",
+        "Table 1",
+        "It still does so after partial shuffling.",
+        pairs=_pairs(
+            "mos+partial-shuffle+adversarial/finetuned", "mos+partial-shuffle/finetuned", _PTB
+        ),
+    ),
+    Claim(
+        "wang2019-dynamic",
+        "Tables 1, 2",
+        "It still does so under dynamic evaluation.",
+        pairs=_pairs("adversarial/dynamic-evaluation", "softmax/dynamic-evaluation", _PTB, _WT2),
+    ),
+    Claim(
+        "wang2019-bleu",
+        "Tables 4, 5",
+        "Adversarial training raises BLEU.",
+        pairs=_pairs("adversarial", "softmax", *_WMT, f"{_IWSLT}-small"),
+        method="adversarial",
+        **_BLEU,
+    ),
+    Claim(
+        "wang2019-cosine",
+        "Table 4",
+        "Adversarial training raises BLEU more than the cosine penalty.",
+        pairs=_pairs("adversarial", "cosine", _WMT[1]),
+        method="adversarial",
+        baseline="cosine",
+        **_BLEU,
+    ),
+    Claim(
+        "wang2019-spectrum",
+        "Figure 1",
+        "Adversarial training makes the singular values more uniform.",
+        "higher",
+        method="adversarial",
+        figure="flatness",
+    ),
+    Claim(
+        "wang2019-neighbours",
+        "Figure 1",
+        "Adversarial training moves each word away from its nearest neighbour.",
+        needs="distances of nearest neighbours, which results do not keep",
+    ),
+    # wang2020 -------------------------------------------------------------------------------------
+    Claim(
+        "wang2020-perplexity",
+        "Table 1",
+        "Spectrum control lowers perplexity.",
+        pairs=_pairs("spectrum-control", "softmax", _WT2)
+        + _pairs("spectrum-control/finetuned", "softmax/finetuned", _WT2),
+        method="spectrum-control",
+    ),
+    Claim(
+        "wang2020-cosine",
+        "Table 1",
+        "Spectrum control lowers perplexity more than the cosine penalty.",
+        pairs=_pairs("spectrum-control", "cosine", _WT2)
+        + _pairs("spectrum-control/finetuned", "cosine/finetuned", _WT2),
+        method="spectrum-control",
+        baseline="cosine",
+    ),
+    Claim(
+        "wang2020-transformer",
+        "Table 2",
+        "Spectrum control lowers the perplexity of a Transformer-XL.",
+        pairs=_pairs("spectrum-control", "softmax", *_XL),
+    ),
+    Claim(
+        "wang2020-isotropy-1",
+        "Table 3",
+        "Spectrum control makes the matrix more isotropic: I₁ rises.",
+        "higher",
+        pairs=_pairs("spectrum-control", "softmax", _XL[1], f"{_IWSLT}-base"),
+        method="spectrum-control",
+        figure="geometry/I1",
+        metric="isotropy-i1",
+    ),
+    Claim(
+        "wang2020-isotropy-2",
+        "Table 3",
+        "Spectrum control makes the matrix more isotropic: I₂ falls.",
+        pairs=_pairs("spectrum-control", "softmax", _XL[1], f"{_IWSLT}-base"),
+        method="spectrum-control",
+        figure="geometry/I2",
+        metric="isotropy-i2",
+    ),
+    Claim(
+        "wang2020-bleu",
+        "Tables 4, 5",
+        "Spectrum control raises BLEU.",
+        pairs=_pairs("spectrum-control", "softmax", f"{_IWSLT}-base", *_WMT),
+        method="spectrum-control",
+        **_BLEU,
+    ),
+    Claim(
+        "wang2020-adversarial",
+        "Table 4",
+        "Spectrum control raises BLEU more than adversarial training.",
+        pairs=_pairs("spectrum-control", "adversarial", f"{_IWSLT}-base"),
+        method="spectrum-control",
+        baseline="adversarial",
+        **_BLEU,
+    ),
+    Claim(
+        "wang2020-normalisation",
+        "Table 6",
+        "Spectral normalisation raises perplexity.",
+        "higher",
+        pairs=_pairs("spectral-normalization", "softmax", _WT2),
+        method="spectral-normalization",
+    ),
+    Claim(
+        "wang2020-d-optimal",
+        "Table 6",
+        "The D-optimal term raises it further.",
+        "higher",
+        pairs=_pairs("spectral-normalization+d-optimal", "spectral-normalization", _WT2),
+        method="spectral-normalization+d-optimal",
+        baseline="spectral-normalization",
+    ),
+    Claim(
+        "wang2020-seconds",
+        "Table 7",
+        "Spectrum control costs time.",
+        "higher",
+        pairs=(
+            (
+                f"{_WT2}/spectrum-control optimisation.epochs=1 optimisation.average_from=none",
+                f"{_WT2}/softmax optimisation.epochs=1",
+            ),
+        ),
+        figure="seconds an epoch",
+        metric="seconds-per-epoch",
+    ),
+    Claim(
+        "wang2020-prior",
+        "Table 8",
+        "On a small corpus the exponential prior is better than the polynomial one.",
+        pairs=_pairs("spectrum-control", "spectrum-control/polynomial-prior", _WT2),
+        method="spectrum-control",
+        baseline="spectrum-polynomial",
+    ),
+    Claim(
+        "wang2020-large-prior",
+        "Table 8",
+        "On a large corpus the polynomial prior is better.",
+        pairs=_pairs("spectrum-control", "spectrum-control/exponential-prior", _XL[1]),
+    ),
+    Claim(
+        "wang2020-gap",
+        "Remark 4.2",
+        "The faster the singular values decay, the smaller the generalisation gap.",
+        needs="a sweep of the prior's γ, see notebook 34",
+    ),
+    # parthiban2021 --------------------------------------------------------------------------------
+    Claim(
+        "parthiban2021-trigger",
+        "Tables S10, S11",
+        "Averaging from a fixed epoch is better than averaging after a plateau.",
+        pairs=_pairs(f"softmax/{_ET}", f"softmax/{_NT}", _PTB)
+        + _pairs(f"softmax/{_ET}", "softmax", _WT2)
+        + _pairs(f"mos/{_ET}", "mos", _PTB, _WT2),
+    ),
+    Claim(
+        "parthiban2021-sigsoftmax",
+        "Table 2",
+        "SigSoftmax is no better than the softmax.",
+        "same",
+        pairs=_pairs(f"sigsoftmax/{_ET}", f"softmax/{_ET}", _PTB, _WT2),
+        method="sigsoftmax",
+    ),
+    Claim(
+        "parthiban2021-gss",
+        "Table 2",
+        "The generalised SigSoftmax is no better than the softmax.",
+        "same",
+        pairs=_pairs(f"gss/{_ET}", f"softmax/{_ET}", _PTB, _WT2),
+        method="gss",
+    ),
+    Claim(
+        "parthiban2021-plif",
+        "Table 2",
+        "PLIF lowers perplexity.",
+        pairs=_pairs(f"plif/{_ET}", f"softmax/{_ET}", _PTB, _WT2),
+        method="plif",
+    ),
+    Claim(
+        "parthiban2021-frozen",
+        "Table 4",
+        "PLIF with frozen random slopes is as good as with learned ones.",
+        "same",
+        pairs=_pairs(f"plif-frozen/{_ET}", f"plif/{_ET}", _PTB, _WT2),
+        method="plif-frozen",
+        baseline="plif",
+    ),
+    Claim(
+        "parthiban2021-mos",
+        "Table 2",
+        "A mixture of softmaxes lowers perplexity.",
+        pairs=_pairs(f"mos/{_ET}", f"softmax/{_ET}", _PTB, _WT2),
+        method="mos",
+    ),
+    Claim(
+        "parthiban2021-equal-capacity",
+        "Table 5",
+        "With as many parameters a softmax is as good as a mixture.",
+        "same",
+        pairs=_pairs("mos/equal-capacity", "softmax/equal-capacity", _PTB),
+    ),
+    Claim(
+        "parthiban2021-gss-rank",
+        "Table 2",
+        "The generalised SigSoftmax raises the rank of log P.",
+        pairs=_pairs(f"gss/{_ET}", f"softmax/{_ET}", _PTB, _WT2),
+        method="gss",
+        **_RANK,
+    ),
+    Claim(
+        "parthiban2021-mos-rank",
+        "Table 2",
+        "A mixture of softmaxes raises the rank of log P.",
+        pairs=_pairs(f"mos/{_ET}", f"softmax/{_ET}", _PTB, _WT2),
+        method="mos",
+        **_RANK,
+    ),
+    Claim(
+        "parthiban2021-dropout-rank",
+        "Table S12",
+        "A mixture without latent dropout has a higher rank …",
+        pairs=_pairs("mos/latent-dropout-0", "mos", _PTB, _WT2),
+        **_RANK,
+    ),
+    Claim(
+        "parthiban2021-dropout",
+        "Table S12",
+        "… and a higher perplexity.",
+        "higher",
+        pairs=_pairs("mos/latent-dropout-0", "mos", _PTB, _WT2),
+    ),
+    Claim(
+        "parthiban2021-components",
+        "Table S4",
+        "From 15 to 20 components perplexity does not fall.",
+        "same",
+        pairs=_pairs("mos/components-20", "mos", _PTB),
+    ),
+    Claim(
+        "parthiban2021-correlation",
+        "Figure 2",
+        "Over settings of GSS, rank and perplexity hardly correlate.",
+        needs="the grid of c and k, see notebook 31",
+    ),
+    Claim(
+        "parthiban2021-similarity",
+        "Figure 4",
+        "A higher rank does not bring better word vectors.",
+        needs="scores on benchmarks, see notebook 32",
+    ),
+    Claim(
+        "parthiban2021-top-5",
+        "Figure 3",
+        "Models of low rank have the right word among their first five as often.",
+        needs="predictions in 18 contexts, see notebook 33",
+    ),
+)

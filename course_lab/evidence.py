@@ -1,0 +1,265 @@
+"""The kept results as evidence: each run with its tier, its setting and the n-grams of its text.
+
+A run is of one of three tiers:
+
+    at scale    a row of a published table, with the settings that the row stands for;
+    desk        another model or budget on the whole of a real corpus;
+    small       the embedded text, or a part of a corpus.
+
+A language model that predicts its test split worse than interpolated Kneser-Ney of order 5, trained
+on the same tokens, has not learned what counting finds. What a remedy does to such a model is no
+evidence for or against a paper (`beats_counting`), unless the run is the paper's own experiment.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from course_lab import published, results
+from course_lab.corpora.registry import DOWNLOADS
+from course_lab.experiment import Experiment
+from course_lab.planned import Planned
+from course_lab.tables import ngram_perplexities
+from course_lib.errors import CourseError
+
+Tier = Literal["at scale", "desk", "small"]
+TIERS: tuple[Tier, ...] = ("at scale", "desk", "small")
+NGRAMS = "ngrams"  # the table of n-gram perplexities beside the kept results
+COUNTING = "Kneser-Ney 5"  # the n-gram model that a neural one has to beat
+# One method, one name, in recipes of all papers: an untied LSTM is inan2017's "baseline", and a
+# tied model with one softmax is called "softmax" where tying is not the question.
+SAME = {"baseline": "untied", "softmax": "tied", "spectrum": "spectrum-control"}
+
+
+class Setting(NamedTuple):
+    """What runs of several seeds share."""
+
+    recipe: str
+    profile: str
+    variant: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A result and what it is a result of."""
+
+    folder: Path
+    setting: Setting
+    seed: int
+    tier: Tier
+    content: dict
+
+    @cached_property
+    def context(self) -> tuple:
+        """What two runs must share for their difference to be that of their methods.
+
+        That is family, text, profile, tokens seen, width of the words, and the encoder but for its
+        dropouts, which belong to a method's tuning.
+        """
+        experiment = self.content["experiment"]
+        family, _, rest = parts_of(self.setting.recipe)
+        options = experiment["encoder"]["options"].items()
+        shape = sorted((key, str(value)) for key, value in options if "dropout" not in key)
+        tokens = self.content["provenance"].get("tokens_seen")
+        size = experiment["size"]
+        place = (family, rest, self.setting.text, self.setting.profile)
+        return (*place, tokens, size, tuple(shape))
+
+    @property
+    def method(self) -> str:
+        """The name of the method, the same in recipes of all families."""
+        return parts_of(self.setting.recipe)[1]
+
+    def figure(self, path: str) -> float | None:
+        """Return a figure by its path, such as `geometry/I1`, or one of `FIGURES`; None if none."""
+        if path in FIGURES:
+            return FIGURES[path](self.content)
+        value: Any = self.content["metrics"]
+        for name in path.split("/"):
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All results that could be read, and a sentence for each that could not."""
+
+    runs: tuple[Run, ...]
+    damaged: tuple[str, ...]
+    ngrams: Mapping[str, Mapping[str, float]]  # by text: test perplexity by model
+
+    @cached_property
+    def settings(self) -> dict[Setting, dict[int, Run]]:
+        """The runs by setting and seed."""
+        groups: dict[Setting, dict[int, Run]] = {}
+        for run in self.runs:
+            groups.setdefault(run.setting, {})[run.seed] = run
+        return groups
+
+    def beats_counting(self, setting: Setting) -> bool | None:
+        """Return whether the runs of a setting beat `COUNTING` in the mean; None if unknown."""
+        counted = self.ngrams.get(setting.text)
+        if counted is None:
+            return None
+        losses = [np.log(run.figure("test_perplexity")) for run in self.settings[setting].values()]
+        return bool(np.mean(losses) < np.log(counted[COUNTING]))
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def read(folders: Iterable[Path] = ()) -> Evidence:
+    """Return the evidence of all kept results and of further result folders.
+
+    folders: finished runs of your own, which count as kept ones do.
+    """
+    kept = results.kept_folder()
+    rows = published_settings()
+    is_row: dict[Setting, bool] = {}
+    runs = []
+    damaged = []
+    for folder in [*results.kept_results(), *map(Path, folders)]:
+        try:
+            content = results.read_result(folder)
+        except CourseError as error:
+            damaged.append(str(error))
+            continue
+        experiment = content["experiment"]
+        profile, seed = experiment["profile"], experiment["seed"]
+        # Older results do not name their variant, but the folders of kept ones do.
+        variant = experiment.get("variant", "")
+        if folder.is_relative_to(kept):
+            variant = folder.name.removeprefix(f"{profile}-seed{seed}").removeprefix("-")
+        text = text_of(experiment)
+        setting = Setting(experiment["name"], profile, variant, text)
+        if setting not in is_row:
+            is_row[setting] = setting[:3] in rows and is_of(experiment, *rows[setting[:3]])
+        tier = tier_of(setting.text, is_row[setting])
+        runs.append(Run(folder, setting, seed, tier, content))
+    try:
+        ngrams = {row["text"]: row["test"] for row in results.read_table(NGRAMS)["rows"]}
+    except CourseError as error:
+        damaged.append(str(error))
+        ngrams = {}
+    return Evidence(tuple(runs), tuple(damaged), ngrams)
+
+
+def published_settings() -> dict[tuple[str, str, str], tuple[str, str]]:
+    """Return recipe and change of every published row by (recipe, profile, variant)."""
+    rows = published.rows()
+    pairs = set(zip(rows.recipe, rows.change, strict=True))
+    return {named(*pair): pair for pair in pairs if pair[0]}
+
+
+def named(recipe: str, change: str = "") -> tuple[str, str, str]:
+    """Return (recipe, profile, variant) of a recipe at full scale with `path=value` settings."""
+    planned = Planned(recipe, "full", 1, published.change_of({"change": change}))
+    return recipe, planned.profile, planned.variant
+
+
+def is_of(told: Mapping, recipe: str, change: str = "") -> bool:
+    """Return whether an experiment is a recipe's at full scale, as the recipe is today.
+
+    A result that was kept before its recipe changed has the recipe's name and other settings.
+    """
+    planned = Planned(recipe, "full", told["seed"], published.change_of({"change": change}))
+    return Experiment.from_dict(told).identity() == planned.experiment().identity()
+
+
+def tier_of(text: str, is_row: bool) -> Tier:
+    """Return the tier of runs on a text; is_row: whether they are those of a published row."""
+    if is_row:
+        return "at scale"
+    corpus = json.loads(text)
+    is_whole = corpus["kind"] in DOWNLOADS and "small" not in corpus["options"]
+    return "desk" if is_whole else "small"
+
+
+def text_of(experiment: Mapping) -> str:
+    """Return the text that an experiment reads, as JSON that is equal for equal texts."""
+    return json.dumps(experiment["corpus"], sort_keys=True)
+
+
+def title_of(text: str) -> str:
+    """Return a text's name for readers: `docstrings, 30,000 tokens`."""
+    corpus = json.loads(text)
+    train = corpus["options"].get("small", {}).get("train")
+    half = corpus["options"].get("half")
+    return corpus["kind"] + (f" {half} half" if half else "") + (f", {train:,}" if train else "")
+
+
+def parts_of(recipe: str) -> tuple[str, str, str]:
+    """Return family, method and the rest of a recipe's name.
+
+    `wmt14/en-de/transformer-base/cosine` is ("wmt14/en-de/transformer-base", "cosine", "").
+    """
+    corpus = r"[^/]+(?:/(?:[a-z]{2}-[a-z]{2}|first-half|second-half))?"
+    match = re.fullmatch(rf"({corpus}/[^/]+)/([^/]+)/?(.*)", recipe)
+    if match is None:  # an experiment of the reader's own
+        return recipe, "", ""
+    family, method, rest = match.groups()
+    return family, SAME.get(method, method), rest
+
+
+# Figures that no result names --------------------------------------------------------------------
+
+
+def seconds_an_epoch(content: dict) -> float | None:
+    """Return the median over epochs of the seconds of training."""
+    seconds = [epoch["seconds"] for epoch in content["epochs"] if "seconds" in epoch]
+    return float(np.median(seconds)) if seconds else None
+
+
+def flatness(content: dict) -> float | None:
+    """Return the median singular value of the word matrix over its largest."""
+    values = content["metrics"].get("geometry", {}).get("singular_values")
+    return float(np.median(values) / max(values)) if values else None
+
+
+def gap(content: dict) -> float | None:
+    """Return test perplexity over training perplexity at the best epoch."""
+    best = content["metrics"].get("best_epoch", 0)
+    trained = {epoch["epoch"]: epoch["train_perplexity"] for epoch in content["epochs"]}
+    return content["metrics"]["test_perplexity"] / trained[best] if best in trained else None
+
+
+FIGURES = {"seconds an epoch": seconds_an_epoch, "flatness": flatness, "test / train": gap}
+
+
+# n-grams -----------------------------------------------------------------------------------------
+
+
+def count_ngrams() -> Path:
+    """Keep the n-gram perplexities of every text that a kept language model was tested on.
+
+    Texts whose counts are kept already are not read again, and a text that is not on this machine
+    is left out. Return the table's file.
+    """
+    try:
+        rows = results.read_table(NGRAMS)["rows"]
+    except CourseError:
+        rows = []
+    counted = {row["text"] for row in rows}
+    for folder in results.kept_results():
+        experiment = results.read_result(folder)["experiment"]
+        text = text_of(experiment)
+        if text in counted or "decoding" in experiment and experiment["decoding"]:
+            continue
+        counted.add(text)
+        try:
+            whole = Experiment.from_dict(experiment)
+            if whole.translates:
+                continue
+            corpus = whole.load_corpus()
+        except CourseError:  # its corpus is not here
+            continue
+        splits = {split: ngram_perplexities(corpus, split) for split in ("valid", "test")}
+        rows.append({"text": text, "corpus_sha256": corpus.sha256, **splits})
+    return results.write_table(NGRAMS, {"rows": sorted(rows, key=lambda row: row["text"])})

@@ -1,0 +1,141 @@
+"""Every published row with ours beside it, and the n-grams that any model has to beat."""
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from course_lab import evidence, published
+from course_lab.evidence import Evidence, Setting, Tier
+from course_lab.statistics import mean_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIGURES = {"perplexity": "test_perplexity", "bleu": "test_bleu"}
+COLUMNS = ["paper", "table", "corpus", "model", "method", "setting", "metric", "published"]
+COLUMNS += ["ours", "low", "high", "n", "tier", "run", "text", "budget", "recipe"]
+TIERS = ("at scale", "desk", "small", "recipe only", "no recipe", "counted")
+# Where nothing but one of these follows the method in a recipe's name, a smaller model with the
+# same method stands for the row. What else follows, such as a cache, is another thing.
+PLAIN = ("", "et-asgd", "nt-asgd", "finetuned", "second-session")
+
+
+def rows(of: Evidence) -> "pd.DataFrame":
+    """Return a row for each published test figure, and one for each n-gram model.
+
+    of: the results to go by.
+
+    The column `tier` says what ours is: `at scale` is the row's own recipe; `desk` and `small` are
+    the same method in another model, on the row's corpus if there is one, else on the text that the
+    row names; `recipe only` has not been run; `no recipe` cannot be; `counted` is an n-gram model.
+    ours, low and high are the mean over n seeds and its interval; with one seed there is no
+    interval. run, text and budget say what was trained, and for how long.
+    """
+    import pandas as pd
+
+    printed = published.rows()
+    printed = printed[printed.metric.isin(FIGURES) & (printed.split == "test")]
+    told = [_row(row, of) for _, row in printed.iterrows()]
+    counted = [
+        {"corpus": evidence.title_of(text), "text": evidence.title_of(text), "method": name}
+        | {"metric": "perplexity", "ours": perplexity, "tier": "counted", "model": "n-gram"}
+        for text, perplexities in of.ngrams.items()
+        for name, perplexity in perplexities.items()
+    ]
+    return pd.DataFrame([*told, *counted], columns=COLUMNS)
+
+
+def shown(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a leaderboard with its numbers written out, for a page."""
+    names = ["paper", "table", "corpus", "model", "method", "setting", "metric"]
+    written = table[names].copy()
+    written["published"] = [f"{value:.2f}" if value == value else "" for value in table.published]
+    rows = zip(table.ours, table.low, table.high, strict=True)
+    written["ours"] = [
+        (f"{mean:.2f}" if mean == mean else "")
+        + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
+        for mean, low, high in rows
+    ]
+    written["n"] = [f"{n:.0f}" if n == n else "" for n in table.n]
+    written[["tier", "text", "budget", "run"]] = table[["tier", "text", "budget", "run"]]
+    return written.astype(object).fillna("")
+
+
+def on_text(table: "pd.DataFrame", text: str) -> "pd.DataFrame":
+    """Return the rows whose perplexity, published and ours, is of one text, the worst first.
+
+    Each recipe has one row, named by paper and recipe.
+    """
+    of_text = (table.corpus == text) & (table.text == text) & (table.metric == "perplexity")
+    chosen = table[of_text & table.published.notna()].drop_duplicates("recipe", keep="last")
+    names = [
+        f"{paper} {recipe.removeprefix(f'{text}/')}"
+        for paper, recipe in zip(chosen.paper, chosen.recipe, strict=True)
+    ]
+    return chosen.set_axis(names).sort_values("published", ascending=False)
+
+
+def counted_on(of: Evidence, text: str) -> dict[str, float]:
+    """Return the test perplexities of the Kneser-Ney models of a text, as far as they are kept."""
+    for name, perplexities in of.ngrams.items():
+        if evidence.title_of(name) == text:
+            return {n: value for n, value in perplexities.items() if "Ney" in n}
+    return {}
+
+
+def _row(row: "pd.Series", of: Evidence) -> dict:
+    """Return a published row with the best of ours that stands for it."""
+    told = {name: row[name] for name in ("paper", "table", "corpus", "model", "method", "setting")}
+    told |= {"metric": row.metric, "published": row.value, "recipe": row.recipe}
+    if not row.recipe:
+        return told | {"tier": "no recipe"}
+    figure = FIGURES[row.metric]
+    settings = [s for s in of.settings if _value(of, s, figure) is not None]
+    name = evidence.named(row.recipe, row.change)
+    _, method, rest = evidence.parts_of(row.recipe)
+    for setting in settings:
+        if setting[:3] == name and next(iter(of.settings[setting].values())).tier == "at scale":
+            return told | _ours(of, setting, figure, "at scale")
+    same = [s for s in settings if evidence.parts_of(s.recipe)[1] == method and rest in PLAIN]
+    if not same:
+        return told | {"tier": "recipe only"}
+    best = min(same, key=lambda setting: _order(of, setting, row))
+    is_small = next(iter(of.settings[best].values())).tier == "small"
+    return told | _ours(of, best, figure, "small" if is_small else "desk")
+
+
+def _order(of: Evidence, setting: Setting, row: "pd.Series") -> tuple:
+    """Return the order of choice: the row's corpus, a whole text, the row's kind of model, loss."""
+    runs = list(of.settings[setting].values())
+    loss = float(np.mean([np.log(run.figure("valid_perplexity")) for run in runs]))
+    is_other_text = evidence.title_of(setting.text) != row.corpus
+    kind = re.sub(r"-\d+$", "", row.model)  # of any size
+    is_other_model = f"/{kind}" not in setting.recipe
+    return is_other_text, runs[0].tier == "small", is_other_model, loss
+
+
+def _ours(of: Evidence, setting: Setting, figure: str, tier: Tier) -> dict:
+    """Return what a row says of our runs of a setting."""
+    runs = of.settings[setting].values()
+    values = np.array([run.figure(figure) for run in runs])
+    row = {"ours": float(values.mean()), "n": len(values), "text": evidence.title_of(setting.text)}
+    row |= {"tier": tier, "budget": budget(of, setting)}
+    row["run"] = " ".join(part for part in setting[:3] if part)
+    if len(values) > 1:
+        interval = mean_interval(values)
+        row |= {"low": interval.low, "high": interval.high}
+    return row
+
+
+def budget(of: Evidence, setting: Setting) -> str:
+    """Return what a run took: tokens, minutes and threads, the median over the setting's seeds."""
+    origins = [run.content["provenance"] for run in of.settings[setting].values()]
+    tokens = np.median([origin.get("tokens_seen", np.nan) for origin in origins])
+    minutes = np.median([origin.get("wall_seconds", np.nan) for origin in origins]) / 60
+    threads = max(origin.get("threads", 1) for origin in origins)
+    return f"{tokens / 1e6:.3g} M tokens, {minutes:.3g} min × {threads}"
+
+
+def _value(of: Evidence, setting: Setting, figure: str) -> float | None:
+    return next(iter(of.settings[setting].values())).figure(figure)

@@ -1,0 +1,107 @@
+"""Pictures of evidence: rows beside published ones, claims with their intervals, and coverage."""
+
+import textwrap
+
+import numpy as np
+import seaborn
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from course_lab.plots.figures import _name_axes
+from course_lab.plots.style import COLOURS, INK, MARKERS, PAPER, panels
+
+WIDTH = 54  # letters of a title's line
+TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2}  # which colour and marker a tier has
+
+
+def beside(rows, lines, xlabel: str, title: str) -> Figure:
+    """Draw published figures as rings and ours as filled marks with their intervals.
+
+    rows: a DataFrame with the columns published, ours, low, high and tier; its index names rows.
+    lines: {name: value}, such as the n-gram models, drawn across.
+    """
+    figure, ax = panels(height=1.9 + 0.27 * len(rows))
+    places = np.arange(len(rows))
+    for i, (name, value) in enumerate(lines.items()):
+        ax.axvline(value, color=INK, linestyle=(":", "--", "-.")[i % 3], linewidth=1.1, label=name)
+    ring = {"marker": "o", "s": 52, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
+    ax.scatter(rows.published, places, label="published", **ring)
+    for tier, number in TIER_STYLE.items():
+        ours = rows[(rows.tier == tier) & rows.ours.notna()]
+        if len(ours):
+            reach = [ours.ours - ours.low, ours.high - ours.ours]
+            style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 4, "zorder": 4}
+            at = places[rows.index.isin(ours.index)]
+            ax.errorbar(ours.ours, at, xerr=np.nan_to_num(reach), label=f"ours, {tier}", **style)
+    ax.set_yticks(places, rows.index, fontsize=9.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    _name_axes(ax, xlabel, "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def claims(table, title: str) -> Figure:
+    """Draw each claim's published difference and ours with its interval, in per cent.
+
+    table: the DataFrame of `claims.ledger`; claims with neither number are left out. Ours is filled
+    where it is evidence and hollow where the claim is untested all the same. The axis is linear to
+    10 % and logarithmic beyond.
+    """
+    rows = table[table.published.notna() | table.ours.notna()]
+    figure, ax = panels(height=1.9 + 0.26 * len(rows))
+    places = np.arange(len(rows))
+    ax.axvline(0, color=INK, linewidth=0.9)
+    ring = {"marker": "D", "s": 34, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
+    ax.scatter(rows.published, places, label="published", **ring)
+    tested = (rows.verdict != "untested").to_numpy()
+    for counts, number, label in ((True, 0, "ours, evidence"), (False, 1, "ours, no evidence")):
+        chosen = (tested == counts) & rows.ours.notna().to_numpy()
+        if chosen.any():
+            ours = rows[chosen]
+            reach = np.nan_to_num([ours.ours - ours.low, ours.high - ours.ours])
+            style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3, "zorder": 4}
+            face = {} if counts else {"markerfacecolor": PAPER, "alpha": 0.8}
+            ax.errorbar(ours.ours, places[chosen], xerr=reach, label=label, **style, **face)
+    ax.set_xscale("symlog", linthresh=10, linscale=1.6)
+    ax.set_xticks([-100, -10, -5, 0, 5, 10, 100], ["−100", "−10", "−5", "0", "5", "10", "100"])
+    ax.set_yticks(places, rows.index, fontsize=9.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    _name_axes(ax, "method against baseline, %", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def coverage(table, verdicts, title: str) -> Figure:
+    """Draw how many pairs of seeds bear on each claim: a number a cell, and the verdict beside it.
+
+    table: the DataFrame of `claims.coverage`.
+    verdicts: a word for each row.
+    """
+    figure, ax = panels(height=1.6 + 0.255 * len(table))
+    seaborn.heatmap(
+        np.sqrt(table),
+        annot=np.where(table > 0, table.astype(str), ""),
+        fmt="",
+        annot_kws={"fontsize": 9},
+        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
+        vmin=0,
+        vmax=4,
+        linewidths=1,
+        linecolor=PAPER,
+        cbar=False,
+        ax=ax,
+    )
+    names = [f"{name}: {word}" for name, word in zip(table.index, verdicts, strict=True)]
+    ax.set_yticks(np.arange(len(table)) + 0.5, names, fontsize=9, rotation=0)
+    ax.set_xticks(np.arange(table.shape[1]) + 0.5, table.columns, rotation=0)
+    ax.grid(False)
+    ax.tick_params(left=False, bottom=False)
+    _name_axes(ax, "pairs of seeds", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    return figure

@@ -1,0 +1,350 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The leaderboard and the ledger of claims
+#
+# **Question.** Of what the five papers claim, how much do our own runs confirm?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to read our number beside a published one, and to see at once how far the two may be compared;
+# - to say which claims our runs support, which they contradict, and which nobody here has tested;
+# - to work out what it would take to change a verdict.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Notebook 23](23_run_a_batch.ipynb): seeds, intervals, the paired test. The
+# lessons [05](05_tying_and_augmented_loss.ipynb) to [10](10_monotone_softmaxes.ipynb) explain the
+# methods. This notebook trains nothing: it reads the results that are kept in `data/results`.
+#
+# | profile | minutes | runs on |
+# |---|---|---|
+# | smoke | 0.2 | any CPU |
+# | quick | 0.2 | any CPU |
+# | standard | 0.2 | any CPU |
+# | full | 0.2 | any CPU |
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # all profiles read the same results
+OWN = []  # folders of finished runs of yours, to count as kept ones do
+
+# %%
+import numpy as np
+import pandas as pd
+from IPython.display import HTML, Markdown, display
+
+from course_lab import claims, comparison, evidence, leaderboard, plots
+from course_lab.statistics import holm
+from course_lib.progress import check
+
+of = evidence.read(OWN)
+rows = leaderboard.rows(of)
+ledger = claims.ledger(of)
+pd.set_option("display.max_colwidth", None)
+
+
+# %% [markdown]
+# ## Predict
+#
+# The five papers make about fifty claims that a comparison of two kinds of runs can test, such as
+# “the cosine penalty lowers perplexity”. A published run takes hours to days on a GPU. How many of
+# these claims will be tested at all by what is kept here? Of a claim that is tested, how often will our
+# runs agree?
+
+# %% [markdown]
+# ## What counting reaches
+#
+# A language model is worth its training if it predicts better than counts of short word sequences
+# do. The best-known way of counting is interpolated Kneser–Ney smoothing; order 5 means that four
+# words of context are used. It trains in seconds on exactly the tokens that our models were trained
+# on. Test perplexity, for each text:
+
+# %%
+titles = {text: evidence.title_of(text) for text in of.ngrams}
+counted = pd.DataFrame(of.ngrams).rename(columns=titles).T
+counted.index.name = "training text"
+counted.round(1)
+
+# %% [markdown]
+# Two rules follow. A comparison of models that lose to Kneser–Ney of order 5 is **no evidence**: what
+# helps a model that has not learned what counting finds says nothing about a model at 57. And a
+# conclusion needs the whole of a real text. Runs on a part of a text are for the eye.
+
+# %% [markdown]
+# ## Every published row, and ours
+#
+# The column *tier* says what our number is:
+#
+# | tier | what ours is |
+# |---|---|
+# | at scale | the row's own recipe, on the row's text |
+# | desk | the same method in another model or with another budget, on the whole of a real text |
+# | small | the same method on a part of a text |
+# | recipe only | nothing yet: the recipe is there and has not been run |
+# | no recipe | nothing: the row cannot be run here, and `data/published.csv` says why |
+# | counted | an n-gram model |
+#
+# With two seeds or more the brackets are the 95 % interval of the mean. The budget is that of one
+# run: tokens read in training, minutes, and threads. A desk or a small row may be of another text than
+# the published one; the column *text* has it, and then the two perplexities do not compare.
+
+# %%
+tiers = rows.tier.value_counts().reindex(leaderboard.TIERS, fill_value=0)
+display(tiers.rename("rows").to_frame().T)
+shown = leaderboard.shown(rows)
+display(shown[rows.tier.isin(["at scale", "counted"])].drop(columns="run"))
+page = f"<summary>All {len(shown)} rows</summary>{shown.to_html()}"
+display(HTML(f"<details>{page}</details>"))
+
+# %%
+ptb = leaderboard.on_text(rows, "ptb")
+lines = leaderboard.counted_on(of, "ptb")
+worse = int((ptb.ours > lines.get(evidence.COUNTING, np.inf)).sum())
+if len(ptb):
+    title = f"{worse} of our {len(ptb)} rows lose to counting words"
+    plots.show(
+        plots.beside(ptb, lines, "test perplexity", title),
+        alt="A line for each published row of the Penn Treebank: a ring "
+        "at the published test perplexity, a mark at ours, and upright "
+        f"lines at Kneser-Ney models, beyond which lie {worse} of ours.",
+    )
+else:
+    display(Markdown("*No run on the Penn Treebank is kept.*"))
+
+# %% [markdown]
+# ## The ledger
+#
+# One row a claim. Both numbers are the difference of the method from its baseline in per cent, 100
+# times the difference of logarithms, so that −4 % is a perplexity of 96 for 100. *Published* is the
+# mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of runs that
+# share a seed, with its 95 % interval.
+#
+# The statistic is that of [notebook 23](23_run_a_batch.ipynb), corrected by Holm over all claims that
+# have a test. The verdicts:
+#
+# - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
+#   other way. A claim that there is *no* difference agrees when the data exclude 2 %;
+# - **no difference larger than x %**: the data exclude a difference as large as the published one;
+# - **undecided: n seeds would decide**: neither;
+# - **untested**: no pair of runs counts as evidence. The last column says why. Where we have numbers
+#   all the same they are shown, and decide nothing.
+#
+# Where several contexts test one claim, the first by tier and by seeds decides, and *elsewhere* tells
+# what the others say.
+
+# %%
+claims.shown(ledger)
+
+# %%
+number = claims.counts(ledger)
+said = [f"{n} {kind}" for kind, n in number.items()]
+title = f"{len(ledger)} claims: {', '.join(said)}"
+plots.show(
+    plots.claims(ledger, title),
+    alt="A line for each claim with a number: a diamond at the published "
+    "difference in per cent; a filled dot with its interval at ours where "
+    f"it is evidence, a hollow square where it is none. {title}.",
+)
+
+# %% [markdown]
+# ## What is covered
+#
+# How many pairs of seeds test each claim, by tier. The third column counts pairs that are no
+# evidence: of models that lose to counting, of parts of a text, or a single pair.
+
+# %%
+pairs = claims.coverage(of)
+kinds = [claims.kind_of(verdict) for verdict in ledger.verdict]
+covered = int((pairs[["at scale", "desk"]].sum(axis=1) > 0).sum())
+title = f"Evidence for {covered} of {len(pairs)} claims"
+plots.show(
+    plots.coverage(pairs, kinds, title),
+    alt="A table of claims by tiers with the number of pairs of seeds in "
+    f"each cell and the verdict beside each claim; {covered} of "
+    f"{len(pairs)} claims have a number under at scale or desk.",
+)
+
+# %% [markdown]
+# ## One claim by hand
+#
+# The ledger computes nothing that you could not compute. Take the claim with the most pairs, from the
+# kept results themselves: the figure of each seed, the paired differences $d_s$, their mean, and the
+# interval $\bar d \pm t_{n-1}\, s / \sqrt n$.
+
+# %%
+most = ledger.n.fillna(0).astype(int)
+name = most.idxmax()
+tests = claims.tests(claims.claim(name), of)
+if tests:
+    test = tests[0]
+    print(f"{name}: {ledger.says[name]}")
+    print("method  ", *test.method[:3])
+    print("baseline", *np.atleast_1d(test.baseline)[:3])
+    by_seed = pd.Series(test.differences, test.seeds, name="d, %")
+    display(by_seed.rename_axis("seed").round(2).to_frame().T)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+by_hand = True
+if tests and len(test.seeds) > 1:
+    d = test.differences
+    low, high = comparison.interval(d)
+    told = ledger.loc[name, ["ours", "low", "high"]].astype(float)
+    by_hand = np.allclose([d.mean(), low, high], told)
+print("the ledger says what the runs say:", bool(by_hand))
+print("each claim has a verdict:", sum(number.values()) == len(ledger))
+
+# %% [markdown]
+# ## Add your own run
+#
+# 1. Train a recipe of a row: `python -m course_lab train ptb/vd-lstm-200/tied --seed 2`. Use a seed that
+#    the other side of the claim has as well, since only pairs are compared.
+# 2. Give this notebook the folder, `OWN = ["../runs/ptb/vd-lstm-200/tied/standard-seed2"]`, and run it
+#    again. In a terminal, `python -m course_lab claims FOLDER …` prints the ledger with your run in it.
+# 3. To share it, `python -m course_lab results --keep FOLDER` copies its figures to `data/results`; a
+#    text that was not there before gets its n-grams by `python -m course_lab claims --count`.
+#
+# A run that is removed from `data/results` turns its claims to *untested* at the next call. No number
+# in this notebook is written by hand.
+
+# %% [markdown]
+# ## What would change the answer
+#
+# More pairs. For each untested claim with a single pair, here is what gives it two. A recipe that
+# begins with the weights of another one takes `--starts` as well.
+
+# %%
+nearly = ledger[(ledger.verdict == "untested") & (ledger.n == 1)]
+commands = []
+for one in nearly.index:
+    first = claims.tests(claims.claim(one), of)[0]
+    commands += claims.commands(first, of, seeds=2)
+print(*dict.fromkeys(commands), sep="\n")
+
+# %% [markdown]
+# Other things would change it, too:
+#
+# - **A stronger baseline.** If the plain models of a tier are tuned better, a remedy may lose what it won.
+# - **Another optimiser.** The cone, and so what a remedy can cure, depends on it.
+# - **A larger model.** The desk is far from 57 on the Penn Treebank, and what helps at 90 may not at 57.
+# - **Another margin.** We take the published difference as the one that matters. Who cares for half of
+#   it needs four times the seeds.
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $d_s$ | `test.differences` | difference of seed $s$: 100 times that of the logarithms |
+# | $n$ | `len(test.seeds)` | seeds that method and baseline share |
+# | $\bar d$ | `ledger.ours` | their mean, in per cent |
+# | $s$ | `d.std(ddof=1)` | their spread |
+# | $p$ | `ledger.p` | two-sided p of the paired t-test, corrected by Holm |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. Many claims, one level
+#
+# Fifty tests at 5 % find two or three differences where there is none. Holm's correction prevents it:
+# sort the $k$ p-values; multiply the smallest by $k$, the next by $k-1$, and so on; let none be smaller
+# than the one before it, and none larger than 1. Assign to `corrected` a function of an array of
+# p-values that returns the corrected ones in the order of the array.
+#
+# <details><summary>Hint</summary>
+#
+# `np.argsort` gives the order, and `np.maximum.accumulate` the largest so far. Write the result back
+# through the order.
+#
+# </details>
+
+# %% tags=["exercise"]
+corrected = None  # a function of an array of p-values
+
+
+# %%
+def as_holm(corrected):
+    p = np.array([0.04, 0.001, 0.2, 0.012, 0.9, 0.0005, 0.012])
+    ours = np.asarray(corrected(p))
+    if np.allclose(ours, np.minimum(1, len(p) * p)):
+        return "that is Bonferroni's: every p times their number"
+    if np.allclose(ours, np.sort(holm(p))):
+        return "the numbers are right, but sorted: restore p's order"
+    return np.allclose(ours, holm(p))
+
+
+check("30.1", corrected, as_holm)
+
+# %% [markdown]
+# ### 2. How many seeds?
+#
+# Two models whose paired differences spread by $s = 0.5$ % differ by 0.4 % in truth. How many pairs are
+# needed to see it in four of five tries, at 5 % and with no correction? Assign the least such number to
+# `seeds`.
+#
+# <details><summary>Hint</summary>
+#
+# `comparison.paired_power(difference, sd, n)` is the share of tries that see it. Try n from 2 on.
+#
+# </details>
+
+# %% tags=["exercise"]
+seeds = None  # a whole number
+
+
+# %%
+def enough(seeds):
+    power = comparison.paired_power(0.4, 0.5, seeds)
+    if power < 0.8:
+        return f"with {seeds} pairs {power:.0%} of tries see it: too few"
+    fewer = comparison.paired_power(0.4, 0.5, seeds - 1)
+    return fewer < 0.8 or f"{seeds - 1} pairs see it often enough, too"
+
+
+check("30.2", seeds, enough)
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+display(
+    Markdown(
+        f"There is evidence for {covered} of {len(ledger)} claims. Our "
+        f"runs agree with {number['agrees']}, disagree with "
+        f"{number['disagrees']}, show no difference of the published size "
+        f"for {number['no difference']}, and leave {number['undecided']} "
+        f"undecided. {number['untested']} claims are untested, and "
+        f"{len(nearly)} of these lack no more than a second pair of runs."
+        f"\n\nOn the Penn Treebank {worse} of our {len(ptb)} rows lose to "
+        "Kneser-Ney of order 5, so that nothing follows from them."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - R. Kneser, H. Ney (1995). *Improved backing-off for m-gram language modeling.* ICASSP.
+# - S. F. Chen, J. Goodman (1999). *An empirical study of smoothing techniques for language modeling.*
+#   Computer Speech and Language 13.
+# - S. Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure.* Scandinavian Journal of
+#   Statistics 6.
+# - D. J. Schuirmann (1987). *A comparison of the two one-sided tests procedure and the power approach
+#   for assessing the equivalence of average bioavailability.* Journal of Pharmacokinetics and
+#   Biopharmaceutics 15.
+# - The five papers stand in the README.

@@ -1,0 +1,278 @@
+"""The ledger of claims: verdicts on runs whose truth is known, and what a missing run changes."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from course_lab import claims, comparison, evidence, leaderboard, published, results
+from course_lab.claims_table import CLAIMS, Claim
+from course_lab.cli import application
+from course_lab.experiment import Experiment
+from course_lab.planned import Planned
+from course_lib.errors import CourseError
+
+PTB = '{"kind": "ptb", "options": {}}'
+COUNTED = {"unigram": 600.0, "Kneser-Ney 3": 150.0, "Kneser-Ney 5": 140.0}
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """An empty folder of kept results, and a function that puts a run there."""
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+
+    def keep(recipe, seed, perplexity, change=None, **figures):
+        planned = Planned(recipe, "full", seed, change or {})
+        metrics = {"test_perplexity": perplexity, "valid_perplexity": perplexity + 1} | figures
+        origin = {"tokens_seen": 1000, "wall_seconds": 60.0, "threads": 1}
+        folder = tmp_path / planned.key
+        results.write_result(folder, planned.experiment(), [], metrics, origin)
+        return folder
+
+    def count():
+        results.write_table("ngrams", {"rows": [{"text": PTB, "test": COUNTED}]})
+
+    keep.count = count
+    return keep
+
+
+METHOD, PLAIN = "ptb/awd-lstm/mos/et-asgd", "ptb/awd-lstm/softmax/et-asgd"
+MOS = "parthiban2021-mos"
+
+
+def test_pairs_at_scale_decide_a_claim_as_the_formulas_say(kept):
+    plain = {1: 57.0, 2: 57.2, 3: 56.9}
+    method = {1: 54.9, 2: 55.0, 3: 54.8, 4: 60.0}  # seed 4 has no partner
+    for recipe, values in ((PLAIN, plain), (METHOD, method)):
+        for seed, value in values.items():
+            kept(recipe, seed, value)
+    row = claims.ledger(evidence.read()).loc[MOS]
+    d = np.array([100 * np.log(method[s] / plain[s]) for s in plain])
+    assert (row.verdict, row.tier, row.n, row.seeds) == ("agrees", "at scale", 3, "1 2 3")
+    assert row.ours == pytest.approx(d.mean())
+    assert (row.low, row.high) == pytest.approx(comparison.interval(d))
+    assert row.published == pytest.approx(
+        np.mean([100 * np.log(54.91 / 57.08), 100 * np.log(61.96 / 64.63)])
+    )
+    assert row.p == pytest.approx(comparison.p_value(d))  # a family of one needs no correction
+    for seed, value in plain.items():
+        kept(METHOD.replace("mos", "gss"), seed, value + 0.1 * seed)
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert row.p == pytest.approx(2 * comparison.p_value(d))  # the smaller p of two, by Holm
+
+
+def test_the_opposite_disagrees_and_a_run_that_is_removed_leaves_its_claim_untested(kept):
+    folders = [kept(METHOD, seed, value) for seed, value in ((1, 59.0), (2, 59.3))]
+    for seed, value in ((1, 57.0), (2, 57.2)):
+        kept(PLAIN, seed, value)
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert row.verdict == "disagrees"
+    shutil.rmtree(folders[0])
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert (row.verdict, row.why) == ("untested", "1 seed in common, and a test needs two")
+    shutil.rmtree(folders[1])
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert (row.verdict, row.why) == ("untested", "no runs of both sides")
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(1.0, "agrees"), (1.6, "untested")])
+def test_a_desk_model_is_evidence_only_if_it_beats_counting(kept, level, verdict):
+    change = {"optimisation.epochs": 2}
+    for seed, noise in ((1, 0.0), (2, 0.3), (3, -0.2)):
+        kept("ptb/transformer-128/softmax", seed, level * 100 + noise, change)
+        kept("ptb/transformer-128/mos", seed, level * 95 + noise, change)
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert row.verdict == "untested"  # nobody has counted yet
+    kept.count()
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert (row.verdict, row.tier) == (verdict, "desk")
+    assert row.ours == pytest.approx(100 * np.log(0.95), abs=0.05)
+
+
+def test_both_sides_of_a_context_are_chosen_by_validation(kept):
+    """Of two baselines the better in validation is taken, though the other is easier to beat."""
+    kept.count()
+    for rate, value in ((0.1, 100.0), (0.2, 110.0)):
+        change = {"optimisation.epochs": 2, "optimisation.learning_rate": rate}
+        for seed in (1, 2, 3):
+            kept("ptb/transformer-128/softmax", seed, value + seed / 10, change)
+    for seed in (1, 2, 3):
+        kept("ptb/transformer-128/mos", seed, 105.0, {"optimisation.epochs": 2})
+    row = claims.ledger(evidence.read()).loc[MOS]
+    assert row.tried == "1 / 2" and "0.1" in row.baseline and row.verdict == "disagrees"
+
+
+def test_a_run_of_the_recipe_as_it_was_is_not_at_scale(kept):
+    for seed in (1, 2):
+        kept(PLAIN, seed, 57.0 + seed)
+        folder = kept(METHOD, seed, 55.0 + seed)
+        content = results.read_result(folder)
+        content["experiment"]["optimisation"]["clip"] = 0.3
+        del content["sha256"]
+        old = Experiment.from_dict(content["experiment"])
+        results.write_result(folder, old, [], content["metrics"], content["provenance"])
+    table = claims.ledger(evidence.read())
+    assert table.loc[MOS, "verdict"] == "untested"
+    rows = leaderboard.rows(evidence.read())
+    assert set(rows[rows.recipe == METHOD].tier) == {"desk"}
+    assert set(rows[rows.recipe == PLAIN].tier) == {"at scale"}
+
+
+@pytest.mark.parametrize(
+    ("expects", "differences", "said"),
+    [
+        ("lower", [-1.0, -1.1, -0.9], "agrees"),
+        ("higher", [-1.0, -1.1, -0.9], "disagrees"),
+        ("higher", [1.0, 1.1, 0.9], "agrees"),
+        ("same", [0.1, -0.1, 0.05], "agrees"),
+        ("same", [5.0, 5.1, 4.9], "disagrees"),
+        ("lower", [0.1, -0.1, 0.05], "no difference larger than 2 %"),
+        ("lower", [4.0, -5.0, 1.0], "undecided"),
+        ("same", [4.0, -5.0, 1.0], "undecided"),
+    ],
+)
+def test_verdicts(expects, differences, said):
+    p = comparison.p_value(np.array(differences))
+    assert claims.verdict(expects, differences, p, 2.0).startswith(said)
+    assert claims.kind_of(claims.verdict(expects, differences, p, 2.0)) in claims.VERDICTS
+
+
+def test_a_level_is_a_claim_about_one_model(kept):
+    kept.count()
+    for seed in (1, 2, 3):
+        shape = {"geometry": {"positive_share": 0.99 - seed / 1000}}
+        kept("ptb/transformer-128/softmax", seed, 100.0, {"optimisation.epochs": 2}, **shape)
+    row = claims.ledger(evidence.read()).loc["gao2019-cone"]
+    assert row.verdict == "agrees" and row.baseline == 0.9
+    assert row.ours == pytest.approx(100 * np.log(0.988 / 0.9), abs=0.01)
+
+
+def test_a_damaged_result_is_told_and_concerns_no_other(kept):
+    folder = kept(METHOD, 1, 55.0)
+    kept(PLAIN, 1, 57.0)
+    kept.count()
+    path = folder / "result.json"
+    path.write_text(path.read_text().replace("55.0", "50.0"))
+    of = evidence.read()
+    assert len(of.runs) == 1 and "checksum" in of.damaged[0]
+    done = CliRunner().invoke(application(), ["claims"])
+    assert done.exit_code == 1 and "not read" in done.output
+
+
+def test_without_any_result_every_claim_is_untested(kept):
+    of = evidence.read()
+    table = claims.ledger(of)
+    assert claims.counts(table)["untested"] == len(CLAIMS) == len(table)
+    assert claims.coverage(of).to_numpy().sum() == 0
+    assert set(leaderboard.rows(of).tier) == {"recipe only", "no recipe"}
+
+
+def test_runs_of_ones_own_count(kept, tmp_path):
+    own = [kept(METHOD, seed, 55.0 + seed / 10) for seed in (1, 2)]
+    moved = [shutil.move(folder, tmp_path.parent / f"own-{i}") for i, folder in enumerate(own)]
+    for seed in (1, 2):
+        kept(PLAIN, seed, 57.0 + seed / 9)
+    assert claims.ledger(evidence.read()).loc[MOS, "verdict"] == "untested"
+    assert claims.ledger(evidence.read(moved)).loc[MOS, "verdict"] == "agrees"
+    done = CliRunner().invoke(application(), ["claims", *map(str, moved)])
+    assert "1 agrees" in done.output
+
+
+def test_commands_name_the_seeds_that_are_missing(kept):
+    kept(METHOD, 1, 55.0)
+    kept(PLAIN, 2, 57.0)
+    of = evidence.read()
+    (test,) = [t for t in claims.tests(claims.claim(MOS), of) if t.tier == "at scale"]
+    lines = claims.commands(test, of, seeds=2)
+    assert lines == [
+        f"python -m course_lab train {METHOD} --profile standard --seed 2",
+        f"python -m course_lab train {PLAIN} --profile standard --seed 1",
+    ]
+
+
+# The table ---------------------------------------------------------------------------------------
+
+
+def test_every_claim_names_rows_that_are_published():
+    rows = published.rows()
+    recipes = set(rows.recipe)
+    for claim in CLAIMS:
+        assert claim.pairs or claim.method or claim.needs, claim.name
+        for pair in claim.pairs:
+            for name in pair:
+                recipe, change = f"{name} ".split(" ", 1)
+                evidence.named(recipe, change)  # an unknown recipe or setting raises
+                if "Figure" not in claim.place:
+                    assert recipe in recipes, name
+        if claim.pairs and "Figure" not in claim.place and claim.metric != "seconds-per-epoch":
+            assert claim.published_differences(), claim.name
+
+
+def test_published_differences_go_the_way_that_is_claimed():
+    """Or the claim was copied wrongly; a claim of no difference is one within 2 %."""
+    for claim in CLAIMS:
+        differences = claim.published_differences()
+        if differences:
+            mean = np.mean(differences)
+            sound = {"lower": mean < 0, "higher": mean > 0, "same": abs(mean) < 2}
+            assert sound[claim.expects], (claim.name, differences)
+
+
+def test_names_of_claims_are_found_and_mistyped_ones_refused():
+    assert isinstance(claims.claim(MOS), Claim)
+    with pytest.raises(CourseError, match=MOS):
+        claims.claim("parthiban2021-mso")
+    assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "parts"),
+    [
+        ("ptb/awd-lstm/softmax", ("ptb/awd-lstm", "tied", "")),
+        ("ptb/vd-lstm-200/baseline", ("ptb/vd-lstm-200", "untied", "")),
+        ("wmt14/en-de/transformer-base/cosine", ("wmt14/en-de/transformer-base", "cosine", "")),
+        (
+            "wikitext-2/first-half/vd-lstm-200/tied",
+            ("wikitext-2/first-half/vd-lstm-200", "tied", ""),
+        ),
+        ("ptb/awd-lstm/mos/et-asgd", ("ptb/awd-lstm", "mos", "et-asgd")),
+        ("mine", ("mine", "", "")),
+    ],
+)
+def test_names_of_recipes_have_parts(recipe, parts):
+    assert evidence.parts_of(recipe) == parts
+
+
+# The kept results --------------------------------------------------------------------------------
+
+
+def test_every_kept_text_is_counted_and_its_counts_are_sound():
+    of = evidence.read()
+    assert not of.damaged
+    for run in of.runs:
+        if "test_bleu" not in run.content["metrics"]:
+            assert run.setting.text in of.ngrams
+    assert of.ngrams[PTB][evidence.COUNTING] == pytest.approx(141.2, rel=0.01)
+    for text, counted in of.ngrams.items():
+        assert counted["Kneser-Ney 5"] < counted["unigram"], text
+
+
+def test_the_leaderboard_has_every_published_row_once():
+    rows = leaderboard.rows(evidence.read())
+    printed = published.rows()
+    wanted = printed[printed.metric.isin(["perplexity", "bleu"]) & (printed.split == "test")]
+    assert (rows.published.notna()).sum() == len(wanted)
+    assert set(rows.tier) <= set(leaderboard.TIERS)
+    scale = rows[rows.tier == "at scale"]
+    for _, row in scale.iterrows():  # each is what its file says
+        recipe, profile, *variant = row.run.split(" ")
+        folders = (results.kept_folder() / recipe).glob(f"{profile}-seed*")
+        ours = [
+            json.loads((folder / "result.json").read_text())["metrics"]["test_perplexity"]
+            for folder in folders
+            if re.sub(r"^\w+-seed\d+-?", "", folder.name) == " ".join(variant)
+        ]
+        assert row.ours == pytest.approx(np.mean(ours)) and row.n == len(ours)
