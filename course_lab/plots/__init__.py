@@ -4,7 +4,7 @@
 `evidence` draws our results beside published ones, `interactive` makes what moves.
 """
 
-from course_lab.plots.evidence import beside, claims, coverage
+from course_lab.plots.evidence import beside, claims, correlated, coverage, turned
 from course_lab.plots.figures import (
     against_frequency,
     arrows,
@@ -51,6 +51,7 @@ __all__ = [
     "claims",
     "cloud",
     "collapse_animation",
+    "correlated",
     "cosine_histogram",
     "coverage",
     "differences",
@@ -67,5 +68,6 @@ __all__ = [
     "show",
     "singular_values",
     "states_and_classes",
+    "turned",
     "wins",
 ]

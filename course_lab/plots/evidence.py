@@ -105,3 +105,60 @@ def coverage(table, verdicts, title: str) -> Figure:
     _name_axes(ax, "pairs of seeds", "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
+
+
+def turned(ours, printed, title: str) -> Figure:
+    """Draw what turning a knob does to perplexity, against what it does to the rank.
+
+    ours: the DataFrame of `ranks.interventions`, drawn filled with intervals.
+    printed: that of `ranks.published_interventions`, drawn hollow.
+    """
+    figure, ax = panels(height=4.6)
+    ax.axhline(0, color=INK, linewidth=0.9)
+    knobs = dict.fromkeys([*ours.knob, *printed.knob])
+    for i, knob in enumerate(knobs):
+        style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": ""}
+        rows = ours[ours.knob == knob]
+        if len(rows):
+            reach = np.nan_to_num([rows.difference - rows.low, rows.high - rows.difference])
+            error = {"yerr": reach.astype(float), "capsize": 4, "label": f"{knob}, ours"}
+            ax.errorbar(rows["rank"], rows.difference, **error, **style)
+        rows = printed[printed.knob == knob]
+        if len(rows):
+            hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{knob}, published"}
+            ax.plot(rows["rank"], rows.difference, **hollow, **style)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    _name_axes(ax, "Press' rank, times the least of its group", "perplexity, %", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def correlated(x, y, setting, xlabel: str, ylabel: str, title: str) -> Figure:
+    """Draw runs as points and the means of their settings as squares, on logarithmic axes.
+
+    x, y: (n,), a number for each run.
+    setting: (n,), equal for runs that differ in their seed only; a line joins a run to its mean.
+    """
+    figure, ax = panels(height=4.2)
+    x, y, setting = (np.asarray(values) for values in (x, y, setting))
+    means = np.array(
+        [[np.exp(np.log(v[setting == s]).mean()) for v in (x, y)] for s in np.unique(setting)]
+    )
+    for number, mean in zip(np.unique(setting), means, strict=True):
+        for place in zip(x[setting == number], y[setting == number], strict=True):
+            ax.plot(*zip(mean, place, strict=True), color=COLOURS[5], linewidth=0.7, alpha=0.6)
+    ax.plot(x, y, "o", color=COLOURS[0], markersize=4, alpha=0.6, label="a run")
+    ax.plot(*means.T, "s", color=COLOURS[1], markersize=6, label="mean of a setting")
+    ax.set(xscale="log", yscale="log")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    _name_axes(ax, xlabel, ylabel, "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    ax.legend()
+    return figure

@@ -1,0 +1,261 @@
+"""Rank of log P and perplexity: interventions first, then correlations and what they hide.
+
+An intervention sets the rank by one knob of the output layer and changes nothing else. A
+correlation over runs mixes all that differs between them, so it is divided here into what is within
+a setting, from seed to seed, and what is between the means of settings.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from course_lab import comparison, evidence, published
+from course_lab.evidence import Evidence, Run
+from course_lab.recipes import recipes
+from course_lab.statistics import Correlation, pearson
+from course_lib.errors import CourseError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What turns the rank of an output layer: the options of which one stands for the others' value.
+KNOBS = {"c, k": ("c", "k"), "components": ("components",), "latent dropout": ("dropout",)}
+DEFAULTS = {"dropout": 0.0}  # of options that an experiment may leave out
+EPSILONS = ("0.001", "0.0001", "1e-05")
+RANK = "log_prob/press_rank"
+ABOUT = ["setting", "recipe", "method", "text", "tier", "seed", "c", "k", "components", "dropout"]
+ABOUT += ["own layer"]  # whether the output layer is that of the recipe
+FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid"]
+CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
+CHANGES += ["tier", "text"]
+
+
+def points(of: Evidence) -> "pd.DataFrame":
+    """Return a row for each run that has the rank of log P.
+
+    Columns: setting, a number for each; what it is (`ABOUT`); the rank, the effective ranks by ε,
+    and perplexity on the test split, on validation at the best epoch and at the last one
+    (`FIGURES`). For each knob a column `all but …`, equal in runs that differ in that knob only.
+    """
+    import pandas as pd
+
+    rows = []
+    for number, (setting, runs) in enumerate(of.settings.items()):
+        for seed, run in runs.items():
+            if run.figure(RANK) is None:
+                continue
+            layer = run.content["experiment"]["output_layer"]["options"]
+            options = DEFAULTS | layer
+            row = {"setting": number, "recipe": setting.recipe, "method": run.method, "seed": seed}
+            row |= {"text": evidence.title_of(setting.text), "tier": run.tier}
+            row |= {name: options.get(name) for names in KNOBS.values() for name in names}
+            row |= {f"all but {knob}": _all_but(run, names) for knob, names in KNOBS.items()}
+            row |= {e: run.figure(f"log_prob/effective_rank/{e}") for e in EPSILONS}
+            own = recipes[setting.recipe].output_layer if setting.recipe in recipes else None
+            row["own layer"] = own is not None and own.options == layer
+            row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
+            row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
+            rows.append(row)
+    groups = [f"all but {knob}" for knob in KNOBS]
+    table = pd.DataFrame(rows, columns=[*ABOUT, *groups, *FIGURES])
+    return table.astype({"own layer": bool})
+
+
+def _all_but(run: Run, names: Sequence[str]) -> str:
+    """Return a digest of all settings of a run but its seed and some options of its layer."""
+    told = dict(run.content["experiment"])
+    for name in ("seed", "name", "source", "variant"):
+        told.pop(name, None)
+    layer = told["output_layer"]
+    options = {k: v for k, v in (DEFAULTS | layer["options"]).items() if k not in names}
+    told["output_layer"] = {"kind": layer["kind"], "options": options}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _last(run: Run) -> float:
+    """Return the validation perplexity of the last epoch, which need not be the best one."""
+    epochs = run.content["epochs"]
+    return epochs[-1]["valid_perplexity"] if epochs else run.figure("valid_perplexity")
+
+
+# Interventions -----------------------------------------------------------------------------------
+
+
+def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.DataFrame":
+    """Return what follows when a knob of the output layer is turned and nothing else is changed.
+
+    table: of `points`.
+    figure: its column that is compared.
+
+    A row is a setting against that of least rank in its group. Columns: knob, its values; rank and
+    effective rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by
+    pairs of seeds, with its interval where there are two pairs; n pairs; tier and text.
+    """
+    import pandas as pd
+
+    rows = []
+    for knob, names in KNOBS.items():
+        turned = table.dropna(subset=list(names))
+        turned = turned[turned.method.isin(["gss", "mos", "moc"])]
+        for _, group in turned.groupby(f"all but {knob}"):
+            settings = dict(iter(group.groupby("setting")))
+            least = min(settings, key=lambda number: settings[number]["rank"].mean())
+            for number, runs in settings.items():
+                if number != least:
+                    rows.append({"knob": knob} | _change(runs, settings[least], names, figure))
+    return pd.DataFrame(rows, columns=CHANGES)
+
+
+def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], figure: str) -> dict:
+    """Return how the runs of a setting differ from those of the setting of least rank."""
+    pairs = runs.merge(first, on="seed", suffixes=("", " before"))
+    row = {"from": _values(first, names), "to": _values(runs, names), "n": len(pairs)}
+    row |= {"rank": runs["rank"].mean() / first["rank"].mean()}
+    row |= {"effective rank": runs[EPSILONS[0]].mean() / first[EPSILONS[0]].mean()}
+    row |= {"tier": runs.tier.iloc[0], "text": runs.text.iloc[0]}
+    d = 100 * np.log(pairs[figure] / pairs[f"{figure} before"])
+    if len(d):
+        row["difference"] = d.mean()
+    if len(d) > 1:
+        row["low"], row["high"] = comparison.interval(d)
+    return row
+
+
+def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
+    return ", ".join(f"{runs[name].iloc[0]:g}" for name in names)
+
+
+def published_points() -> "pd.DataFrame":
+    """Return the rows of parthiban2021 that have both a rank and a perplexity."""
+    rows = published.rows()
+    rows = rows[(rows.paper == "parthiban2021") & (rows.split == "test")]
+    index = ["table", "corpus", "method", "setting"]
+    values = rows.pivot_table(index=index, columns="metric", values="value", sort=False)
+    return values[["rank", "perplexity"]].dropna().reset_index()
+
+
+def published_interventions() -> "pd.DataFrame":
+    """Return the paper's own interventions: tables S4, S5 and S12 of parthiban2021.
+
+    Columns: knob, corpus, to (the setting); against the setting of least rank the rank as a ratio,
+    and the difference of test perplexity in per cent.
+    """
+    import pandas as pd
+
+    rows = published_points()
+    changes = []
+    for (table, corpus), group in rows.groupby(["table", "corpus"]):
+        first = group.loc[group["rank"].idxmin()]
+        knob = {"S4": "components", "S5": "components", "S12": "latent dropout"}.get(table)
+        for _, row in group.iterrows():
+            if knob and row["rank"] > first["rank"]:
+                d = 100 * np.log(row.perplexity / first.perplexity)
+                changes.append((knob, corpus, row.setting, row["rank"] / first["rank"], d))
+    return pd.DataFrame(changes, columns=["knob", "corpus", "to", "rank", "difference"])
+
+
+def table_6(of: Evidence) -> "pd.DataFrame":
+    """Return Table 6 of parthiban2021 for PTB with ours beside it, a row each.
+
+    Press' rank and the effective ranks for three ε. Ours is of a run with the output layer of its
+    recipe, on a whole text where there is one, of those the one with least validation perplexity.
+    """
+    import pandas as pd
+
+    rows = published.rows()
+    rows = rows[(rows.paper == "parthiban2021") & (rows.table == "6") & (rows.corpus == "ptb")]
+    names = {"softmax": "tied"}  # of our methods
+    ours = points(of)
+    told = {}
+    for method, group in rows.groupby("method", sort=False):
+        values = dict(zip(group.setting.str.replace("epsilon ", ""), group.value, strict=True))
+        rank = group.value[group.metric == "rank"].iloc[0]
+        effective = [values[epsilon] for epsilon in ("1e-3", "1e-4", "1e-5")]
+        told[f"{method}, published"] = [rank, *effective, "ptb"]
+        same = ours[(ours.method == names.get(method, method)) & ours["own layer"]]
+        if len(same):
+            whole = same[same.tier != "small"] if (same.tier != "small").any() else same
+            best = whole.loc[whole.valid.idxmin()]
+            figures = [best["rank"], *(best[epsilon] for epsilon in EPSILONS)]
+            told[f"{method}, ours"] = [*figures, best.text]
+    columns = ["Press", *(f"ε = {epsilon:.0e}" for epsilon in (1e-3, 1e-4, 1e-5)), "text"]
+    return pd.DataFrame.from_dict(told, orient="index", columns=columns)
+
+
+# Correlations ------------------------------------------------------------------------------------
+
+
+class Divided(NamedTuple):
+    """A correlation over runs, and what it is within and between settings; None where unknown."""
+
+    over_all: Correlation | None
+    within: Correlation | None
+    between: Correlation | None
+
+
+def divided(x, y, setting) -> Divided:
+    """Return the correlation of x and y over runs, within settings and between their means.
+
+    Within a setting the mean of the setting is taken from both, so that only seeds differ. What the
+    means cost is taken from the number of points: of n runs in g settings n − g + 1 count.
+    """
+    import pandas as pd
+
+    table = pd.DataFrame({"x": x, "y": y, "setting": setting}).dropna()
+    means = table.groupby("setting")[["x", "y"]].transform("mean")
+    several = table.groupby("setting").x.transform("size") > 1
+    inner = (table[["x", "y"]] - means)[several]
+    outer = table.groupby("setting")[["x", "y"]].mean()
+    lost = max(0, table.setting[several].nunique() - 1)
+    return Divided(_pearson(table), _pearson(inner, lost), _pearson(outer))
+
+
+def _pearson(table: "pd.DataFrame", lost: int = 0) -> Correlation | None:
+    """Return the correlation of the columns x and y with n − lost points; None where unknown."""
+    try:
+        whole = pearson(table.x, table.y)
+    except CourseError:  # too few, or all the same
+        return None
+    n = whole.n - lost
+    if n < 4:
+        return None
+    if not lost:
+        return whole
+    half = stats.norm.ppf(0.975) / np.sqrt(n - 3)
+    low, high = (float(np.tanh(np.arctanh(whole.r) + sign * half)) for sign in (-1, 1))
+    t = whole.r * np.sqrt((n - 2) / (1 - whole.r**2))
+    return Correlation(whole.r, low, high, float(2 * stats.t.sf(abs(t), n - 2)), n)
+
+
+def leaving_one_out(x, y, setting) -> tuple[float, float]:
+    """Return the least and the greatest correlation within settings when any one is left out.
+
+    NaN where it is unknown.
+    """
+    x, y, setting = (np.asarray(values) for values in (x, y, setting))
+    rest = [divided(*(v[setting != one] for v in (x, y, setting))).within for one in set(setting)]
+    known = [one.r for one in rest if one is not None]
+    return (min(known), max(known)) if known else (np.nan, np.nan)
+
+
+def written(correlation: Correlation | None) -> str:
+    """Return a correlation as words: r, its interval, and the number of points that count."""
+    if correlation is None:
+        return "unknown (too few runs)"
+    r, low, high, _, n = correlation
+    return f"r = {r:+.2f} [{low:+.2f}, {high:+.2f}] (n = {n})"
+
+
+def restricted(r: float, share: float) -> float:
+    """Return what is left of a correlation when the spread of one variable shrinks to a share.
+
+        r u / √(1 − r² + r²u²)        (Thorndike 1949, case 2)
+
+    r: the correlation over the whole range.
+    share: u, the spread that is left over the spread that was.
+    """
+    return r * share / float(np.sqrt(1 - r**2 + r**2 * share**2))

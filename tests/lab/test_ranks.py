@@ -1,0 +1,101 @@
+"""Rank and perplexity: interventions on runs whose truth is known, and correlations divided."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from course_lab import evidence, ranks, results
+from course_lab.planned import Planned
+from course_lab.statistics import pearson
+
+
+@pytest.fixture
+def keep(tmp_path, monkeypatch):
+    """Put a run of PTB with a rank into an empty folder of kept results."""
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+
+    def keep(recipe, seed, perplexity, rank, change):
+        planned = Planned(recipe, "full", seed, change)
+        ranked = {"press_rank": rank, "effective_rank": {e: rank // 10 for e in ranks.EPSILONS}}
+        metrics = {"test_perplexity": perplexity, "valid_perplexity": 2 * perplexity}
+        epochs = [{"epoch": 1, "valid_perplexity": 3 * perplexity}]
+        origin = {"tokens_seen": 1000}
+        folder = tmp_path / planned.key
+        figures = metrics | {"log_prob": ranked}
+        results.write_result(folder, planned.experiment(), epochs, figures, origin)
+
+    return keep
+
+
+GSS = "ptb/awd-lstm/gss/et-asgd"
+
+
+def test_an_intervention_is_a_pair_of_settings_that_differ_in_one_knob(keep):
+    for c, rank, level in ((-1.0, 1000, 60.0), (1.0, 500, 50.0)):
+        for seed in (1, 2, 3):
+            change = {"output_layer.c": c, "output_layer.k": 3.0}
+            keep(GSS, seed, level + seed / 10, rank, change)
+            keep(GSS, seed, 90.0, rank, change | {"optimisation.clip": 0.5})
+    keep(GSS, 1, 10.0, 9999, {"optimisation.clip": 0.75})  # no other setting agrees with it
+    table = ranks.points(evidence.read())
+    changes = ranks.interventions(table)
+    assert list(changes.knob) == ["c, k", "c, k"] and list(changes["rank"]) == [2, 2]
+    assert set(changes["from"]) == {"1, 3"} and set(changes.to) == {"-1, 3"}
+    d = [100 * np.log((60 + s / 10) / (50 + s / 10)) for s in (1, 2, 3)]
+    first, second = sorted(changes.difference, reverse=True)
+    assert (first, second) == pytest.approx((np.mean(d), 0))
+    last = ranks.interventions(table, "last valid")
+    assert list(last.difference) == pytest.approx(list(changes.difference))
+    assert (table["last valid"] / table.perplexity).tolist() == pytest.approx([3] * len(table))
+
+
+def test_one_pair_has_no_interval(keep):
+    for c, rank in ((-1.0, 900), (1.0, 500)):
+        keep(GSS, 1, 50.0 - c, rank, {"output_layer.c": c})
+    (low,) = ranks.interventions(ranks.points(evidence.read())).low
+    assert np.isnan(low)
+
+
+def test_a_correlation_can_have_one_sign_within_and_the_other_between():
+    setting = np.repeat(np.arange(5), 4)
+    seed = np.tile([-1.5, -0.5, 0.5, 1.5], 5)
+    wobble = np.tile([0.01, -0.02, 0.02, -0.01], 5)
+    x = setting + 0.1 * seed
+    y = setting - 0.1 * seed + wobble
+    parts = ranks.divided(x, y, setting)
+    assert parts.within.r < -0.9 and parts.between.r > 0.9
+    assert (parts.within.n, parts.between.n) == (16, 5)  # 20 runs, of which means cost 4
+    wide = pearson(0.1 * seed, -0.1 * seed + wobble)
+    assert parts.within.low < wide.low and parts.within.high > wide.high
+    low, high = ranks.leaving_one_out(x, y, setting)
+    assert low <= parts.within.r <= high
+    assert "n = 16" in ranks.written(parts.within)
+
+
+def test_what_cannot_be_correlated_is_unknown():
+    nothing = ranks.divided([], [], [])
+    assert nothing == (None, None, None) and "unknown" in ranks.written(None)
+    assert np.isnan(ranks.leaving_one_out([], [], [])).all()
+    assert ranks.divided([1.0, 2, 3, 5], [1.0, 3, 2, 4], [0, 1, 2, 3]).within is None
+
+
+def test_narrowing_the_range_is_what_the_formula_says():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(400_000)
+    x = 0.6 * y + 0.8 * rng.standard_normal(len(y))
+    near = np.abs(y) < 0.7
+    measured = np.corrcoef(x[near], y[near])[0, 1]
+    assert ranks.restricted(0.6, y[near].std()) == pytest.approx(measured, abs=0.01)
+    assert ranks.restricted(0.6, 1) == pytest.approx(0.6)
+    assert ranks.restricted(0.48, 0.45) == pytest.approx(0.24, abs=0.005)
+
+
+def test_the_published_interventions_are_those_of_the_tables():
+    rows = ranks.published_interventions().set_index(["knob", "corpus"])
+    dropout = rows.loc[("latent dropout", "ptb")]
+    assert dropout.difference.max() == pytest.approx(100 * np.log(64.82 / 56.07))
+    assert (rows.loc[("components", "ptb")].difference < 0).all()
+    six = ranks.table_6(evidence.read())
+    assert six.loc["softmax, published"].tolist()[:4] == [402, 52, 201, 306]
+    assert six.loc["mos, published"].tolist()[:4] == [9983, 81, 1521, 6428]
+    assert isinstance(six, pd.DataFrame)
