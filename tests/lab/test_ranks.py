@@ -59,13 +59,15 @@ def test_one_pair_has_no_interval(keep):
 def test_a_correlation_can_have_one_sign_within_and_the_other_between():
     setting = np.repeat(np.arange(5), 4)
     seed = np.tile([-1.5, -0.5, 0.5, 1.5], 5)
-    wobble = np.tile([0.01, -0.02, 0.02, -0.01], 5)
+    wobble = 0.02 * np.random.default_rng(0).standard_normal(20)
     x = setting + 0.1 * seed
     y = setting - 0.1 * seed + wobble
     parts = ranks.divided(x, y, setting)
     assert parts.within.r < -0.9 and parts.between.r > 0.9
     assert (parts.within.n, parts.between.n) == (16, 5)  # 20 runs, of which means cost 4
-    wide = pearson(0.1 * seed, -0.1 * seed + wobble)
+    inner = wobble - np.repeat(wobble.reshape(5, 4).mean(1), 4)
+    wide = pearson(seed, inner - 0.1 * seed)
+    assert wide.r == pytest.approx(parts.within.r)
     assert parts.within.low < wide.low and parts.within.high > wide.high
     low, high = ranks.leaving_one_out(x, y, setting)
     assert low <= parts.within.r <= high
