@@ -4,7 +4,15 @@
 `evidence` draws our results beside published ones, `interactive` makes what moves.
 """
 
-from course_lab.plots.evidence import beside, claims, correlated, coverage, turned
+from course_lab.plots.evidence import (
+    beside,
+    centring,
+    claims,
+    correlated,
+    coverage,
+    shares,
+    turned,
+)
 from course_lab.plots.figures import (
     against_frequency,
     arrows,
@@ -48,6 +56,7 @@ __all__ = [
     "arrows",
     "attended",
     "beside",
+    "centring",
     "claims",
     "cloud",
     "collapse_animation",
@@ -65,6 +74,7 @@ __all__ = [
     "panels",
     "png",
     "seeds",
+    "shares",
     "show",
     "singular_values",
     "states_and_classes",

@@ -162,3 +162,54 @@ def correlated(x, y, setting, xlabel: str, ylabel: str, title: str) -> Figure:
     figure.suptitle(textwrap.fill(title, WIDTH))
     ax.legend()
     return figure
+
+
+def centring(table, title: str) -> Figure:
+    """Draw each model's mean ρ as it is, filled, and without the mean row, hollow.
+
+    table: a DataFrame with the columns rho and centred; its index names the models.
+    """
+    figure, ax = panels(height=1.9 + 0.3 * len(table))
+    places = np.arange(len(table))
+    ax.hlines(places, table.rho, table.centred, color=COLOURS[5], linewidth=1)
+    ax.plot(table.rho, places, MARKERS[0], color=COLOURS[0], label="as it is")
+    hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": "without its mean row"}
+    ax.plot(table.centred, places, MARKERS[1], color=COLOURS[1], **hollow)
+    ax.set_yticks(places, [textwrap.fill(name, 34) for name in table.index], fontsize=9)
+    ax.set_ylim(len(table) - 0.5, -0.5)
+    ax.set_xlim(left=min(0, table.centred.min()) - 0.01)
+    _name_axes(ax, "mean Spearman's ρ", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def shares(table, title: str) -> Figure:
+    """Draw the share of a row's pairs that a column has as well, in per cent, but for 0.
+
+    table: the DataFrame of `similarities.overlap`.
+    """
+    figure, ax = panels(height=2.6 + 0.3 * len(table))
+    percent = (100 * table).round().astype(int)
+    seaborn.heatmap(
+        table,
+        annot=np.where(percent > 0, percent.astype(str), ""),
+        fmt="",
+        annot_kws={"fontsize": 9},
+        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
+        vmin=0,
+        vmax=1.4,
+        linewidths=1,
+        linecolor=PAPER,
+        cbar=False,
+        ax=ax,
+    )
+    middle = np.arange(len(table)) + 0.5
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(middle, table.columns, fontsize=9.5, **turned)
+    ax.set_yticks(middle, table.index, fontsize=9.5, rotation=0)
+    ax.tick_params(left=False, bottom=False)
+    ax.grid(False)
+    _name_axes(ax, "is in this list, too", "% of the pairs of", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    return figure

@@ -1,0 +1,150 @@
+"""Word similarity in the kept results: scores, how lists overlap, and what a win is worth."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from course_lab import comparison, evidence, published
+from course_lab.corpora import similarity
+from course_lab.corpora.similarity import Benchmark
+from course_lab.evidence import Evidence
+from course_lab.statistics import holm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENOUGH = 100  # pairs of a list that a vocabulary has to know
+EMBEDDED = {"WS-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}  # in gensim's test data
+MARGIN = 2.0  # hundredths of ρ that would not matter
+
+
+def scores(of: Evidence) -> "pd.DataFrame":
+    """Return a row for each run and list of the kept word-similarity scores.
+
+    Columns: model, its recipe and settings; family, method, seed; perplexity; list; rho and
+    centred, Spearman's ρ of the matrix as it is and without its mean row; pairs, those that were
+    found. A list without a ρ is left out, and so are runs on a part of a text.
+    """
+    import pandas as pd
+
+    rows = []
+    for run in of.runs:
+        lists = run.content["metrics"].get("word_similarity") or {}
+        if run.tier == "small":
+            continue
+        setting = run.setting
+        family = evidence.parts_of(setting.recipe)[0]
+        model = " ".join([setting.recipe, setting.variant]).strip()
+        for name, told in lists.items():
+            if told.get("rho") is not None:
+                row = {"model": model, "family": family, "method": run.method, "seed": run.seed}
+                row |= {"perplexity": run.figure("test_perplexity"), "list": name}
+                row |= {"rho": told["rho"], "centred": told.get("rho_centred")}
+                rows.append(row | {"pairs": told["found"]})
+    columns = ["model", "family", "method", "seed", "perplexity", "list", "rho", "centred", "pairs"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def known(table: "pd.DataFrame") -> "pd.Series":
+    """Return how many pairs of each list the vocabularies know, the most of all runs."""
+    return table.groupby("list").pairs.max().sort_values(ascending=False)
+
+
+def interval(rho: float, pairs: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Bonett and Wright's interval (2000) of a Spearman's ρ over so many pairs."""
+    half = stats.norm.ppf((1 + confidence) / 2) * np.sqrt((1 + rho**2 / 2) / (pairs - 3))
+    return tuple(float(np.tanh(np.arctanh(rho) + sign * half)) for sign in (-1, 1))
+
+
+def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the mean of ρ over the lists of at least `ENOUGH` pairs, a row each run.
+
+    The index is (model, seed); the columns are rho, centred and perplexity.
+    """
+    long = table[table.pairs >= ENOUGH]
+    return long.groupby(["model", "seed"])[["rho", "centred", "perplexity"]].mean()
+
+
+def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.DataFrame":
+    """Return each method of a family against a baseline by the one paired statistic.
+
+    The difference is that of the mean ρ in hundredths, over the seeds that both have; p is
+    corrected by Holm, and `MARGIN` is what would not matter. Methods with one pair are left out.
+    """
+    import pandas as pd
+
+    members = table[table.family == family]
+    means = by_run(members.assign(model=members.method)).rho.unstack("seed")
+    columns = ["difference", "low", "high", "n", "p", "verdict"]
+    if baseline not in means.index:
+        return pd.DataFrame(columns=columns)
+    d = {m: (100 * (means.loc[m] - means.loc[baseline])).dropna() for m in means.index}
+    d = {m: values for m, values in d.items() if m != baseline and len(values) > 1}
+    p = dict(zip(d, holm([comparison.p_value(v) for v in d.values()]), strict=True))
+    rows = {}
+    for method, values in d.items():
+        low, high = comparison.interval(values)
+        # a greater ρ is better, and `verdict` takes less for better
+        said = comparison.verdict(-values, p[method], MARGIN).replace("%", "hundredths")
+        row = {"difference": values.mean(), "low": low, "high": high, "n": len(values)}
+        rows[method] = row | {"p": p[method], "verdict": said}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def wins_of(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
+    """Return for each pair of runs of a family on how many lists the first has the greater ρ.
+
+    Columns: first and second (method, seed), wins, lists, kind: `two seeds of one method` or `two
+    methods of one seed`. Lists of fewer than `ENOUGH` pairs do not count.
+    """
+    import pandas as pd
+
+    long = table[(table.family == family) & (table.pairs >= ENOUGH)]
+    rho = long.pivot_table(index="list", columns=["method", "seed"], values="rho")
+    rows = []
+    for i, one in enumerate(rho):
+        for other in list(rho)[i + 1 :]:
+            same = [a == b for a, b in zip(one, other, strict=True)]
+            if same == [True, False] or same == [False, True]:
+                kind = "two seeds of one method" if same[0] else "two methods of one seed"
+                row = {"first": one, "second": other, "lists": len(rho), "kind": kind}
+                rows.append(row | {"wins": int((rho[one] > rho[other]).sum())})
+    return pd.DataFrame(rows, columns=["first", "second", "wins", "lists", "kind"])
+
+
+def published_scores() -> "pd.DataFrame":
+    """Return parthiban2021's Table S3: corpus, method, list and ρ."""
+    rows = published.rows()
+    rows = rows[(rows.metric == "spearman") & (rows.table == "S3")]
+    names = {"setting": "list", "value": "rho"}
+    return rows.rename(columns=names)[["corpus", "method", "list", "rho"]].reset_index(drop=True)
+
+
+# Lists -------------------------------------------------------------------------------------------
+
+
+def at_hand() -> dict[str, Benchmark]:
+    """Return the lists of pairs: all 13 where they have been fetched, else those in gensim."""
+    if similarity.fetched():
+        return similarity.load_word_similarity()
+    from gensim.test.utils import datapath
+
+    lists = {}
+    for name, file in EMBEDDED.items():
+        text = Path(datapath(file)).read_text("utf-8").lower()
+        rows = [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
+        pairs = [(a, b) for a, b, _ in rows]
+        lists[name] = Benchmark(pairs, np.array([float(score) for *_, score in rows]))
+    return lists
+
+
+def overlap(lists: Mapping[str, Benchmark]) -> "pd.DataFrame":
+    """Return the share of a row's pairs that are in a column's list as well, in either order."""
+    import pandas as pd
+
+    sets = {name: {frozenset(pair) for pair in one.pairs} for name, one in lists.items()}
+    shares = [[len(a & b) / len(a) for b in sets.values()] for a in sets.values()]
+    return pd.DataFrame(shares, index=list(sets), columns=list(sets))

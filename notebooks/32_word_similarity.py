@@ -1,0 +1,313 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Word similarity
+#
+# **Question.** Can a word-similarity score of the output matrix tell a better model from a worse one?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to read a benchmark's score with its interval, and to see which benchmarks say nothing here;
+# - to see how much of a score is the mean row, the common direction of a cone;
+# - to judge what it means that one model “wins” on eight of thirteen benchmarks.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Lesson 02](02_degeneration.ipynb) on the cone,
+# [lesson 10](10_monotone_softmaxes.ipynb), where the benchmarks come in, and
+# [notebook 30](30_leaderboard.ipynb). Nothing is trained: this notebook reads the scores that kept
+# results have, those that parthiban2021 published, and lists of pairs that come with gensim.
+#
+# | profile | minutes | runs on |
+# |---|---|---|
+# | smoke | 0.2 | any CPU |
+# | quick | 0.2 | any CPU |
+# | standard | 0.2 | any CPU |
+# | full | 0.2 | any CPU |
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # all profiles read the same results
+OWN = []  # folders of finished runs of yours, to count as kept ones do
+
+# %%
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown, display
+from scipy.stats import binomtest
+
+from course_lab import evidence, plots, similarities
+from course_lab.statistics import spearman
+from course_lib.progress import check
+
+of = evidence.read(OWN)
+scores = similarities.scores(of)
+printed = similarities.published_scores()
+
+# %% [markdown]
+# ## Predict
+#
+# People judged how similar two words are, on a scale of 0 to 10. A model's answer is the cosine of its
+# two rows of the word matrix, and its score is Spearman's $\rho$ of the two over a list of pairs. Take two
+# runs of *one* model that differ in the seed only. On how many of ten lists will the one have the greater
+# score? And two models with different output layers?
+
+# %% [markdown]
+# ## Which lists say anything
+#
+# A list counts only with the pairs whose two words the vocabulary knows. Of the Penn Treebank's 10,000
+# words some lists find nearly nothing. With $m$ pairs the 95 % interval of a $\rho$ near 0.3 is about
+# $\pm 2/\sqrt m$ wide, so that we ask for 100 pairs or more.
+
+# %%
+known = similarities.known(scores)
+rows = {}
+for name, pairs in known.items():
+    row = scores[scores["list"] == name]
+    rho = row.groupby("model").rho.mean().max()
+    low, high = similarities.interval(rho, pairs)
+    counts = pairs >= similarities.ENOUGH
+    rows[name] = [pairs, rho, low, high, "yes" if counts else "no"]
+columns = ["pairs", "best model's ρ", "low", "high", "counts"]
+lists = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+lists.round(2)
+
+# %% [markdown]
+# Nor are thirteen lists thirteen witnesses. Some are parts of others:
+
+# %%
+overlap = similarities.overlap(similarities.at_hand())
+inner = overlap.where(~np.eye(len(overlap), dtype=bool))
+parts = int((inner.max(axis=1) > 0.99).sum())
+title = f"{parts} of {len(overlap)} lists lie wholly within another"
+plots.show(
+    plots.shares(overlap, title),
+    alt="A table of lists by lists with the share of a row's pairs that "
+    f"the column's list has as well. {title}.",
+)
+
+# %% [markdown]
+# ## What the cosine knows
+#
+# In a cone all rows share a direction. The cosine then tells, above all, how strongly two words follow
+# it, and that is a matter of how rare they are. So each score is taken twice: of the matrix as it is, and
+# without its mean row. The mean over lists that count, and over seeds:
+
+# %%
+means = similarities.by_run(scores).groupby("model").mean()
+means = means.sort_values("rho", ascending=False)
+if len(means):
+    lost = 1 - means.centred / means.rho
+    half = int((lost > 0.5).sum())
+    title = f"{half} of {len(means)} models owe most of ρ to the mean row"
+    short = means.rename(lambda name: name.split(" ")[0])
+    plots.show(
+        plots.centring(short, title),
+        alt="For each model a dot at its mean score as it is and a square "
+        f"at that without its mean row. {title}; the others keep theirs.",
+    )
+display(means.round(3))
+
+# %% [markdown]
+# A score that vanishes with the mean row was not about meaning. Of the models that keep theirs we may ask
+# whether better prediction comes with a better score:
+
+# %%
+keep = means[means.centred > means.rho / 2] if len(means) else means
+if len(keep) > 3:
+    r = spearman(keep.perplexity, keep.centred)
+    said = f"{r.r:+.2f} [{r.low:+.2f}, {r.high:+.2f}]"
+else:
+    said = "unknown"
+display(Markdown(
+    "Spearman's rank correlation of perplexity and the centred score, "
+    f"over {len(keep)} models: {said}."
+))  # fmt: skip
+
+# %% [markdown]
+# Several of these models are stages of one training, so that the interval is too narrow.
+
+# %% [markdown]
+# ## Winning
+#
+# parthiban2021 counts on how many of 13 lists one model's score is greater than another's (Figure 4),
+# and finds that a mixture of contexts, of low rank, wins over a mixture of softmaxes. Their Table S3
+# gives each count, and a sign test its $p$: how often would thirteen coins fall as unevenly?
+
+# %%
+rows = []
+couples = [("moc", "mos"), ("mos", "softmax"), ("gss", "softmax")]
+for corpus, group in printed.groupby("corpus"):
+    rho = group.pivot_table(index="list", columns="method", values="rho")
+    for one, other in couples:
+        won, n = int((rho[one] > rho[other]).sum()), len(rho)
+        p = binomtest(won, n).pvalue
+        row = corpus, f"{one} over {other}", f"{won} of {n}", round(p, 3)
+        rows.append(row)
+pd.DataFrame(rows, columns=["corpus", "wins", "lists", "p"])
+
+# %% [markdown]
+# ### What a second seed does to it
+#
+# Our runs of one family have several seeds. If a win says something about the output layer, two layers
+# must win and lose more unevenly than two seeds of one layer.
+
+# %%
+family = "ptb/transformer-128"
+wins = similarities.wins_of(scores, family)
+uneven = (wins.wins - wins.lists / 2).abs()
+by_kind = uneven.groupby(wins.kind).agg(["mean", "max", "size"])
+by_kind.columns = ["lists off half, mean", "at most", "pairs of runs"]
+display(by_kind.round(2))
+
+# %%
+total = int(wins.lists.max()) if len(wins) else 10
+lists_won = np.arange(total + 1)
+curves = {
+    kind: (lists_won, np.bincount(w.wins, minlength=total + 1) / len(w))
+    for kind, w in wins.groupby("kind")
+}
+off = by_kind["lists off half, mean"].round(1)
+title = f"Lists off half, on average: {' and '.join(map(str, off))}"
+if curves:
+    xlabel, ylabel = f"lists won, of {total}", "share of the pairs"
+    plots.show(
+        plots.lines(curves, xlabel, ylabel, title=title),
+        alt=f"Share of pairs of runs by lists won. {off.to_dict()}",
+    )
+
+# %% [markdown]
+# ## Methods against the softmax
+#
+# A mean over lists uses more than the sign. The paired statistic of
+# [notebook 23](23_run_a_batch.ipynb) on the mean $\rho$, in hundredths, for runs that share a seed:
+
+# %%
+table = similarities.compared(scores, family)
+table.round(3)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+pairs = overlap.loc["WS-353", "SimLex-999"]
+print(f"of WordSim-353 {pairs:.0%} of the pairs are in SimLex-999, too")
+low, high = similarities.interval(0.3, 100)
+print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+# ## What would change the answer
+#
+# - **A larger vocabulary.** WikiText-2 has 33,278 words, and each list then finds more pairs.
+# - **Models that predict well.** The family above was trained for two epochs and loses to counting. A
+#   family at the desk with five seeds would be evidence.
+# - **The matrices themselves.** Kept results have the scores, not the vectors: intervals over pairs are
+#   those of the formula, not a bootstrap, and frequency is removed by the mean row only, not word by
+#   word. `course_lib.metrics.similarity` does the bootstrap for a checkpoint of yours.
+# - **Another use.** Similarity of meaning is not what an output matrix is trained for.
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $\rho$ | `scores.rho` | Spearman's rank correlation of cosines and judgements |
+# | $m$ | `scores.pairs` | pairs of a list that the vocabulary knows |
+# | $p$ | `table.p` | of the paired t-test, corrected by Holm |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. How many pairs?
+#
+# Two models have $\rho = 0.30$ and $0.35$ on one list. From how many pairs on does the interval of the
+# first, by `similarities.interval`, no longer contain the second? Assign the least such number to `pairs_needed`.
+#
+# <details><summary>Hint</summary>
+#
+# Double the number until the upper end is below 0.35, then halve the gap.
+#
+# </details>
+
+# %% tags=["exercise"]
+pairs_needed = None  # a whole number
+
+
+# %%
+def separates(pairs_needed):
+    if similarities.interval(0.3, pairs_needed)[1] >= 0.35:
+        return "0.35 is still inside: more pairs"
+    before = similarities.interval(0.3, pairs_needed - 1)[1]
+    return before >= 0.35 or "fewer pairs suffice"
+
+
+check("32.1", pairs_needed, separates)
+
+# %% [markdown]
+# ### 2. A coin's wins
+#
+# Assign to `chance` the probability that one of two models that do not differ wins on at least 9 of 13
+# independent lists, whichever of the two it is.
+#
+# <details><summary>Hint</summary>
+#
+# Sum the binomial probabilities of 9 to 13 heads, and remember that either model may be the one.
+#
+# </details>
+
+# %% tags=["exercise"]
+chance = None  # a probability
+
+
+# %%
+def as_coins(chance):
+    p = binomtest(9, 13).pvalue
+    if abs(chance - p / 2) < 1e-4:
+        return "that is for one of the models; either may win"
+    return abs(chance - p) < 1e-4
+
+
+check("32.2", chance, as_coins)
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+alike = table.verdict.astype(str).str.startswith("no difference").sum()
+off = by_kind["lists off half, mean"].round(1).to_dict()
+display(
+    Markdown(
+        f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
+        f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
+        f"{int((means.centred < means.rho / 2).sum())} owe over half of "
+        "their score to the mean row.\n\nThe number of lists won is off "
+        f"half by this many lists: {off}. Of {len(table)} output layers "
+        f"{alike} do not differ from the softmax by "
+        f"{similarities.MARGIN:g} hundredths of ρ."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - D. Parthiban, Y. Mao, D. Inkpen (2021). *On the Softmax Bottleneck of Recurrent Language Models.*
+#   AAAI. Figure 4 and Table S3.
+# - M. Faruqui, C. Dyer (2014). *Community Evaluation and Exchange of Word Vectors at wordvectors.org.*
+#   ACL, System Demonstrations.
+# - F. Hill, R. Reichart, A. Korhonen (2015). *SimLex-999: Evaluating Semantic Models with (Genuine)
+#   Similarity Estimation.* Computational Linguistics 41.
+# - D. G. Bonett, T. A. Wright (2000). *Sample size requirements for estimating Pearson, Kendall and
+#   Spearman correlations.* Psychometrika 65.

@@ -1,0 +1,66 @@
+"""Word similarity in results: means, wins and the paired statistic on scores that are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from course_lab import similarities
+from course_lab.corpora import similarity
+from course_lab.corpora.similarity import Benchmark
+from course_lab.statistics import spearman
+
+
+@pytest.fixture
+def scores():
+    """Twelve lists, of which one is too short; `good` is 0.05 above `tied` on every list."""
+    rows = []
+    rng = np.random.default_rng(0)
+    for seed in (1, 2, 3):
+        level = rng.normal(0.3, 0.02, 12)
+        for method, shift in (("tied", 0.0), ("good", 0.05 + seed / 1000), ("same", 0.0)):
+            for i, rho in enumerate(level):
+                row = {"model": method, "family": "f", "method": method, "seed": seed}
+                row |= {"perplexity": 90.0, "list": f"list {i}", "pairs": 50 if i == 11 else 200}
+                wobble = 0.004 * (-1) ** (i + seed) * (method == "same")
+                value = 9.0 if i == 11 else rho + shift + wobble
+                rows.append(row | {"rho": value, "centred": rho / 2})
+    return pd.DataFrame(rows)
+
+
+def test_short_lists_do_not_count(scores):
+    assert similarities.by_run(scores).rho.max() < 0.5
+    assert similarities.known(scores)["list 11"] == 50
+
+
+def test_methods_are_compared_by_pairs_of_seeds(scores):
+    table = similarities.compared(scores, "f")
+    assert table.difference["good"] == pytest.approx(5.2)
+    assert table.verdict["good"] == "better" and table.n["good"] == 3
+    assert table.verdict["same"] == "no difference larger than 2 hundredths"
+    assert similarities.compared(scores, "another").empty
+
+
+def test_wins_are_counted_by_seeds_and_by_methods(scores):
+    wins = similarities.wins_of(scores, "f").set_index(["first", "second"])
+    assert set(wins.lists) == {11}
+    assert wins.loc[(("good", 1), ("tied", 1)), "wins"] == 11
+    assert wins.loc[(("good", 1), ("good", 2)), "kind"] == "two seeds of one method"
+    assert (("good", 1), ("tied", 2)) not in wins.index  # differ in both
+    assert len(wins) == 3 * 3 + 3 * 3
+
+
+def test_the_interval_is_that_of_the_statistics():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=80)
+    found = spearman(x, x + rng.normal(size=80))
+    assert similarities.interval(found.r, 80) == pytest.approx((found.low, found.high))
+
+
+def test_lists_overlap_in_either_order(monkeypatch):
+    one = Benchmark([("a", "b"), ("c", "d")], np.arange(2.0))
+    other = Benchmark([("b", "a"), ("e", "f"), ("g", "h")], np.arange(3.0))
+    table = similarities.overlap({"one": one, "other": other})
+    assert table.loc["one", "other"] == 0.5 and table.loc["other", "one"] == pytest.approx(1 / 3)
+    monkeypatch.setattr(similarity, "fetched", lambda: False)
+    lists = similarities.at_hand()
+    assert len(lists["WS-353"].pairs) > 350 and len(lists["SimLex-999"].pairs) == 999
