@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from course_lab.plots.figures import _name_axes
-from course_lab.plots.style import COLOURS, INK, MARKERS, PAPER, panels
+from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, PAPER, panels
 
 WIDTH = 54  # letters of a title's line
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2}  # which colour and marker a tier has
@@ -212,4 +212,60 @@ def shares(table, title: str) -> Figure:
     ax.grid(False)
     _name_axes(ax, "is in this list, too", "% of the pairs of", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
+    return figure
+
+
+def priced(table, on_front, xlabel: str, title: str) -> Figure:
+    """Draw perplexity against cost, each setting a mark, and join those that no other beats.
+
+    table: a DataFrame with the columns cost, perplexity, family; its index names the settings.
+    on_front: (n,), whether no other setting is as cheap and as good.
+    """
+    figure, ax = panels(height=5.0)
+    for i, (family, rows) in enumerate(table.groupby("family", sort=False)):
+        style = {"color": COLOURS[i % 6], "marker": MARKERS[i % 6], "linestyle": ""}
+        ax.plot(rows.cost, rows.perplexity, label=family, **style)
+    best = table[np.asarray(on_front, dtype=bool)].sort_values("cost")
+    ax.plot(best.cost, best.perplexity, color=INK, linewidth=1, linestyle="--", zorder=1)
+    low, high = table.cost.min(), table.cost.max()
+    ax.set(xscale="log", yscale="log", xlim=(low / 1.6, high * 1.6))
+    for name, row in best.iterrows():
+        ax.annotate(
+            name,
+            (row.cost, row.perplexity),
+            xytext=(0, -15),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9.5,
+            path_effects=HALO,
+        )
+    for axis, subs in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1, 1.5, 2, 3, 5, 7))):
+        axis.set_major_locator(LogLocator(subs=subs))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    ax.set_ylim(bottom=table.perplexity.min() / 1.12)
+    _name_axes(ax, xlabel, "test perplexity", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def multiples(table, title: str) -> Figure:
+    """Draw how many times the baseline's cost each method has, ours and published.
+
+    table: the DataFrame of `costs.ratios`.
+    """
+    figure, ax = panels(height=2.0 + 0.34 * len(table))
+    places = np.arange(len(table))
+    ax.axvline(1, color=INK, linewidth=0.9)
+    reach = [table.ratio - table.low, table.high - table.ratio]
+    ours = {"fmt": MARKERS[0], "capsize": 4, "color": COLOURS[0], "label": "ours"}
+    ax.errorbar(table.ratio, places, xerr=np.array(reach), **ours)
+    ring = {"marker": "D", "s": 40, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
+    ax.scatter(table.published, places, label="published, on a GPU", **ring)
+    ax.set_yticks(places, table.method)
+    ax.set_ylim(len(table) - 0.5, -0.5)
+    _name_axes(ax, "times the softmax", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=2)
     return figure

@@ -1,0 +1,122 @@
+"""What methods cost in kept results, in seconds and megabytes, beside what the papers say."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from course_lab import comparison, evidence, published, results
+from course_lab.evidence import Evidence
+from course_lab.statistics import holm
+from course_lib.errors import CourseError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MODELS = "benchmarks/models"  # the kept table of `python -m benchmarks models --keep`
+COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
+COLUMNS += ["size", "seconds", "megabytes", "core minutes", "perplexity", "valid", "continued"]
+
+
+def runs(of: Evidence) -> "pd.DataFrame":
+    """Return a row for each language model that read the whole of a real text.
+
+    Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
+    seconds an epoch, the median; megabytes, the peak; core minutes of the whole run, minutes times
+    threads; test and validation perplexity; continued, whether it began with another run's weights.
+    """
+    import pandas as pd
+
+    rows = []
+    for run in of.runs:
+        if run.tier == "small" or run.figure("test_bleu") is not None:
+            continue
+        family, method, rest = evidence.parts_of(run.setting.recipe)
+        origin = run.content["provenance"]
+        threads = origin.get("threads", 1)
+        row = {"recipe": run.setting.recipe, "variant": run.setting.variant, "family": family}
+        row |= {"method": method, "rest": rest}
+        row |= {"seed": run.seed, "text": evidence.title_of(run.setting.text)}
+        row |= {"machine": f"{origin.get('device')}, {threads} threads"}
+        row |= {"tokens": origin.get("tokens_seen"), "size": run.content["experiment"]["size"]}
+        row |= {"seconds": run.figure("seconds an epoch"), "valid": run.figure("valid_perplexity")}
+        row |= {"megabytes": origin.get("peak_memory_mb")}
+        row |= {"core minutes": origin.get("wall_seconds", np.nan) / 60 * threads}
+        row |= {"continued": run.content["experiment"].get("start_from") is not None}
+        rows.append(row | {"perplexity": run.figure("test_perplexity")})
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"continued": bool})
+
+
+def ratios(
+    table: "pd.DataFrame", figure: str = "seconds", baseline: str = "tied"
+) -> "pd.DataFrame":
+    """Return how many times the baseline's figure each method has, by the one paired statistic.
+
+    Runs are compared that share seed, family, text, machine, tokens and width. The statistic is
+    that of `comparison` on 100 times the logarithm; the ratios here are its exponential.
+
+    Columns: family, method, ratio, low, high, n, p (Holm), and published, the ratio of the seconds
+    an epoch that parthiban2021's Table 2 has for the method on the Penn Treebank.
+    """
+    import pandas as pd
+
+    columns = ["family", "method", "ratio", "low", "high", "n", "p", "published"]
+    found = []
+    groups = ["family", "rest", "text", "machine", "tokens", "size"]
+    for (family, *_), group in table.dropna(subset=[figure]).groupby(groups):
+        values = {m: dict(zip(g.seed, g[figure], strict=True)) for m, g in group.groupby("method")}
+        for method, by_seed in values.items():
+            seeds = sorted(by_seed.keys() & values.get(baseline, {}).keys())
+            if method != baseline and len(seeds) > 1:
+                d = [100 * np.log(by_seed[s] / values[baseline][s]) for s in seeds]
+                found.append((family, method, np.array(d)))
+    p = holm([comparison.p_value(d) for *_, d in found])
+    printed = published_seconds()
+    rows = []
+    for (family, method, d), corrected in zip(found, p, strict=True):
+        low, high = np.exp(np.array(comparison.interval(d)) / 100)
+        row = (family, method, np.exp(d.mean() / 100), low, high, len(d), corrected)
+        rows.append((*row, printed.get(method, np.nan)))
+    return pd.DataFrame(rows, columns=columns).sort_values("ratio", ignore_index=True)
+
+
+def published_seconds(corpus: str = "ptb") -> dict[str, float]:
+    """Return the seconds an epoch of parthiban2021's Table 2 as multiples of the softmax's."""
+    rows = published.rows()
+    rows = rows[(rows.metric == "seconds-per-epoch") & (rows.corpus == corpus)]
+    rows = rows[rows.paper == "parthiban2021"]
+    seconds = dict(zip(rows.method, rows.value, strict=True))
+    return {method: value / seconds["softmax"] for method, value in seconds.items()}
+
+
+def front(cost, loss) -> np.ndarray:
+    """Return which points no other beats: none is both as cheap and as good, and better in one."""
+    points = np.column_stack([cost, loss]).astype(float)
+    at_most = (points[:, None] <= points[None]).all(-1)
+    below = (points[:, None] < points[None]).any(-1)
+    return ~(at_most & below).any(0)
+
+
+def models() -> "pd.DataFrame":
+    """Return the kept benchmark of whole models: tokens a second, ours and plain PyTorch's.
+
+    Columns: model, precision, ours, plain, floor (what the matrix products alone would allow) and
+    reference (the middle of what the papers' released code reached on such a machine), in tokens a
+    second; megabytes and plain megabytes. Empty where no benchmark is kept.
+    """
+    import pandas as pd
+
+    columns = ["model", "precision", "ours", "plain", "floor", "reference", "megabytes"]
+    columns += ["plain megabytes"]
+    rows = []
+    try:
+        kept = results.read_table(MODELS)["rows"]
+    except CourseError:
+        kept = {}
+    for precision, measured in kept.items():
+        for row in measured:
+            if "tokens/s" in row and "model" in row:
+                told = [row["model"], precision, row["tokens/s"], row["plain"], row.get("floor")]
+                reference = (row.get("reference") or {}).get("tokens")
+                told += [float(np.mean(reference)) if reference else np.nan]
+                rows.append([*told, row["MB"], row["plain MB"]])
+    return pd.DataFrame(rows, columns=columns)

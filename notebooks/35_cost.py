@@ -1,0 +1,270 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # What it costs
+#
+# **Question.** What does a lower perplexity cost, in seconds and in megabytes?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to compare the time of two methods by runs that share a machine and a seed;
+# - to read a Pareto front: which settings are worth running at all;
+# - to tell how much of a method's price is arithmetic, and how much is the way it is computed.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Notebook 23](23_run_a_batch.ipynb) on the paired test,
+# [notebook 30](30_leaderboard.ipynb) on the tiers of our runs. Nothing is trained and nothing is timed
+# here: the times are those that kept results and the kept benchmark have. `docs/speed.md` says how the
+# benchmark is made.
+#
+# | profile | minutes | runs on |
+# |---|---|---|
+# | smoke | 0.2 | any CPU |
+# | quick | 0.2 | any CPU |
+# | standard | 0.2 | any CPU |
+# | full | 0.2 | any CPU |
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # all profiles read the same results
+OWN = []  # folders of finished runs of yours, to count as kept ones do
+
+# %%
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown, display
+
+from course_lab import costs, evidence, plots, published
+from course_lib.progress import check
+
+of = evidence.read(OWN)
+runs = costs.runs(of)
+bench = costs.models()
+
+# %% [markdown]
+# ## Predict
+#
+# A mixture of 15 softmaxes forms 15 times the logits of one. On a GPU, parthiban2021 measured 100 seconds
+# an epoch against 55. How many times the softmax's time will a mixture of 4 take on one core of a CPU? And
+# SigSoftmax, which adds a few elementwise operations to each logit?
+
+# %% [markdown]
+# ## Each layer against the softmax
+#
+# Runs are compared that share the seed, the model, the text, the machine and the number of threads. The
+# statistic is the paired one: of $n$ seeds the mean of $\log(\text{seconds})$ differences with its 95 %
+# interval, given here as a ratio. The published ratio is that of Table 2 of parthiban2021, for
+# AWD-LSTM on a V100, whose encoder takes more of the time than that of our small model.
+
+# %%
+ratios = costs.ratios(runs)
+if len(ratios):
+    dearest = ratios.iloc[-1]
+    title = f"{dearest.method} takes {dearest.ratio:.1f} times as long"
+    plots.show(
+        plots.multiples(ratios, title),
+        alt="For each output layer the ratio of its seconds an epoch to "
+        "the softmax's: a dot with its interval for ours, a diamond for "
+        f"the published ratio. {title} as the softmax.",
+    )
+ratios.round(3)
+
+# %% [markdown]
+# The memory of the same runs, as a ratio. The kernel of this course never forms the table of logits, so a
+# layer with more of them needs hardly more memory:
+
+# %%
+memory = costs.ratios(runs, "megabytes").drop(columns="published")
+memory.round(2)
+
+# %% [markdown]
+# ## What the papers say of time and memory
+
+# %%
+rows = published.rows()
+rows = rows[rows.metric.isin(["seconds-per-epoch", "gigabytes"])]
+names = ["paper", "metric", "corpus", "model"]
+table = rows.pivot_table(index=names, columns="method", values="value")
+plain = table["softmax"]
+(table.div(plain, axis=0).drop(columns="softmax")
+ .assign(**{"softmax itself": plain}).round(2).astype(object).fillna(""))  # fmt: skip
+
+# %% [markdown]
+# ## Whole models against plain PyTorch
+#
+# The kept benchmark trains each model with this course's code and with a plain one of the same model, in
+# turn. *Floor* is what the products of matrices alone would allow, *reference* the middle of what the
+# papers' released code reached on a machine of the same kind. Tokens a second:
+
+# %%
+columns = ["ours", "plain", "floor", "reference"]
+shown = bench.set_index(["model", "precision"])
+factors = pd.DataFrame({
+    "times plain": shown.ours / shown.plain,
+    "times the reference": shown.ours / shown.reference,
+    "of the floor": shown.ours / shown.floor,
+    "megabytes, times plain": shown.megabytes / shown["plain megabytes"],
+})
+display(shown[columns].round(0))
+factors.round(2)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+cost = np.array([1.0, 2, 2, 3, 4])
+loss = np.array([5.0, 4, 6, 4, 3])
+print("on the front:", costs.front(cost, loss).tolist())
+
+# %% [markdown]
+# ## Quality against cost
+#
+# A setting is on the **Pareto front** if no other is as cheap and as good, and better in one of the two.
+# What is not on the front need not be run. Cost is in core minutes: the minutes of a run times its
+# threads. Each mark is the median over seeds of a setting on the Penn Treebank. Runs that went on from the
+# weights of another run are left out, because their minutes are not all that they took.
+
+# %%
+ptb = runs[(runs.text == "ptb") & ~runs.continued]
+keys = ["recipe", "family", "variant"]
+points = ptb.groupby(keys)[["core minutes", "perplexity"]].median()
+points = points.reset_index().rename(columns={"core minutes": "cost"})
+points.index = points.recipe.str.split("/").str[2:].str.join("/")
+best = costs.front(points.cost, points.perplexity)
+if len(points):
+    title = f"{int(best.sum())} of {len(points)} settings are on the front"
+    plots.show(
+        plots.priced(points, best, "core minutes", title),
+        alt="Test perplexity against core minutes on the Penn Treebank, a "
+        f"mark a setting, the front joined by a dashed line. {title}: "
+        f"{', '.join(points.index[best])}.",
+    )
+
+# %%
+front = points[best].sort_values("cost").round(1)
+display(front.drop(columns="family").reset_index(drop=True))
+machines = ptb.groupby("machine").size()
+display(machines.rename("runs").to_frame())
+
+# %% [markdown]
+# The marks are of more than one machine and of other precisions, so that a place on the front within a
+# factor of two of the next is no finding. Ratios within one machine, as above, are.
+
+# %% [markdown]
+# ## What would change the answer
+#
+# - **A vocabulary of another size.** The price of an output layer grows with the number of words, that of
+#   the encoder does not. No table of layers at 10,000, 33,000 and 268,000 words is kept here;
+#   `python -m benchmarks` measures it on your machine.
+# - **A GPU.** Elementwise work, which makes PLIF and SigSoftmax dear on a core, is nearly free there.
+# - **A quiet machine.** Some of the runs shared theirs with other work. Pairs of one seed ran one after the
+#   other, and what disturbed one need not have disturbed the other.
+# - **More settings at the same budget**, above all at the desk, would move the front.
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $n$ | `ratios.n` | seeds that a method and the softmax share |
+# | $t / t_0$ | `ratios.ratio` | seconds an epoch over those of the softmax |
+# | $p$ | `ratios.p` | of the paired t-test on $\log t$, corrected by Holm |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. On the front
+#
+# Assign to `on_front` a function of two arrays, costs and losses, that returns for each point whether no
+# other point is at most as dear and at most as bad, and better in one of the two.
+#
+# <details><summary>Hint</summary>
+#
+# Compare each point with all others by broadcasting, `cost[:, None] <= cost`. Two equal points do not
+# beat each other.
+#
+# </details>
+
+# %% tags=["exercise"]
+on_front = None  # a function of costs and losses
+
+
+# %%
+def undominated(on_front):
+    cost = np.array([3.0, 1, 5, 1, 2, 4, 3])
+    loss = np.array([3.0, 5, 1, 5, 4, 3, 4])
+    ours = np.asarray(on_front(cost, loss), dtype=bool)
+    right = costs.front(cost, loss)
+    if (ours <= right).all() and (ours != right).any():
+        return "too few: equal points do not beat each other"
+    return bool((ours == right).all())
+
+
+check("35.1", on_front, undominated)
+
+# %% [markdown]
+# ### 2. What a mixture may cost
+#
+# Suppose that perplexity falls by 1 % each time that the training is made 1.3 times as long, and that a
+# mixture at 3.2 times the softmax's time lowers it by 4 %. By how many per cent would the softmax lower
+# its perplexity in the mixture's time? Assign the number to `gain`, positive.
+#
+# <details><summary>Hint</summary>
+#
+# $3.2 = 1.3^x$. Each of the $x$ steps multiplies perplexity by 0.99.
+#
+# </details>
+
+# %% tags=["exercise"]
+gain = None  # per cent
+
+
+# %%
+def as_long(gain):
+    steps = np.log(3.2) / np.log(1.3)
+    if abs(gain - 3.2 / 1.3) < 0.02:
+        return "lengthening is a factor: take logarithms"
+    return abs(gain - 100 * (1 - 0.99**steps)) < 0.1
+
+
+check("35.2", gain, as_long)
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+said = [f"{row.method} {row.ratio:.1f} [{row.low:.1f}, {row.high:.1f}]"
+        for row in ratios.itertuples()]  # fmt: skip
+kept = factors["times plain"]
+display(
+    Markdown(
+        "Times the softmax's seconds an epoch, on one core: "
+        f"{', '.join(said) or 'no pairs are kept'}.\n\nThe course's code "
+        f"is {kept.min():.2f} to {kept.max():.1f} times as fast as plain "
+        f"PyTorch in the kept benchmark, over {len(kept)} models.\n\nOf "
+        f"{len(points)} settings on the Penn Treebank {int(best.sum())} "
+        "are on the front of cost and perplexity."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - D. Parthiban, Y. Mao, D. Inkpen (2021). *On the Softmax Bottleneck of Recurrent Language Models.*
+#   AAAI. Table 2.
+# - L. Wang, J. Huang, K. Huang, Z. Hu, G. Wang, Q. Gu (2020). *Improving Neural Language Generation with
+#   Spectrum Control.* ICLR. Table 7.

@@ -1,0 +1,48 @@
+"""What runs cost: ratios of pairs that share a machine, and the front of cost and quality."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from course_lab import costs, evidence, published
+
+
+def table(**changes):
+    """Three seeds of a softmax and of a mixture that takes three times as long."""
+    rows = []
+    for method, factor in (("tied", 1.0), ("mos", 3.0)):
+        for seed, noise in ((1, 1.0), (2, 1.1), (3, 0.9)):
+            row = {"family": "f", "rest": "", "text": "ptb", "machine": "one", "tokens": 9}
+            row |= {"size": 8, "method": method, "seed": seed, "seconds": 10 * factor * noise}
+            rows.append(row | {k: v for k, v in changes.items() if method == "mos"})
+    return pd.DataFrame(rows)
+
+
+def test_ratios_are_of_pairs():
+    (row,) = costs.ratios(table()).itertuples()
+    assert row.ratio == pytest.approx(3) and row.n == 3
+    assert (row.low, row.high) == pytest.approx((3, 3))  # the noise is that of the seed
+    rows = published.rows()
+    seconds = rows[(rows.metric == "seconds-per-epoch") & (rows.corpus == "ptb")]
+    seconds = seconds.set_index("method").value
+    assert row.published == pytest.approx(seconds["mos"] / seconds["softmax"])
+
+
+@pytest.mark.parametrize("changed", ["machine", "text", "family", "tokens", "size"])
+def test_runs_of_two_machines_or_budgets_are_no_pair(changed):
+    assert costs.ratios(table(**{changed: "another"})).empty
+
+
+def test_nothing_beats_a_point_of_the_front():
+    cost = np.array([3.0, 1, 5, 1, 2, 4, 3])
+    loss = np.array([3.0, 5, 1, 5, 4, 3, 4])
+    assert costs.front(cost, loss).tolist() == [True, True, True, True, True, False, False]
+    assert costs.front([], []).tolist() == []
+
+
+def test_runs_are_those_of_whole_texts_with_what_they_took():
+    runs = costs.runs(evidence.read())
+    assert set(runs.text) == {"ptb"} and (runs.seconds > 0).all()
+    assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()
+    models = costs.models()
+    assert (models.floor > models.ours).all() and set(models.precision) == {"fp32", "bf16"}
