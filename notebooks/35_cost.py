@@ -102,8 +102,9 @@ rows = rows[rows.metric.isin(["seconds-per-epoch", "gigabytes"])]
 names = ["paper", "metric", "corpus", "model"]
 table = rows.pivot_table(index=names, columns="method", values="value")
 plain = table["softmax"]
-(table.div(plain, axis=0).drop(columns="softmax")
- .assign(**{"softmax itself": plain}).round(2).astype(object).fillna(""))  # fmt: skip
+relative = table.div(plain, axis=0).drop(columns="softmax")
+relative["softmax itself"] = plain
+relative.round(2).astype(object).fillna("")
 
 # %% [markdown]
 # ## Whole models against plain PyTorch
