@@ -1,0 +1,112 @@
+"""The generalisation gap in kept results: by the prior's decay, by the text's size, by the epoch.
+
+A gap is a difference of losses in nats a token, that of text which was not trained on less that of
+training as it went along: log perplexity less log perplexity.
+"""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from course_lab import comparison, evidence
+from course_lab.evidence import Evidence, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ["setting", "method", "seed", "text", "tier", "tokens", "words", "gamma", "all but gamma"]
+COLUMNS += ["train", "test", "gap", "last gap", "sigma"]
+
+
+def runs(of: Evidence) -> "pd.DataFrame":
+    """Return a row for each language model whose training loss is known at its best epoch.
+
+    Columns: setting, a number for each; method, seed, text, tier; tokens of the training split, by
+    the tokens that an epoch reads; words, the size of a cut vocabulary; gamma of the prior, and a
+    digest of all else, None without a prior; train and test, losses at the best epoch; gap and last
+    gap, of the validation split at the best epoch and at the last; sigma, the singular values.
+    """
+    import pandas as pd
+
+    rows = []
+    for number, (setting, members) in enumerate(of.settings.items()):
+        for seed, run in members.items():
+            epochs = {epoch["epoch"]: epoch for epoch in run.content["epochs"]}
+            best = epochs.get(run.content["metrics"].get("best_epoch"))
+            if best is None or run.figure("test_bleu") is not None:
+                continue
+            last = epochs[max(epochs)]
+            corpus = run.content["experiment"]["corpus"]["options"].get("small", {})
+            row = {"setting": number, "method": run.method, "seed": seed, "tier": run.tier}
+            row |= {"text": evidence.title_of(setting.text), "tokens": best["tokens"]}
+            row |= {"words": corpus.get("words"), **_prior(run)}
+            row |= {"train": np.log(best["train_perplexity"])}
+            row |= {"test": np.log(run.figure("test_perplexity"))}
+            row |= {"gap": _gap(best), "last gap": _gap(last)}
+            values = run.content["metrics"].get("geometry", {}).get("singular_values")
+            rows.append(row | {"sigma": values})
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _gap(epoch: dict) -> float:
+    return float(np.log(epoch["valid_perplexity"] / epoch["train_perplexity"]))
+
+
+def _prior(run: Run) -> dict:
+    """Return γ of a run's prior on the singular values, and a digest of all its other settings."""
+    told = json.loads(json.dumps(run.content["experiment"]))
+    for name in ("seed", "name", "source", "variant"):
+        told.pop(name, None)
+    for part in told.get("regularizers", []):
+        if part["kind"] == "ExponentialPrior" and part["options"].get("weight"):
+            gamma = part["options"].pop("gamma")
+            text = json.dumps(told, sort_keys=True)
+            return {"gamma": gamma, "all but gamma": hashlib.sha256(text.encode()).hexdigest()[:12]}
+    return {"gamma": None, "all but gamma": None}
+
+
+def sweep(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return what γ does where nothing else differs: the largest group of `runs` with several γ.
+
+    A row is a value of γ. Columns: n seeds; the means of train, test, gap and last gap; against the
+    least γ, by pairs of seeds, the difference of each of train, test and gap in hundredths of a nat
+    with its interval. Empty where no group has two.
+    """
+    import pandas as pd
+
+    groups = [g for _, g in table.groupby("all but gamma") if g.gamma.nunique() > 1]
+    if not groups:
+        return pd.DataFrame()
+    group = max(groups, key=len)
+    rows = {}
+    by_gamma = {gamma: g.set_index("seed") for gamma, g in group.groupby("gamma")}
+    first = by_gamma[min(by_gamma)]
+    for gamma, g in by_gamma.items():
+        row = {"n": len(g), **g[["train", "test", "gap", "last gap"]].mean()}
+        for figure in ("train", "test", "gap"):
+            d = (100 * (g[figure] - first[figure])).dropna()
+            if gamma != min(by_gamma) and len(d) > 1:
+                low, high = comparison.interval(d)
+                row |= {f"{figure} change": d.mean(), f"{figure} low": low, f"{figure} high": high}
+        rows[gamma] = row
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("γ")
+
+
+def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
+    """Return the gap of a method's best setting on each text, the smallest text first.
+
+    Columns: tokens, words, n seeds, gap at the best epoch and at the last, spread over seeds.
+    """
+    import pandas as pd
+
+    columns = ["tokens", "words", "n", "gap", "last gap", "sd"]
+    rows = {}
+    for text, group in table[table.method == method].groupby("text"):
+        best = group.groupby("setting").test.mean().idxmin()
+        chosen = group[group.setting == best]
+        row = {"tokens": chosen.tokens.iloc[0], "words": chosen.words.iloc[0], "n": len(chosen)}
+        row |= {"gap": chosen.gap.mean(), "last gap": chosen["last gap"].mean()}
+        rows[text] = row | {"sd": chosen.gap.std()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).sort_values("tokens")

@@ -1,0 +1,62 @@
+"""The generalisation gap: by γ with nothing else changed, and by text."""
+
+import numpy as np
+import pytest
+
+from course_lab import evidence, gaps, results
+from course_lab.planned import Planned
+
+SPECTRUM = "docstrings/transformer-128/spectrum"
+
+
+@pytest.fixture
+def keep(tmp_path, monkeypatch):
+    """Put a run with a prior of some γ into an empty folder of kept results."""
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+
+    def keep(gamma, seed, train, test, **change):
+        change = {"regularizers.1.gamma": gamma} | change
+        planned = Planned(SPECTRUM, "quick", seed, change)
+        epochs = [
+            {"epoch": 1, "train_perplexity": train, "valid_perplexity": test, "tokens": 100},
+            {
+                "epoch": 2,
+                "train_perplexity": train / 2,
+                "valid_perplexity": 2 * test,
+                "tokens": 100,
+            },
+        ]
+        metrics = {"best_epoch": 1, "test_perplexity": 1.1 * test, "valid_perplexity": test}
+        results.write_result(tmp_path / planned.key, planned.experiment(), epochs, metrics, {})
+
+    return keep
+
+
+def test_a_sweep_turns_gamma_alone_and_pairs_seeds(keep):
+    for seed in (1, 2, 3):
+        keep(0.4, seed, 50.0 * seed, 100.0 * seed)
+        keep(0.9, seed, 60.0 * seed, 90.0 * seed)
+        keep(1.4, seed, 10.0, 11.0, size=32)  # has another width, and no partner
+    table = gaps.sweep(gaps.runs(evidence.read()))
+    assert list(table.index) == [0.4, 0.9] and list(table.n) == [3, 3]
+    assert table.gap[0.4] == pytest.approx(np.log(2)) and table.gap[0.9] == pytest.approx(
+        np.log(1.5)
+    )
+    assert table["last gap"][0.4] == pytest.approx(np.log(8))
+    changes = table.loc[0.9, ["train change", "train low", "train high"]]
+    assert changes.tolist() == pytest.approx([100 * np.log(60 / 50)] * 3)
+    assert table["test change"][0.9] == pytest.approx(100 * np.log(0.9))
+
+
+def test_without_a_sweep_there_is_none(keep):
+    assert gaps.sweep(gaps.runs(evidence.read())).empty
+    keep(0.4, 1, 50.0, 100.0)
+    assert gaps.sweep(gaps.runs(evidence.read())).empty
+
+
+def test_each_text_has_its_best_setting(keep):
+    for seed, rate, test in ((1, 1e-3, 100.0), (2, 1e-3, 110.0), (1, 2e-3, 90.0)):
+        keep(0.4, seed, 50.0, test, **{"optimisation.learning_rate": rate})
+    (row,) = gaps.by_size(gaps.runs(evidence.read()), "spectrum-control").itertuples()
+    assert (row.n, row.tokens) == (1, 100) and row.gap == pytest.approx(np.log(90 / 50))
+    assert gaps.by_size(gaps.runs(evidence.read()), "nothing").empty
