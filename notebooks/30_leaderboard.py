@@ -146,7 +146,8 @@ else:
 #   all the same they are shown, and decide nothing.
 #
 # Where several contexts test one claim, the first by tier and by seeds decides, and *elsewhere* tells
-# what the others say.
+# what the others say. `claims.tests(claims.claim(NAME), of)` gives the runs behind any row, those that
+# decide it first; the cell under [One claim by hand](#One-claim-by-hand) does so for one.
 
 # %%
 claims.shown(ledger)
