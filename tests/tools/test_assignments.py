@@ -717,8 +717,9 @@ def test_an_experiment_of_a4_is_marked_alike(tmp_path, monkeypatch):
         a4_claims.measured(bent, TEXT, own)
 
 
-def test_the_experiments_penalties_are_those_of_the_questions():
+def test_the_experiments_penalties_are_those_of_the_questions(monkeypatch):
     """The experiment of A4 pulls σ by the ceiling of step 4.2, or from both sides."""
+    monkeypatch.setattr(a4_experiment, "HIDDEN", 200)
     own = variant.A4(begin=0, c1=4.0, gamma=0.7, seeds=(1,))
     c = a4_experiment.bounds(own)
     ends = {k: a4_experiment.train(TEXT, own, k, 1, 60)["s"] for k in a4_experiment.KINDS}

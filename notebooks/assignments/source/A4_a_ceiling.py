@@ -286,8 +286,8 @@ def experiment(prediction, folder="."):
         trained[run] = a4_experiment.train(text, own, *run)
         s = trained[run]["s"].astype(float)
         claims[run] = {
-            "above": ceiling(s, c)[0],  # your 4.2
-            "I1": isotropy(a4_experiment.matrix(trained[run]), p)[0],  # your 4.4
+            "above": float(ceiling(s, c)[0]),  # your 4.2
+            "I1": float(isotropy(a4_experiment.matrix(trained[run]), p)[0]),  # your 4.4
             "off": a4_experiment.off(trained[run]),
             "loss": a4_experiment.hidden_loss(trained[run], text),
         }
