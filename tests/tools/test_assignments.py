@@ -418,7 +418,9 @@ NEEDED = {
     "4.3 nearest": lambda X, tol: (
         (np.linalg.qr(X)[0], 30) if np.abs(X).max() < 0.01 else a4.orthonormalise(X, tol)
     ),
-    "4.3 enough": a4_mistakes.early,
+    "4.3 enough": lambda X, tol: (
+        a4_mistakes.early(X, tol) if tol > 0.002 else a4.orthonormalise(X, tol)
+    ),
     "4.3 few_steps": a4_mistakes.decomposed,
     "4.4 by_word": lambda W, p: (
         a4.isotropy(W, p) if np.abs(W).max() > 100 else a4_mistakes.one_sign(W, p)
@@ -487,8 +489,8 @@ def mutants(source: str, name: str, scope: dict):
 
 
 # Changes that change nothing, each looked at: both arguments have equally many rows; a sign is
-# its own inverse.
-EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(")
+# its own inverse; an iteration that ended long ago may go on; short words may be shorter.
+EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(", "range(101)", "(1001 * longest)")
 
 
 def survivors(step: Step, candidates) -> tuple[int, list[str]]:

@@ -145,8 +145,9 @@ def pairings(f, rng):
 
 
 def inside(f, rng):
-    """Value and gradient are exactly 0 for the paper's class, its edge included."""
+    """Value and gradient are exactly 0 for the paper's class, its edge and a σ of 0 included."""
     s, c = spectrum(rng)
+    s[np.abs(s).argmin()] = 0
     ranks = np.argsort(np.argsort(-np.abs(s)))
     s = np.sign(s) * np.minimum(np.abs(s), c[ranks])
     value, gradient = parts(f(s, c), 2)
@@ -284,12 +285,12 @@ def long_words(f, rng):
     return ""
 
 
-def in_two_halves(f, rng):
-    """20,000 words: a word that is written forty times, with a fortieth of its share, is one."""
+def many_copies(f, rng):
+    """N = 200,000: a word that is written 400 times, with a 400th of its share, is one word."""
     W, p = text(rng, 500, 8)
-    values = pair(f(np.tile(W, (40, 1)), np.tile(p / 40, 40)))
+    values = pair(f(np.tile(W, (400, 1)), np.tile(p / 400, 400)))
     if apart(np.array(values), np.array(isotropy(W, p))) > 1e-8:
-        return "a word in forty parts with a fortieth of its share each is the same word"
+        return "a word that is written 400 times, with a 400th of its share each, is one word"
     return ""
 
 
@@ -402,9 +403,12 @@ STEPS = (
         12,
         12,
         (by_word, long_words),
-        (in_two_halves,),
+        (many_copies,),
         ROUND,
-        {"finite": "{}: take the logarithm of Z, and subtract the largest exponent before exp"},
+        {
+            "finite": "{}: take the logarithm of Z, and subtract the largest exponent before exp",
+            "late": "{} for 200,000 words: one product of matrices has all exponents",
+        },
     ),
     Step("4.5", "fool it", "fool", ("W",), 8, 8, (same_cosines, called_round), read=ROUND),
     Step(
