@@ -706,7 +706,7 @@ def test_an_experiment_of_a3_is_marked_alike(tmp_path, monkeypatch):
 def test_an_experiment_of_a4_is_marked_alike(tmp_path, monkeypatch):
     monkeypatch.setattr(a4_experiment, "EARLY", 3)
     monkeypatch.setattr(a4_experiment, "HIDDEN", 200)
-    own = variant.A4(begin=0, c1=4.0, gamma=0.7, seeds=(1, 2, 3))
+    own = variant.A4(begin=0, c1=30.0, gamma=0.7, seeds=(1, 2, 3))
     trained = {run: a4_experiment.train(TEXT, own, *run, 3) for run in a4_experiment.runs(own)}
     numbers = {run: a4_claims.measured(kept, TEXT, own) for run, kept in trained.items()}
     a4_experiment.save(tmp_path, trained, numbers, "The ceiling leaves the first value below it.")

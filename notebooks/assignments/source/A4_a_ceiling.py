@@ -118,7 +118,7 @@ check("A4", "4.1", read_and_predict)
 #
 # <details><summary>The first line</summary>
 #
-# `order = np.argsort(-np.abs(s))` names the entries from the largest size to the smallest.
+# `np.argsort` of the negative sizes names the entries from the largest size to the smallest.
 #
 # </details>
 #
