@@ -48,18 +48,23 @@ from tools.assignments.laws import (
     a3_claims,
     a3_experiment,
     a3_mistakes,
+    a4,
+    a4_claims,
+    a4_experiment,
+    a4_mistakes,
     common,
     home,
 )
 from tools.assignments.laws.common import Limits, Mistake, Step, judge
 
 A1 = {step.name: step for step in a1.STEPS}
-STEPS = {step.name: step for laws in (a1, a2, a3) for step in laws.STEPS}
+STEPS = {step.name: step for laws in (a1, a2, a3, a4) for step in laws.STEPS}
 # A1 whole and one step of each other assignment; all of them with COURSE_NIGHTLY=1.
 NIGHTLY = os.environ.get("COURSE_NIGHTLY") == "1"
-TRIED = {*A1, "2.2", "3.3"} if not NIGHTLY else {*STEPS}
+TRIED = {*A1, "2.2", "3.3", "4.2"} if not NIGHTLY else {*STEPS}
 FUNCTIONS = [step for step in STEPS.values() if step.kind == "function" and step.name in TRIED]
 KNOWN = a1_mistakes.CATALOGUE | a2_mistakes.CATALOGUE | a3_mistakes.CATALOGUE
+KNOWN |= a4_mistakes.CATALOGUE
 PACK = Path(os.environ["COURSE_PACK"]) if os.environ.get("COURSE_PACK") else None
 QUICK = Limits(1, 200)
 
@@ -312,8 +317,10 @@ def oracle(step: Step):
     """The naive right answer of a step; the leading term of 1.2 is a numerical limit."""
     if step.name == "2.4":
         return lambda H, most: a2_mistakes.perceptron(H, most, -1, True)
+    if step.name == "4.5":
+        return a4_mistakes.fool
     if step.name != "1.2":
-        return getattr({"1": a1, "2": a2, "3": a3}[step.name[0]], step.function)
+        return getattr({"1": a1, "2": a2, "3": a3, "4": a4}[step.name[0]], step.function)
 
     def limit(l, s, tau_l, tau_s):  # noqa: E741 (the paper's name)
         far = 1e7
@@ -402,6 +409,25 @@ NEEDED = {
         a3.certificate(W, i, h) * (1 if not 1e-6 < np.linalg.norm(h) < 1e6 else 2)
     ),
     "3.5 any_length": a3_mistakes.guarded,
+    "4.1 whole": lambda U, s, V, *x: a4.read_and_predict(U, s if len(V) > len(s) else 2 * s, V, *x),
+    "4.1 thin": lambda U, s, V, *x: a4.read_and_predict(U, s if len(V) == len(s) else 2 * s, V, *x),
+    "4.2 pairings": lambda s, c: (0.0, 0 * s),
+    "4.2 inside": lambda s, c: (
+        a4.ceiling(s, c) if a4.ceiling(s, c)[0] else a4_mistakes.two_sided(s, 2 * c)
+    ),
+    "4.3 nearest": lambda X, tol: (
+        (np.linalg.qr(X)[0], 30) if np.abs(X).max() < 0.01 else a4.orthonormalise(X, tol)
+    ),
+    "4.3 enough": lambda X, tol: (
+        a4_mistakes.early(X, tol) if tol > 0.002 else a4.orthonormalise(X, tol)
+    ),
+    "4.3 few_steps": a4_mistakes.decomposed,
+    "4.4 by_word": lambda W, p: (
+        a4.isotropy(W, p) if np.abs(W).max() > 100 else a4_mistakes.one_sign(W, p)
+    ),
+    "4.4 long_words": a4_mistakes.overflowing,
+    "4.5 same_cosines": lambda W: W[::-1] / np.abs(W).max() / 1_000,
+    "4.5 called_round": a4_mistakes.unchanged,
 }
 
 
@@ -463,8 +489,8 @@ def mutants(source: str, name: str, scope: dict):
 
 
 # Changes that change nothing, each looked at: both arguments have equally many rows; a sign is
-# its own inverse.
-EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(")
+# its own inverse; an iteration that ended long ago may go on; short words may be shorter.
+EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(", "range(101)", "(1001 * longest)")
 
 
 def survivors(step: Step, candidates) -> tuple[int, list[str]]:
@@ -674,6 +700,34 @@ def test_an_experiment_of_a3_is_marked_alike(tmp_path, monkeypatch):
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert a3_claims.mark(files, own, rng(0), TEXT).share == 1
     assert len(set(map(str, numbers.values()))) == 8  # the balls do differ
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: COURSE_NIGHTLY=1 asks for it")
+def test_an_experiment_of_a4_is_marked_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(a4_experiment, "EARLY", 3)
+    monkeypatch.setattr(a4_experiment, "HIDDEN", 200)
+    own = variant.A4(begin=0, c1=30.0, gamma=0.7, seeds=(1, 2, 3))
+    trained = {run: a4_experiment.train(TEXT, own, *run, 3) for run in a4_experiment.runs(own)}
+    numbers = {run: a4_claims.measured(kept, TEXT, own) for run, kept in trained.items()}
+    a4_experiment.save(tmp_path, trained, numbers, "The ceiling leaves the first value below it.")
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert a4_claims.mark(files, own, rng(0), TEXT).share == 1
+    other = files | {"4.6.csv": files["4.6.csv"].replace(b"none-1,", b"none-1,1")}
+    assert "above is" in a4_claims.mark(other, own, rng(0), TEXT).sentence
+    bent = trained["none", 1] | {"U": 2 * trained["none", 1]["U"]}
+    with pytest.raises(ValueError, match="no singular values"):
+        a4_claims.measured(bent, TEXT, own)
+
+
+def test_the_experiments_penalties_are_those_of_the_questions(monkeypatch):
+    """The experiment of A4 pulls σ by the ceiling of step 4.2, or from both sides."""
+    monkeypatch.setattr(a4_experiment, "HIDDEN", 200)
+    own = variant.A4(begin=0, c1=4.0, gamma=0.7, seeds=(1,))
+    c = a4_experiment.bounds(own)
+    ends = {k: a4_experiment.train(TEXT, own, k, 1, 60)["s"] for k in a4_experiment.KINDS}
+    two, one = (a4_mistakes.two_sided(ends[k], c)[0] for k in ("two-sided", "ceiling"))
+    assert two < one  # from below, too
+    assert a4.ceiling(ends["ceiling"], c)[0] < a4.ceiling(ends["none"], c)[0]
 
 
 def test_the_margin_is_that_of_the_worst_perturbation():

@@ -38,6 +38,16 @@ class A3:
     seeds: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class A4:
+    """A student's own numbers for step 4.6: first token, scale and fall of the ceiling, seeds."""
+
+    begin: int
+    c1: float
+    gamma: float
+    seeds: tuple[int, int, int]
+
+
 def code(secret: str, student: str) -> str:
     """Return the six letters of a student in a term."""
     digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
@@ -65,9 +75,9 @@ def drawn(letters: str, name: str, below: int) -> int:
     return int.from_bytes(digest[:8], "big") % below
 
 
-def parameters(assignment: str, letters: str) -> A1 | A2 | A3:
+def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4:
     """Return the parameters of an assignment that follow from a student's code."""
-    if assignment not in ("A1", "A2", "A3"):
+    if assignment not in ("A1", "A2", "A3", "A4"):
         raise ValueError(f"{assignment} has no parameters of a student's own")
     begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
     count = 5 if assignment == "A3" else 3
@@ -76,4 +86,7 @@ def parameters(assignment: str, letters: str) -> A1 | A2 | A3:
         return A1(begin, 4 + drawn(letters, "A1 tau", 800) / 100, seeds)
     if assignment == "A3":
         return A3(begin, 0.3 + drawn(letters, "A3 margin", 71) / 100, seeds)
+    if assignment == "A4":
+        c1 = 30 + drawn(letters, "A4 c1", 201) / 10
+        return A4(begin, c1, 0.7 + drawn(letters, "A4 gamma", 51) / 100, seeds)
     return A2(begin, 0.25 + drawn(letters, "A2 kappa", 76) / 100, seeds)

@@ -4,7 +4,17 @@ import itertools
 
 import numpy as np
 
-from tools.assignments.laws.common import Limits, Step, apart, array, candidates, drawn, parts
+from tools.assignments.laws.common import (
+    Limits,
+    Step,
+    apart,
+    array,
+    candidates,
+    drawn,
+    number,
+    parts,
+    shares,
+)
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -55,13 +65,7 @@ def eigenvalue_bracket(W):
 def cloud(rng, n: int = 12, d: int = 4):
     """Draw rows off the origin, and weights that add up to 1."""
     W = (drawn(rng, n, d) + drawn(rng, d)).round(2)
-    total = 100 if n < 50 else 10 * n  # two decimals, which are short to paste
-    return W, (1 + rng.multinomial(total - n, rng.dirichlet(np.ones(n)))) / total
-
-
-def number(value) -> float:
-    """Return an answer that is one number."""
-    return float(array(value, ()))
+    return W, shares(rng, n)
 
 
 def table(f, rng):

@@ -6,6 +6,7 @@ import numpy as np
 
 from tools.assignments.laws.runs import (
     LSTM,
+    counts,
     last_logits,
     save_runs,
     tokens,  # noqa: F401 (the experiment's)
@@ -30,20 +31,15 @@ def name(kind, seed) -> str:
     return f"{kind}-{seed}"
 
 
-def counts(text) -> np.ndarray:
-    """Return how often each word occurs in the part that is trained on, one added."""
-    return 1 + np.bincount(text[:-HIDDEN], minlength=int(text.max()) + 1)
-
-
 def groups(text) -> dict[str, np.ndarray]:
     """Return the words that are frequent, a tenth of all, and those that are rare, a half."""
-    order = np.argsort(-counts(text), kind="stable")
+    order = np.argsort(-counts(text, HIDDEN), kind="stable")
     return {"frequent": order[: len(order) // 10], "rare": order[len(order) // 2 :]}
 
 
 def weights(text, variant, kind) -> np.ndarray:
     """Return the weights of the penalty: equal ones, or frequency to the power κ."""
-    powers = counts(text) ** (variant.kappa if kind == "frequent" else 0.0)
+    powers = counts(text, HIDDEN) ** (variant.kappa if kind == "frequent" else 0.0)
     return powers / powers.sum()
 
 

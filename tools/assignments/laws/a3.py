@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tools.assignments.laws.common import Step, apart, array, candidates, drawn
+from tools.assignments.laws.common import Step, apart, array, candidates, drawn, number
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -118,11 +118,6 @@ def words(rng, n: int = 7, d: int = 3):
     """Draw a context, a matrix, a target and a radius for each word."""
     radii = rng.uniform(0.1, 1.5, n).round(2)
     return drawn(rng, d) + 0.1, drawn(rng, n, d), int(rng.integers(n)), radii
-
-
-def number(value) -> float:
-    """Return an answer that is one number."""
-    return float(array(value, ()))
 
 
 def attacked(f, rng):

@@ -149,6 +149,17 @@ def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "
     return got
 
 
+def number(value) -> float:
+    """Return an answer that is one number; raise Failed, with a sentence, for another."""
+    return float(array(value, ()))
+
+
+def shares(rng, n: int) -> np.ndarray:
+    """Draw the shares of n words in a text, positive and short to paste, which add up to 1."""
+    total = 100 if n < 50 else 10 * n
+    return (1 + rng.multinomial(total - n, rng.dirichlet(np.ones(n)))) / total
+
+
 def apart(value: np.ndarray, expected: np.ndarray) -> float:
     """Return the largest difference, relative to the largest expected size."""
     if not np.size(expected):

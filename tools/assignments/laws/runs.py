@@ -36,6 +36,11 @@ def columns(text: np.ndarray, step: int):
     return whole[at : at + LENGTH], whole[at + 1 : at + LENGTH + 1]
 
 
+def counts(text, hidden: int) -> np.ndarray:
+    """Return how often each word occurs before the last `hidden` tokens, one added."""
+    return 1 + np.bincount(text[:-hidden], minlength=int(text.max()) + 1)
+
+
 def train_tied(text, words: int, width: int, loss, seed: int, steps: int, early: int, rows: int):
     """Train an LSTM with one word matrix W; return its arrays, and W's first rows early on.
 
@@ -47,18 +52,38 @@ def train_tied(text, words: int, width: int, loss, seed: int, steps: int, early:
 
     torch.manual_seed(seed)
     W = torch.nn.Parameter(torch.randn(words, width) / width**0.5)
+
+    def own_loss(hidden, wanted):
+        return loss(hidden, W, wanted)
+
+    return train_lstm(text, {"W": W}, lambda ids: W[ids], own_loss, steps, early, rows)
+
+
+def train_lstm(text, matrices, read, loss, steps: int, early: int, rows: int, rates=None):
+    """Train an LSTM and the matrices that its words are made of; return the arrays of all.
+
+    text: the tokens that are trained on; matrices: parameters by name; read: a function of words'
+    numbers that gives their vectors; loss: a function of hidden states (n, d) and the wanted words
+    (n,); steps: of training; early: the step after which the first `rows` rows of each matrix are
+    kept, W as W60; rates: of learning, by a matrix's name, where another than 0.02.
+    """
+    import torch
+
+    rates = rates or {}
+    width = read(torch.as_tensor(text[:1])).shape[-1]
     lstm = torch.nn.LSTM(width, width)
-    optimiser = torch.optim.Adam([W, *lstm.parameters()], 0.02)
+    groups = [{"params": [M], "lr": rates.get(name, 0.02)} for name, M in matrices.items()]
+    optimiser = torch.optim.Adam([*groups, {"params": lstm.parameters()}], 0.02)
     arrays = {}
     for step in range(steps):
-        read, wanted = columns(text, step)
+        given, wanted = columns(text, step)
         optimiser.zero_grad()
-        loss(lstm(W[read])[0].flatten(0, 1), W, wanted.flatten()).backward()
+        loss(lstm(read(given))[0].flatten(0, 1), wanted.flatten()).backward()
         optimiser.step()
         if step + 1 == early:
-            arrays["W60"] = W[:rows].detach().numpy().copy()
-    arrays |= {k: getattr(lstm, k).detach().numpy().copy() for k in LSTM}
-    return arrays | {"W": W.detach().numpy().copy()}
+            arrays |= {f"{k}60": M[:rows].detach().numpy().copy() for k, M in matrices.items()}
+    trained = matrices | {k: getattr(lstm, k) for k in LSTM}
+    return arrays | {k: M.detach().numpy().copy() for k, M in trained.items()}
 
 
 def last_logits(arrays, text, count: int):
