@@ -1,12 +1,22 @@
 """Shared by all tests: few threads, so that results do not depend on the machine's load."""
 
 import gc
+import os
 from contextlib import nullcontext
 
 import pytest
 import torch
 
 from course_lib import machine
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the tests marked `nightly`, which are long and have shorter sisters, by default."""
+    if os.environ.get("COURSE_NIGHTLY") != "1":
+        skip = pytest.mark.skip(reason="nightly: COURSE_NIGHTLY=1 asks for it")
+        for item in items:
+            if item.get_closest_marker("nightly"):
+                item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True, scope="session")

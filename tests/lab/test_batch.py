@@ -157,6 +157,7 @@ def kill_worker_of(folder: Path, killed: list) -> None:
                     killed.append(process.pid)
 
 
+@pytest.mark.nightly
 def test_eight_real_runs_killed_broken_paused_moved_and_merged(home):
     """The notebook itself, two workers, one process of them killed, one run with a learning rate
     that breaks it: every healthy run ends as if nothing had happened, and is done once."""

@@ -811,7 +811,9 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("methods", METHODS)
+@pytest.mark.parametrize(
+    "methods", ["all", *(pytest.param(n, marks=pytest.mark.nightly) for n in METHODS if n != "all")]
+)
 def test_two_processes_equal_one_with_the_double_batch(experiment, tmp_path, methods):
     """torchrun on two CPU processes: the same loss curve to rounding, with two optimisers."""
     groups = {"words.": {"optimizer": "coupled-adam", "learning_rate": 0.02}}
@@ -929,7 +931,10 @@ BLOCKS = part(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SHARDED)
+@pytest.mark.parametrize(
+    "name",
+    ["three", *(pytest.param(n, marks=pytest.mark.nightly) for n in SHARDED if n != "three")],
+)
 def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
     """Two processes with half of every parameter, gradient and slot each; paused within the first
     epoch, gone on with from the checkpoint put together from both."""

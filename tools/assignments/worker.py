@@ -99,13 +99,14 @@ def limit(memory: int, seconds: int) -> None:
         taken = int(sizes.read().split()[0]) * resource.getpagesize()
     for what, most in (
         (resource.RLIMIT_AS, taken + memory),
-        (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_FSIZE, FILE),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_NPROC, 1),  # an answer needs no process and no thread beside its own
     ):
         resource.setrlimit(what, (most, most))
+    # The signal at the lower bound tells the marker why the process ended; the upper one kills.
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def main() -> None:
