@@ -147,7 +147,7 @@ else:
 #
 # Where several contexts test one claim, the first by tier and by seeds decides, and *elsewhere* tells
 # what the others say. `claims.tests(claims.claim(NAME), of)` gives the runs behind any row, those that
-# decide it first; the cell under [One claim by hand](#One-claim-by-hand) does so for one.
+# decide it first; the cell under *One claim by hand* does so for one.
 
 # %%
 claims.shown(ledger)

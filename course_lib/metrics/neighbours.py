@@ -23,7 +23,8 @@ def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
     scale = centred.norm(p=torch.inf)
     centred /= scale.where(scale > 0, 1.0)
     # Where float32 products are rounded to fewer bits (TF32, bfloat16) the bound would not hold.
-    fast = torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
+    backend = torch.backends.cuda if rows.is_cuda else torch.backends.mkldnn
+    fast = torch.float32 if backend.matmul.fp32_precision in ("none", "ieee") else torch.float64
     sieves = [_Sieve(centred.to(fast)), _Sieve(centred)]
     distance, index = rows.new_empty(n), torch.empty(n, dtype=torch.long, device=rows.device)
     for ids in torch.arange(n, device=rows.device).split(rows_at_once(n)):
