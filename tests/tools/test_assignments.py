@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -386,7 +387,11 @@ NEEDED = {
     "2.2 scaled": a2_mistakes.guarded_gradient,
     "2.3 unbiased": a2_mistakes.square_of_whole,
     "2.3 whole": lambda W, rows: a2.estimate(W, rows) * (1 if len(rows) == 3 else 2),
-    "2.4 separable": a2_mistakes.gives_up,
+    "2.3 sample_alone": a2_mistakes.all_words,
+    "2.4 separable": lambda H, most: (
+        (None, most) if most > 100 else a2_mistakes.perceptron(H, most, -1, True)
+    ),
+    "2.4 last_update": a2_mistakes.last_update_lost,
     "2.4 hull": a2_mistakes.always_a_direction,
     "2.5 bracket": lambda W: (1.2 * a2_mistakes.row_sums(W).mean(), a2.eigenvalue_bracket(W)[1]),
     "2.5 close": lambda W: (
@@ -729,6 +734,16 @@ def test_the_experiments_penalties_are_those_of_the_questions(monkeypatch):
     two, one = (a4_mistakes.two_sided(ends[k], c)[0] for k in ("two-sided", "ceiling"))
     assert two < one  # from below, too
     assert a4.ceiling(ends["ceiling"], c)[0] < a4.ceiling(ends["none"], c)[0]
+
+
+@pytest.mark.parametrize("ball", a3_experiment.BALLS)
+def test_no_ball_drives_the_contexts_to_0(ball, monkeypatch):
+    """The margin is a mean in nats: contexts that shrink would be a way around the adversary."""
+    monkeypatch.setattr(a3_experiment, "HIDDEN", 200)
+    own = variant.A3(begin=0, margin=0.5, seeds=(1,))
+    text = np.arange(2_000) % 60
+    trained = a3_experiment.train(text, own, ball, 1, 50)
+    assert a3_experiment.losses(trained, text)["loss"] < 0.5 * np.log(60)
 
 
 def test_the_margin_is_that_of_the_worst_perturbation():
@@ -1180,9 +1195,17 @@ def test_tables_for_canvas_and_moodle_go_back_where_they_came_from(term, tmp_pat
 def test_a_stranger_to_the_catalogue_keeps_its_own_sentence():
     step = A1["1.1"]
     verdict = judge(step, lambda l, s, a, b: np.cos(l), rng(0), a1_mistakes.CATALOGUE["1.1"])  # noqa: E741
-    assert verdict.mistake == "" and "moving l[0] alone" in verdict.sentence
+    assert verdict.mistake == "" and "alone changes the divergence" in verdict.sentence
     told = Mistake("cosine", lambda l, s, a, b: np.cos(l), "a cosine")  # noqa: E741
     assert judge(step, lambda l, s, a, b: np.cos(l), rng(0), [told]).sentence == "a cosine"  # noqa: E741
+
+
+def test_two_numbers_are_told_with_digits_that_differ():
+    assert common.told_apart(1.0, 2.0) == ("1", "2")
+    assert common.told_apart(0.123456, 0.123457) == ("0.123456", "0.123457")
+    near = judge(A1["1.1"], lambda *x: 1.000001 * a1.softened_gradient(*x), rng(0), large=False)
+    entry, rate = re.search(r" is (\S+), but .* rate (\S+)", near.sentence).groups()
+    assert entry != rate and float(entry) == pytest.approx(float(rate), rel=1e-5)
 
 
 def test_a_figure_is_shown_only_if_it_is_one():

@@ -6,7 +6,16 @@ all pairs, projections of size N × N. They end where the answers must still wor
 
 import numpy as np
 
-from tools.assignments.laws.common import Limits, Step, apart, array, candidates, drawn, parts
+from tools.assignments.laws.common import (
+    Limits,
+    Step,
+    apart,
+    array,
+    candidates,
+    drawn,
+    parts,
+    told_apart,
+)
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -66,9 +75,11 @@ def derivative(f, rng):
     taus = two_temperatures(rng)
     value, expected = array(f(l, s, *taus), (n,)), softened_gradient(l, s, *taus)
     if apart(value, expected) > 1e-7:
+        i = int(np.abs(value - expected).argmax())
+        yours, right = told_apart(value[i], expected[i])
         return (
-            f"the first entry is {value[0]:.4g}, but moving l[0] alone changes the divergence at "
-            f"the rate {expected[0]:.4g}"
+            f"entry {i} is {yours}, but moving l[{i}] alone changes the divergence at the rate "
+            f"{right}"
         )
     return ""
 
@@ -143,8 +154,9 @@ def any_block(f, rng):
     for block in (37, 50, int(rng.integers(5, 20)), 1):
         value = array(f(*model, block), (5,))
         if apart(value, expected) > 1e-8:
-            both = f"{value[0]:.5g}, by the definition {expected[0]:.5g}"
-            return f"with block = {block} the first is {both}"
+            i = int(np.abs(value - expected).argmax())
+            yours, right = told_apart(value[i], expected[i])
+            return f"with block = {block} number {i} is {yours}, by the definition {right}"
     return ""
 
 

@@ -167,6 +167,15 @@ def apart(value: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(value - expected).max() / max(np.abs(expected).max(), 1e-300))
 
 
+def told_apart(value: float, expected: float, digits: int = 4) -> tuple[str, str]:
+    """Return two numbers with as many digits as show that they differ."""
+    for count in range(digits, 18):
+        pair = f"{value:.{count}g}", f"{expected:.{count}g}"
+        if pair[0] != pair[1]:
+            break
+    return pair
+
+
 def parts(value, count: int) -> tuple:
     """Return a value as a tuple of `count` parts; raise Failed for another."""
     if not isinstance(value, tuple) or len(value) != count:
