@@ -5,6 +5,7 @@ import csv
 import inspect
 import io
 import json
+import linecache
 import os
 import re
 import shutil
@@ -818,6 +819,7 @@ def test_a_student_gets_no_line_of_a_solution(editions):
         assert edition.leaks(student, edition.solutions(name, PACK)) == []
         assert not list(student.rglob("*mistakes*")) and not list(student.rglob("*claims*"))
         assert (editions / name / "student.zip").is_file()
+        assert (editions / name / "solution").is_dir() == bool(edition.solutions(name, PACK))
     solved = (editions / "A0" / "solution" / "A0.ipynb").read_text("utf-8")
     assert "shifted = l - l.max()" in solved
 
@@ -858,6 +860,42 @@ def test_at_home_a_table_has_no_more_memory_than_at_the_marker(capsys):
         pytest.skip("the memory of a process is bounded on Linux only")
     home.check("A1", "1.4", a1.tying_map)
     assert "needs more than 400 MB" in capsys.readouterr().out
+
+
+def at_home(code: str, name: str = "0.1", **others):
+    """Check a step as a notebook does, whose cells' code Python finds by a name that is no file."""
+    file = "/tmp/ipykernel_0/cell.py"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    scope = {"np": np, "special": scipy.special} | others
+    exec(compile(code, file, "exec"), scope)
+    home.check(f"A{name[0]}", name, scope[STEPS.get(name, A0).function])
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def log_softmax(l):\n    return helper(l)", "NameError in line 2 of your cell"),
+        ("def log_softmax(l):\n    import torch\n    return l", "NumPy and SciPy, and no torch"),
+        ("def log_softmax(l):\n    return l / None", "TypeError in line 2"),
+        ("def log_softmax(l):\n    while True:\n        pass", "longer than 1 s"),
+        ("check('A0', '0.1', 1)\ndef log_softmax(l):\n    return l", "'check' is not defined"),
+    ],
+    ids=["helper", "package", "error", "endless", "check in the cell"],
+)
+def test_at_home_a_cell_stands_alone_and_its_errors_are_sentences(code, told, capsys, monkeypatch):
+    monkeypatch.setattr(a0, "STEPS", (replace(A0, limits=QUICK),))
+    known = {"helper": scipy.special.log_softmax, "check": lambda *x: None}
+    at_home(code, **known)
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("Step 0.1: not yet: ") and told in first
+    assert any("log_softmax(l)" in line for line in rest) or "check" in told
+
+
+def test_at_home_a_right_cell_is_right_and_a_law_is_not_promised_more(capsys):
+    at_home("from scipy.special import log_softmax as f\ndef log_softmax(l):\n    return f(l)")
+    assert capsys.readouterr().out == "Step 0.1 obeys its laws.\n"
+    at_home(sample.LAW, "1.7")
+    assert "refuses the 2 wrong ones of this check" in capsys.readouterr().out
 
 
 def test_gradescope_marks_in_its_own_layout(editions, tmp_path, level):

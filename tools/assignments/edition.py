@@ -116,8 +116,8 @@ def write_student(name: str, folder: Path) -> None:
 def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
     """Write the editions of an assignment into a folder: student, solution, Gradescope.
 
-    pack: the instructor's folder of solutions; without it the solution has those of the source
-    only. Raises CourseError, and writes nothing, where a student's file has a line of a solution.
+    pack: the instructor's folder of solutions. Where neither pack nor source has any, no solution
+    is written. Raises CourseError, and writes nothing, where a student's file has a line of one.
     """
     answers = solutions(name, pack)
     made = folder.with_name(f".{folder.name}-new")
@@ -127,8 +127,9 @@ def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
     if found:
         shutil.rmtree(made)
         raise CourseError("solutions would leak:\n" + "\n".join(found))
-    (made / "solution").mkdir()
-    nbformat.write(notebook(name, answers), made / "solution" / f"{name}.ipynb")
+    if answers:
+        (made / "solution").mkdir()
+        nbformat.write(notebook(name, answers), made / "solution" / f"{name}.ipynb")
     gradescope(name, made / "gradescope.zip")
     shutil.make_archive(str(made / "student"), "zip", made / "student")
     shutil.rmtree(folder, ignore_errors=True)

@@ -109,7 +109,7 @@ def vanishes(f, rng):
 def order(f, rng):
     """The relative distance to the gradient halves when both temperatures double."""
     n = 25
-    l, s = 2 * drawn(rng, 2, n) + 5 * drawn(rng, 2, 1)
+    l, s = (2 * drawn(rng, 2, n) + 5 * drawn(rng, 2, 1)).round(2)
     taus = 60 * np.array(two_temperatures(rng))
     distances = []
     for tau_l, tau_s in (taus, 2 * taus):
@@ -201,16 +201,16 @@ def fit(f, W, E):
 
 def residual(f, rng):
     """Nothing of E and 1 is left in the residual; the share is of W's spread about its mean."""
-    E = drawn(rng, 50, 4) + 2 * drawn(rng, 4)
-    W = E @ drawn(rng, 4, 4) + drawn(rng, 4) + drawn(rng, 50, 4)
+    E = drawn(rng, 20, 4) + 2 * drawn(rng, 4)
+    W = E @ drawn(rng, 4, 4) + drawn(rng, 4) + drawn(rng, 20, 4)
     return fit(f, W.round(3), E)
 
 
 def degenerate(f, rng):
     """A dimension that E does not use does no harm, nor does a mean far from 0."""
-    E = drawn(rng, 50, 4) + 300 * drawn(rng, 4)
+    E = drawn(rng, 20, 4) + 300 * drawn(rng, 4)
     E[:, rng.integers(4)] = 0
-    W = E @ drawn(rng, 4, 4) + drawn(rng, 50, 4)
+    W = E @ drawn(rng, 4, 4) + drawn(rng, 20, 4)
     return fit(f, W.round(3), E)
 
 
