@@ -824,6 +824,42 @@ def test_a_student_gets_no_line_of_a_solution(editions):
     assert "shifted = l - l.max()" in solved
 
 
+def test_hints_leave_the_question_and_the_number_opened_is_read(editions, tmp_path, capsys):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    book = path.read_text("utf-8")
+    assert "<details>" not in book and "The target does not depend" not in book
+    folded = edition.hints("A1")
+    functions = [s.name for s in A1.values() if s.kind in ("function", "law")]
+    assert list(folded) == functions and all(len(pairs) == 3 for pairs in folded.values())
+    assert handin.read(path).hints == dict.fromkeys(functions, 0)
+    once = r"hint(\"A1\", \"1.3\", 0)"
+    assert once in book
+    path.write_text(book.replace(once, once.replace(", 0)", ", 2)")), "utf-8")
+    submission = handin.read(path)
+    assert submission.hints["1.3"] == 2 and submission.hints["1.1"] == 0
+    assert handin.blank(submission.answer(A1["1.3"]))  # the cell of hints is no answer
+
+
+def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions):
+    student = editions / "A1" / "student"
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from tools.assignments.laws.home import hint\n"
+        "hint('A1', '1.4', 0)\nhint('A1', '1.4', 2)\nhint('A1', '1.4', 3)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=student,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert done.stdout.count("Markdown object") == 5
+    assert "3 more: write 1 for the 0" in done.stdout and "1 more: write 3" in done.stdout
+
+
 def test_a_leak_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     answers = edition.solutions("A0", None)
     leaky = edition.notebook("A0", answers)
@@ -1060,7 +1096,10 @@ def term(tmp_path_factory, level):
     for who, answers in work.items():
         code = next(s.variant for s in students if s.student == who)
         code = "zzzzzz" if who == "s-dora" else code
-        sample.hand_in("A1", folder / "collected" / f"{who}.ipynb", answers, code)
+        path = sample.hand_in("A1", folder / "collected" / f"{who}.ipynb", answers, code)
+        if who == "s-bert":  # two hints of 1.1
+            opened = path.read_text("utf-8").replace('"1.1\\", 0)', '"1.1\\", 2)')
+            path.write_text(opened, "utf-8")
     results = folder / "results.jsonl"
     mark(folder, students, level)
     return folder, students, results
@@ -1080,6 +1119,9 @@ def test_every_step_of_every_student_has_a_result_that_names_its_level(term, lev
     assert results["s-anna", "1.1"]["points"] == 12 and results["s-anna", "1.7"]["points"] == 8
     assert results["s-bert", "1.1"]["mistake"] == "no factor"
     assert results["s-bert", "1.2"]["status"] == "blank"
+    assert results["s-bert", "1.1"]["hints"] == 2 and results["s-anna", "1.1"]["hints"] == 0
+    steps = dashboard.tables("A1", results, [])[0]
+    assert steps["rows"][0][steps["heads"].index("hints")] == 0.5
     assert results["s-anna", "1.8"]["status"] == "manual"
     assert results["s-dora", "1.1"]["foreign"] == "zzzzzz"
     assert not [r for r in results.values() if r["status"] == "ask"]

@@ -36,6 +36,7 @@ def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
                 round(float(points.mean()), 1) if len(points) else "–",
                 step.points,
                 tells,
+                round(float(np.mean([r.get("hints", 0) for r in marked])), 1) if marked else "–",
                 f"{step.minutes} min",
                 round(seconds, 1),
             ]
@@ -67,9 +68,9 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
         {
             "title": "Steps",
             "note": "“Tells” is the correlation of a step's points with those of all other steps: "
-            "near 0, the step does not discriminate. Minutes are those planned, seconds those of "
-            "marking.",
-            "heads": ("step", "marked", "right", "mean", "of", "tells", "plan", "seconds"),
+            "near 0, the step does not discriminate. Hints are those opened, in the mean. Minutes "
+            "are those planned, seconds those of marking.",
+            "heads": ("step", "marked", "right", "mean", "of", "tells", "hints", "plan", "seconds"),
             "rows": by_step(name, results, totals),
         },
         {

@@ -17,7 +17,7 @@ WORDS = {
 OPEN = ("manual", "waiting", "ask")
 AGAIN = (
     "You have handed this step in {} times. Try the instance with pencil and paper, with N = 2, "
-    "before you change the code again; the folded hints of the step go further."
+    "before you change the code again; the hints of the step go further."
 )
 PICTURE = 2 << 20  # bytes of a figure on the page
 

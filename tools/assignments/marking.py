@@ -11,6 +11,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -231,9 +232,7 @@ def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
     """Return what a step needs of a submission: files travel with the experiment only."""
     files = submission.files if step.kind == "experiment" else {}
     cells = {step.name: submission.answer(step)}
-    return handin.Submission(
-        submission.path, cells, {}, files, submission.variant, submission.problem
-    )
+    return replace(submission, cells=cells, defined={}, files=files)
 
 
 def marked(name, step_name, submission, student, own, trial, level, large, experiment) -> dict:
@@ -243,6 +242,7 @@ def marked(name, step_name, submission, student, own, trial, level, large, exper
     result = mark_step(name, step, submission, level, seed, large, experiment, student.variant)
     if submission.variant and submission.variant != student.variant:
         result["foreign"] = submission.variant
+    result["hints"] = submission.hints.get(step_name, 0)
     when = time.strftime("%Y-%m-%d %H:%M:%S")
     origin = {"student": student.student, "assignment": name, "trial": trial, "time": when}
     return origin | result | {"digest": own, "version": version(name)}

@@ -34,7 +34,10 @@
 # `tools` beside this notebook; `check` tries them here. A function may not change its arguments.
 # Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
 # and no file, no network and no `course_lib`. A context `h` has shape (d,) and is never 0, `W` is (N, d) with
-# a row for each word, `y` and `i` are numbers of words. Hints are folded; opening them costs nothing.
+# a row for each word, `y` and `i` are numbers of words.
+#
+# Below each question, `hint` opens the hints of its step one by one. They cost nothing; your teacher sees
+# how many were opened.
 
 # %% tags=["given"]
 VARIANT = "aaaaaa"  # your six letters, from the roster

@@ -3,6 +3,7 @@
 import builtins
 import importlib
 import io
+import json
 import linecache
 import signal
 import sys
@@ -156,3 +157,21 @@ def check(assignment: str, name: str, f, large: bool = True) -> None:
         print(f"Step {name}: not yet: {verdict.sentence}")
         if instance := pasted(step, verdict.arguments):
             print(f"\nIt fails at\n\n{instance}")
+
+
+def hint(assignment: str, name: str, count: int) -> None:
+    """Show the first hints of a step, so many as the number says.
+
+    assignment: "A1"; name: of the step, "1.1". Hints cost nothing. The number in the cell tells the
+    teacher how many were opened.
+    """
+    from IPython.display import Markdown, display
+
+    path = Path(__file__).with_name(f"{assignment.lower()}_hints.json")
+    hints = json.loads(path.read_text("utf-8"))[name]
+    for title, text in hints[:count]:
+        display(Markdown(f"**{title}.** {text}"))
+    if count < len(hints):
+        print(
+            f"{len(hints) - count} more: write {count + 1} for the {count}, and run the cell again"
+        )
