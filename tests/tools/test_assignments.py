@@ -840,7 +840,7 @@ def test_hints_leave_the_question_and_the_number_opened_is_read(editions, tmp_pa
     assert handin.blank(submission.answer(A1["1.3"]))  # the cell of hints is no answer
 
 
-def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions):
+def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions, capsys):
     student = editions / "A1" / "student"
     code = (
         "import sys; sys.path.insert(0, '.')\n"
@@ -857,6 +857,8 @@ def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions):
         check=True,
     )
     assert done.stdout.count("Markdown object") == 5
+    home.hint("A1", "1.4", 1)  # the repository has the hints in its source alone
+    assert "unpack student.zip again" in capsys.readouterr().out
     assert "3 more: write 1 for the 0" in done.stdout and "1 more: write 3" in done.stdout
 
 
@@ -1278,6 +1280,21 @@ def test_a_stranger_to_the_catalogue_keeps_its_own_sentence():
     assert verdict.mistake == "" and "alone changes the divergence" in verdict.sentence
     told = Mistake("cosine", lambda l, s, a, b: np.cos(l), "a cosine")  # noqa: E741
     assert judge(step, lambda l, s, a, b: np.cos(l), rng(0), [told]).sentence == "a cosine"  # noqa: E741
+
+
+def test_a_list_is_taken_at_the_marker_as_at_home_and_float32_is_told(level):
+    code = "def f(x):\n    return [[1.0, 2.0], [np.eye(2), 3], [None, 1]][int(x)]"
+    with sandbox.Answer(code, "f", QUICK, level) as answer:
+        assert common.array(answer(0.0), (2,)).tolist() == [1, 2]
+        for x in (0.0, 1.0, 2.0):
+            assert len(common.parts(answer(x), 2)) == 2
+    for value in ([1.0, 2.0], (1.0, 2.0), np.ones(2), [np.eye(2), 3]):
+        assert len(common.parts(value, 2)) == 2
+    for value in (1.0, np.ones(()), np.eye(2)[:1], "ab", None):
+        with pytest.raises(common.Failed, match="asked are 2 values"):
+            common.parts(value, 2)
+    with pytest.raises(common.Failed, match="float32, whose digits"):
+        common.array(np.ones(2, np.float32), (2,))
 
 
 def test_two_numbers_are_told_with_digits_that_differ():

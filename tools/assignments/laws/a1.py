@@ -238,6 +238,8 @@ def enumeration(f, rng):
         return (
             f"word {i}: its inner product with itself is {table[i, i]:.3f}, the largest with "
             f"another is {others[i]:.3f}; you say {bool(value[i])}"
+            + ": are both numbers from the same table?"
+            * bool(value[i])
         )
     return ""
 
