@@ -211,7 +211,8 @@ def last_update(f, rng):
     v, _ = parts(f(H, 3), 2)
     if v is None:
         return "3 updates are allowed, and enough here; look once more after the last of them"
-    return ""
+    worst = (H @ array(v, (3,), "v")).max()
+    return f"vᵀh = {worst:g} for a context, which is not negative" if worst >= 0 else ""
 
 
 def hull(f, rng):

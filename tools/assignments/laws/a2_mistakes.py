@@ -70,6 +70,11 @@ def not_projected(W, p):
     return 2 * p[:, None] * pull / np.linalg.norm(W, axis=1, keepdims=True)
 
 
+@known("2.2", "not projected at all", "it has a part along w_i: the Jacobian of w/‖w‖ takes it off")
+def whole_sum(W, p):
+    return 2 * p[:, None] * (p @ directions(W)) / np.linalg.norm(W, axis=1, keepdims=True)
+
+
 @known("2.2", "no 2", "half: each pair is counted twice")
 def half(W, p):
     return a2.weighted_cosine_gradient(W, p) / 2

@@ -152,6 +152,20 @@ def target_alone(h, W, y, radii):
     return a3.log_softmax(moved(h, W, y, 2 * radii, -1.0 * (np.arange(len(W)) == y)))[y]
 
 
+@known(
+    "3.3",
+    "target alone, once",
+    "only the target moves; each rival moves within its own radius, too",
+)
+def target_once(h, W, y, radii):
+    return a3.log_softmax(moved(h, W, y, radii, -1.0 * (np.arange(len(W)) == y)))[y]
+
+
+@known("3.3", "all up", "the target moves with the rivals; the adversary moves it the other way")
+def all_up(h, W, y, radii):
+    return a3.log_softmax(moved(h, W, y, radii, 1.0))[y]
+
+
 @known("3.3", "rivals alone", "the target moves, too")
 def rivals_alone(h, W, y, radii):
     return a3.log_softmax(moved(h, W, y, radii, 1.0 * (np.arange(len(W)) != y)))[y]
