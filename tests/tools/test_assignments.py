@@ -1187,6 +1187,8 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     assert "τ_l times too large" in bert and "softened_gradient(l, s, tau_l, tau_s)</pre>" in bert
     assert "Bert" not in bert  # names stay with the teacher
     assert "zzzzzz" in pages[3].read_text("utf-8")
+    assert "Do you think" in bert and "Do you think" not in pages[0].read_text("utf-8")
+    assert '<span class="points">– of 10</span>' in bert
     hostile = {k: v | {"sentence": "<img src=x onerror=alert(1)>"} for k, v in results.items()}
     assert "<img src=x" not in feedback.page("A1", hostile, students[1], {})
     board = dashboard.write("A1", results, every, students, tmp_path / "board.html").read_text(
@@ -1219,12 +1221,30 @@ def test_an_instance_to_paste_gives_the_same_numbers_and_fits_on_a_page():
     assert "too many" in common.pasted(step, (np.zeros((200, 3)), *arguments[1:]))
 
 
-def test_similar_work_is_signalled(term):
+def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_path):
+    folder, students, path = term
+    page, table = feedback.reading("A1", students, tmp_path, folder / "collected")
+    content = page.read_text("utf-8")
+    assert "s-anna" in content and "&lt;script&gt;" in content and "s-bert" not in content
+    assert table.read_text("utf-8").splitlines()[1:] == ["s-anna,1.8,,"]
+    results = marking.latest(marking.read_results(path))
+    assert marking.by_hand(table, results, "A1") == results  # nothing is read yet
+    table.write_text("student,step,points,comment\ns-anna,1.8,7,\n")
+    feedback.reading("A1", students, tmp_path, folder / "collected")
+    read = marking.by_hand(table, results, "A1")["s-anna", "1.8"]
+    assert (read["points"], read["status"]) == (7, "read")
+    shown = feedback.page("A1", {("s-anna", "1.8"): read}, students[0], {})
+    assert "7 of 10" in shown and "Read:" in shown and "Not yet" not in shown
+
+
+def test_similar_work_is_signalled(term, tmp_path):
     folder, students, path = term
     results = marking.latest(marking.read_results(path))
     lines = similar.report("A1", folder / "collected", students, results)
     assert any("s-cleo, s-dora" in line for line in lines)
     assert any("s-dora: the notebook carries the variant zzzzzz" in line for line in lines)
+    sample.hand_in("A1", tmp_path / "s-anna.ipynb", {}, variant.NOBODY)
+    assert similar.report("A1", tmp_path, students, {}) == ["nothing is too much alike"]
 
 
 def test_code_of_the_library_is_named_and_own_code_is_not(tmp_path):
@@ -1241,6 +1261,7 @@ def test_a_talk_asks_about_the_students_own_function(term, level):
     folder, students, _ = term
     lines = similar.talks("A1", folder / "collected", students, "secret", 1.0, level)
     assert sum(line.startswith("\n## ") for line in lines) == 4 and len(lines) == 16
+    assert any("it gives" in line and "is doubled" in line for line in lines)
     assert similar.talks("A1", folder / "collected", students, "secret", 0.3, level) == lines[:4]
 
 

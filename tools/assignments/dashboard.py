@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments import feedback, handin, marking, pages
+from tools.assignments import feedback, handin, marking, pages, variant
 from tools.assignments import similar as alike
 
 STUCK = 3  # hand-ins of a step that are wrong
@@ -61,7 +61,11 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     failed = [
         (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
     ]
-    foreign = {(r["student"], r["foreign"]) for r in results.values() if r.get("foreign")}
+    foreign = {
+        (r["student"], r["foreign"])
+        for r in results.values()
+        if r.get("foreign", variant.NOBODY) != variant.NOBODY
+    }
     # the tables
     heads = ("step", "what was told", "students")
     return [

@@ -258,9 +258,12 @@ def by_hand(path: Path, results: dict, name: str) -> dict:
     if not path.is_file():
         return results
     of = {step.name: step.points for step in module(name).STEPS}
+    texts = {step.name for step in module(name).STEPS if step.kind == "manual"}
     merged = dict(results)
     with path.open(encoding="utf-8-sig", newline="") as file:
         for number, line in enumerate(csv.DictReader(file), 2):
+            if not (line.get("points") or "").strip():
+                continue  # not read yet
             try:
                 key = line["student"], line["step"]
                 points = float(line["points"])
@@ -274,7 +277,8 @@ def by_hand(path: Path, results: dict, name: str) -> dict:
             empty |= dict.fromkeys(
                 ("law", "mistake", "paste", "fingerprint", "grader", "level", "time"), ""
             )
-            status = "right" if points == of[key[1]] else "wrong"
+            less = "read" if key[1] in texts else "wrong"
+            status = "right" if points == of[key[1]] else less
             empty |= {"seconds": 0.0, "trial": 1, "version": ""} | merged.get(key, {})
             hand = {"points": points, "status": status, "hand": True, "paste": ""}
             merged[key] = empty | hand | {"sentence": line.get("comment") or ""}
