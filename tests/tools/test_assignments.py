@@ -1150,6 +1150,22 @@ def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tm
     assert (changed["step"], changed["mistake"], changed["trial"]) == ("1.1", "divided by τ_s", 2)
 
 
+def test_a_mended_law_marks_again_and_is_no_trial_of_the_student(
+    term, tmp_path, level, monkeypatch
+):
+    folder, students, _ = term
+    shutil.copytree(folder, tmp_path / "term")
+    monkeypatch.setattr(marking, "version", lambda name: "mended")
+    again = mark(tmp_path / "term", students, level)
+    assert len(again) == 32 and {r["trial"] for r in again} == {1}
+    every = marking.read_results(tmp_path / "term" / "results.jsonl")
+    wrong = [r | {"trial": k} for k in (1, 2, 3, 3) for r in every if r["status"] == "wrong"]
+    (stuck,) = (
+        t for t in dashboard.tables("A1", marking.latest(wrong), wrong) if "stuck" in t["title"]
+    )
+    assert stuck["rows"] and {row[-1] for row in stuck["rows"]} == {3}
+
+
 def test_an_error_of_the_grader_is_never_the_students(level, monkeypatch):
     def broken(f, rng):
         f(np.ones(3), np.ones(3), 1.0, 1.0)

@@ -54,7 +54,8 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"])
     strange = [r for r in wrong if not r["mistake"] and r["law"]]
     unknown = Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in strange)
-    failures = Counter((r["student"], r["step"]) for r in every if r["status"] == "wrong")
+    tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
+    failures = Counter((student, step) for student, step, _ in tried)
     stuck = [
         (*key, n) for key, n in failures.items() if n >= STUCK and results[key]["status"] == "wrong"
     ]

@@ -139,13 +139,14 @@ def fingerprint(step: Step, answer: sandbox.Answer) -> str:
 
 
 def digest(step: Step, submission: handin.Submission, name: str, letters: str) -> str:
-    """Return a digest of all that a step's result depends on."""
-    parts = [version(name), letters, submission.problem, submission.answer(step)]
+    """Return a digest of all that a step's result depends on: first the work, then the marker."""
+    work = [submission.problem, submission.answer(step)]
     if step.kind == "experiment":
-        parts += [
+        work += [
             f"{k} {hashlib.sha256(v).hexdigest()}" for k, v in sorted(submission.files.items())
         ]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    both = work, [version(name), letters]
+    return "-".join(hashlib.sha256("\0".join(p).encode()).hexdigest()[:16] for p in both)
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -204,7 +205,9 @@ def mark(
                 before = known.get((student.student, step.name), {})
                 done = before.get("digest") == own and before.get("status") not in again
                 if not done:
-                    trial = before.get("trial", 0) + (before.get("digest") != own)
+                    # A law that was mended marks the same work again, which is no new trial.
+                    new = before.get("digest", "").partition("-")[0] != own.partition("-")[0]
+                    trial = before.get("trial", 0) + new
                     yield student, step, trimmed(submission, step), own, trial
 
     # mark the rest, and append each result as it comes
