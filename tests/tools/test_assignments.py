@@ -5,7 +5,9 @@ import csv
 import inspect
 import io
 import json
+import linecache
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -386,7 +388,11 @@ NEEDED = {
     "2.2 scaled": a2_mistakes.guarded_gradient,
     "2.3 unbiased": a2_mistakes.square_of_whole,
     "2.3 whole": lambda W, rows: a2.estimate(W, rows) * (1 if len(rows) == 3 else 2),
-    "2.4 separable": a2_mistakes.gives_up,
+    "2.3 sample_alone": a2_mistakes.all_words,
+    "2.4 separable": lambda H, most: (
+        (None, most) if most > 100 else a2_mistakes.perceptron(H, most, -1, True)
+    ),
+    "2.4 last_update": a2_mistakes.last_update_lost,
     "2.4 hull": a2_mistakes.always_a_direction,
     "2.5 bracket": lambda W: (1.2 * a2_mistakes.row_sums(W).mean(), a2.eigenvalue_bracket(W)[1]),
     "2.5 close": lambda W: (
@@ -731,6 +737,16 @@ def test_the_experiments_penalties_are_those_of_the_questions(monkeypatch):
     assert a4.ceiling(ends["ceiling"], c)[0] < a4.ceiling(ends["none"], c)[0]
 
 
+@pytest.mark.parametrize("ball", a3_experiment.BALLS)
+def test_no_ball_drives_the_contexts_to_0(ball, monkeypatch):
+    """The margin is a mean in nats: contexts that shrink would be a way around the adversary."""
+    monkeypatch.setattr(a3_experiment, "HIDDEN", 200)
+    own = variant.A3(begin=0, margin=0.5, seeds=(1,))
+    text = np.arange(2_000) % 60
+    trained = a3_experiment.train(text, own, ball, 1, 50)
+    assert a3_experiment.losses(trained, text)["loss"] < 0.5 * np.log(60)
+
+
 def test_the_margin_is_that_of_the_worst_perturbation():
     """The experiment of A3 subtracts the margin of step 3.1, and of 3.2 for the words' cloud."""
     import torch
@@ -803,8 +819,47 @@ def test_a_student_gets_no_line_of_a_solution(editions):
         assert edition.leaks(student, edition.solutions(name, PACK)) == []
         assert not list(student.rglob("*mistakes*")) and not list(student.rglob("*claims*"))
         assert (editions / name / "student.zip").is_file()
+        assert (editions / name / "solution").is_dir() == bool(edition.solutions(name, PACK))
     solved = (editions / "A0" / "solution" / "A0.ipynb").read_text("utf-8")
     assert "shifted = l - l.max()" in solved
+
+
+def test_hints_leave_the_question_and_the_number_opened_is_read(editions, tmp_path, capsys):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    book = path.read_text("utf-8")
+    assert "<details>" not in book and "The target does not depend" not in book
+    folded = edition.hints("A1")
+    functions = [s.name for s in A1.values() if s.kind in ("function", "law")]
+    assert list(folded) == functions and all(len(pairs) == 3 for pairs in folded.values())
+    assert handin.read(path).hints == dict.fromkeys(functions, 0)
+    once = r"hint(\"A1\", \"1.3\", 0)"
+    assert once in book
+    path.write_text(book.replace(once, once.replace(", 0)", ", 2)")), "utf-8")
+    submission = handin.read(path)
+    assert submission.hints["1.3"] == 2 and submission.hints["1.1"] == 0
+    assert handin.blank(submission.answer(A1["1.3"]))  # the cell of hints is no answer
+
+
+def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions, capsys):
+    student = editions / "A1" / "student"
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from tools.assignments.laws.home import hint\n"
+        "hint('A1', '1.4', 0)\nhint('A1', '1.4', 2)\nhint('A1', '1.4', 3)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=student,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert done.stdout.count("Markdown object") == 5
+    home.hint("A1", "1.4", 1)  # the repository has the hints in its source alone
+    assert "unpack student.zip again" in capsys.readouterr().out
+    assert "3 more: write 1 for the 0" in done.stdout and "1 more: write 3" in done.stdout
 
 
 def test_a_leak_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
@@ -843,6 +898,42 @@ def test_at_home_a_table_has_no_more_memory_than_at_the_marker(capsys):
         pytest.skip("the memory of a process is bounded on Linux only")
     home.check("A1", "1.4", a1.tying_map)
     assert "needs more than 400 MB" in capsys.readouterr().out
+
+
+def at_home(code: str, name: str = "0.1", **others):
+    """Check a step as a notebook does, whose cells' code Python finds by a name that is no file."""
+    file = "/tmp/ipykernel_0/cell.py"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    scope = {"np": np, "special": scipy.special} | others
+    exec(compile(code, file, "exec"), scope)
+    home.check(f"A{name[0]}", name, scope[STEPS.get(name, A0).function])
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def log_softmax(l):\n    return helper(l)", "NameError in line 2 of your cell"),
+        ("def log_softmax(l):\n    import torch\n    return l", "NumPy and SciPy, and no torch"),
+        ("def log_softmax(l):\n    return l / None", "TypeError in line 2"),
+        ("def log_softmax(l):\n    while True:\n        pass", "longer than 1 s"),
+        ("check('A0', '0.1', 1)\ndef log_softmax(l):\n    return l", "'check' is not defined"),
+    ],
+    ids=["helper", "package", "error", "endless", "check in the cell"],
+)
+def test_at_home_a_cell_stands_alone_and_its_errors_are_sentences(code, told, capsys, monkeypatch):
+    monkeypatch.setattr(a0, "STEPS", (replace(A0, limits=QUICK),))
+    known = {"helper": scipy.special.log_softmax, "check": lambda *x: None}
+    at_home(code, **known)
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("Step 0.1: not yet: ") and told in first
+    assert any("log_softmax(l)" in line for line in rest) or "check" in told
+
+
+def test_at_home_a_right_cell_is_right_and_a_law_is_not_promised_more(capsys):
+    at_home("from scipy.special import log_softmax as f\ndef log_softmax(l):\n    return f(l)")
+    assert capsys.readouterr().out == "Step 0.1 obeys its laws.\n"
+    at_home(sample.LAW, "1.7")
+    assert "refuses the 2 wrong ones of this check" in capsys.readouterr().out
 
 
 def test_gradescope_marks_in_its_own_layout(editions, tmp_path, level):
@@ -1007,7 +1098,10 @@ def term(tmp_path_factory, level):
     for who, answers in work.items():
         code = next(s.variant for s in students if s.student == who)
         code = "zzzzzz" if who == "s-dora" else code
-        sample.hand_in("A1", folder / "collected" / f"{who}.ipynb", answers, code)
+        path = sample.hand_in("A1", folder / "collected" / f"{who}.ipynb", answers, code)
+        if who == "s-bert":  # two hints of 1.1
+            opened = path.read_text("utf-8").replace('"1.1\\", 0)', '"1.1\\", 2)')
+            path.write_text(opened, "utf-8")
     results = folder / "results.jsonl"
     mark(folder, students, level)
     return folder, students, results
@@ -1027,6 +1121,9 @@ def test_every_step_of_every_student_has_a_result_that_names_its_level(term, lev
     assert results["s-anna", "1.1"]["points"] == 12 and results["s-anna", "1.7"]["points"] == 8
     assert results["s-bert", "1.1"]["mistake"] == "no factor"
     assert results["s-bert", "1.2"]["status"] == "blank"
+    assert results["s-bert", "1.1"]["hints"] == 2 and results["s-anna", "1.1"]["hints"] == 0
+    steps = dashboard.tables("A1", results, [])[0]
+    assert steps["rows"][0][steps["heads"].index("hints")] == 0.5
     assert results["s-anna", "1.8"]["status"] == "manual"
     assert results["s-dora", "1.1"]["foreign"] == "zzzzzz"
     assert not [r for r in results.values() if r["status"] == "ask"]
@@ -1051,6 +1148,22 @@ def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tm
     sample.hand_in("A1", folder / "collected" / "s-bert.ipynb", answers, "cccddd")
     (changed,) = mark(folder, students, level)
     assert (changed["step"], changed["mistake"], changed["trial"]) == ("1.1", "divided by τ_s", 2)
+
+
+def test_a_mended_law_marks_again_and_is_no_trial_of_the_student(
+    term, tmp_path, level, monkeypatch
+):
+    folder, students, _ = term
+    shutil.copytree(folder, tmp_path / "term")
+    monkeypatch.setattr(marking, "version", lambda name: "mended")
+    again = mark(tmp_path / "term", students, level)
+    assert len(again) == 32 and {r["trial"] for r in again} == {1}
+    every = marking.read_results(tmp_path / "term" / "results.jsonl")
+    wrong = [r | {"trial": k} for k in (1, 2, 3, 3) for r in every if r["status"] == "wrong"]
+    (stuck,) = (
+        t for t in dashboard.tables("A1", marking.latest(wrong), wrong) if "stuck" in t["title"]
+    )
+    assert stuck["rows"] and {row[-1] for row in stuck["rows"]} == {3}
 
 
 def test_an_error_of_the_grader_is_never_the_students(level, monkeypatch):
@@ -1090,6 +1203,8 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     assert "τ_l times too large" in bert and "softened_gradient(l, s, tau_l, tau_s)</pre>" in bert
     assert "Bert" not in bert  # names stay with the teacher
     assert "zzzzzz" in pages[3].read_text("utf-8")
+    assert "Do you think" in bert and "Do you think" not in pages[0].read_text("utf-8")
+    assert '<span class="points">– of 10</span>' in bert
     hostile = {k: v | {"sentence": "<img src=x onerror=alert(1)>"} for k, v in results.items()}
     assert "<img src=x" not in feedback.page("A1", hostile, students[1], {})
     board = dashboard.write("A1", results, every, students, tmp_path / "board.html").read_text(
@@ -1122,12 +1237,30 @@ def test_an_instance_to_paste_gives_the_same_numbers_and_fits_on_a_page():
     assert "too many" in common.pasted(step, (np.zeros((200, 3)), *arguments[1:]))
 
 
-def test_similar_work_is_signalled(term):
+def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_path):
+    folder, students, path = term
+    page, table = feedback.reading("A1", students, tmp_path, folder / "collected")
+    content = page.read_text("utf-8")
+    assert "s-anna" in content and "&lt;script&gt;" in content and "s-bert" not in content
+    assert table.read_text("utf-8").splitlines()[1:] == ["s-anna,1.8,,"]
+    results = marking.latest(marking.read_results(path))
+    assert marking.by_hand(table, results, "A1") == results  # nothing is read yet
+    table.write_text("student,step,points,comment\ns-anna,1.8,7,\n")
+    feedback.reading("A1", students, tmp_path, folder / "collected")
+    read = marking.by_hand(table, results, "A1")["s-anna", "1.8"]
+    assert (read["points"], read["status"]) == (7, "read")
+    shown = feedback.page("A1", {("s-anna", "1.8"): read}, students[0], {})
+    assert "7 of 10" in shown and "Read:" in shown and "Not yet" not in shown
+
+
+def test_similar_work_is_signalled(term, tmp_path):
     folder, students, path = term
     results = marking.latest(marking.read_results(path))
     lines = similar.report("A1", folder / "collected", students, results)
     assert any("s-cleo, s-dora" in line for line in lines)
     assert any("s-dora: the notebook carries the variant zzzzzz" in line for line in lines)
+    sample.hand_in("A1", tmp_path / "s-anna.ipynb", {}, variant.NOBODY)
+    assert similar.report("A1", tmp_path, students, {}) == ["nothing is too much alike"]
 
 
 def test_code_of_the_library_is_named_and_own_code_is_not(tmp_path):
@@ -1144,6 +1277,7 @@ def test_a_talk_asks_about_the_students_own_function(term, level):
     folder, students, _ = term
     lines = similar.talks("A1", folder / "collected", students, "secret", 1.0, level)
     assert sum(line.startswith("\n## ") for line in lines) == 4 and len(lines) == 16
+    assert any("it gives" in line and "is doubled" in line for line in lines)
     assert similar.talks("A1", folder / "collected", students, "secret", 0.3, level) == lines[:4]
 
 
@@ -1180,9 +1314,32 @@ def test_tables_for_canvas_and_moodle_go_back_where_they_came_from(term, tmp_pat
 def test_a_stranger_to_the_catalogue_keeps_its_own_sentence():
     step = A1["1.1"]
     verdict = judge(step, lambda l, s, a, b: np.cos(l), rng(0), a1_mistakes.CATALOGUE["1.1"])  # noqa: E741
-    assert verdict.mistake == "" and "moving l[0] alone" in verdict.sentence
+    assert verdict.mistake == "" and "alone changes the divergence" in verdict.sentence
     told = Mistake("cosine", lambda l, s, a, b: np.cos(l), "a cosine")  # noqa: E741
     assert judge(step, lambda l, s, a, b: np.cos(l), rng(0), [told]).sentence == "a cosine"  # noqa: E741
+
+
+def test_a_list_is_taken_at_the_marker_as_at_home_and_float32_is_told(level):
+    code = "def f(x):\n    return [[1.0, 2.0], [np.eye(2), 3], [None, 1]][int(x)]"
+    with sandbox.Answer(code, "f", QUICK, level) as answer:
+        assert common.array(answer(0.0), (2,)).tolist() == [1, 2]
+        for x in (0.0, 1.0, 2.0):
+            assert len(common.parts(answer(x), 2)) == 2
+    for value in ([1.0, 2.0], (1.0, 2.0), np.ones(2), [np.eye(2), 3]):
+        assert len(common.parts(value, 2)) == 2
+    for value in (1.0, np.ones(()), np.eye(2)[:1], "ab", None):
+        with pytest.raises(common.Failed, match="asked are 2 values"):
+            common.parts(value, 2)
+    with pytest.raises(common.Failed, match="float32, whose digits"):
+        common.array(np.ones(2, np.float32), (2,))
+
+
+def test_two_numbers_are_told_with_digits_that_differ():
+    assert common.told_apart(1.0, 2.0) == ("1", "2")
+    assert common.told_apart(0.123456, 0.123457) == ("0.123456", "0.123457")
+    near = judge(A1["1.1"], lambda *x: 1.000001 * a1.softened_gradient(*x), rng(0), large=False)
+    entry, rate = re.search(r" is (\S+), but .* rate (\S+)", near.sentence).groups()
+    assert entry != rate and float(entry) == pytest.approx(float(rate), rel=1e-5)
 
 
 def test_a_figure_is_shown_only_if_it_is_one():

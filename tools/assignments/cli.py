@@ -173,6 +173,15 @@ def dashboard(name: Name, roster: Roster = ROSTER):
 
 
 @app.command()
+def reading(name: Name, collected: Annotated[Path, typer.Argument()], roster: Roster = ROSTER):
+    """Write a page of all texts and figures that you read, and manual.csv for the points."""
+    from tools.assignments import feedback, handin
+
+    for path in feedback.reading(name, handin.roster(roster), BUILD / name, collected):
+        print(f"{path}: here are the texts" if path.suffix == ".html" else f"{path}: for points")
+
+
+@app.command()
 def similar(name: Name, collected: Annotated[Path, typer.Argument()], roster: Roster = ROSTER):
     """List pairs of students whose work is too much alike: a signal, never a verdict."""
     from tools.assignments import handin

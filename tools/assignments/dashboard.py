@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments import feedback, handin, marking, pages
+from tools.assignments import feedback, handin, marking, pages, variant
 from tools.assignments import similar as alike
 
 STUCK = 3  # hand-ins of a step that are wrong
@@ -36,6 +36,7 @@ def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
                 round(float(points.mean()), 1) if len(points) else "–",
                 step.points,
                 tells,
+                round(float(np.mean([r.get("hints", 0) for r in marked])), 1) if marked else "–",
                 f"{step.minutes} min",
                 round(seconds, 1),
             ]
@@ -53,23 +54,28 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"])
     strange = [r for r in wrong if not r["mistake"] and r["law"]]
     unknown = Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in strange)
-    failures = Counter((r["student"], r["step"]) for r in every if r["status"] == "wrong")
+    tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
+    failures = Counter((student, step) for student, step, _ in tried)
     stuck = [
         (*key, n) for key, n in failures.items() if n >= STUCK and results[key]["status"] == "wrong"
     ]
     failed = [
         (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
     ]
-    foreign = {(r["student"], r["foreign"]) for r in results.values() if r.get("foreign")}
+    foreign = {
+        (r["student"], r["foreign"])
+        for r in results.values()
+        if r.get("foreign", variant.NOBODY) != variant.NOBODY
+    }
     # the tables
     heads = ("step", "what was told", "students")
     return [
         {
             "title": "Steps",
             "note": "“Tells” is the correlation of a step's points with those of all other steps: "
-            "near 0, the step does not discriminate. Minutes are those planned, seconds those of "
-            "marking.",
-            "heads": ("step", "marked", "right", "mean", "of", "tells", "plan", "seconds"),
+            "near 0, the step does not discriminate. Hints are those opened, in the mean. Minutes "
+            "are those planned, seconds those of marking.",
+            "heads": ("step", "marked", "right", "mean", "of", "tells", "hints", "plan", "seconds"),
             "rows": by_step(name, results, totals),
         },
         {

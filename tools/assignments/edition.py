@@ -5,6 +5,7 @@ assignments lie in an instructor's pack, a folder outside of the repository with
 assignment, in which a block `# %% 1.1` is the answer to the step.
 """
 
+import json
 import re
 import shutil
 import zipfile
@@ -23,6 +24,7 @@ HOME = (
     "home.py",
     "runs.py",
 )  # of `laws`: what the student's checks need
+HINT = re.compile(r"(?s)<details><summary>(.*?)</summary>\n+(.*?)\n+</details>\n*")
 COMMON = 12  # characters: shorter lines of a solution may occur anywhere
 
 
@@ -43,6 +45,42 @@ def solutions(name: str, pack: Path | None) -> dict[str, str]:
     return own
 
 
+def hints(name: str) -> dict[str, list[list[str]]]:
+    """Return the hints by step, title and text, which a source folds below its questions."""
+    cells = notebook_source.read(source(name)).cells
+    folded = {asked(cell): HINT.findall(cell.source) for cell in cells}
+    return {step: [list(pair) for pair in pairs] for step, pairs in folded.items() if pairs}
+
+
+def asked(cell) -> str:
+    """Return the step that a cell's heading names, "" where it names none."""
+    heading = re.match(r"## (\d\.\d+) ", cell.source)
+    return heading[1] if heading else ""
+
+
+def opened(name: str, cells: list) -> list:
+    """Return the cells with the hints taken out; a cell below the question opens them.
+
+    What a browser unfolds leaves no trace. The number in this cell does, and the dashboard has it.
+    """
+    made = []
+    for cell in cells:
+        made.append(cell)
+        if HINT.search(cell.source):
+            step = asked(cell)
+            cell.source = HINT.sub("", cell.source).rstrip()
+            made.append(
+                nbformat.v4.new_code_cell(
+                    f'hint("{name}", "{step}", 0)',
+                    metadata={"tags": ["hint"], "step": step},
+                    id=f"hint-{step.replace('.', '-')}",
+                )
+            )
+        if "home import check\n" in f"{cell.source}\n":
+            cell.source = cell.source.replace("home import check", "home import check, hint")
+    return made
+
+
 def notebook(name: str, answers: dict[str, str] | None = None):
     """Return the student's notebook, or with `answers` the solution.
 
@@ -52,10 +90,11 @@ def notebook(name: str, answers: dict[str, str] | None = None):
     points = {step.name: step for step in marking.module(name).STEPS}
     book = notebook_source.read(source(name))
     book.cells = [c for c in book.cells if "solution" not in notebook_source.tags(c)]
+    book.cells = opened(name, book.cells)
     seen: dict[str, int] = {}
     for cell in book.cells:
         tags = notebook_source.tags(cell)
-        kind = next((t for t in ("answer", "manual", "check") if t in tags), "given")
+        kind = next((t for t in ("answer", "manual", "check", "hint") if t in tags), "given")
         step = cell.metadata.get("step")
         graded = kind in ("answer", "manual")
         if graded and answers and step in answers:
@@ -73,7 +112,8 @@ def notebook(name: str, answers: dict[str, str] | None = None):
         }
         if graded:
             grading["points"] = points[step].points
-        if kind != "given" or cell.cell_type == "code" and "VARIANT =" not in cell.source:
+        locked = cell.cell_type == "code" and kind != "hint" and "VARIANT =" not in cell.source
+        if graded or locked:
             cell.metadata["nbgrader"] = grading
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -90,7 +130,9 @@ def leaks(folder: Path, answers: dict[str, str]) -> list[str]:
             if len(plain) >= COMMON and not plain.startswith(("def", "import", "from", "return")):
                 lines[plain] = f"{step}: {line.strip()}"
     problems = []
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".ipynb", ".md")):
+    for path in sorted(
+        p for p in folder.rglob("*") if p.suffix in (".py", ".ipynb", ".md", ".json")
+    ):
         content = re.sub(r"\s+", "", path.read_text("utf-8"))
         problems += [
             f"{path.name} has a line of {lines[line]}" for line in lines if line in content
@@ -111,13 +153,15 @@ def write_student(name: str, folder: Path) -> None:
     for file in (*HOME, f"{name.lower()}.py", f"{name.lower()}_experiment.py"):
         if (package / file).is_file():
             shutil.copy(package / file, target)
+    folded = json.dumps(hints(name), ensure_ascii=False, indent=1)
+    (target / f"{name.lower()}_hints.json").write_text(folded, "utf-8")
 
 
 def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
     """Write the editions of an assignment into a folder: student, solution, Gradescope.
 
-    pack: the instructor's folder of solutions; without it the solution has those of the source
-    only. Raises CourseError, and writes nothing, where a student's file has a line of a solution.
+    pack: the instructor's folder of solutions. Where neither pack nor source has any, no solution
+    is written. Raises CourseError, and writes nothing, where a student's file has a line of one.
     """
     answers = solutions(name, pack)
     made = folder.with_name(f".{folder.name}-new")
@@ -127,8 +171,9 @@ def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
     if found:
         shutil.rmtree(made)
         raise CourseError("solutions would leak:\n" + "\n".join(found))
-    (made / "solution").mkdir()
-    nbformat.write(notebook(name, answers), made / "solution" / f"{name}.ipynb")
+    if answers:
+        (made / "solution").mkdir()
+        nbformat.write(notebook(name, answers), made / "solution" / f"{name}.ipynb")
     gradescope(name, made / "gradescope.zip")
     shutil.make_archive(str(made / "student"), "zip", made / "student")
     shutil.rmtree(folder, ignore_errors=True)

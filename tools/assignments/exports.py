@@ -8,7 +8,7 @@ from course_lib.errors import CourseError, unknown
 from tools.assignments import feedback, handin, marking
 
 COLUMNS = ("student", "step", "points", "of", "status", "sentence", "mistake", "seconds", "level")
-COLUMNS += ("version", "trial", "time")
+COLUMNS += ("version", "trial", "hints", "time")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # by which a spreadsheet would run a cell
 
 

@@ -1,15 +1,17 @@
 """The feedback: a page a student, with the diagnosis and the instance of each step."""
 
 import base64
+import csv
 from pathlib import Path
 
-from tools.assignments import handin, marking, pages
+from tools.assignments import handin, marking, pages, variant
 
 WORDS = {
     "right": "Right.",
     "wrong": "Not yet:",
     "blank": "Not yet:",
     "manual": "Open:",
+    "read": "Read:",
     "waiting": "Open:",
     "ask": "Ask:",
     "unreadable": "Not read:",
@@ -17,7 +19,7 @@ WORDS = {
 OPEN = ("manual", "waiting", "ask")
 AGAIN = (
     "You have handed this step in {} times. Try the instance with pencil and paper, with N = 2, "
-    "before you change the code again; the folded hints of the step go further."
+    "before you change the code again; the hints of the step go further."
 )
 PICTURE = 2 << 20  # bytes of a figure on the page
 
@@ -52,7 +54,7 @@ def page(name: str, results: dict, student: handin.Student, files: dict[str, byt
                 "name": step.name,
                 "title": step.title,
                 "status": result["status"],
-                "points": f"{result['points']:g}",
+                "points": "–" if result["status"] in OPEN else f"{result['points']:g}",
                 "of": f"{step.points:g}",
                 "word": WORDS[result["status"]],
                 "sentence": result["sentence"],
@@ -73,10 +75,44 @@ def page(name: str, results: dict, student: handin.Student, files: dict[str, byt
         student=student.student,
         variant=student.variant,
         foreign=foreign,
+        nobody=variant.NOBODY,
+        wrong=any(s["status"] == "wrong" for s in steps),
         when=max(times),
         steps=steps,
         figure=figure(files),
     )
+
+
+def reading(
+    name: str, students: list[handin.Student], folder: Path, collected: Path
+) -> tuple[Path, Path]:
+    """Write the page of all texts that a teacher reads, and a table for points; return both.
+
+    A table that is there is kept: it may hold points.
+    """
+    steps = [step for step in marking.module(name).STEPS if step.kind == "manual"]
+    works = []
+    lines = [["student", "step", "points", "comment"]]
+    for student, path in handin.collected(collected, students)[0].items():
+        submission = handin.read(path)
+        texts = [(step, submission.answer(step)) for step in steps]
+        texts = [(step, text) for step, text in texts if not handin.blank(text)]
+        if texts:
+            shown = [
+                {"name": s.name, "title": s.title, "of": f"{s.points:g}", "text": text}
+                for s, text in texts
+            ]
+            picture = figure(submission.files)
+            works.append({"student": student.student, "steps": shown, "figure": picture})
+            lines += [[student.student, step.name, "", ""] for step, _ in texts]
+    folder.mkdir(parents=True, exist_ok=True)
+    page, table = folder / "reading.html", folder / "manual.csv"
+    title = f"{marking.module(name).TITLE}: to be read"
+    page.write_text(pages.page("reading", title=title, works=works), "utf-8")
+    if not table.exists():
+        with table.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(lines)
+    return page, table
 
 
 def write(

@@ -27,7 +27,8 @@ class Submission:
     """The work that one student handed in.
 
     cells: code and text by step; defined: the last code cell that defines a name; files: by name;
-    variant: the six letters in the notebook; problem: why it cannot be read, "" where it can.
+    variant: the six letters in the notebook; problem: why it cannot be read, "" where it can;
+    hints: how many were opened, by step.
     """
 
     path: Path
@@ -36,6 +37,7 @@ class Submission:
     files: dict[str, bytes] = field(default_factory=dict)
     variant: str = ""
     problem: str = ""
+    hints: dict[str, int] = field(default_factory=dict)
 
     def answer(self, step) -> str:
         """Return the cell that carries the step's id, else the last that defines its name.
@@ -155,11 +157,8 @@ def enter(submission: Submission, cell: dict, source: str) -> None:
     metadata = cell.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     step = metadata.get("step")
-    if (
-        isinstance(step, str)
-        and "check" not in str(metadata.get("tags"))
-        and "given" not in str(metadata.get("tags"))
-    ):
+    tags = str(metadata.get("tags"))
+    if isinstance(step, str) and not any(tag in tags for tag in ("check", "given", "hint")):
         if (
             not blank(source) or step not in submission.cells
         ):  # of duplicates, one that is filled in
@@ -170,6 +169,8 @@ def enter(submission: Submission, cell: dict, source: str) -> None:
                 submission.defined[name] = source
         if named := re.search(r"""(?m)^VARIANT *= *["']([a-z]{6})["']""", source):
             submission.variant = named[1]
+        for step, count in re.findall(r"""(?m)^hint\("\w+", "([\d.]+)", (\d)\)""", source):
+            submission.hints[step] = max(int(count), submission.hints.get(step, 0))
 
 
 # --- the roster ----------------------------------------------------------------------------------

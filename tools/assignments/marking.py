@@ -11,6 +11,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -138,13 +139,14 @@ def fingerprint(step: Step, answer: sandbox.Answer) -> str:
 
 
 def digest(step: Step, submission: handin.Submission, name: str, letters: str) -> str:
-    """Return a digest of all that a step's result depends on."""
-    parts = [version(name), letters, submission.problem, submission.answer(step)]
+    """Return a digest of all that a step's result depends on: first the work, then the marker."""
+    work = [submission.problem, submission.answer(step)]
     if step.kind == "experiment":
-        parts += [
+        work += [
             f"{k} {hashlib.sha256(v).hexdigest()}" for k, v in sorted(submission.files.items())
         ]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    both = work, [version(name), letters]
+    return "-".join(hashlib.sha256("\0".join(p).encode()).hexdigest()[:16] for p in both)
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -203,7 +205,9 @@ def mark(
                 before = known.get((student.student, step.name), {})
                 done = before.get("digest") == own and before.get("status") not in again
                 if not done:
-                    trial = before.get("trial", 0) + (before.get("digest") != own)
+                    # A law that was mended marks the same work again, which is no new trial.
+                    new = before.get("digest", "").partition("-")[0] != own.partition("-")[0]
+                    trial = before.get("trial", 0) + new
                     yield student, step, trimmed(submission, step), own, trial
 
     # mark the rest, and append each result as it comes
@@ -231,9 +235,7 @@ def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
     """Return what a step needs of a submission: files travel with the experiment only."""
     files = submission.files if step.kind == "experiment" else {}
     cells = {step.name: submission.answer(step)}
-    return handin.Submission(
-        submission.path, cells, {}, files, submission.variant, submission.problem
-    )
+    return replace(submission, cells=cells, defined={}, files=files)
 
 
 def marked(name, step_name, submission, student, own, trial, level, large, experiment) -> dict:
@@ -243,6 +245,7 @@ def marked(name, step_name, submission, student, own, trial, level, large, exper
     result = mark_step(name, step, submission, level, seed, large, experiment, student.variant)
     if submission.variant and submission.variant != student.variant:
         result["foreign"] = submission.variant
+    result["hints"] = submission.hints.get(step_name, 0)
     when = time.strftime("%Y-%m-%d %H:%M:%S")
     origin = {"student": student.student, "assignment": name, "trial": trial, "time": when}
     return origin | result | {"digest": own, "version": version(name)}
@@ -258,9 +261,12 @@ def by_hand(path: Path, results: dict, name: str) -> dict:
     if not path.is_file():
         return results
     of = {step.name: step.points for step in module(name).STEPS}
+    texts = {step.name for step in module(name).STEPS if step.kind == "manual"}
     merged = dict(results)
     with path.open(encoding="utf-8-sig", newline="") as file:
         for number, line in enumerate(csv.DictReader(file), 2):
+            if not (line.get("points") or "").strip():
+                continue  # not read yet
             try:
                 key = line["student"], line["step"]
                 points = float(line["points"])
@@ -274,7 +280,8 @@ def by_hand(path: Path, results: dict, name: str) -> dict:
             empty |= dict.fromkeys(
                 ("law", "mistake", "paste", "fingerprint", "grader", "level", "time"), ""
             )
-            status = "right" if points == of[key[1]] else "wrong"
+            less = "read" if key[1] in texts else "wrong"
+            status = "right" if points == of[key[1]] else less
             empty |= {"seconds": 0.0, "trial": 1, "version": ""} | merged.get(key, {})
             hand = {"points": points, "status": status, "hand": True, "paste": ""}
             merged[key] = empty | hand | {"sentence": line.get("comment") or ""}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from course_lab.notebook_source import ROOT
-from tools.assignments import edition, handin, marking, sandbox
+from tools.assignments import edition, handin, marking, sandbox, variant
 from tools.assignments.laws.common import Failed, Trial, pasted
 
 GRAM = 12  # tokens in a row
@@ -69,7 +69,7 @@ def report(name: str, collected: Path, students: list, results: dict) -> list[st
     written: dict[str, set] = {}
     for student, path in theirs.items():
         submission = handin.read(path)
-        if submission.variant and submission.variant != student.variant:
+        if submission.variant not in ("", variant.NOBODY, student.variant):
             lines.append(
                 f"{student.student}: the notebook carries the variant {submission.variant}"
             )
@@ -111,20 +111,21 @@ def talks(
     def lot(student):
         return hmac.new(secret.encode(), f"talk {name} {student.id}".encode(), "sha256").hexdigest()
 
-    count = max(1, round(share * len(theirs)))
+    functions = [s for s in marking.module(name).STEPS if s.kind == "function"]
+    read = {student: handin.read(path) for student, path in theirs.items()}
+    written = [s for s in read if any(not handin.blank(read[s].answer(step)) for step in functions)]
     lines = []
-    for student in sorted(theirs, key=lot)[:count] if theirs else []:
+    for student in sorted(written, key=lot)[: max(1, round(share * len(theirs)))]:
         lines.append(f"\n## {student.name} ({student.student})")
-        submission = handin.read(theirs[student])
+        submission = read[student]
         rng = np.random.default_rng(int(lot(student)[:12], 16))
-        functions = [s for s in marking.module(name).STEPS if s.kind == "function"]
         for step in rng.permutation(np.array(functions, object))[:3]:
             lines.append(question(step, submission.answer(step), rng, level))
     return lines
 
 
 def question(step, code: str, rng, level: str) -> str:
-    """Return a question about a step: an instance with a number doubled, and the value."""
+    """Return a question about a step: an instance, and the values before and after a change."""
     head = f"\nStep {step.name}, `{step.function}`."
     if handin.blank(code):
         return f"{head} It was not handed in: how would you begin?"
@@ -132,7 +133,8 @@ def question(step, code: str, rng, level: str) -> str:
         with sandbox.Answer(code, step.function, step.limits, level) as answer:
             trial = Trial(answer)
             step.laws[0](trial, rng)
-            arguments = list(trial.calls[0].arguments)
+            given = trial.calls[0]
+            arguments = list(given.arguments)
             numbers = [i for i, a in enumerate(arguments) if isinstance(a, float)]
             i = int(rng.choice(numbers)) if numbers else 0
             arguments[i] = 2 * arguments[i]
@@ -140,6 +142,7 @@ def question(step, code: str, rng, level: str) -> str:
     except Failed as failure:
         return f"{head} Where does this come from: {failure.sentence}?"
     with np.printoptions(precision=4, threshold=20):
-        changed = f"`{step.arguments[i]}` is doubled"
-        instance = pasted(step, tuple(arguments))
-        return f"{head} If {changed}, what changes, and why? It gives\n{value}\nfor\n{instance}"
+        return (
+            f"{head} For\n{pasted(step, given.arguments)}\nit gives\n{given.value}\n"
+            f"If `{step.arguments[i]}` is doubled, what changes, and why? It then gives\n{value}"
+        )

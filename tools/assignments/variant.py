@@ -8,6 +8,7 @@ import hmac
 from dataclasses import dataclass
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without i, l, o, which are mistaken for digits
+NOBODY = "aaaaaa"  # the variant in what is given out
 CORPUS = 900_000  # tokens of the embedded corpus in which a slice begins
 
 

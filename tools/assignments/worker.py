@@ -24,7 +24,13 @@ def pack(value, buffers: list[bytes]):
     """Return a value's description for the header; the bytes of arrays go into `buffers`."""
     if value is None or isinstance(value, bool | int | float | str):
         return {"value": value}
-    if isinstance(value, tuple | list):
+    if isinstance(value, list):
+        try:
+            value = np.array(value)
+        except ValueError:  # its parts have different shapes
+            pass
+        value = value if getattr(value, "dtype", np.dtype(object)).kind in KINDS else tuple(value)
+    if isinstance(value, tuple):
         return {"tuple": [pack(each, buffers) for each in value[:16]]}
     if callable(value) or isinstance(value, np.random.Generator):
         return {"callback" if callable(value) else "rng": 0}
@@ -154,6 +160,7 @@ def reply(stream, action, arguments=(), before=()) -> None:
             trace = trace.tb_next
         kind = type(error).__name__
         message = "" if isinstance(error, MemoryError) else str(error)[:300]
+        message = error.msg if isinstance(error, SyntaxError) else message
         line = getattr(error, "lineno", None) or line if isinstance(error, SyntaxError) else line
         send(stream, "error", type=kind, message=message, line=line)
 

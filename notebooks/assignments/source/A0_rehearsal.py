@@ -22,6 +22,9 @@
 # folder `tools` beside this notebook, and the cell `check` tries them. The marker tries the same laws
 # with other numbers, and knows the commonest mistakes by name.
 #
+# Below each question, `hint` opens the hints of its step one by one. They cost nothing; your teacher sees
+# how many were opened.
+#
 # Imports are given: `np` is NumPy, `special` and `linalg` are SciPy's. Each cell stands alone: the
 # marker runs no other. Your functions must leave their arguments as they are.
 

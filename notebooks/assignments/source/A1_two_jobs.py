@@ -36,8 +36,10 @@
 # `tools` beside this notebook; `check` tries them here. An answer that obeys the laws on small
 # instances but not at the large size has half of the points. A function may not change its arguments.
 # Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
-# and no file, no network and no `course_lib`. Vectors and matrices are float64 arrays of NumPy. Hints
-# are folded; opening them costs nothing.
+# and no file, no network and no `course_lib`. Vectors and matrices are float64 arrays of NumPy.
+#
+# Below each question, `hint` opens the hints of its step one by one. They cost nothing; your teacher sees
+# how many were opened.
 
 # %% tags=["given"]
 VARIANT = "aaaaaa"  # your six letters, from the roster
@@ -124,8 +126,8 @@ check("A1", "1.2", high_temperature)
 # $\hat y = \operatorname{softmax}(W h/\tau)$ from $\tilde y = \operatorname{softmax}(E e_y/\tau)$.
 # Shapes: `h` (b, d), `W` and `E` (N, d), `y` (b,) integers; the result (b,).
 #
-# Read the vocabulary in blocks of `block` words and keep no array of shape (b, N). At $N = 400{,}000$
-# and $b = 64$ you have 200 MB, the matrices included. Logits may be as large as ±10⁴. `block` need
+# Read the vocabulary in blocks of `block` words and keep no array of shape (b, N). At $N = 400{,}000$,
+# $b = 64$, $d = 4$ and blocks of 4,096 words you have 200 MB. Logits may be as large as ±10⁴. `block` need
 # not divide N.
 #
 # <details><summary>What to look at</summary>
@@ -236,8 +238,12 @@ check("A1", "1.5", contradicted)
 # the share as $\beta$ grows, and how many words are contradicted? The prediction has points for being
 # there, not for being right. A well measured "no effect" has full marks.
 #
-# You hand in three files with this notebook: the matrices, your numbers, your prediction. The marker
-# computes your numbers again from your matrices and trains one run, drawn at random, again.
+# The numbers of a run are the share by your 1.4, the contradicted words by your 1.5, and the distance of
+# both column spaces: 0 where they are the same, 1 where they are orthogonal.
+#
+# Hand in one zip with this notebook, `1.6.safetensors` (the arrays), `1.6.csv` (your numbers), `1.6.json`
+# (your prediction) and the figure `1.6.png`. The code writes the first three beside the notebook. The marker
+# computes your numbers again from your arrays and trains one run, drawn at random, again.
 
 # %% tags=["answer"] step="1.6"
 PREDICTION = ""
@@ -250,6 +256,7 @@ def experiment(prediction, folder="."):
 
     own = variant.parameters("A1", VARIANT)
     text = a1_experiment.tokens(own)
+    print(own)
     trained = {}
     claims = {}
     for run in a1_experiment.runs(own):
@@ -261,7 +268,7 @@ def experiment(prediction, folder="."):
             "share": tying_map(W, E)[2],  # your 1.4
             "contradicted": contradicted(E).mean(),  # your 1.5
         }
-        print(run, claims[run])
+        print(a1_experiment.name(*run), {k: round(float(v), 4) for k, v in claims[run].items()})
     a1_experiment.save(folder, trained, claims, prediction)
     return claims
 

@@ -36,7 +36,10 @@
 # instances but not at the large size has half of the points. A function may not change its arguments.
 # Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
 # and no file, no network and no `course_lib`. Matrices have a row for each word, `W` is (N, d), weights
-# `p` are N positive numbers that add up to 1. No row is 0. Hints are folded; opening them costs nothing.
+# `p` are N positive numbers that add up to 1. No row is 0.
+#
+# Below each question, `hint` opens the hints of its step one by one. They cost nothing; your teacher sees
+# how many were opened.
 
 # %% tags=["given"]
 VARIANT = "aaaaaa"  # your six letters, from the roster
@@ -114,8 +117,9 @@ check("A2", "2.2", weighted_cosine_gradient)
 # ## 2.3 Derive: from a sample ●●○ (15 minutes, 14 points)
 #
 # For a large vocabulary one takes $m$ rows, drawn without replacement. Write `estimate(W, rows)`:
-# `rows` are the $m \ge 2$ different numbers of the sampled words. Its mean over *all* samples of a size must
-# be exactly the paper's $R$ (equal weights, divided by $N^2$).
+# `rows` are the $m \ge 2$ different numbers of the sampled words. It reads the sampled rows alone, and
+# knows $N$. Its mean over *all* samples of a size must be exactly the paper's $R$ (equal weights,
+# divided by $N^2$).
 #
 # <details><summary>What to look at</summary>
 #
@@ -148,8 +152,9 @@ check("A2", "2.3", estimate)
 #
 # A word that never comes is pushed along a $v$ with $v^\top h < 0$ for every context $h$, where there is
 # one. Write `negative_direction(H, most)` with contexts `H` (n, d): the perceptron. Begin at $v = 0$;
-# while some $v^\top h \ge 0$, let one such $h$ change $v$, and count one update. Return `v, updates` as
-# soon as all products are negative. After `most` updates without success return `None, updates`.
+# while some $v^\top h \ge 0$, add or subtract one such $h$, whichever helps, and count one update. Return
+# `v, updates` as soon as all products are negative, which may be after the last of `most` updates. If
+# they are not, return `None, updates`.
 #
 # Novikoff's theorem bounds the updates by $(\max\|h\|/\text{margin})^2$ where a direction exists; you
 # have at most 10,000.
@@ -183,10 +188,11 @@ check("A2", "2.4", negative_direction)
 # %% [markdown]
 # ## 2.5 Prove: between two sums ●●○ (10 minutes, 8 points)
 #
-# Let $A$ be the table of all cosines, of rows of which no two have a negative one. The paper bounds the
-# largest eigenvalue of $A$ by the sum of all its entries. Write `eigenvalue_bracket(W)`, which returns
+# Let $A$ be the table of all cosines, none of which is negative here. The paper bounds the largest
+# eigenvalue of $A$ by the sum of all its entries. Write `eigenvalue_bracket(W)`, which returns
 # `low, high` around the largest eigenvalue, without the table: `high` must be far below the sum of all
-# entries, `low` not below their sum divided by $N$, and both equal for parallel rows.
+# entries, and far below $N$ where most rows are orthogonal; `low` not below the sum of all entries
+# divided by $N$; and both equal for parallel rows.
 #
 # <details><summary>What to look at</summary>
 #
@@ -225,7 +231,11 @@ check("A2", "2.5", eigenvalue_bracket)
 # or the rare half, and what does it cost? The prediction has points for being there, not for being
 # right. A well measured "no effect" has full marks.
 #
-# You hand in three files with this notebook: the arrays, your numbers, your prediction. The marker
+# The numbers of a run are the mean loss on the last 2,000 tokens, which no run is trained on, and by your
+# 2.1 the mean cosine among the frequent tenth of all words, and among the rare half.
+#
+# Hand in one zip with this notebook, `2.6.safetensors` (the arrays), `2.6.csv` (your numbers), `2.6.json`
+# (your prediction) and the figure `2.6.png`. The code writes the first three beside the notebook. The marker
 # computes your numbers again from your arrays and trains one run, drawn at random, again.
 
 # %% tags=["answer"] step="2.6"
@@ -239,6 +249,7 @@ def experiment(prediction, folder="."):
 
     own = variant.parameters("A2", VARIANT)
     text = a2_experiment.tokens(own)
+    print(own)
     trained = {}
     claims = {}
     for run in a2_experiment.runs(own):
@@ -248,7 +259,7 @@ def experiment(prediction, folder="."):
             W = trained[run]["W"][ids].astype(float)
             equal = np.full(len(W), 1 / len(W))
             claims[run][group] = weighted_cosine(W, equal)  # your 2.1
-        print(run, claims[run])
+        print(a2_experiment.name(*run), {k: round(float(v), 4) for k, v in claims[run].items()})
     a2_experiment.save(folder, trained, claims, prediction)
     return claims
 

@@ -34,7 +34,10 @@
 # `tools` beside this notebook; `check` tries them here. A function may not change its arguments.
 # Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
 # and no file, no network and no `course_lib`. A context `h` has shape (d,) and is never 0, `W` is (N, d) with
-# a row for each word, `y` and `i` are numbers of words. Hints are folded; opening them costs nothing.
+# a row for each word, `y` and `i` are numbers of words.
+#
+# Below each question, `hint` opens the hints of its step one by one. They cost nothing; your teacher sees
+# how many were opened.
 
 # %% tags=["given"]
 VARIANT = "aaaaaa"  # your six letters, from the roster
@@ -185,7 +188,7 @@ check("A3", "3.4", shared_worst)
 #
 # Word $i$ is ε-recognisable if some context $h$ has $w_i^\top h - \varepsilon\|h\| > w_j^\top h$ for all
 # other $j$. Write `certificate(W, i, h)`: the ε up to which this context shows it. It is negative where
-# another word wins.
+# another word wins. Contexts may be as long as 10¹² or as short as 10⁻¹².
 #
 # <details><summary>What to look at</summary>
 #
@@ -195,7 +198,7 @@ check("A3", "3.4", shared_worst)
 #
 # <details><summary>The first line</summary>
 #
-# Contexts may be as long as 10¹² or as short as 10⁻¹²: divide before you multiply.
+# Where is ε multiplied by ‖h‖? Use a context of length 1 from the beginning.
 #
 # </details>
 #
@@ -217,15 +220,20 @@ check("A3", "3.5", certificate)
 # ## 3.6 Experiment: which ball ●●● (30 minutes and your machine's 20, 18 points)
 #
 # The code below trains an LSTM on *your* tokens without an adversary, and with one in the round ball, in
-# the cube, and in the ellipsoid of the word vectors' own covariance, five seeds each. The radius of each
-# is such that the mean margin is *yours*, in nats: otherwise the largest ball would win or lose by its
-# size. It needs the course's environment (PyTorch).
+# the cube, and in the ellipsoid of the word vectors' own covariance, five seeds each. The adversary takes
+# $r$ times the dual norm of $h$ from the target's logit; this is its margin, in nats. The radius $r$ is
+# such that the mean margin of a batch is *yours*: otherwise the largest ball would win or lose by its
+# size. The experiment needs the course's environment (PyTorch).
 #
 # **First predict**, in a sentence or two: which ball has the lowest loss on the last 2,000 tokens, and what
 # is left of the difference when each run has its best temperature? The prediction has points for being
 # there, not for being right. A well measured "no effect" has full marks.
 #
-# You hand in three files with this notebook: the arrays, your numbers, your prediction. The marker
+# The numbers of a run are the mean loss on the last 2,000 tokens, which no run is trained on, and the
+# lowest that a temperature from ½ to 2 makes of it: all logits are divided by the same number.
+#
+# Hand in one zip with this notebook, `3.6.safetensors` (the arrays), `3.6.csv` (your numbers), `3.6.json`
+# (your prediction) and the figure `3.6.png`. The code writes the first three beside the notebook. The marker
 # computes your numbers again from your arrays and trains one run, drawn at random, again.
 
 # %% tags=["answer"] step="3.6"
@@ -239,12 +247,13 @@ def experiment(prediction, folder="."):
 
     own = variant.parameters("A3", VARIANT)
     text = a3_experiment.tokens(own)
+    print(own)
     trained = {}
     claims = {}
     for run in a3_experiment.runs(own):
         trained[run] = a3_experiment.train(text, own, *run)
         claims[run] = a3_experiment.losses(trained[run], text)
-        print(run, claims[run])
+        print(a3_experiment.name(*run), {k: round(float(v), 4) for k, v in claims[run].items()})
     a3_experiment.save(folder, trained, claims, prediction)
     return claims
 

@@ -47,8 +47,10 @@
 # `tools` beside this notebook; `check` tries them here. An answer that obeys the laws on small
 # instances but not at the large size has half of the points. A function may not change its arguments.
 # Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
-# and no file, no network and no `course_lib`. Matrices have a row for each word, `W` is (N, d). Hints are
-# folded; opening them costs nothing.
+# and no file, no network and no `course_lib`. Matrices have a row for each word, `W` is (N, d).
+#
+# Below each question, `hint` opens the hints of its step one by one. They cost nothing; your teacher sees
+# how many were opened.
 
 # %% tags=["given"]
 VARIANT = "aaaaaa"  # your six letters, from the roster

@@ -6,7 +6,16 @@ all pairs, projections of size N × N. They end where the answers must still wor
 
 import numpy as np
 
-from tools.assignments.laws.common import Limits, Step, apart, array, candidates, drawn, parts
+from tools.assignments.laws.common import (
+    Limits,
+    Step,
+    apart,
+    array,
+    candidates,
+    drawn,
+    parts,
+    told_apart,
+)
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -66,9 +75,11 @@ def derivative(f, rng):
     taus = two_temperatures(rng)
     value, expected = array(f(l, s, *taus), (n,)), softened_gradient(l, s, *taus)
     if apart(value, expected) > 1e-7:
+        i = int(np.abs(value - expected).argmax())
+        yours, right = told_apart(value[i], expected[i])
         return (
-            f"the first entry is {value[0]:.4g}, but moving l[0] alone changes the divergence at "
-            f"the rate {expected[0]:.4g}"
+            f"entry {i} is {yours}, but moving l[{i}] alone changes the divergence at the rate "
+            f"{right}"
         )
     return ""
 
@@ -98,7 +109,7 @@ def vanishes(f, rng):
 def order(f, rng):
     """The relative distance to the gradient halves when both temperatures double."""
     n = 25
-    l, s = 2 * drawn(rng, 2, n) + 5 * drawn(rng, 2, 1)
+    l, s = (2 * drawn(rng, 2, n) + 5 * drawn(rng, 2, 1)).round(2)
     taus = 60 * np.array(two_temperatures(rng))
     distances = []
     for tau_l, tau_s in (taus, 2 * taus):
@@ -143,8 +154,9 @@ def any_block(f, rng):
     for block in (37, 50, int(rng.integers(5, 20)), 1):
         value = array(f(*model, block), (5,))
         if apart(value, expected) > 1e-8:
-            both = f"{value[0]:.5g}, by the definition {expected[0]:.5g}"
-            return f"with block = {block} the first is {both}"
+            i = int(np.abs(value - expected).argmax())
+            yours, right = told_apart(value[i], expected[i])
+            return f"with block = {block} number {i} is {yours}, by the definition {right}"
     return ""
 
 
@@ -189,16 +201,16 @@ def fit(f, W, E):
 
 def residual(f, rng):
     """Nothing of E and 1 is left in the residual; the share is of W's spread about its mean."""
-    E = drawn(rng, 50, 4) + 2 * drawn(rng, 4)
-    W = E @ drawn(rng, 4, 4) + drawn(rng, 4) + drawn(rng, 50, 4)
+    E = drawn(rng, 20, 4) + 2 * drawn(rng, 4)
+    W = E @ drawn(rng, 4, 4) + drawn(rng, 4) + drawn(rng, 20, 4)
     return fit(f, W.round(3), E)
 
 
 def degenerate(f, rng):
     """A dimension that E does not use does no harm, nor does a mean far from 0."""
-    E = drawn(rng, 50, 4) + 300 * drawn(rng, 4)
+    E = drawn(rng, 20, 4) + 300 * drawn(rng, 4)
     E[:, rng.integers(4)] = 0
-    W = E @ drawn(rng, 4, 4) + drawn(rng, 50, 4)
+    W = E @ drawn(rng, 4, 4) + drawn(rng, 20, 4)
     return fit(f, W.round(3), E)
 
 
@@ -226,6 +238,8 @@ def enumeration(f, rng):
         return (
             f"word {i}: its inner product with itself is {table[i, i]:.3f}, the largest with "
             f"another is {others[i]:.3f}; you say {bool(value[i])}"
+            + ": are both numbers from the same table?"
+            * bool(value[i])
         )
     return ""
 

@@ -60,6 +60,16 @@ def one_temperature(l, s, tau_l, tau_s):
     return no_factor(l, s, tau_l, tau_l) / tau_l
 
 
+@known("1.1", "swapped", "τ_l and τ_s are the wrong way round in the two distributions")
+def swapped(l, s, tau_l, tau_s):
+    return no_factor(l, s, tau_s, tau_l) / tau_l
+
+
+@known("1.1", "times τ_l", "multiplied by τ_l: l enters as l/τ_l, so that the chain rule divides")
+def times_tau(l, s, tau_l, tau_s):
+    return no_factor(l, s, tau_l, tau_s) * tau_l
+
+
 @known("1.1", "in s", "this is the gradient in s; asked is that in l")
 def in_s(l, s, tau_l, tau_s):
     return np.imag([a1.divergence(l, s + 1e-30j * e, tau_l, tau_s) for e in np.eye(len(l))]) / 1e-30
@@ -116,6 +126,16 @@ def half_centred(l, s, tau_l, tau_s):
 @known("1.2", "no chain rule", "τ_l times too large: the factor 1/τ_l is missing")
 def no_chain(l, s, tau_l, tau_s):
     return no_words(l, s, tau_l, tau_s) * tau_l / len(l)
+
+
+@known("1.2", "sign", "this is minus the leading term: the prediction less the target")
+def target_first(l, s, tau_l, tau_s):
+    return -no_words(l, s, tau_l, tau_s) / len(l)
+
+
+@known("1.2", "by τ_s", "the factor outside is that of the chain rule in l: 1/τ_l")
+def by_the_targets(l, s, tau_l, tau_s):
+    return no_words(l, s, tau_l, tau_s) * tau_l / (len(l) * tau_s)
 
 
 def added_up(value):
@@ -175,6 +195,39 @@ def cross_entropy(h, W, E, y, tau, block):
 @known("1.3", "one softened", "both distributions are softened by τ, yours only the target")
 def target_alone(h, W, E, y, tau, block):
     return a1.divergence(h @ W.T, E[y] @ E.T, 1.0, tau)
+
+
+@known("1.3", "nothing softened", "both distributions are softened by τ, yours are not")
+def unsoftened(h, W, E, y, tau, block):
+    return a1.divergence(h @ W.T, E[y] @ E.T, 1.0, 1.0)
+
+
+@known("1.3", "target of W", "the target is made of E alone: of e_y and all rows of E")
+def target_of_w(h, W, E, y, tau, block):
+    return a1.divergence(h @ W.T, W[y] @ W.T, tau, tau)
+
+
+@known(
+    "1.3", "e_y by W", "the target's logits are inner products of e_y with the rows of E, not of W"
+)
+def target_by_w(h, W, E, y, tau, block):
+    return a1.divergence(h @ W.T, E[y] @ W.T, tau, tau)
+
+
+@known(
+    "1.3",
+    "sums not rescaled",
+    "when the largest logit grows from m to m′, the sums so far are multiplied by exp(m − m′)",
+)
+def not_rescaled(h, W, E, y, tau, block):
+    l, s = h @ W.T / tau, E[y] @ E.T / tau
+    sums = np.zeros((3, len(h)))
+    for end in range(block, len(W) + block, block):
+        part = slice(end - block, end)
+        tops = l[:, :end].max(1, keepdims=True), s[:, :end].max(1, keepdims=True)
+        model, target = np.exp(l[:, part] - tops[0]), np.exp(s[:, part] - tops[1])
+        sums += model.sum(1), target.sum(1), (target * (s - l)[:, part]).sum(1)
+    return sums[2] / sums[1] - np.log(sums[1] / sums[0]) + (tops[0] - tops[1])[:, 0]
 
 
 @known("1.3", "batch mean", "one number a context is asked, not the mean of the batch")

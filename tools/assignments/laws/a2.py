@@ -14,6 +14,7 @@ from tools.assignments.laws.common import (
     number,
     parts,
     shares,
+    told_apart,
 )
 
 # --- the definitions -----------------------------------------------------------------------------
@@ -73,7 +74,8 @@ def table(f, rng):
     W, p = cloud(rng)
     value, expected = number(f(W, p)), weighted_cosine(W, p)
     if abs(value - expected) > 1e-7 * (p @ p + abs(expected)):
-        return f"you give {value:.5f}, the sum over all pairs of two words is {expected:.5f}"
+        yours, right = told_apart(value, expected)
+        return f"you give {yours}, the sum over all pairs of two words is {right}"
     return ""
 
 
@@ -102,9 +104,10 @@ def derivative(f, rng):
     value, expected = array(f(W, p), W.shape), weighted_cosine_gradient(W, p)
     if apart(value, expected) > 1e-8:
         i, k = np.unravel_index(np.abs(value - expected).argmax(), W.shape)
+        yours, right = told_apart(value[i, k], expected[i, k])
         return (
-            f"entry ({i}, {k}) is {value[i, k]:.4g}, but moving W[{i}, {k}] alone changes the sum "
-            f"at the rate {expected[i, k]:.4g}"
+            f"entry ({i}, {k}) is {yours}, but moving W[{i}, {k}] alone changes the sum "
+            f"at the rate {right}"
         )
     return ""
 
@@ -137,7 +140,20 @@ def unbiased(f, rng):
     samples = [np.array(rows) for rows in itertools.combinations(range(7), 3)]
     mean, truth = np.mean([number(f(W, rows)) for rows in samples]), mean_cosine(W)
     if abs(mean - truth) > 1e-9:
-        return f"the mean over all {len(samples)} samples is {mean:.5f}, R is {truth:.5f}"
+        yours, right = told_apart(mean, truth)
+        return f"the mean over all {len(samples)} samples is {yours}, R is {right}"
+    return ""
+
+
+def sample_alone(f, rng):
+    """Words outside of the sample have no say, though their number has."""
+    W, _ = cloud(rng, 7, 3)
+    rows = rng.permutation(7)[:3]
+    others = np.setdiff1d(np.arange(7), rows)
+    moved = W.copy()
+    moved[others] = -W[others][:, ::-1]
+    if abs(number(f(W, rows)) - number(f(moved, rows))) > 1e-9:
+        return "it changes with words outside of the sample, which an estimate does not look at"
     return ""
 
 
@@ -146,7 +162,8 @@ def whole(f, rng):
     W, _ = cloud(rng, int(rng.integers(5, 10)), 3)
     value, truth = number(f(W, rng.permutation(len(W)))), mean_cosine(W)
     if abs(value - truth) > 1e-9:
-        return f"all words as the sample give {value:.5f}, R is {truth:.5f}"
+        yours, right = told_apart(value, truth)
+        return f"all words as the sample give {yours}, R is {right}"
     return ""
 
 
@@ -188,6 +205,16 @@ def separable(f, rng):
     return ""
 
 
+def last_update(f, rng):
+    """Three orthogonal contexts take one update each, in any order: three are enough."""
+    H = np.diag(rng.permutation([1.0, 2.0, 3.0]))
+    v, _ = parts(f(H, 3), 2)
+    if v is None:
+        return "3 updates are allowed, and enough here; look once more after the last of them"
+    worst = (H @ array(v, (3,), "v")).max()
+    return f"vᵀh = {worst:g} for a context, which is not negative" if worst >= 0 else ""
+
+
 def hull(f, rng):
     """There is no such direction where 0 lies between contexts."""
     H = drawn(rng, 12, 3)
@@ -224,7 +251,7 @@ def bracket(f, rng):
 
 
 def close(f, rng):
-    """Random clouds: above, far below the sum of all cosines; below, not under their mean."""
+    """Above: far below the sum of all cosines, and below N; below: not under their mean."""
     W = cone(rng, 40, 12)
     low, high = (number(x) for x in parts(f(W), 2))
     total = cosines(W).sum()
@@ -232,6 +259,10 @@ def close(f, rng):
         return f"high is {high:.1f}; the sum of all cosines is {total:.1f}, and far less is true"
     if low < total / len(W) * (1 - 1e-9):
         return f"low is {low:.3f}, but xᵀAx at one simple x is already {total / len(W):.3f}"
+    apart = np.eye(10)[np.arange(40) % 10] * rng.uniform(1, 3, (40, 1)).round(2)
+    high = number(parts(f(apart), 2)[1])
+    if high > 20:
+        return f"40 rows in ten orthogonal directions: high is {high:.1f}, and far less is true"
     return ""
 
 
@@ -298,7 +329,7 @@ STEPS = (
         ("W", "rows"),
         14,
         15,
-        (unbiased, whole),
+        (unbiased, sample_alone, whole),
         (large_sample,),
         "lesson 06, The penalty",
         {"memory": "{} for 30,000 rows: the sum over a sample's pairs is the square of a sum"},
@@ -310,7 +341,7 @@ STEPS = (
         ("H", "most"),
         16,
         20,
-        (separable, hull),
+        (separable, last_update, hull),
         (),
         "lesson 03, A word that never comes",
     ),

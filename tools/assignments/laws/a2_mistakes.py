@@ -70,6 +70,11 @@ def not_projected(W, p):
     return 2 * p[:, None] * pull / np.linalg.norm(W, axis=1, keepdims=True)
 
 
+@known("2.2", "not projected at all", "it has a part along w_i: the Jacobian of w/‖w‖ takes it off")
+def whole_sum(W, p):
+    return 2 * p[:, None] * (p @ directions(W)) / np.linalg.norm(W, axis=1, keepdims=True)
+
+
 @known("2.2", "no 2", "half: each pair is counted twice")
 def half(W, p):
     return a2.weighted_cosine_gradient(W, p) / 2
@@ -135,6 +140,13 @@ def whole_matrix(W, rows):
     return a2.mean_cosine(W) * len(rows) / len(W)
 
 
+@known(
+    "2.3", "all words", "this is R itself, of all words; an estimate reads the sampled rows alone"
+)
+def all_words(W, rows):
+    return a2.mean_cosine(W)
+
+
 @known("2.3", "sum", "this is a sum over the sample's pairs, not a mean")
 def sum_not_mean(W, rows):
     return a2.estimate(W, rows) * len(rows) * (len(rows) - 1) / 2
@@ -145,11 +157,12 @@ def sum_not_mean(W, rows):
 
 def perceptron(H, most, sign, honest):
     v = np.zeros(H.shape[1])
-    for update in range(most):
+    for update in range(most + 1):
         wrong = np.flatnonzero(sign * (H @ v) <= 0)
         if not len(wrong):
             return v, update
-        v = v + sign * H[wrong[0]]
+        if update < most:
+            v = v + sign * H[wrong[0]]
     return (None if honest else v), most
 
 
@@ -168,6 +181,14 @@ def positive(H, most):
 )
 def minus_the_mean(H, most):
     return -H.mean(0), 1
+
+
+@known(
+    "2.4", "last update", "the last update is never looked at: it may be the one that was missing"
+)
+def last_update_lost(H, most):
+    v, updates = perceptron(H, most, -1, True)
+    return (None, most) if updates == most else (v, updates)
 
 
 @known("2.4", "gives up", "None, although there is a direction here")
@@ -207,6 +228,13 @@ def trace_below(W):
 )
 def papers_sum(W):
     return row_sums(W).mean(), row_sums(W).sum()
+
+
+@known(
+    "2.5", "trace above", "true, but N is the trace, whatever the cosines: take the sum of one row"
+)
+def trace_above(W):
+    return row_sums(W).mean(), float(len(W))
 
 
 @known("2.5", "not normalised", "A holds cosines: normalise the rows first")

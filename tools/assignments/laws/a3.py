@@ -1,8 +1,18 @@
 """A3, words that must win, in any ball: the laws of its steps, with naive oracles (wang2019)."""
 
+import itertools
+
 import numpy as np
 
-from tools.assignments.laws.common import Step, apart, array, candidates, drawn, number
+from tools.assignments.laws.common import (
+    Step,
+    apart,
+    array,
+    candidates,
+    drawn,
+    number,
+    told_apart,
+)
 
 # --- the definitions -----------------------------------------------------------------------------
 
@@ -77,11 +87,12 @@ def inside(f, rng):
 def lowest(f, rng):
     """The product falls by r times the dual norm: no one in the ball does more harm."""
     h, r = drawn(rng, 5), round(float(rng.uniform(0.5, 3)), 2)
-    h[rng.integers(5)] = -4.0  # the largest in size is negative
+    h[rng.integers(5)] = -4.0
     for ball, norm in DUAL.items():
-        value, least = array(f(h, r, ball), (5,)) @ h, -r * np.linalg.norm(h, norm)
-        if value - least > 1e-9 * abs(least):
-            return f'ball = "{ball}": δᵀh = {value:.4g}, but {least:.4g} can be reached'
+        for side in (h, -h):  # the largest in size is negative, and positive
+            value, least = array(f(side, r, ball), (5,)) @ side, -r * np.linalg.norm(h, norm)
+            if value - least > 1e-9 * abs(least):
+                return f'ball = "{ball}": δᵀh = {value:.4g}, but {least:.4g} can be reached'
     return ""
 
 
@@ -125,7 +136,8 @@ def attacked(f, rng):
     h, W, y, radii = words(rng)
     value, expected = number(f(h, W, y, radii)), adversarial_log_prob(h, W, y, radii)
     if abs(value - expected) > 1e-9 * (1 + abs(expected)):
-        return f"you give log P = {value:.5f}; with all words moved it is {expected:.5f}"
+        yours, right = told_apart(value, expected)
+        return f"you give log P = {yours}; with all words moved it is {right}"
     return ""
 
 
@@ -158,7 +170,8 @@ def steepest(f, rng):
     if apart(value, expected) > 1e-7:
         moved = [W + np.outer(np.arange(len(W)) == y, delta) for delta in (value, expected)]
         falls = [mixture(contexts, prior, W, y) - mixture(contexts, prior, M, y) for M in moved]
-        return f"P(y) falls by {falls[0]:.3g}; another direction makes it fall by {falls[1]:.3g}"
+        yours, most = told_apart(*falls)
+        return f"P(y) falls by {yours}; another direction makes it fall by {most}"
     return ""
 
 
@@ -175,11 +188,13 @@ def sure(f, rng):
 def enumeration(f, rng):
     """The least margin over all other words, per length of the context."""
     h, W, _, _ = words(rng, 9)
-    for i in (int((W @ h).argmin()), int((W @ h).argmax())):
-        value, expected = number(f(W, i, h)), certificate(W, i, h)
-        if abs(value - expected) > 1e-9 * (1 + abs(expected)):
-            rival = min((j for j in range(9) if j != i), key=lambda j: (W[i] - W[j]) @ h)
-            return f"word {i}: you give {value:.5f}; word {rival} comes as near as {expected:.5f}"
+    behind = -np.sign(W @ h)[:, None] * W  # all products are negative
+    for M, i in itertools.product((W, behind), (int((W @ h).argmin()), int((W @ h).argmax()))):
+        value, expected = number(f(M, i, h)), certificate(M, i, h)
+        if abs(value - expected) > 1e-7 * (1 + abs(expected)):
+            rival = min((j for j in range(9) if j != i), key=lambda j: (M[i] - M[j]) @ h)
+            yours, right = told_apart(value, expected)
+            return f"word {i}: you give {yours}; word {rival} comes as near as {right}"
     return ""
 
 

@@ -53,7 +53,8 @@ def train(text, variant, ball, seed, steps=STEPS):
         logits = hidden @ W.T
         if ball != "none":
             pulled = margins(hidden, W.detach(), ball)
-            pulled = variant.margin * pulled / pulled.mean().detach()
+            # Through the mean, too: else shorter contexts would lower the margin, down to h = 0.
+            pulled = variant.margin * pulled / pulled.mean()
             logits = logits - F.one_hot(wanted, len(W)) * pulled[:, None]
         return F.cross_entropy(logits, wanted)
 

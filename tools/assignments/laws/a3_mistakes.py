@@ -51,6 +51,18 @@ def signed_largest(h, r, ball):
     return -r * np.eye(len(h))[h.argmax()] if ball == "l1" else a3.worst(h, r, ball)
 
 
+@known(
+    "3.1",
+    "most negative",
+    "with l1 you move the most negative coordinate; a positive may be larger",
+)
+def most_negative(h, r, ball):
+    if ball != "l1":
+        return a3.worst(h, r, ball)
+    i = h.argmin()
+    return -r * np.sign(h[i]) * np.eye(len(h))[i]
+
+
 # --- 3.2 -----------------------------------------------------------------------------------------
 
 
@@ -140,6 +152,20 @@ def target_alone(h, W, y, radii):
     return a3.log_softmax(moved(h, W, y, 2 * radii, -1.0 * (np.arange(len(W)) == y)))[y]
 
 
+@known(
+    "3.3",
+    "target alone, once",
+    "only the target moves; each rival moves within its own radius, too",
+)
+def target_once(h, W, y, radii):
+    return a3.log_softmax(moved(h, W, y, radii, -1.0 * (np.arange(len(W)) == y)))[y]
+
+
+@known("3.3", "all up", "the target moves with the rivals; the adversary moves it the other way")
+def all_up(h, W, y, radii):
+    return a3.log_softmax(moved(h, W, y, radii, 1.0))[y]
+
+
 @known("3.3", "rivals alone", "the target moves, too")
 def rivals_alone(h, W, y, radii):
     return a3.log_softmax(moved(h, W, y, radii, 1.0 * (np.arange(len(W)) != y)))[y]
@@ -226,6 +252,12 @@ def nearest(W, i, h):
 @known("3.5", "its own rival", "i is among its own rivals: the margin over itself is always 0")
 def with_itself(W, i, h):
     return min(0.0, a3.certificate(W, i, h))
+
+
+@known("3.5", "0 as a rival", "where all products are negative, a 0 in the place of i's own wins")
+def zero_as_a_rival(W, i, h):
+    products = W @ unit(h)
+    return products[i] - np.where(np.arange(len(W)) == i, 0.0, products).max()
 
 
 @known("3.5", "not per length", "the margin grows with ‖h‖, the ε does not")

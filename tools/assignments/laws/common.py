@@ -142,6 +142,10 @@ def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "
         if got.dtype.kind != "b":
             raise Failed("value", f"{what} has type {got.dtype}, asked are truth values")
         return got
+    if got.dtype in (np.float32, np.float16):
+        raise Failed(
+            "value", f"{what} has type {got.dtype}, whose digits do not suffice: use float64"
+        )
     got = got.astype(float)
     bad = int((~np.isfinite(got)).sum())
     if bad:
@@ -167,11 +171,24 @@ def apart(value: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(value - expected).max() / max(np.abs(expected).max(), 1e-300))
 
 
+def told_apart(value: float, expected: float, digits: int = 4) -> tuple[str, str]:
+    """Return two numbers with as many digits as show that they differ."""
+    for count in range(digits, 18):
+        pair = f"{value:.{count}g}", f"{expected:.{count}g}"
+        if pair[0] != pair[1]:
+            break
+    return pair
+
+
 def parts(value, count: int) -> tuple:
-    """Return a value as a tuple of `count` parts; raise Failed for another."""
-    if not isinstance(value, tuple) or len(value) != count:
+    """Return a value as a tuple of `count` parts; raise Failed for another.
+
+    A list of numbers comes as an array from the sandbox, and counts as a tuple, too.
+    """
+    several = isinstance(value, tuple | list) or isinstance(value, np.ndarray) and value.ndim == 1
+    if not several or len(value) != count:
         raise Failed("value", f"asked are {count} values, returned together as a tuple")
-    return value
+    return tuple(value)
 
 
 def judge(step: Step, f: Callable, rng, mistakes=(), large: bool = True) -> Verdict:

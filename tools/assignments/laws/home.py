@@ -1,13 +1,64 @@
 """The check cells of a student's notebook call this: the public laws, without any sandbox."""
 
+import builtins
 import importlib
+import io
+import json
+import linecache
+import signal
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 
 import numpy as np
+from scipy import linalg, special
 
-from tools.assignments.laws.common import Failed, Limits, judge, judge_law, pasted
+from tools.assignments.laws.common import Failed, Limits, Step, judge, judge_law, pasted
+
+CELL = "your cell"  # in the place of a file's name
+PACKAGES = {*sys.stdlib_module_names, "numpy", "scipy"}  # which the marker has, too
+
+
+def imported(name, scope=None, *rest):
+    """Import what the marker has; what it has not is told, and not loaded into a step's memory."""
+    package = name.partition(".")[0]
+    if (scope or {}).get("__name__") == "answer" and package not in PACKAGES:
+        raise ModuleNotFoundError(f"the marker has NumPy and SciPy, and no {package}")
+    return builtins.__import__(name, scope, *rest)
+
+
+def alone(step: Step, f):
+    """Return the function as the marker has it: from its cell, which is run without the others."""
+    file = getattr(getattr(f, "__code__", None), "co_filename", "")
+    code = "" if Path(file).is_file() else "".join(linecache.getlines(file))
+    if step.function not in code:  # it comes from no cell
+        return f
+    scope = {"np": np, "special": special, "linalg": linalg, "__name__": "answer"}
+    scope["__builtins__"] = vars(builtins) | {"__import__": imported}
+    with redirect_stdout(io.StringIO()), told():
+        exec(compile(code, CELL, "exec"), scope)
+    return scope.get(step.function, f)
+
+
+@contextmanager
+def told():
+    """Turn an error of the student's code into a sentence that names the line."""
+    try:
+        yield
+    except (Failed, NotImplementedError):
+        raise
+    except Exception as error:
+        trace, line = error.__traceback__, 0
+        while trace:
+            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == CELL else line
+            trace = trace.tb_next
+        place = f" in line {line} of your cell" if line else ""
+        sentence = f"trying it ended in {type(error).__name__}{place}: {error}"
+        if isinstance(error, NameError):
+            sentence += "; each answer cell stands alone"
+        raise Failed("error", sentence) from None
 
 
 @contextmanager
@@ -24,8 +75,29 @@ def bounded(limits: Limits):
     resource.setrlimit(resource.RLIMIT_AS, (taken + (limits.memory << 20), before[1]))
     try:
         yield
+    except MemoryError:
+        raise Failed("memory", f"it needs more than {limits.memory} MB") from None
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@contextmanager
+def timed(limits: Limits):
+    """Stop what runs longer than a step may, where the system can: the marker does."""
+
+    def stop(*_):
+        raise Failed("late", f"it took longer than {limits.seconds} s")
+
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def limited(f, limits: Limits):
@@ -34,12 +106,9 @@ def limited(f, limits: Limits):
     def call(*arguments):
         begin = time.perf_counter()
         before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        try:
-            with bounded(limits):
-                value = f(*arguments)
-        except MemoryError:
-            raise Failed("memory", f"it needs more than {limits.memory} MB") from None
-        if time.perf_counter() - begin > limits.seconds:
+        with told(), timed(limits), bounded(limits):
+            value = f(*arguments)
+        if time.perf_counter() - begin > limits.seconds:  # where nothing could stop it
             raise Failed("late", f"it took longer than {limits.seconds} s")
         if not all(
             np.array_equal(a, b, True)
@@ -61,24 +130,53 @@ def check(assignment: str, name: str, f, large: bool = True) -> None:
     laws = importlib.import_module(f"tools.assignments.laws.{assignment.lower()}")
     step = next(s for s in laws.STEPS if s.name == name)
     seed = int(np.random.default_rng().integers(1 << 30))
+    obeyed = f"Step {name} obeys its laws."
     try:
+        answer = limited(alone(step, f), step.limits)
         if step.kind == "law":
             wrong = laws.CANDIDATES[name]
             right = laws.RIGHT[name]
+            obeyed = (
+                f"Step {name} accepts the right functions and refuses the {len(wrong)} wrong ones "
+                "of this check. The marker tries more of them."
+            )
             verdict = judge_law(
-                step, lambda c, s: f(c, np.random.default_rng(s)), seed, right, wrong
+                step, lambda c, s: answer(c, np.random.default_rng(s)), seed, right, wrong
             )
         else:
-            verdict = judge(step, limited(f, step.limits), np.random.default_rng(seed), (), large)
+            verdict = judge(step, answer, np.random.default_rng(seed), (), large)
     except NotImplementedError:
         print(f"Step {name}: nothing yet")
         return
-    except Exception as error:
-        print(f"Step {name}: not yet: trying it ended in {type(error).__name__}: {error}")
-        raise
+    except Failed as failure:  # of the cell itself
+        print(f"Step {name}: not yet: {failure.sentence}")
+        return
     if verdict.share == 1:
-        print(f"Step {name} obeys its laws.")
+        print(obeyed)
     else:
         print(f"Step {name}: not yet: {verdict.sentence}")
         if instance := pasted(step, verdict.arguments):
             print(f"\nIt fails at\n\n{instance}")
+
+
+def hint(assignment: str, name: str, count: int) -> None:
+    """Show the first hints of a step, so many as the number says.
+
+    assignment: "A1"; name: of the step, "1.1". Hints cost nothing. The number in the cell tells the
+    teacher how many were opened.
+    """
+    from IPython.display import Markdown, display
+
+    file = f"{assignment.lower()}_hints.json"
+    places = (Path(__file__).with_name(file), Path("tools", "assignments", "laws", file))
+    path = next((p for p in places if p.is_file()), None)
+    if path is None:
+        print(f"{places[1]} is missing beside this notebook: unpack student.zip again")
+        return
+    hints = json.loads(path.read_text("utf-8"))[name]
+    for title, text in hints[:count]:
+        display(Markdown(f"**{title}.** {text}"))
+    if count < len(hints):
+        print(
+            f"{len(hints) - count} more: write {count + 1} for the {count}, and run the cell again"
+        )
