@@ -37,6 +37,9 @@ def run_in_workers(
             with None it takes as long as it takes; else it is stopped with all that it started.
         environments: environment variables of the first worker, the second, …; dealt out in turn.
     """
+    # Threads that import it at the same time would each meet modules that the other has begun.
+    import joblib.externals.loky  # noqa: F401
+
     count = min(workers, len(jobs))
     every = [_Worker(environments[number % len(environments)]) for number in range(count)]
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()

@@ -314,6 +314,14 @@ def test_floors_add_operations_and_bytes():
     assert (text < 10).sum() > (text >= 500).sum() > 0
 
 
+def test_the_operator_that_takes_the_time_is_named_first():
+    """Models as small as those of the table spend theirs anywhere, from one run to the next."""
+    x = torch.randn(600, 600)
+    shares = models.where(lambda: (x @ x).sigmoid_(), "cpu")
+    assert next(iter(shares)) in ("aten::mm", "aten::addmm") and "aten::sigmoid_" in shares
+    assert max(shares.values()) > 0.5
+
+
 def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "MODELS", SMALL)
     monkeypatch.setattr(models, "in_a_process", here)
@@ -324,7 +332,6 @@ def test_table_of_models(monkeypatch, tmp_path):
     for row in rows:
         shares = list(row["where"].values())
         assert shares == sorted(shares, reverse=True) and 0 < min(shares) and sum(shares) <= 1
-        assert any(name in row["where"] for name in ("aten::mm", "aten::addmm", "aten::linear"))
     figures = ("tokens/s", "plain", "floor", "MB", "plain MB")
     assert all(row[key] > 0 for row in rows for key in figures)
     layers = list(models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))

@@ -32,6 +32,27 @@ def test_a_killed_job_and_a_late_one_leave_the_others_alone():
     assert dict(run_in_workers(job, {"late": ""}, 1, lambda _: 0)) == {"late": None}
 
 
+IMPORTS = """
+import sys, threading
+class Seen:
+    def find_spec(self, name, *rest):
+        if name.endswith(("joblib", "_memmapping_reducer", "loky", "resource_tracker")):
+            threads.add(threading.current_thread().name)
+threads = set()
+sys.meta_path.insert(0, Seen())
+from course_lab.workers import run_in_workers
+if __name__ == "__main__":
+    print(sorted(value for _, value in run_in_workers(len, {"a": "12", "b": "1"}, 2)), threads)
+"""
+
+
+def test_the_main_thread_alone_imports_what_the_workers_need():
+    """Two threads that import modules which import each other meet unfinished ones."""
+    command = [sys.executable, "-c", IMPORTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[1, 2] {'MainThread'}\n"
+
+
 def test_a_process_that_dies_between_two_jobs_is_replaced():
     def limit(what):
         if what == "after":

@@ -141,6 +141,25 @@ def test_twins_are_at_distance_zero_exactly():
     assert distance.tolist() == [0] * 4 and index.tolist() == [1, 0, 0, 0]
 
 
+def test_nearest_neighbours_in_a_process_that_has_used_both_interfaces_to_precision():
+    """PyTorch's older one then refuses to tell: float64 it is, where float32 is not whole."""
+    matmul = torch.backends.mkldnn.matmul
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    sieve = Mock(side_effect=neighbours._Sieve)
+    try:
+        matmul.fp32_precision = "tf32"
+        with pytest.raises(RuntimeError, match="mix"):
+            torch.get_float32_matmul_precision()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(neighbours, "_Sieve", sieve)
+            assert neighbours.nearest_neighbours(cloud(0, (9, 3)))[0].min() > 0
+    finally:
+        matmul.fp32_precision = "ieee"
+        torch.set_float32_matmul_precision(before)
+    assert sieve.call_args_list[0].args[0].dtype == torch.float64
+
+
 @pytest.mark.parametrize("precision", ["highest", "medium"])
 @pytest.mark.parametrize("crowd", [0, neighbours.CROWD, 10**9])
 def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, precision):
