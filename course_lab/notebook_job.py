@@ -126,24 +126,34 @@ def execute_notebook(
 
 
 def kernel_manager(environment: dict[str, str]) -> type:
-    """Return the class of a kernel's manager, which adds `environment` to that of this process.
-
-    A kernel is reached by socket files where the system has them, else by TCP ports. Free ports
-    are looked up, let go, and opened again by the kernel: of two kernels that start at the same
-    moment one can lose its port in between, and its notebook then waits for ever.
-    """
+    """Return the class of a kernel's manager, which adds `environment` to that of this process."""
     from jupyter_client.manager import AsyncKernelManager
-    from traitlets import default
 
     class Manager(AsyncKernelManager):
         async def start_kernel(self, **options):
             await super().start_kernel(**options, env=os.environ | environment)
 
+    return by_sockets(Manager)
+
+
+def by_sockets(manager: type) -> type:
+    """Return the class of a kernel's manager that reaches the kernel by socket files.
+
+    Where the system has none it stays with TCP ports. Free ports are looked up, let go, and opened
+    again by the kernel: of two kernels that start at the same moment one can lose its port in
+    between, and its notebook then waits for ever.
+    """
+    from traitlets import default
+
     if os.name == "nt":
-        return Manager
-    path = Path(tempfile.gettempdir()) / f"course-{uuid.uuid4().hex[:12]}"
-    names = {"transport": "ipc", "_ip_default": default("ip")(lambda self: str(path))}
-    return type("SocketManager", (Manager,), names)
+        return manager
+
+    def path(self) -> str:
+        return str(Path(tempfile.gettempdir()) / f"course-{uuid.uuid4().hex[:12]}")
+
+    return type(
+        "SocketManager", (manager,), {"transport": "ipc", "_ip_default": default("ip")(path)}
+    )
 
 
 def lesson_cell(executed: Path) -> int | None:

@@ -126,12 +126,10 @@ def test(
 
     What the checked cells print must hold, and every check of an exercise must say right.
     """
-    # The notebooks come after the tests and one by one: kernels that start at the same moment can
-    # take each other's port, and nbval would wait for ever.
-    parallel = ["tests", "-n", str(workers), "--dist", "loadfile", "--durations", "10"]
-    one_by_one = smoke_copies([])
-    failed = pytest(parallel + list(arguments or ()), workers)
-    raise typer.Exit(pytest(one_by_one, workers) or failed)
+    parallel = ["-n", str(workers), "--dist", "loadfile"]
+    cells = smoke_copies([])
+    failed = pytest(["tests", *parallel, "--durations", "10", *(arguments or ())], workers)
+    raise typer.Exit(pytest([*cells, *parallel], workers) or failed)
 
 
 def smoke_copies(names: list[str]) -> list[str]:
@@ -143,7 +141,8 @@ def smoke_copies(names: list[str]) -> list[str]:
 
     copies = build_folder("smoke", *names)  # named ones apart: several can run at a time
     notebooks.smoke_copies(copies, notebook_source.select(names))
-    return [str(copies), "--nbval-lax", "--nbval-cell-timeout", "300"]
+    sockets = ["-p", "tools.nbval_sockets"]
+    return [str(copies), *sockets, "--nbval-lax", "--nbval-cell-timeout", "300"]
 
 
 def pytest(arguments: list[str], workers: int) -> int:

@@ -248,6 +248,7 @@ def test_test_command_runs_smoke_copies_under_nbval(app, calls, tmp_path):
     assert result.exit_code == 5
     assert "tests" in words and words[-2:] == ["-k", "one"]
     assert target == tmp_path / "smoke" and str(target) in notebooks and "--nbval-lax" in notebooks
+    assert "tools.nbval_sockets" in notebooks and notebooks[-4:-2] == ["-n", "1"]
     assert sources == run_lessons.notebook_source.sources()
     assert rest["env"]["OMP_NUM_THREADS"] == str(cpu_count())
     assert rest["env"]["COURSE_EXERCISES"] == "strict"
