@@ -840,6 +840,16 @@ def test_hints_leave_the_question_and_the_number_opened_is_read(editions, tmp_pa
     assert handin.blank(submission.answer(A1["1.3"]))  # the cell of hints is no answer
 
 
+def printed_in(student: Path, code: str) -> str:
+    """Return what code prints in a student's folder, where nothing of the course is on the path."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=student, capture_output=True, text=True, env=environment, check=True
+    )
+    return done.stdout
+
+
 def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions, capsys):
     student = editions / "A1" / "student"
     code = (
@@ -847,19 +857,11 @@ def test_the_cell_of_hints_shows_so_many_as_its_number_says(editions, capsys):
         "from tools.assignments.laws.home import hint\n"
         "hint('A1', '1.4', 0)\nhint('A1', '1.4', 2)\nhint('A1', '1.4', 3)"
     )
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=student,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
-    assert done.stdout.count("Markdown object") == 5
+    printed = printed_in(student, code)
+    assert printed.count("Markdown object") == 5
     home.hint("A1", "1.4", 1)  # the repository has the hints in its source alone
     assert "unpack student.zip again" in capsys.readouterr().out
-    assert "3 more: write 1 for the 0" in done.stdout and "1 more: write 3" in done.stdout
+    assert "3 more: write 1 for the 0" in printed and "1 more: write 3" in printed
 
 
 def test_a_leak_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
@@ -880,16 +882,8 @@ def test_a_student_checks_at_home_with_nothing_of_the_course(editions):
         "check('A0', '0.1', lambda l: l - np.log(np.exp(l).sum()))\n"
         "check('A0', '0.1', lambda l: l - l.max() - np.log(np.exp(l - l.max()).sum()))\n"
     )
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=student,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
-    first, *_, last = done.stdout.strip().splitlines()
+    printed = printed_in(student, code)
+    first, *_, last = printed.strip().splitlines()
     assert "not yet" in first and "overflows" in first and last == "Step 0.1 obeys its laws."
 
 

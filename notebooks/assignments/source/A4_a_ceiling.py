@@ -71,7 +71,8 @@ from tools.assignments.laws.home import check
 # (n,) names, (n, d), and the logits $H W^\top$ of the contexts `H` (b, d), (b, N). With N = 200,000 and
 # d = 512 there is no room for $W$.
 #
-# Then think: which of the two would a softmax miss if you left $m$ out?
+# Then think: if you left $m$ out of the rows, or out of the logits, which of the two would change a
+# probability?
 #
 # <details><summary>What to look at</summary>
 #
@@ -108,7 +109,8 @@ check("A4", "4.1", read_and_predict)
 #
 # $$\sum_k \max(0,\ \sigma_{(k)} - c_k)^2, \qquad \sigma_{(1)} \ge \sigma_{(2)} \ge \dots \ \text{ the sizes of } s,$$
 #
-# and its gradient in `s`, (d,), in the order of `s`. There may be 20,000 values.
+# and its gradient in `s`, (d,), in the order of `s`. No two sizes are equal where it is asked, and a value
+# at or below its bound has the gradient 0, a value of 0 among them. There may be 20,000 values.
 #
 # No other pairing of values with bounds would cost less: the check compares with the cheapest one.
 #
@@ -148,8 +150,9 @@ check("A4", "4.2", ceiling)
 # $$X \leftarrow \tfrac32 X - \tfrac12 X X^\top X,$$
 #
 # until $\|X^\top X - I\|_F \le$ `tol`. It leads to the matrix with orthonormal columns that is *nearest* to
-# where it began, if it leads anywhere. Return that matrix and the number of steps, together. `X` may be
-# a thousand times too long or too short. From a condition of 10⁴ you have 40 steps; `n` may be 20,000.
+# where it began, if it leads anywhere. Return that matrix and the number of steps, together: a step is one
+# application of the formula, and what you do to `X` before the first one is none. `X` may be a thousand
+# times too long or too short. From a condition of 10⁴ you have 40 steps; `n` may be 20,000.
 #
 # <details><summary>What to look at</summary>
 #
@@ -191,8 +194,8 @@ check("A4", "4.3", orthonormalise)
 # The $a$ are the $d$ unit eigenvectors of $\sum_i p_i w_i w_i^\top$ *and* their opposites, since an
 # eigenvector's sign is arbitrary. The standard deviation is that of these $2d$ numbers, divided by $2d$.
 # Write `isotropy(W, p)`, which returns $I_1$ and $I_2$ together. For equal shares they are the paper's, and a
-# word that is split into two of half its share changes nothing. Words may be ten thousand times as long as
-# usual.
+# word that is split into two of half its share changes nothing. No two eigenvalues are equal where it is
+# asked. Words may be ten thousand times as long as usual.
 #
 # <details><summary>What to look at</summary>
 #
@@ -264,10 +267,13 @@ check("A4", "4.5", fool)
 # which the lowest loss on the last 2,000 tokens? The prediction has points for being there, not for being
 # right. A well measured "no effect" has full marks.
 #
-# You hand in three files with this notebook: the arrays, your numbers, your prediction. The numbers of a run
-# are the excess over the ceiling by your 4.2, $I_1$ by your 4.4 at the shares of your text, the loss, and
+# The numbers of a run are the excess over the ceiling by your 4.2, $I_1$ by your 4.4 at the shares of your text, the loss, and
 # $\|U^\top U - I\|_F$. The last tells whether the sizes of `s` may be called singular values: above 0.2 they
-# may not. The marker computes your numbers again from your arrays and trains one run, drawn at random, again.
+# may not.
+#
+# Hand in one zip with this notebook, `4.6.safetensors` (the arrays), `4.6.csv` (your numbers), `4.6.json`
+# (your prediction) and the figure `4.6.png`. The code writes the first three beside the notebook. The marker
+# computes your numbers again from your arrays and trains one run, drawn at random, again.
 
 # %% tags=["answer"] step="4.6"
 PREDICTION = ""
@@ -293,7 +299,7 @@ def experiment(prediction, folder="."):
             "off": a4_experiment.off(trained[run]),
             "loss": a4_experiment.hidden_loss(trained[run], text),
         }
-        print(run, np.sort(np.abs(s))[::-1].round(1), claims[run])
+        print(a4_experiment.name(*run), {k: round(float(v), 4) for k, v in claims[run].items()})
     a4_experiment.save(folder, trained, claims, prediction)
     return claims, trained
 

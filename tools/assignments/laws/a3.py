@@ -191,7 +191,7 @@ def enumeration(f, rng):
     behind = -np.sign(W @ h)[:, None] * W  # all products are negative
     for M, i in itertools.product((W, behind), (int((W @ h).argmin()), int((W @ h).argmax()))):
         value, expected = number(f(M, i, h)), certificate(M, i, h)
-        if abs(value - expected) > 1e-7 * (1 + abs(expected)):
+        if abs(value - expected) > 1e-9 * (1 + abs(expected)):
             rival = min((j for j in range(9) if j != i), key=lambda j: (M[i] - M[j]) @ h)
             yours, right = told_apart(value, expected)
             return f"word {i}: you give {yours}; word {rival} comes as near as {right}"
