@@ -408,14 +408,14 @@ CLAIMS = (
     Claim(
         "parthiban2021-dropout-rank",
         "Table S12",
-        "A mixture without latent dropout has a higher rank …",
+        "A mixture without latent dropout has a higher rank.",
         pairs=_pairs("mos/latent-dropout-0", "mos", _PTB, _WT2),
         **_RANK,
     ),
     Claim(
         "parthiban2021-dropout",
         "Table S12",
-        "… and a higher perplexity.",
+        "A mixture without latent dropout has a higher perplexity.",
         "higher",
         pairs=_pairs("mos/latent-dropout-0", "mos", _PTB, _WT2),
     ),

@@ -20,7 +20,7 @@ A difference that is real and smaller than the margin is called better or worse,
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from annotated_types import Gt, Lt
@@ -57,7 +57,7 @@ def compare(
         raise unknown("baseline", baseline, results)
     others = [name for name in results if name != baseline]
     differences = {name: paired_differences(results, name, baseline) for name in others}
-    p_values = dict(zip(others, holm([p_value(d) for d in differences.values()]), strict=True))
+    told = tested(differences, margin, alpha)
     rows = {}
     for name, by_seed in results.items():
         values = _logarithms(name, by_seed)
@@ -67,14 +67,30 @@ def compare(
         rows[name] |= {"verdict": "baseline"}
         if name == baseline:
             continue
-        d = differences[name]
-        low, high = interval(d, 1 - alpha)
-        rows[name] |= {"n": len(d), "difference": d.mean(), "difference low": low}
-        rows[name] |= {"difference high": high, "p": p_values[name]}
-        rows[name] |= {"verdict": verdict(d, p_values[name], margin, alpha)}
+        own = told[name]
+        own |= {"difference low": own.pop("low"), "difference high": own.pop("high")}
+        rows[name] |= own
     columns = ["n", "perplexity", "low", "high", "difference", "difference low"]
     columns += ["difference high", "p", "verdict"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def tested(
+    differences: Mapping[Any, np.ndarray], margin: float = 2.0, alpha: float = 0.05
+) -> dict[Any, dict]:
+    """Return what the statistic says of a family of comparisons, by name.
+
+    differences: name → paired differences (n,), two or more, in units of `margin`.
+
+    Keys: difference (their mean), low, high (its interval), n, p (Holm over the family), verdict.
+    """
+    corrected = holm([p_value(d) for d in differences.values()])
+    rows = {}
+    for (name, d), p in zip(differences.items(), corrected, strict=True):
+        low, high = interval(d, 1 - alpha)
+        rows[name] = {"difference": float(np.mean(d)), "low": low, "high": high, "n": len(d)}
+        rows[name] |= {"p": float(p), "verdict": verdict(d, p, margin, alpha)}
+    return rows
 
 
 def paired_differences(results, name: str, baseline: str) -> np.ndarray:
@@ -88,8 +104,9 @@ def paired_differences(results, name: str, baseline: str) -> np.ndarray:
     return 100 * (_logarithms(name, method) - _logarithms(baseline, base))
 
 
-def p_value(differences: np.ndarray) -> float:
+def p_value(differences) -> float:
     """Return the two-sided p of the paired t-test; pairs without any spread leave no doubt."""
+    differences = np.asarray(differences, np.float64)
     if differences.std() == 0:
         return 1.0 if differences.mean() == 0 else 0.0
     return float(stats.ttest_1samp(differences, 0).pvalue)

@@ -1,4 +1,4 @@
-"""What a run takes, before it is run: parameters, operations, memory, minutes on this machine.
+"""The cost of a run, before it is run: parameters, operations, memory, minutes.
 
 No corpus is read and no weight is made: corpora's sizes are known by name, models are built on the
 meta device. Operations are those of matrix products, two for a multiplication and an addition;
@@ -51,7 +51,7 @@ class Size(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a whole run takes, on one process."""
+    """A whole run costs this, on one process."""
 
     parameters: int
     flops: float

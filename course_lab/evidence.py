@@ -11,6 +11,7 @@ on the same tokens, has not learned what counting finds. What a remedy does to s
 evidence for or against a paper (`beats_counting`), unless the run is the paper's own experiment.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -38,7 +39,7 @@ SAME = {"baseline": "untied", "softmax": "tied", "spectrum": "spectrum-control"}
 
 
 class Setting(NamedTuple):
-    """What runs of several seeds share."""
+    """A setting is what runs of several seeds share."""
 
     recipe: str
     profile: str
@@ -58,10 +59,10 @@ class Run:
 
     @cached_property
     def context(self) -> tuple:
-        """What two runs must share for their difference to be that of their methods.
+        """Return what two runs must share for their difference to be that of their methods.
 
-        That is family, text, profile, tokens seen, width of the words, and the encoder but for its
-        dropouts, which belong to a method's tuning.
+        These are family, text, profile, tokens seen, width of the words, and the encoder but for
+        its dropouts, which belong to a method's tuning.
         """
         experiment = self.content["experiment"]
         family, _, rest = parts_of(self.setting.recipe)
@@ -74,7 +75,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The name of the method, the same in recipes of all families."""
+        """Return the name of the method, the same in recipes of all families."""
         return parts_of(self.setting.recipe)[1]
 
     def figure(self, path: str) -> float | None:
@@ -97,7 +98,7 @@ class Evidence:
 
     @cached_property
     def settings(self) -> dict[Setting, dict[int, Run]]:
-        """The runs by setting and seed."""
+        """Return the runs by setting and seed."""
         groups: dict[Setting, dict[int, Run]] = {}
         for run in self.runs:
             groups.setdefault(run.setting, {})[run.seed] = run
@@ -185,6 +186,13 @@ def tier_of(text: str, is_row: bool) -> Tier:
 def text_of(experiment: Mapping) -> str:
     """Return the text that an experiment reads, as JSON that is equal for equal texts."""
     return json.dumps(experiment["corpus"], sort_keys=True)
+
+
+def settings_digest(experiment: Mapping) -> str:
+    """Return twelve characters that are equal for experiments that differ in seed and name only."""
+    names = ("seed", "name", "source", "variant")
+    told = {key: value for key, value in experiment.items() if key not in names}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def title_of(text: str) -> str:

@@ -4,8 +4,7 @@ A gap is a difference of losses in nats a token, that of text which was not trai
 training as it went along: log perplexity less log perplexity.
 """
 
-import hashlib
-import json
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,14 +55,11 @@ def _gap(epoch: dict) -> float:
 
 def _prior(run: Run) -> dict:
     """Return γ of a run's prior on the singular values, and a digest of all its other settings."""
-    told = json.loads(json.dumps(run.content["experiment"]))
-    for name in ("seed", "name", "source", "variant"):
-        told.pop(name, None)
+    told = copy.deepcopy(run.content["experiment"])
     for part in told.get("regularizers", []):
         if part["kind"] == "ExponentialPrior" and part["options"].get("weight"):
             gamma = part["options"].pop("gamma")
-            text = json.dumps(told, sort_keys=True)
-            return {"gamma": gamma, "all but gamma": hashlib.sha256(text.encode()).hexdigest()[:12]}
+            return {"gamma": gamma, "all but gamma": evidence.settings_digest(told)}
     return {"gamma": None, "all but gamma": None}
 
 

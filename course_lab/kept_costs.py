@@ -1,4 +1,4 @@
-"""What methods cost in kept results, in seconds and megabytes, beside what the papers say."""
+"""The cost of methods in kept results, in seconds and megabytes, beside what the papers say."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from course_lab import comparison, evidence, published, results
 from course_lab.evidence import Evidence
-from course_lab.statistics import holm
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -60,22 +59,21 @@ def ratios(
     import pandas as pd
 
     columns = ["family", "method", "ratio", "low", "high", "n", "p", "published"]
-    found = []
+    found = {}
     groups = ["family", "rest", "text", "machine", "tokens", "size"]
-    for (family, *_), group in table.dropna(subset=[figure]).groupby(groups):
+    for key, group in table.dropna(subset=[figure]).groupby(groups):
         values = {m: dict(zip(g.seed, g[figure], strict=True)) for m, g in group.groupby("method")}
         for method, by_seed in values.items():
             seeds = sorted(by_seed.keys() & values.get(baseline, {}).keys())
             if method != baseline and len(seeds) > 1:
                 d = [100 * np.log(by_seed[s] / values[baseline][s]) for s in seeds]
-                found.append((family, method, np.array(d)))
-    p = holm([comparison.p_value(d) for *_, d in found])
+                found[*key, method] = np.array(d)
     printed = published_seconds()
     rows = []
-    for (family, method, d), corrected in zip(found, p, strict=True):
-        low, high = np.exp(np.array(comparison.interval(d)) / 100)
-        row = (family, method, np.exp(d.mean() / 100), low, high, len(d), corrected)
-        rows.append((*row, printed.get(method, np.nan)))
+    for (family, *_, method), told in comparison.tested(found).items():
+        times = [np.exp(told[name] / 100) for name in ("difference", "low", "high")]
+        published_ratio = printed.get(method, np.nan)
+        rows.append((family, method, *times, told["n"], told["p"], published_ratio))
     return pd.DataFrame(rows, columns=columns).sort_values("ratio", ignore_index=True)
 
 

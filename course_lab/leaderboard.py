@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from course_lab import evidence, published
-from course_lab.evidence import Evidence, Setting, Tier
+from course_lab.evidence import Evidence, Setting
 from course_lab.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FIGURES = {"perplexity": "test_perplexity", "bleu": "test_bleu"}
 COLUMNS = ["paper", "table", "corpus", "model", "method", "setting", "metric", "published"]
 COLUMNS += ["ours", "low", "high", "n", "tier", "run", "text", "budget", "recipe"]
-TIERS = ("at scale", "desk", "small", "recipe only", "no recipe", "counted")
+TIERS = ("at scale", "desk", "another model", "small", "recipe only", "no recipe", "counted")
 # Where nothing but one of these follows the method in a recipe's name, a smaller model with the
 # same method stands for the row. What else follows, such as a cache, is another thing.
 PLAIN = ("", "et-asgd", "nt-asgd", "finetuned", "second-session")
@@ -26,9 +26,10 @@ def rows(of: Evidence) -> "pd.DataFrame":
 
     of: the results to go by.
 
-    The column `tier` says what ours is: `at scale` is the row's own recipe; `desk` and `small` are
-    the same method in another model, on the row's corpus if there is one, else on the text that the
-    row names; `recipe only` has not been run; `no recipe` cannot be; `counted` is an n-gram model.
+    The column `tier` says what ours is: `at scale` is the row's own recipe; `desk` is the same
+    method in a model of the row's kind, of another size or budget, and `another model` in one of
+    another kind, both on a whole text; `small` is on a part of a text; `recipe only`
+    has not been run; `no recipe` cannot be; `counted` is an n-gram model.
     ours, low and high are the mean over n seeds and its interval; with one seed there is no
     interval. run, text and budget say what was trained, and for how long.
     """
@@ -101,8 +102,9 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
     if not same:
         return told | {"tier": "recipe only"}
     best = min(same, key=lambda setting: _order(of, setting, row))
-    is_small = next(iter(of.settings[best].values())).tier == "small"
-    return told | _ours(of, best, figure, "small" if is_small else "desk")
+    _, is_small, is_other_model, _ = _order(of, best, row)
+    tier = "small" if is_small else "another model" if is_other_model else "desk"
+    return told | _ours(of, best, figure, tier)
 
 
 def _order(of: Evidence, setting: Setting, row: "pd.Series") -> tuple:
@@ -115,7 +117,7 @@ def _order(of: Evidence, setting: Setting, row: "pd.Series") -> tuple:
     return is_other_text, runs[0].tier == "small", is_other_model, loss
 
 
-def _ours(of: Evidence, setting: Setting, figure: str, tier: Tier) -> dict:
+def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:
     """Return what a row says of our runs of a setting."""
     runs = of.settings[setting].values()
     values = np.array([run.figure(figure) for run in runs])

@@ -40,7 +40,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _File:
-    """What a plan file holds."""
+    """A plan file has a title and tables of runs."""
 
     __pydantic_config__ = CONFIG
 
@@ -50,7 +50,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Runs:
-    """What a table [[runs]] of a plan file holds."""
+    """A table [[runs]] names recipes, a profile, seeds and settings."""
 
     __pydantic_config__ = CONFIG
 

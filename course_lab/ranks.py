@@ -5,13 +5,10 @@ correlation over runs mixes all that differs between them, so it is divided here
 a setting, from seed to seed, and what is between the means of settings.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from course_lab import comparison, evidence, published
 from course_lab.evidence import Evidence, Run
@@ -67,13 +64,11 @@ def points(of: Evidence) -> "pd.DataFrame":
 
 def _all_but(run: Run, names: Sequence[str]) -> str:
     """Return a digest of all settings of a run but its seed and some options of its layer."""
-    told = dict(run.content["experiment"])
-    for name in ("seed", "name", "source", "variant"):
-        told.pop(name, None)
+    told = run.content["experiment"]
     layer = told["output_layer"]
     options = {k: v for k, v in (DEFAULTS | layer["options"]).items() if k not in names}
-    told["output_layer"] = {"kind": layer["kind"], "options": options}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+    layer = {"kind": layer["kind"], "options": options}
+    return evidence.settings_digest(told | {"output_layer": layer})
 
 
 def _last(run: Run) -> float:
@@ -217,18 +212,9 @@ def divided(x, y, setting) -> Divided:
 def _pearson(table: "pd.DataFrame", lost: int = 0) -> Correlation | None:
     """Return the correlation of the columns x and y with n − lost points; None where unknown."""
     try:
-        whole = pearson(table.x, table.y)
+        return pearson(table.x, table.y, lost=lost)
     except CourseError:  # too few, or all the same
         return None
-    n = whole.n - lost
-    if n < 4:
-        return None
-    if not lost:
-        return whole
-    half = stats.norm.ppf(0.975) / np.sqrt(n - 3)
-    low, high = (float(np.tanh(np.arctanh(whole.r) + sign * half)) for sign in (-1, 1))
-    t = whole.r * np.sqrt((n - 2) / (1 - whole.r**2))
-    return Correlation(whole.r, low, high, float(2 * stats.t.sf(abs(t), n - 2)), n)
 
 
 def leaving_one_out(x, y, setting) -> tuple[float, float]:

@@ -31,7 +31,7 @@ PARTS = {"experiment": dict, "metrics": dict, "epochs": list, "provenance": dict
 
 @dataclass
 class Result:
-    """What a run leaves: the model at its best epoch and every figure."""
+    """A run leaves the model at its best epoch and every figure."""
 
     model: nn.Module
     corpus: Corpus | SentencePairs

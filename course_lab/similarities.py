@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from course_lab import comparison, evidence, published
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
 from course_lab.evidence import Evidence
-from course_lab.statistics import holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,12 +51,6 @@ def known(table: "pd.DataFrame") -> "pd.Series":
     return table.groupby("list").pairs.max().sort_values(ascending=False)
 
 
-def interval(rho: float, pairs: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return Bonett and Wright's interval (2000) of a Spearman's ρ over so many pairs."""
-    half = stats.norm.ppf((1 + confidence) / 2) * np.sqrt((1 + rho**2 / 2) / (pairs - 3))
-    return tuple(float(np.tanh(np.arctanh(rho) + sign * half)) for sign in (-1, 1))
-
-
 def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the mean of ρ over the lists of at least `ENOUGH` pairs, a row each run.
 
@@ -81,16 +73,13 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
     columns = ["difference", "low", "high", "n", "p", "verdict"]
     if baseline not in means.index:
         return pd.DataFrame(columns=columns)
-    d = {m: (100 * (means.loc[m] - means.loc[baseline])).dropna() for m in means.index}
-    d = {m: values for m, values in d.items() if m != baseline and len(values) > 1}
-    p = dict(zip(d, holm([comparison.p_value(v) for v in d.values()]), strict=True))
-    rows = {}
-    for method, values in d.items():
-        low, high = comparison.interval(values)
-        # a greater ρ is better, and `verdict` takes less for better
-        said = comparison.verdict(-values, p[method], MARGIN).replace("%", "hundredths")
-        row = {"difference": values.mean(), "low": low, "high": high, "n": len(values)}
-        rows[method] = row | {"p": p[method], "verdict": said}
+    # A greater ρ is better, and `verdict` takes less for better: what is tested is ρ lost.
+    lost = {m: (100 * (means.loc[baseline] - means.loc[m])).dropna() for m in means.index}
+    lost = {m: values for m, values in lost.items() if m != baseline and len(values) > 1}
+    rows = comparison.tested(lost, MARGIN)
+    for row in rows.values():
+        row |= {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
+        row["verdict"] = row["verdict"].replace("%", "hundredths")
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 

@@ -96,16 +96,23 @@ class Correlation(NamedTuple):
     n: int
 
 
-def pearson(x, y, confidence: float = 0.95) -> Correlation:
+def pearson(x, y, confidence: float = 0.95, lost: int = 0) -> Correlation:
     """Return Pearson's r; its interval is Fisher's, artanh r ± z/√(n − 3).
 
-    CourseError for fewer than 4 pairs, or if x or y does not vary.
+    lost: pairs that do not count in n, because means were taken from x and y with their help.
+
+    CourseError for fewer than 4 pairs that count, or if x or y does not vary.
     """
     x, y = _pairs(x, y)
-    test = stats.pearsonr(x, y)
-    interval = test.confidence_interval(confidence)
-    numbers = test.statistic, interval.low, interval.high, test.pvalue
-    return Correlation(*map(float, numbers), len(x))
+    n = len(x) - lost
+    if n < 4:
+        raise CourseError(f"a correlation needs 4 pairs, and of {len(x)} only {n} count")
+    r = float(stats.pearsonr(x, y).statistic)
+    z = stats.norm.ppf((1 + confidence) / 2)
+    with np.errstate(divide="ignore"):
+        low, high = np.tanh(np.arctanh(r) + z / np.sqrt(n - 3) * np.array([-1, 1]))
+        t = abs(r) * np.sqrt((n - 2) / (1 - r**2)) if abs(r) < 1 else np.inf
+    return Correlation(r, float(low), float(high), float(2 * stats.t.sf(t, n - 2)), n)
 
 
 def spearman(x, y, confidence: float = 0.95) -> Correlation:
@@ -115,10 +122,15 @@ def spearman(x, y, confidence: float = 0.95) -> Correlation:
     """
     x, y = _pairs(x, y)
     rho, p = map(float, stats.spearmanr(x, y))
-    half = stats.norm.ppf((1 + confidence) / 2) * np.sqrt((1 + rho**2 / 2) / (len(x) - 3))
+    return Correlation(rho, *spearman_interval(rho, len(x), confidence), p, len(x))
+
+
+def spearman_interval(rho: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of a Spearman's ρ over n pairs (Bonett and Wright 2000)."""
+    half = stats.norm.ppf((1 + confidence) / 2) * np.sqrt((1 + rho**2 / 2) / (n - 3))
     with np.errstate(divide="ignore"):
         middle = np.arctanh(rho)
-    return Correlation(rho, *(float(np.tanh(middle + s * half)) for s in (-1, 1)), p, len(x))
+    return float(np.tanh(middle - half)), float(np.tanh(middle + half))
 
 
 class Equivalence(NamedTuple):

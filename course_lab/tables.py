@@ -23,7 +23,7 @@ Split = Literal["valid", "test"]
 
 @dataclass(frozen=True)
 class Table:
-    """What a plan has shown so far."""
+    """The results of a plan so far, as a table."""
 
     models: "pd.DataFrame"  # a row each, in the columns of `compare`
     ngrams: dict[str, float]  # perplexity of the same split, by the name of the n-gram model

@@ -1,4 +1,4 @@
-"""What the notebooks that train a recipe say of its run: the curve, the figures, three checks."""
+"""The notebooks that train a recipe report its run: the curve, the figures, three checks."""
 
 import numpy as np
 

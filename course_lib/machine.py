@@ -1,4 +1,4 @@
-"""What this machine is, which way of computing is the quickest on it, and its memory."""
+"""This machine: its processor, the way of computing that is the quickest on it, its memory."""
 
 import ctypes
 import math

@@ -1,4 +1,4 @@
-"""What a module may offer beyond its own call, and what its user promises in return.
+"""A module may offer more than its own call, and its user promises something in return.
 
 The training loop, the evaluation and the laboratory ask `isinstance(module, Annealed)` and the
 like. A module of the reader's own takes part by having the methods; it inherits nothing. The

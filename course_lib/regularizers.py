@@ -21,7 +21,7 @@ from course_lib.ranges import Count, NonNegative, Positive, check_fields
 
 
 class Activations(NamedTuple):
-    """What one step of a model produced, both (T, B, d), and the layer that read it."""
+    """One step of a model produced these, both (T, B, d), for the layer that read them."""
 
     hidden: Tensor  # what the output layer read: after dropout
     raw: Tensor  # the encoder's last output before that dropout

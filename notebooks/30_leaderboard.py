@@ -94,7 +94,8 @@ counted.round(1)
 # | tier | what ours is |
 # |---|---|
 # | at scale | the row's own recipe, on the row's text |
-# | desk | the same method in another model or with another budget, on the whole of a real text |
+# | desk | the same method in a model of the row's kind with another size or budget, on a whole real text |
+# | another model | the same method in a model of another kind, on a whole real text |
 # | small | the same method on a part of a text |
 # | recipe only | nothing yet: the recipe is there and has not been run |
 # | no recipe | nothing: the row cannot be run here, and `data/published.csv` says why |

@@ -52,7 +52,7 @@ from IPython.display import Markdown, display
 from scipy.stats import binomtest
 
 from course_lab import evidence, plots, similarities
-from course_lab.statistics import spearman
+from course_lab.statistics import spearman, spearman_interval
 from course_lib.progress import check
 
 of = evidence.read(OWN)
@@ -80,7 +80,7 @@ rows = {}
 for name, pairs in known.items():
     row = scores[scores["list"] == name]
     rho = row.groupby("model").rho.mean().max()
-    low, high = similarities.interval(rho, pairs)
+    low, high = spearman_interval(rho, pairs)
     counts = pairs >= similarities.ENOUGH
     rows[name] = [pairs, rho, low, high, "yes" if counts else "no"]
 columns = ["pairs", "best model's ρ", "low", "high", "counts"]
@@ -205,7 +205,7 @@ table.round(3)
 # NBVAL_CHECK_OUTPUT
 pairs = overlap.loc["WS-353", "SimLex-999"]
 print(f"of WordSim-353 {pairs:.0%} of the pairs are in SimLex-999, too")
-low, high = similarities.interval(0.3, 100)
+low, high = spearman_interval(0.3, 100)
 print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 
 # %% [markdown]
@@ -234,7 +234,7 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 # ### 1. How many pairs?
 #
 # Two models have $\rho = 0.30$ and $0.35$ on one list. From how many pairs on does the interval of the
-# first, by `similarities.interval`, no longer contain the second? Assign the least such number to `pairs_needed`.
+# first, by `spearman_interval`, no longer contain the second? Assign the least such number to `pairs_needed`.
 #
 # <details><summary>Hint</summary>
 #
@@ -248,9 +248,9 @@ pairs_needed = None  # a whole number
 
 # %%
 def separates(pairs_needed):
-    if similarities.interval(0.3, pairs_needed)[1] >= 0.35:
+    if spearman_interval(0.3, pairs_needed)[1] >= 0.35:
         return "0.35 is still inside: more pairs"
-    before = similarities.interval(0.3, pairs_needed - 1)[1]
+    before = spearman_interval(0.3, pairs_needed - 1)[1]
     return before >= 0.35 or "fewer pairs suffice"
 
 

@@ -50,12 +50,12 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from course_lab import costs, evidence, plots, published
+from course_lab import evidence, kept_costs, plots, published
 from course_lib.progress import check
 
 of = evidence.read(OWN)
-runs = costs.runs(of)
-bench = costs.models()
+runs = kept_costs.runs(of)
+bench = kept_costs.models()
 
 # %% [markdown]
 # ## Predict
@@ -73,7 +73,7 @@ bench = costs.models()
 # AWD-LSTM on a V100, whose encoder takes more of the time than that of our small model.
 
 # %%
-ratios = costs.ratios(runs)
+ratios = kept_costs.ratios(runs)
 if len(ratios):
     dearest = ratios.iloc[-1]
     title = f"{dearest.method} takes {dearest.ratio:.1f} times as long"
@@ -90,7 +90,7 @@ ratios.round(3)
 # layer with more of them needs hardly more memory:
 
 # %%
-memory = costs.ratios(runs, "megabytes").drop(columns="published")
+memory = kept_costs.ratios(runs, "megabytes").drop(columns="published")
 memory.round(2)
 
 # %% [markdown]
@@ -129,7 +129,7 @@ factors.round(2)
 # NBVAL_CHECK_OUTPUT
 cost = np.array([1.0, 2, 2, 3, 4])
 loss = np.array([5.0, 4, 6, 4, 3])
-print("on the front:", costs.front(cost, loss).tolist())
+print("on the front:", kept_costs.front(cost, loss).tolist())
 
 # %% [markdown]
 # ## Quality against cost
@@ -145,7 +145,7 @@ keys = ["recipe", "family", "variant"]
 points = ptb.groupby(keys)[["core minutes", "perplexity"]].median()
 points = points.reset_index().rename(columns={"core minutes": "cost"})
 points.index = points.recipe.str.split("/").str[2:].str.join("/")
-best = costs.front(points.cost, points.perplexity)
+best = kept_costs.front(points.cost, points.perplexity)
 if len(points):
     title = f"{int(best.sum())} of {len(points)} settings are on the front"
     plots.show(
@@ -209,7 +209,7 @@ def undominated(on_front):
     cost = np.array([3.0, 1, 5, 1, 2, 4, 3])
     loss = np.array([3.0, 5, 1, 5, 4, 3, 4])
     ours = np.asarray(on_front(cost, loss), dtype=bool)
-    right = costs.front(cost, loss)
+    right = kept_costs.front(cost, loss)
     if (ours <= right).all() and (ours != right).any():
         return "too few: equal points do not beat each other"
     return bool((ours == right).all())

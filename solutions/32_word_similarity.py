@@ -2,7 +2,7 @@
 
 # %% 32.1
 pairs_needed = 4
-while similarities.interval(0.3, pairs_needed)[1] >= 0.35:
+while spearman_interval(0.3, pairs_needed)[1] >= 0.35:
     pairs_needed += 1
 
 # %% 32.1 wrong: 2/√m = 0.05

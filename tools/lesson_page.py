@@ -23,7 +23,7 @@ DROPPED = {"application/vnd.jupyter.widget-view+json", "application/javascript"}
 
 
 class Lesson(NamedTuple):
-    """What the other pages say about a lesson; `thumbnail` is a PNG or None."""
+    """The other pages say this about a lesson; `thumbnail` is a PNG or None."""
 
     name: str
     title: str

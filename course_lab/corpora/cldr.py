@@ -154,7 +154,7 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 class Slots:
-    """What the slots of a phrase can say, drawn from a fixed seed, in German and English.
+    """The slots of a phrase are filled from a fixed seed, in German and English.
 
     Chance comes from `Random.random` alone, which is the same in every Python.
     """

@@ -84,7 +84,7 @@ def plain(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """What stands between backticks: a name or words stay, anything else is `<code>`."""
+    """Return the text of a pair of backticks: a name or words stay, anything else is `<code>`."""
     if not PHRASE.fullmatch(text):
         return "<code>"
     short = text.rpartition(".")[2] if text.startswith("~") else text

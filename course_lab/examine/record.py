@@ -1,4 +1,4 @@
-"""What an examination says, as data."""
+"""The findings of an examination are plain data."""
 
 import platform
 from dataclasses import dataclass, field

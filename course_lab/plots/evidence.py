@@ -11,7 +11,34 @@ from course_lab.plots.figures import _name_axes
 from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, PAPER, panels
 
 WIDTH = 54  # letters of a title's line
-TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2}  # which colour and marker a tier has
+# The number of the colour and marker of a tier.
+TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
+
+
+def _numbered_cells(ax, shade, numbers, darkest: float) -> None:
+    """Draw a cell for each entry of two tables: a shade, up to `darkest`, and a number but 0."""
+    seaborn.heatmap(
+        shade,
+        annot=np.where(numbers > 0, numbers.astype(str), ""),
+        fmt="",
+        annot_kws={"fontsize": 9},
+        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
+        vmin=0,
+        vmax=darkest,
+        linewidths=1,
+        linecolor=PAPER,
+        cbar=False,
+        ax=ax,
+    )
+    ax.grid(False)
+    ax.tick_params(left=False, bottom=False)
+
+
+def _written_out(axis, subs) -> None:
+    """Write the ticks of a logarithmic axis as numbers, at `subs` times the powers of ten."""
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def beside(rows, lines, xlabel: str, title: str) -> Figure:
@@ -36,9 +63,7 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
     ax.set_yticks(places, rows.index, fontsize=9.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8)))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    _written_out(ax.xaxis, (1, 1.5, 2, 3, 4, 6, 8))
     _name_axes(ax, xlabel, "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=3)
@@ -84,24 +109,10 @@ def coverage(table, verdicts, title: str) -> Figure:
     verdicts: a word for each row.
     """
     figure, ax = panels(height=1.6 + 0.255 * len(table))
-    seaborn.heatmap(
-        np.sqrt(table),
-        annot=np.where(table > 0, table.astype(str), ""),
-        fmt="",
-        annot_kws={"fontsize": 9},
-        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
-        vmin=0,
-        vmax=4,
-        linewidths=1,
-        linecolor=PAPER,
-        cbar=False,
-        ax=ax,
-    )
+    _numbered_cells(ax, np.sqrt(table), table, darkest=4)
     names = [f"{name}: {word}" for name, word in zip(table.index, verdicts, strict=True)]
     ax.set_yticks(np.arange(len(table)) + 0.5, names, fontsize=9, rotation=0)
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, table.columns, rotation=0)
-    ax.grid(False)
-    ax.tick_params(left=False, bottom=False)
     _name_axes(ax, "pairs of seeds", "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
@@ -128,9 +139,7 @@ def turned(ours, printed, title: str) -> Figure:
             hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{knob}, published"}
             ax.plot(rows["rank"], rows.difference, **hollow, **style)
     ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    _written_out(ax.xaxis, (1, 2, 5))
     _name_axes(ax, "Press' rank, times the least of its group", "perplexity, %", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=2)
@@ -155,9 +164,7 @@ def correlated(x, y, setting, xlabel: str, ylabel: str, title: str) -> Figure:
     ax.plot(*means.T, "s", color=COLOURS[1], markersize=6, label="mean of a setting")
     ax.set(xscale="log", yscale="log")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        _written_out(axis, (1, 1.5, 2, 3, 5, 7))
     _name_axes(ax, xlabel, ylabel, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     ax.legend()
@@ -190,26 +197,11 @@ def shares(table, title: str) -> Figure:
     table: the DataFrame of `similarities.overlap`.
     """
     figure, ax = panels(height=2.6 + 0.3 * len(table))
-    percent = (100 * table).round().astype(int)
-    seaborn.heatmap(
-        table,
-        annot=np.where(percent > 0, percent.astype(str), ""),
-        fmt="",
-        annot_kws={"fontsize": 9},
-        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
-        vmin=0,
-        vmax=1.4,
-        linewidths=1,
-        linecolor=PAPER,
-        cbar=False,
-        ax=ax,
-    )
+    _numbered_cells(ax, table, (100 * table).round().astype(int), darkest=1.4)
     middle = np.arange(len(table)) + 0.5
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(middle, table.columns, fontsize=9.5, **turned)
     ax.set_yticks(middle, table.index, fontsize=9.5, rotation=0)
-    ax.tick_params(left=False, bottom=False)
-    ax.grid(False)
     _name_axes(ax, "is in this list, too", "% of the pairs of", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
@@ -240,9 +232,7 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
             path_effects=HALO,
         )
     for axis, subs in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1, 1.5, 2, 3, 5, 7))):
-        axis.set_major_locator(LogLocator(subs=subs))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        _written_out(axis, subs)
     ax.set_ylim(bottom=table.perplexity.min() / 1.12)
     _name_axes(ax, xlabel, "test perplexity", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
@@ -253,7 +243,7 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
 def multiples(table, title: str) -> Figure:
     """Draw how many times the baseline's cost each method has, ours and published.
 
-    table: the DataFrame of `costs.ratios`.
+    table: the DataFrame of `kept_costs.ratios`.
     """
     figure, ax = panels(height=2.0 + 0.34 * len(table))
     places = np.arange(len(table))

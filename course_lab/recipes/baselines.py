@@ -1,4 +1,4 @@
-"""What the papers start from: AWD-LSTM, its mixture of softmaxes, the Transformer for translation.
+"""The papers start from these: AWD-LSTM, its mixture of softmaxes, the Transformer for translation.
 
 Settings are those of the released codes' own instructions. Nothing is entered here: a paper enters
 what its tables quote.

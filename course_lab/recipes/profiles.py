@@ -1,4 +1,4 @@
-"""What a profile changes in every recipe: the same code at a size for the occasion.
+"""A profile changes every recipe in the same way: the same code at a size for the occasion.
 
 `smoke` and `quick` run on the embedded corpora, or the beginning of the reader's own, with models
 cut down to what trains there in seconds or about a minute; `full` is the recipe itself, and so is

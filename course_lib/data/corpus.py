@@ -33,7 +33,7 @@ class Encoding:
 
 
 class ThreeSplits:
-    """What corpora of running text and of sentence pairs share: three splits and an origin.
+    """Corpora of running text and of sentence pairs share three splits and an origin.
 
     A subclass is a dataclass with the fields `name`, `words`, `licence`, `source`, `sha256` and
     one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.

@@ -1,1 +1,1 @@
-"""What a trained model says: perplexity, log-probabilities, adaptation, generated text, BLEU."""
+"""A trained model is evaluated: perplexity, log-probabilities, adaptation, generated text, BLEU."""

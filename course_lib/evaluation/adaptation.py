@@ -30,7 +30,7 @@ def compute(name: str, figure: Callable[[], Any]) -> Any:
 
 
 class _Adaptation:
-    """What both adaptations check of their settings."""
+    """Both adaptations check their settings in the same way."""
 
     def __post_init__(self):
         """Raise CourseError unless every value is in its range and no list of them is empty."""

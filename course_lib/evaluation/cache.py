@@ -11,7 +11,7 @@ from course_lib.models.state import detach
 
 
 class Predictions(NamedTuple):
-    """What a model makes of every token of a split (L,), in order."""
+    """Predictions tell of every token of a split (L,), in order, how it was predicted."""
 
     log_prob: Tensor  # (L,), of the token that came
     hidden: Tensor  # (L, d), the context that it was predicted from

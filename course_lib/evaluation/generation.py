@@ -1,4 +1,4 @@
-"""What a trained language model says: the probability of a text, its next word, a text of its own.
+"""A trained language model tells the probability of a text, its next word, a text of its own.
 
 Everything starts from `<eos>`, the line end before the first word, carries the state, and computes
 log-probabilities (natural logarithms, so nats) without autocast, in float32 or wider.

@@ -1,1 +1,1 @@
-"""What can be measured on a word matrix. Plain arrays or tensors in, NumPy arrays or floats out."""
+"""The measures of a word matrix. Plain arrays or tensors in, NumPy arrays or floats out."""

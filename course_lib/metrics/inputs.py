@@ -1,4 +1,4 @@
-"""What the measures take: a matrix of word vectors, numbers, blocks of rows."""
+"""The measures take a matrix of word vectors, numbers, blocks of rows."""
 
 import numpy as np
 import torch

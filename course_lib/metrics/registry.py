@@ -22,7 +22,7 @@ DIGITS = 6  # significant ones that are kept of a singular value
 
 
 class Figure(NamedTuple):
-    """What a figure means, in a sentence, and the range [low, high] in which it lies."""
+    """A figure has a meaning, in a sentence, and a range [low, high] in which it lies."""
 
     meaning: str
     low: float

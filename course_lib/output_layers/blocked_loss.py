@@ -95,7 +95,7 @@ class Tensors:
 
 @dataclass
 class _BlockInputs:
-    """What one block reads: b positions with K components each, in m = b K rows."""
+    """One block reads b positions with K components each, in m = b K rows."""
 
     group: Group
     positions: slice | Tensor

@@ -19,7 +19,7 @@ from course_lib.output_layers.kernel import IGNORE
 
 
 class Table(NamedTuple):
-    """What a plain form makes."""
+    """A plain form makes the table of log P and its logits."""
 
     log_prob: Tensor  # (n, N)
     logits: Tensor  # (n, K, N'), whose normalisers the z-loss regularises

@@ -1,4 +1,4 @@
-"""What is minimised, as formulas on one block of positions.
+"""The objectives that are minimised are formulas on one block of positions.
 
 An objective reads a `Block` and returns one loss a position. Most need only three statistics of
 the logits l (b, K, N): log Z, the target's logit and the mean logit. Their gradient with respect

@@ -37,7 +37,7 @@ class Frame:
 
 
 class Scratch:
-    """What a transform takes its frames from; outside the kernel all memory is fresh.
+    """A transform takes its frames from a scratch; outside the kernel all memory is fresh.
 
     There a result may still be needed when the next is made, and nothing may be overwritten.
     """

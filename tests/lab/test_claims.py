@@ -90,6 +90,9 @@ def test_a_desk_model_is_evidence_only_if_it_beats_counting(kept, level, verdict
     row = claims.ledger(evidence.read()).loc[MOS]
     assert (row.verdict, row.tier) == (verdict, "desk")
     assert row.ours == pytest.approx(100 * np.log(0.95), abs=0.05)
+    rows = leaderboard.rows(evidence.read())
+    lstm = rows[(rows.recipe == METHOD) & rows.ours.notna()]
+    assert set(lstm.tier) == {"another model"}  # a Transformer is no smaller LSTM
 
 
 def test_both_sides_of_a_context_are_chosen_by_validation(kept):

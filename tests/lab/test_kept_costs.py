@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from course_lab import costs, evidence, published
+from course_lab import evidence, kept_costs, published
 
 
 def table(**changes):
@@ -19,7 +19,7 @@ def table(**changes):
 
 
 def test_ratios_are_of_pairs():
-    (row,) = costs.ratios(table()).itertuples()
+    (row,) = kept_costs.ratios(table()).itertuples()
     assert row.ratio == pytest.approx(3) and row.n == 3
     assert (row.low, row.high) == pytest.approx((3, 3))  # the noise is that of the seed
     rows = published.rows()
@@ -30,19 +30,19 @@ def test_ratios_are_of_pairs():
 
 @pytest.mark.parametrize("changed", ["machine", "text", "family", "tokens", "size"])
 def test_runs_of_two_machines_or_budgets_are_no_pair(changed):
-    assert costs.ratios(table(**{changed: "another"})).empty
+    assert kept_costs.ratios(table(**{changed: "another"})).empty
 
 
 def test_nothing_beats_a_point_of_the_front():
     cost = np.array([3.0, 1, 5, 1, 2, 4, 3])
     loss = np.array([3.0, 5, 1, 5, 4, 3, 4])
-    assert costs.front(cost, loss).tolist() == [True, True, True, True, True, False, False]
-    assert costs.front([], []).tolist() == []
+    assert kept_costs.front(cost, loss).tolist() == [True, True, True, True, True, False, False]
+    assert kept_costs.front([], []).tolist() == []
 
 
 def test_runs_are_those_of_whole_texts_with_what_they_took():
-    runs = costs.runs(evidence.read())
+    runs = kept_costs.runs(evidence.read())
     assert set(runs.text) == {"ptb"} and (runs.seconds > 0).all()
     assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()
-    models = costs.models()
+    models = kept_costs.models()
     assert (models.floor > models.ours).all() and set(models.precision) == {"fp32", "bf16"}
