@@ -10,8 +10,16 @@ import torch
 from course_lib import machine
 
 
+# The files that take a minute or more, the longest first. Two processes that share the files then
+# end at about the same time.
+LONG = ("training", "batch", "site_browser", "batch_command", "batches", "course_runner", "site")
+LONG += ("experiments", "processes", "benchmark", "failures")
+
+
 def pytest_collection_modifyitems(items):
-    """Skip the tests marked `nightly`, which are long and have shorter sisters, by default."""
+    """Begin with the long files; skip `nightly` tests, which have shorter sisters, by default."""
+    places = {f"test_{name}.py": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
     if os.environ.get("COURSE_NIGHTLY") != "1":
         skip = pytest.mark.skip(reason="nightly: COURSE_NIGHTLY=1 asks for it")
         for item in items:

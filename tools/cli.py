@@ -128,7 +128,8 @@ def test(
     """
     parallel = ["-n", str(workers), "--dist", "loadfile"]
     cells = smoke_copies([])
-    failed = pytest(["tests", *parallel, "--durations", "10", *(arguments or ())], workers)
+    tests = ["tests", *parallel, "--no-loadscope-reorder", "--durations", "10"]
+    failed = pytest([*tests, *(arguments or ())], workers)
     raise typer.Exit(pytest([*cells, *parallel], workers) or failed)
 
 

@@ -254,7 +254,6 @@ def test_two_processes_train_a_translator_as_one(experiment, tmp_path, monkeypat
     assert two.metrics["test_perplexity"] == pytest.approx(one.metrics["test_perplexity"], rel=1e-4)
 
 
-@pytest.mark.nightly
 def test_a_sharded_translator_is_the_same_translator(experiment, tmp_path):
     """Its layers put together one by one in training, in validation and in every step of a beam."""
     whole = course_lab.launch(experiment, 2, folder=tmp_path / "whole", device="cpu")
