@@ -62,7 +62,7 @@ pd.set_option("display.max_colwidth", None)
 # %% [markdown]
 # ## Predict
 #
-# The five papers make about fifty claims that a comparison of two kinds of runs can test, such as
+# The five papers make dozens of claims that a comparison of two kinds of runs can test, such as
 # “the cosine penalty lowers perplexity”. A published run takes hours to days on a GPU. How many of
 # these claims will be tested at all by what is kept here? Of a claim that is tested, how often will our
 # runs agree?
