@@ -24,7 +24,7 @@ def benchmark(
     ] = 15,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
-    """A 2×200 tied LSTM, batch 20, length 35: forward, backward, clipping, SGD."""
+    """Time a 2×200 tied LSTM, batch 20, length 35: forward, backward, clipping, SGD."""
     if command := context.invoked_subcommand:
         for name in context.params:
             if context.get_parameter_source(name).name == "COMMANDLINE":
@@ -63,7 +63,7 @@ def output_layers(
     step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
-    """The papers' output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
+    """Time output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
     from benchmarks import output_layers as measure
     from benchmarks.timing import remark
 
@@ -105,7 +105,7 @@ def models(
         bool, typer.Option("--keep", help="Keep the table in data/results, for the website.")
     ] = False,
 ):
-    """Every model's training step, the cache and dynamic evaluation: speed, floor and memory."""
+    """Time the training step of models, the cache, dynamic evaluation: speed, floor, memory."""
     import torch
 
     from benchmarks import models as measure
@@ -151,7 +151,7 @@ def spectrum(
     size: Annotated[int, typer.Option(min=1, help="Of the contexts.")] = 400,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
 ):
-    """The spectrum of log P in one pass, against NumPy's singular value decomposition.
+    """Time the spectrum of log P in one pass, against NumPy's singular value decomposition.
 
     At full size NumPy takes minutes in float32, and longer in float64.
     """

@@ -76,7 +76,7 @@ class Recurrent:
         return dict.fromkeys(KINDS, self.batch * self.length)
 
     def build(self, kind: str, device: str) -> nn.Module:
-        """The model in training mode."""
+        """Return the model in training mode."""
         if kind == "plain":
             rates = self.input_dropout, self.hidden_dropout, self.latent_dropout
             return PlainLSTM(self.vocabulary, self.sizes, self.components, *rates).to(device)
@@ -144,7 +144,7 @@ class Attention:
         return dict.fromkeys(KINDS, self.batch * self.length)
 
     def build(self, kind: str, device: str) -> nn.Module:
-        """The model in training mode."""
+        """Return the model in training mode."""
         shape = self.layers, self.heads, self.head_size, self.feedforward
         if kind == "plain":
             return PlainTransformerXL(self.vocabulary, self.size, *shape, self.memory).to(device)
@@ -336,7 +336,7 @@ class Limits:
     memory: float
 
     def seconds(self, work: Work) -> float:
-        """The floor of a token."""
+        """Return the seconds of the floor of a token."""
         bytes_ = 4 * work.cached / self.cached + 4 * work.memory / self.memory
         return work.operations / self.operations + bytes_
 
@@ -394,7 +394,7 @@ def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, fl
 def models(
     names: list[str], precision: str, rounds: int = 3, device: str | None = None
 ) -> Iterator[dict]:
-    """Yields one row a model: speed, floor, memory, and what the reference did.
+    """Yield one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
     "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process;
@@ -464,7 +464,7 @@ MB: peak of a fresh process"""
 
 
 def measured(names: list[str], precision: str, rounds: int, layers: bool = True) -> Iterator[dict]:
-    """The rows of `models`, then, with `layers`, of `output_layers`; a bar on stderr meanwhile."""
+    """Yield the rows of `models`, then, with `layers`, of `output_layers`, with a bar on stderr."""
     methods = list(METHODS) if layers else []
     rows = chain(models(names, precision, rounds), output_layers(methods, precision, rounds))
     with tqdm(total=len(names) + len(methods), leave=False, bar_format="{desc} {n}/{total}") as bar:

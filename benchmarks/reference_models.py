@@ -47,11 +47,11 @@ class PlainLSTM(nn.Module):
         return loss + penalty if drop else loss, new
 
     def kept_rows(self, weight):
-        """A mask (N, 1) of the rows of the word matrix (N, d)."""
+        """Return a mask (N, 1) of the rows of the word matrix (N, d)."""
         return F.dropout(torch.ones_like(weight[:, :1]), 0.1)
 
     def dropped(self, recurrent):
-        """A recurrent matrix (4u, u) without half of its entries."""
+        """Return a recurrent matrix (4u, u) without half of its entries."""
         return F.dropout(recurrent, 0.5)
 
     def _layer(self, lstm, x, state):

@@ -234,7 +234,7 @@ def _trained(kind: str, experiment: Experiment) -> tuple:
 
 
 def as_plain(model: LanguageModel) -> ReferenceLSTM:
-    """The plain twin of a tied AWD-LSTM with a softmax, with its weights."""
+    """Return the plain twin of a tied AWD-LSTM with a softmax, with its weights."""
     encoder, (words, size) = model.encoder, model.words.weight.shape
     sizes = (size, *(matrix.shape[1] for matrix in encoder.recurrent))
     rates = encoder.input_dropout, encoder.hidden_dropout

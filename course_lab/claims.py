@@ -39,7 +39,7 @@ COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "elsewhere",
 
 @dataclass(frozen=True)
 class Test:
-    """A comparison that bears on a claim."""
+    """A test is a comparison that bears on a claim."""
 
     tier: Tier
     method: Setting

@@ -28,7 +28,7 @@ class Claim:
 
     @property
     def paper(self) -> str:
-        """The paper's key, such as `gao2019`."""
+        """Return the paper's key, such as `gao2019`."""
         return self.name.partition("-")[0]
 
     def published_differences(self) -> list[float]:

@@ -88,7 +88,7 @@ class Experiment:
 
     @property
     def requires(self) -> frozenset[str]:
-        """The requirements of the output layer on the order of the corpus' words."""
+        """Return the requirements of the output layer on the order of the corpus' words."""
         if self.translates:  # whose pieces come in the order in which the encoding learned them
             return frozenset()
         return self.output_layer.class_in("output_layer").requires

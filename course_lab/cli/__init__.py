@@ -9,7 +9,7 @@ from course_lab.cli.failures import explanation
 
 
 def application() -> typer.Typer:
-    """The application with every group of commands mounted."""
+    """Return the application with every group of commands mounted."""
     from course_lab.cli import batch, claims, data, examine, model, train
 
     app = typer.Typer(

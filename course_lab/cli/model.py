@@ -60,7 +60,7 @@ def next_words(
     corpus: Text = None,
     as_json: Json = False,
 ) -> None:
-    """The likeliest next words after a prompt, with their probabilities."""
+    """Print the likeliest next words after a prompt, with their probabilities."""
     from course_lib.evaluation import generation
 
     model, vocabulary = _language_model(checkpoint, corpus, prompt)

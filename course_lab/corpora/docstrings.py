@@ -131,7 +131,7 @@ def digests(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def root_of(package: str) -> Path:
-    """The folder of a package, found without importing it."""
+    """Return the folder of a package, found without importing it."""
     return Path(util.find_spec(package).origin).parent
 
 
@@ -179,7 +179,7 @@ def split_of(relative: str) -> str:
 
 
 def docstrings(source: str) -> Iterator[str]:
-    """The docstrings of a file in order of appearance, indentation removed."""
+    """Return the docstrings of a file in order of appearance, indentation removed."""
     if '"""' not in source and "'''" not in source:
         return
     with warnings.catch_warnings():

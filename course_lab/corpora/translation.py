@@ -167,7 +167,7 @@ def load_wmt14(
 
 
 def finished(name, texts, direction, pieces, lowercase, left_out=0) -> SentencePairs:
-    """The pairs of a registered corpus, encoded."""
+    """Return the pairs of a registered corpus, encoded."""
     entry = DOWNLOADS[name]
     origin = {"left_out": left_out, "licence": entry.licence, "source": entry.source}
     return encoded(name, texts, direction, pieces, lowercase, **origin)

@@ -54,7 +54,7 @@ class Diagnosis:
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """Return the verdict in one sentence."""
         if not self.named:
             return "Healthy: the cloud of word vectors is nearly round."
         listed = "; ".join(f"{f.title} ({f.grade}, {f.severity:.2f})" for f in self.named)

@@ -74,7 +74,7 @@ def cosines(examination: Examination) -> Picture:
 
 
 def cloud(examination: Examination) -> Picture:
-    """The words on the plane of the two largest singular values."""
+    """Draw the words on the plane of the two largest singular values."""
     random = np.random.default_rng(0)
     W = examination.W
     rows = np.arange(len(W))

@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def grade(self) -> str:
-        """One word: none, mild or marked."""
+        """Return one word: none, mild or marked."""
         return "marked" if self.severity >= MARKED else "mild" if self.holds else "none"
 
 

@@ -28,7 +28,7 @@ class Encoding:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The id of each word."""
+        """Return the id of each word."""
         return {word: i for i, word in enumerate(self.words)}
 
 

@@ -20,7 +20,7 @@ class Rows(Sequence):
 
     @property
     def lengths(self) -> np.ndarray:
-        """The length of each row, (n,) int64."""
+        """Return the length of each row, (n,) int64."""
         return np.diff(self.starts)
 
     def __getitem__(self, i):

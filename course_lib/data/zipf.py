@@ -37,7 +37,7 @@ class Truth:
 
     @cached_property
     def matrix(self) -> torch.Tensor:
-        """The true log P of every state, (S, N)."""
+        """Return the true log P of every state, (S, N)."""
         logits = self.contexts @ self.word_matrix.T + self.bias
         return (self.log_weights[..., None] + logits.log_softmax(-1)).logsumexp(1)
 
@@ -47,12 +47,12 @@ class Truth:
 
     @cached_property
     def unigram(self) -> torch.Tensor:
-        """The stationary probability of each word, (N,): Zipf's law."""
+        """Return the stationary probability of each word, (N,): Zipf's law."""
         return zipf_law(len(self.bias))
 
     @cached_property
     def stationary(self) -> torch.Tensor:
-        """The stationary probability of each state, (S,)."""
+        """Return the stationary probability of each state, (S,)."""
         zeros = torch.zeros(len(self.contexts), dtype=torch.float64)
         return zeros.index_add(0, self.states, self.unigram)
 
@@ -63,7 +63,7 @@ class Truth:
 
     @property
     def rank(self) -> int:
-        """The numerical rank of the true log P."""
+        """Return the numerical rank of the true log P."""
         return int(torch.linalg.matrix_rank(self.matrix))
 
     def nll(self, tokens: torch.Tensor) -> float:

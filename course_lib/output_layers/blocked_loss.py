@@ -107,7 +107,7 @@ class _BlockInputs:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """b, K, N."""
+        """Return b, K, N."""
         b = len(self.target)
         return b, len(self.x) // b, len(self.rows)
 

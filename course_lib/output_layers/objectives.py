@@ -60,17 +60,17 @@ class Block:
 
     @cached_property
     def logits(self) -> Tensor:
-        """The logits (b, K, N)."""
+        """Return the logits (b, K, N)."""
         return self._logits().detach().requires_grad_()
 
     @cached_property
     def soft_logits(self) -> Tensor:
-        """The soft targets' logits E E_y (b, N), the input embedding's view of the target."""
+        """Return the soft targets' logits E E_y (b, N), the view that E has of the target."""
         return self._soft_logits.detach().requires_grad_()
 
     @cached_property
     def log_prob(self) -> Tensor:
-        """The logarithm of the mixture's probabilities (b, N)."""
+        """Return the logarithm of the mixture's probabilities (b, N)."""
         return torch.logsumexp(self.log_weights[..., None] + self.logits.log_softmax(-1), dim=1)
 
     def used(self, name: str) -> Tensor | None:

@@ -130,7 +130,7 @@ class SpectralWords(nn.Module):
 
     @property
     def sigma(self) -> Tensor:
-        """The numbers σ (d,), none below 0, paired with the columns of U and V."""
+        """Return the numbers σ (d,), none below 0, paired with the columns of U and V."""
         sigma = self.free.abs()
         return sigma / sigma.max() if self.normalise else sigma
 

@@ -60,7 +60,7 @@ class Together(Optimizer):
 
     @property
     def param_groups(self) -> list[dict]:
-        """The groups of all, in order."""
+        """Return the groups of all, in order."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     @property
