@@ -70,6 +70,7 @@ def chunked_loss(
     Raises ValueError where x, matrix and target do not fit, on an unknown reduction, a target that
     is no word, or a gate with groups.
     """
+    # What does not fit together is refused before anything is computed.
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
         raise ValueError(
             f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)"
@@ -87,6 +88,7 @@ def chunked_loss(
         raise ValueError("a gate looks at all words and cannot act on groups of them")
     if soft is None and any(group.objective.needs_soft_targets for group in groups):
         raise ValueError("the objective needs the logits of soft targets: give `soft`")
+    # The walk over the blocks, as one function of autograd.
     options = Options(
         groups=groups,
         transform=transform,

@@ -91,6 +91,7 @@ def notebook(name: str, answers: dict[str, str] | None = None):
     book = notebook_source.read(source(name))
     book.cells = [c for c in book.cells if "solution" not in notebook_source.tags(c)]
     book.cells = opened(name, book.cells)
+    # Each cell: its kind, the answer where one is given, nbgrader's metadata, no output.
     seen: dict[str, int] = {}
     for cell in book.cells:
         tags = notebook_source.tags(cell)
