@@ -22,12 +22,12 @@ class _Dropout(torch.autograd.Function):
         mask = bits.view(torch.int16)[: x.numel()].view(x.shape) < kept_of_steps - _STEPS // 2
         ctx.scale = _STEPS / kept_of_steps
         ctx.save_for_backward(mask)
-        return torch.mul(x, mask).mul_(ctx.scale)
+        return torch.mul(x, mask.view(torch.uint8)).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx, gradient):
         (mask,) = ctx.saved_tensors
-        return torch.mul(gradient, mask).mul_(ctx.scale), None
+        return torch.mul(gradient, mask.view(torch.uint8)).mul_(ctx.scale), None
 
 
 def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:

@@ -47,18 +47,19 @@ class LSTMRecurrence(torch.autograd.Function):
         units = cell.shape[-1]
 
         # The inputs' part of all gates, of all steps at once.
-        x = x.to(dtype)
+        ctx.types = weight.dtype, bias.dtype, recurrent.dtype
+        x, weight, recurrent = x.to(dtype), weight.to(dtype), recurrent.to(dtype)
         one_type = dtype == cell.dtype
         if one_type:
-            rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.to(dtype).T)
+            rows = torch.addmm(bias.to(dtype), x.flatten(0, 1), weight.T)
         else:  # widened before the sum: a sum of two types takes three times as long
-            rows = torch.mm(x.flatten(0, 1), weight.to(dtype).T).to(cell.dtype)
+            rows = torch.mm(x.flatten(0, 1), weight.T).to(cell.dtype)
             rows.add_(bias.to(cell.dtype))
         gates = rows.view(steps, batch, 4 * units)
 
         # Where every step writes: cells, their tanh, and outputs, which the next step's product
         # reads. The first rows of cells and outputs are the state at the start.
-        matrix, times, width = _arranged(recurrent.to(dtype).T, steps, batch, packed)
+        matrix, times, width = _arranged(recurrent.T, steps, batch, packed)
         cells = cell.new_empty(steps + 1, batch, units)
         cells[0] = cell
         tanhs = cell.new_empty(steps, batch, units)
@@ -90,8 +91,7 @@ class LSTMRecurrence(torch.autograd.Function):
             torch.tanh(c_after[t], out=tanh)
             torch.mul(o[t], tanh, out=last)
             h_after[t].copy_(last if mask is None else torch.mul(last, mask, out=masked))
-        ctx.save_for_backward(x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask)
-        ctx.dtype = dtype
+        ctx.save_for_backward(x, weight, gates, cells, tanhs, outputs, recurrent, mask)
         ctx.packed = packed
         return outputs[1:], last, cells[steps]
 
@@ -99,7 +99,8 @@ class LSTMRecurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_last, grad_cell):
         """Return the gradients of x, weight, bias, recurrent, hidden, cell; None for the rest."""
-        x, weight, bias, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
+        x, weight, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors
+        weight_type, bias_type, recurrent_type = ctx.types
         steps, batch, units = tanhs.shape
 
         # The local slopes come first, for all steps at once: dh/dc and dh/do, dc/di, dc/df and
@@ -120,11 +121,11 @@ class LSTMRecurrence(torch.autograd.Function):
         # The loop overwrites the slopes with the gates' gradient, `d_gates`. Where products have
         # another type, `d_narrow` is a copy in that type, and `d_padded` the same copy with the
         # columns of zeros that `times` needs.
-        matrix, times, width = _arranged(recurrent.to(ctx.dtype), steps, batch, ctx.packed)
+        matrix, times, width = _arranged(recurrent, steps, batch, ctx.packed)
         d_gates = slopes.view(steps, batch, 4 * units)
         d_padded = d_narrow = d_gates
-        if d_gates.dtype != ctx.dtype:
-            d_padded = d_gates.new_empty(steps, batch, width, dtype=ctx.dtype)
+        if d_gates.dtype != x.dtype:
+            d_padded = d_gates.new_empty(steps, batch, width, dtype=x.dtype)
             d_padded[..., 4 * units :] = 0
             d_narrow = d_padded[..., : 4 * units]
         d_outputs = grad_outputs.to(gates.dtype, copy=True)
@@ -168,10 +169,10 @@ class LSTMRecurrence(torch.autograd.Function):
         columns = rows.T  # in half precision oneDNN would arrange it in each of two products
         if not accelerated(rows) and rows.element_size() == 2:
             columns = _copied(rows.T, rows.new_empty(rows.shape[::-1]))
-        d_recurrent = (columns @ outputs[:-1].flatten(0, 1)).to(recurrent.dtype)
-        d_weight = (columns @ x.flatten(0, 1)).to(weight.dtype)
-        d_bias = d_gates.flatten(0, 1).sum(0, dtype=bias.dtype)
-        d_x = (rows @ weight.to(ctx.dtype)).view_as(x) if ctx.needs_input_grad[0] else None
+        d_recurrent = (columns @ outputs[:-1].flatten(0, 1)).to(recurrent_type)
+        d_weight = (columns @ x.flatten(0, 1)).to(weight_type)
+        d_bias = d_gates.flatten(0, 1).sum(0, dtype=bias_type)
+        d_x = (rows @ weight).view_as(x) if ctx.needs_input_grad[0] else None
         return d_x, d_weight, d_bias, d_recurrent, None, d_first, d_cell[:, 0], None, None
 
 
