@@ -58,6 +58,17 @@ class Blocked(Protocol):
 
 
 @runtime_checkable
+class Unrolled(Protocol):
+    """An encoder that launches small operations for every word, one word after the other.
+
+    Where `unrolled` is true, the training loop runs the encoder as CUDA graphs on one GPU
+    (course_lib.training.graphs). Then the encoder may not look at numbers on the host.
+    """
+
+    unrolled: bool
+
+
+@runtime_checkable
 class WithMemory(Protocol):
     """An encoder that remembers `memory` tokens before its segment.
 

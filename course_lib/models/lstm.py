@@ -67,7 +67,6 @@ class LSTMStack(nn.Module):
         # One layer after the other, all time steps at once.
         new_state = []
         for layer, (h, c) in enumerate(state):
-            weight = self.input[layer]
             recurrent = self.recurrent[layer]
             biases = self.input_bias[layer], self.recurrent_bias[layer]
             mask = None
@@ -75,7 +74,7 @@ class LSTMStack(nn.Module):
                 x = self.layer_input(layer, x)
                 recurrent = self.recurrent_weight(layer)
                 mask = self.recurrent_mask(layer, h)
-            x, h, c = run_layer(x, weight, recurrent, biases, mask, h, c, dtype)
+            x, h, c = run_layer(x, self.input[layer], recurrent, biases, mask, h, c, dtype)
             new_state.append((h, c))
         return x, tuple(new_state)
 
@@ -112,6 +111,7 @@ class VariationalLSTM(LSTMStack):
         """
         super().__init__([input_size] + [units] * layers, init)
         self.dropout = dropout
+        self.unrolled = True
         self.input_dropout = input_dropout
 
     def layer_input(self, layer: int, x: Tensor) -> Tensor:

@@ -251,9 +251,8 @@ def _arranged(
     which has zeros behind its k columns.
 
     By itself oneDNN arranges a matrix anew at every product, which for bfloat16 at batch 20 takes
-    as long as the product. Its operations for linear layers, which `torch.compile` uses, take a
-    matrix that was arranged once. AMX multiplies 32 columns at once. A last group of fewer columns
-    costs up to half of the time again, so bfloat16's width is filled up to a multiple of 32.
+    as long as the product. AMX multiplies 32 columns at once. A last group of fewer columns costs
+    up to half of the time again, so bfloat16's width is filled up to a multiple of 32.
     """
     if packed:
         onednn = torch.ops.mkldnn

@@ -113,6 +113,7 @@ class QRNN(nn.Module):
         self.hidden_dropout = hidden_dropout
         self.zoneout = zoneout
         self.output_size = units[-1]
+        self.unrolled = True
         sizes = [2 * input_size, *units]
         self.layers = nn.ModuleList(nn.Linear(size, 3 * width) for size, width in pairwise(sizes))
 

@@ -43,6 +43,7 @@ class RHN(nn.Module):
         """
         super().__init__()
         self.output_size = units
+        self.unrolled = True
         self.input_dropout = input_dropout
         self.dropout = dropout
         self.output_dropout = output_dropout

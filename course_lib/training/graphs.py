@@ -1,0 +1,82 @@
+"""CUDA graphs for encoders that launch a small operation for every word.
+
+A loop over the words of a segment launches thousands of operations: a VD-LSTM about 1,200 in a
+training step, an RHN about 7,500. A GPU computes each in less time than the host needs to launch
+it. A CUDA graph records all of them once, and launches them together from then on.
+"""
+
+import warnings
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+PLAIN = 2  # calls of a shape that run as they are; the next one records the graph
+
+
+class Replayed:
+    """An encoder's forward method, which replays its training calls as CUDA graphs.
+
+    `encoder.forward = Replayed(encoder)` puts it in place. A call with a state, in training, whose
+    shapes have been seen often enough, is recorded and then replayed. All other calls run as
+    before, and so does a shape whose recording fails, after a warning.
+
+    A replay writes its outputs over those of the replay before. So the caller may hold one step's
+    outputs at a time: the gradients of several micro-batches cannot be added up.
+    """
+
+    def __init__(self, encoder: nn.Module):
+        self.encoder = encoder
+        self.plain = encoder.forward
+        self.seen: dict[tuple, int] = {}  # calls, by what decides whether a graph fits
+        self.graphs: dict[tuple, nn.Module | None] = {}  # None where the recording failed
+
+    def __call__(self, x: Tensor, state=None) -> tuple:
+        if state is None or not (self.encoder.training and torch.is_grad_enabled()):
+            return self.plain(x, state)
+        kind = x.device.type
+        leaves = pytree.tree_leaves((x, state))
+        narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+        key = (narrow, *((leaf.shape, leaf.dtype, leaf.requires_grad) for leaf in leaves))
+        self.seen[key] = self.seen.get(key, 0) + 1
+        if self.seen[key] > PLAIN and key not in self.graphs:
+            self.graphs[key] = self.recorded(x, state)
+        graph = self.graphs.get(key)
+        return self.plain(x, state) if graph is None else graph(x, state)
+
+    def recorded(self, x: Tensor, state) -> nn.Module | None:
+        """Return the encoder with its forward and backward pass as graphs; None if that fails.
+
+        Recording draws random numbers, which are given back: chance goes on as if nothing had been
+        recorded.
+        """
+        kind = x.device.type
+        sample = pytree.tree_map(
+            lambda t: t.detach().clone().requires_grad_(t.requires_grad), state
+        )
+        first = x.detach().clone().requires_grad_(x.requires_grad)
+        devices = [x.device] if x.is_cuda else []
+        narrow = {"dtype": torch.get_autocast_dtype(kind), "cache_enabled": False}
+        with torch.random.fork_rng(devices):
+            with torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), **narrow):
+                try:
+                    return torch.cuda.make_graphed_callables(_Call(self), (first, sample))
+                except RuntimeError as error:
+                    warnings.warn(
+                        f"{type(self.encoder).__name__} runs without a CUDA graph, more slowly but "
+                        f"with the same result, because recording it failed: {error}",
+                        stacklevel=2,
+                    )
+                    return None
+
+
+class _Call(nn.Module):
+    """The plain call as a module, since a graph takes its parameters from a module."""
+
+    def __init__(self, replayed: Replayed):
+        super().__init__()
+        self.encoder = replayed.encoder
+        self.plain = replayed.plain
+
+    def forward(self, x: Tensor, state) -> tuple:
+        return self.plain(x, state)

@@ -1,0 +1,152 @@
+"""Encoders as CUDA graphs: what a graph may and may not be handed, and that nothing changes."""
+
+import pytest
+import torch
+
+from course_lib.models import AWDLSTM, QRNN, RHN, VariationalLSTM, detach
+from course_lib.protocols import Unrolled
+from course_lib.training.graphs import PLAIN, Replayed
+
+ENCODERS = {
+    "vd-lstm": lambda: VariationalLSTM(6, 5, 2, dropout=0.3),
+    "rhn": lambda: RHN(6, 5, depth=3),
+    "qrnn": lambda: QRNN(6, (5, 4)),
+}
+unrolled = pytest.mark.parametrize("kind", ENCODERS)
+
+
+def trained(encoder, steps=6, device="cpu", lengths=(7,)):
+    """Train on random segments with the state carried on; return losses and parameters."""
+    encoder.to(device).train()
+    torch.manual_seed(1)
+    segments = [torch.randn(lengths[i % len(lengths)], 3, 6) for i in range(steps)]
+    optimizer = torch.optim.SGD(encoder.parameters(), 0.1)
+    state, losses = None, []
+    for x in segments:
+        hidden, state = encoder(x.to(device).requires_grad_(), state)
+        loss = hidden.square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        state = detach(state)
+        losses.append(loss.item())
+    return losses, [p.detach().cpu() for p in encoder.parameters()]
+
+
+class Graphs:
+    """Stands for `make_graphed_callables` on a CPU, with all that it asks and all that it breaks.
+
+    A call must have the shapes of the recording, and overwrites the outputs of the call before.
+    """
+
+    def __init__(self):
+        self.made = 0
+        self.replays = 0
+
+    def __call__(self, module, sample):
+        assert not (torch.is_autocast_enabled("cpu") and torch.is_autocast_cache_enabled())
+        leaves = torch.utils._pytree.tree_leaves(sample)
+        assert all(isinstance(leaf, torch.Tensor) for leaf in leaves)
+        assert list(module.parameters())
+        torch.rand(100)  # recording draws random numbers
+        module(*sample)
+        self.made += 1
+        before = []
+
+        def replay(*call):
+            self.replays += 1
+            given = torch.utils._pytree.tree_leaves(call)
+            assert [g.shape for g in given] == [leaf.shape for leaf in leaves]
+            assert [g.requires_grad for g in given] == [leaf.requires_grad for leaf in leaves]
+            static = [g.clone() for g in given]  # a graph reads its own copy of what it is given
+            spec = torch.utils._pytree.tree_structure(call)
+            out = module(*torch.utils._pytree.tree_unflatten(static, spec))
+            for old in before:
+                old.data.fill_(float("nan"))
+            before[:] = torch.utils._pytree.tree_leaves(out)
+            return out
+
+        return replay
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    graphs = Graphs()
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphs)
+    return graphs
+
+
+@unrolled
+def test_a_replayed_encoder_trains_to_the_same_weights(kind, graphs):
+    """Dropout included: the recording gives back the random numbers that it draws."""
+    torch.manual_seed(0)
+    plain = ENCODERS[kind]()
+    torch.manual_seed(0)
+    encoder = ENCODERS[kind]()
+    encoder.forward = Replayed(encoder)
+    losses, weights = trained(plain)
+    again, weights_again = trained(encoder)
+    assert graphs.made == 1 and graphs.replays == 6 - 1 - PLAIN  # the first call has no state
+    assert losses == again
+    assert all(map(torch.equal, weights, weights_again))
+
+
+def test_every_shape_has_a_graph_of_its_own_and_evaluation_none(graphs):
+    encoder = ENCODERS["rhn"]()
+    encoder.forward = Replayed(encoder)
+    losses, _ = trained(encoder, steps=10, lengths=(7, 4))
+    assert graphs.made == 2 and all(loss == loss for loss in losses)
+    before = graphs.replays
+    encoder.eval()
+    with torch.no_grad():
+        _, state = encoder(torch.randn(7, 3, 6))
+        for _ in range(PLAIN + 2):
+            _, state = encoder(torch.randn(7, 3, 6), state)
+    assert graphs.replays == before
+
+
+def test_where_recording_fails_the_encoder_goes_on_and_says_so(monkeypatch):
+    def fails(module, sample):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
+    torch.manual_seed(0)
+    plain = ENCODERS["vd-lstm"]()
+    torch.manual_seed(0)
+    encoder = ENCODERS["vd-lstm"]()
+    encoder.forward = Replayed(encoder)
+    with pytest.warns(UserWarning, match="VariationalLSTM runs without a CUDA graph") as warned:
+        losses, _ = trained(encoder)
+    assert len(warned) == 1 and losses == trained(plain)[0]
+
+
+def test_a_graph_is_recorded_without_autocasts_cache(graphs):
+    encoder = ENCODERS["vd-lstm"]()
+    encoder.forward = Replayed(encoder)
+    with torch.autocast("cpu", torch.bfloat16):
+        trained(encoder)
+    assert graphs.made == 1
+
+
+def test_encoders_with_a_fused_layer_are_not_unrolled():
+    assert not isinstance(AWDLSTM(6, (5, 6)), Unrolled)
+    assert all(isinstance(make(), Unrolled) for make in ENCODERS.values())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
+@unrolled
+def test_real_graphs_compute_what_the_plain_encoder_does_on_cuda(kind):
+    torch.manual_seed(0)
+    encoder = ENCODERS[kind]().cuda()
+    for name in ("dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_drop"):
+        if hasattr(encoder, name):
+            setattr(encoder, name, 0.0)
+    start = {k: v.clone() for k, v in encoder.state_dict().items()}
+    losses, weights = trained(encoder, device="cuda")
+    encoder.load_state_dict(start)
+    encoder.forward = replayed = Replayed(encoder)
+    again, weights_again = trained(encoder, device="cuda")
+    assert replayed.graphs and None not in replayed.graphs.values()
+    assert losses == pytest.approx(again, rel=1e-5)
+    for weight, other in zip(weights, weights_again, strict=True):
+        torch.testing.assert_close(weight, other, rtol=1e-4, atol=1e-6)
