@@ -12,6 +12,7 @@ from torch import nn
 from course_lab.corpora import similarity
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
+from course_lab.predicting import predictions
 from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
 from course_lib.evaluation.adaptation import compute
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -70,6 +71,9 @@ def final_figures(
         # Two bytes a token hold a loss to 1 part in 2,000, as comparisons of words need it.
         losses = token_losses(model, corpus.test, **settings)
         arrays[TEST_LOSSES] = losses.cpu().numpy().astype(np.float16)
+    if "small" not in experiment.corpus.options:  # a few kilobytes, for whole texts only
+        told = noted("predictions", partial(predictions, model, corpus, experiment.seed, settings))
+        figures |= {"predictions": told} if told else {}
     contexts = experiment.ranked_contexts or (2 * RANKED if len(corpus) <= RANKED else 0)
     if contexts:
         shown = progress and len(corpus) > RANKED

@@ -1,6 +1,9 @@
 """A plan: which runs make a table. Recipes × seeds × settings, read from a small TOML file.
 
 title = "inan2017, Table 1: four columns of a small LSTM"
+baseline = "tied"                         # all other models are the family of the correction
+margin = 2.0                              # per cent of perplexity that would not matter
+hours = 60                                # of one core, as the plan's author estimates
 [[runs]]
 recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name
 profile = "full"                          # the default
@@ -25,7 +28,9 @@ from course_lab.recipes import recipes
 from course_lab.validation import CONFIG, validated
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
+from course_lib.ranges import Positive
 
+MARGIN = 2.0  # per cent, where a plan names no margin
 MOST = 5_000  # runs of a plan, which take some ten seconds to name
 
 
@@ -36,6 +41,9 @@ class Plan:
     path: Path
     title: str
     runs: tuple[Planned, ...]
+    baseline: str | None = None  # what the others, the family of Holm's correction, stand beside
+    margin: float = MARGIN  # per cent of perplexity that would not matter
+    hours: float | None = None  # of one core, as estimated before the first run
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,9 @@ class _File:
 
     title: str
     runs: list[dict]
+    baseline: str | None = None
+    margin: Positive = MARGIN
+    hours: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -108,14 +119,14 @@ def read_plan(name: str | Path) -> Plan:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{path} is not readable TOML: {error}") from None
     try:
-        return Plan(path, *_expanded(content))
+        file = validated("a plan", content, _File)
+        return Plan(path, file.title, _expanded(file), file.baseline, file.margin, file.hours)
     except CourseError as error:
         raise CourseError(f"{path}: {error}") from None
 
 
-def _expanded(content: dict) -> tuple[str, tuple[Planned, ...]]:
-    """Return the title and the runs of a plan file."""
-    file = validated("a plan", content, _File)
+def _expanded(file: _File) -> tuple[Planned, ...]:
+    """Return the runs of a plan file."""
     if not file.runs:
         raise CourseError("a plan has at least one table [[runs]]")
     runs: dict[str, Planned] = {}
@@ -135,7 +146,7 @@ def _expanded(content: dict) -> tuple[str, tuple[Planned, ...]]:
                     raise CourseError(f"{key} is in the plan already")
         except CourseError as error:
             raise CourseError(f"[[runs]] number {number}: {error}") from None
-    return file.title, tuple(runs.values())
+    return tuple(runs.values())
 
 
 def _matching(pattern: str) -> list[str]:

@@ -26,6 +26,7 @@ from course_lab.final_figures import (
     word_similarity,
 )
 from course_lab.locks import alone_in
+from course_lab.pair_cosines import pair_arrays
 from course_lab.processes import PATIENCE, Meeting, accelerator_on
 from course_lab.results import Result
 from course_lib import machine
@@ -34,6 +35,7 @@ from course_lib.data.vocabulary import vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.machine import keep_freed_memory
+from course_lib.metrics.similarity import lower_cased
 from course_lib.ranges import Finite, NonNegative, Positive, checked
 from course_lib.training.batches import LanguageModelBatches, TranslationBatches
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
@@ -275,6 +277,9 @@ def _metrics(
     }
     if prepared.benchmarks:
         metrics["word_similarity"] = word_similarity(model, corpus, prepared.benchmarks)
+        W = model.output_layer.words.matrix().detach().cpu()
+        look_up = lower_cased(corpus.words)
+        arrays |= pair_arrays(W, corpus.counts, look_up, prepared.benchmarks)
     return metrics, arrays
 
 

@@ -46,15 +46,19 @@ def by_text(plan: Plan) -> list[Plan]:
 
 @checked
 def table_of(
-    plan: Plan, baseline: str | None = None, margin: Positive = 2.0, split: Split = "test"
+    plan: Plan,
+    baseline: str | None = None,
+    margin: Positive | None = None,
+    split: Split = "test",
 ) -> Table:
     """Compare the models of a plan on one text by the runs that are done, here or kept.
 
     A model is a recipe with its settings; runs of one seed are pairs, see `comparison`. A model
     that shares fewer than two seeds with the baseline has its mean and no verdict.
 
-    baseline: the model with which the others are compared; the first with a result if None.
-    margin: the difference, in per cent of perplexity, that would not matter.
+    baseline: the model with which the others are compared; the plan's if None, or where the plan
+        names none the first with a result.
+    margin: the difference, in per cent of perplexity, that would not matter; the plan's if None.
     split: whose perplexity is compared.
     Raises CourseError for an unknown baseline, and where no run is done.
     """
@@ -82,7 +86,8 @@ def table_of(
         missing.insert(0, f"{waiting} of {len(plan.runs)} runs, which are not done yet")
     # the comparison, as far as there are pairs
     scores = {model: scores[model] for model in names if model in scores}
-    baseline = next(iter(scores)) if baseline is None else baseline
+    baseline = baseline or plan.baseline or next(iter(scores))
+    margin = plan.margin if margin is None else margin
     if baseline not in scores:
         raise unknown("baseline among the models with a result", baseline, scores)
     seeds = scores[baseline].keys()

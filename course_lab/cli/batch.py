@@ -82,17 +82,20 @@ def status(plan: Name):
     content = plans.read_plan(plan)
     states = states_of(content)
     print(f"{content.title}\n\n{table(states)}\n\n{summary(states)}")
+    if content.hours:
+        print(f"its budget: {content.hours:g} hours of one core, as estimated before the first run")
 
 
 @app.command()
 def table(
     plan: Name,
     baseline: Annotated[
-        str | None, typer.Option(help="What to compare with; default: the first with a result.")
+        str | None, typer.Option(help="What to compare with, if not what the plan names.")
     ] = None,
     margin: Annotated[
-        float, typer.Option(help="A difference that would not matter, per cent of perplexity.")
-    ] = 2.0,
+        float | None,
+        typer.Option(help="A difference that would not matter, per cent of perplexity."),
+    ] = None,
     split: Annotated[str, typer.Option(help="valid or test.")] = "test",
     plot: Annotated[Path | None, typer.Option(help="A PNG file for the picture.")] = None,
 ):
@@ -106,6 +109,7 @@ def table(
     from course_lib.training.checkpoint import write_atomically
 
     content = plans.read_plan(plan)
+    margin = content.margin if margin is None else margin
     print(content.title)
     texts = tables.by_text(content)
     for number, part in enumerate(texts, 1):

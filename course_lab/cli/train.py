@@ -20,7 +20,8 @@ def register(app: typer.Typer) -> None:
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe's name, or a file experiment.json.")],
     profile: Annotated[
-        str | None, typer.Option(help="smoke, quick, standard or full.", show_default="standard")
+        str | None,
+        typer.Option(help="smoke, quick, desk, standard or full.", show_default="standard"),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Initialisation, dropout and shuffling.", show_default="1")

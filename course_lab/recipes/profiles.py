@@ -1,9 +1,11 @@
 """A profile changes every recipe in the same way: the same code at a size for the occasion.
 
 `smoke` and `quick` run on the embedded corpora, or the beginning of the reader's own, with models
-cut down to what trains there in seconds or about a minute; `full` is the recipe itself, and so is
-`standard` where no shorter training is entered for it: there both are called `standard`, since they
-are one experiment.
+cut down to what trains there in seconds or about a minute. `desk` keeps the recipe's own text, all
+of it, its method and its optimiser, with a model and a number of epochs that take one core about
+half an hour on the Penn Treebank. `full` is the recipe itself, and so is `standard` where no
+shorter training is entered for it: there both are called `standard`, since they are one experiment.
+The recipes of the desk tier are of that size already, and `desk` is their `standard`, too.
 """
 
 from contextlib import suppress
@@ -18,7 +20,7 @@ from course_lab.recipes.registry import SMALL, recipes
 from course_lib.errors import CourseError, unknown
 from course_lib.training.optimisation import Optimisation
 
-PROFILES = ("smoke", "quick", "standard", "full")
+PROFILES = ("smoke", "quick", "desk", "standard", "full")
 
 _TEXT = {
     "smoke": {"train": 12_000, "valid": 1_500, "test": 1_500, "words": 300},
@@ -34,11 +36,16 @@ _MOST = {
     | {"feedforward": 32, "components": 3, "pieces": 1_000, "cutoffs": [100, 200]},
     "quick": {"size": 200, "units": 300, "layers": 3, "depth": 3, "heads": 4, "head_size": 50}
     | {"feedforward": 400, "components": 5, "pieces": 100_000, "cutoffs": [2_000, 5_000]},
+    "desk": {"size": 200, "units": 400, "layers": 2, "depth": 3, "heads": 4, "head_size": 50}
+    | {"feedforward": 400, "components": 4, "pieces": 1_000},
 }
 _RUN = {
     "smoke": {"epochs": 1, "batch": 20, "length": 35, "max_tokens": 400, "warmup": 10},
     "quick": {"epochs": 2, "batch": 20, "length": 70, "max_tokens": 2_000, "warmup": 100},
+    "desk": {"epochs": 12, "batch": 40, "length": 70, "max_tokens": 2_000, "warmup": 600},
 }
+# Contexts whose log P is ranked at the desk: a quarter of 10,000 words, a matter of seconds.
+DESK_CONTEXTS = 2_500
 
 # Where a recipe, or all below a name, want another size than the common one.
 _OWN = {
@@ -56,6 +63,10 @@ _OWN = {
         },
         "standard": {"optimisation": {"epochs": 5}},
     },
+    "ptb/desk": {"desk": {}},
+    "ptb/desk-part": {"desk": {}},
+    "wikitext-2/desk": {"desk": {}},
+    "multi30k/transformer-small": {"desk": {}},
     # tiny as it is: lesson 21 wants translations that can be read
     "cldr/transformer-tiny": {"quick": {}},
 }
@@ -64,8 +75,8 @@ _OWN = {
 def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     """Return the experiment at the size of a profile.
 
-    `full` of a recipe that has no shorter `standard` is called `standard`: one experiment has one
-    name.
+    `full` of a recipe that has no shorter `standard` is called `standard`, and so is `desk` of one
+    that is of the desk's size: one experiment has one name.
 
     experiment: the recipe, or the reader's own
     name: of the profile
@@ -77,7 +88,7 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
         raise unknown("profile", name, PROFILES)
     family = next((f for f in _OWN if f"{experiment.name}/".startswith(f"{f}/")), None)
     own = _OWN.get(family, {})
-    if name == "full" and "standard" not in own:
+    if (name == "full" and "standard" not in own) or (name == "desk" and own.get("desk") == {}):
         name = "standard"
     if name in own:
         experiment = experiment.change(**own[name])
@@ -87,15 +98,19 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
 
 
 def _small(e: Experiment, name: str) -> Experiment:
-    """Return the experiment with a text, a model and a run of a small size."""
+    """Return the experiment with a text, a model and a run of a small size.
+
+    At the desk the text stays whole, and what a recipe changes for small texts does not apply.
+    """
+    desk = name == "desk"
     small = e.change(
-        corpus=_small_corpus(e, name),
+        corpus=e.corpus if desk else _small_corpus(e, name),
         size=min(e.size, _MOST[name]["size"]),
         encoder=_small_options(e.encoder, e, name),
         output_layer=_small_options(e.output_layer, e, name),
         optimisation=_short(e.optimisation, name),
-        ranked_contexts=None,
-    ).change(**SMALL.get(e.name, {}))
+        ranked_contexts=DESK_CONTEXTS if desk and e.ranked_contexts else None,
+    ).change(**({} if desk else SMALL.get(e.name, {})))
     return small.change(regularizers=tuple(_scaled(r, e, small) for r in e.regularizers))
 
 
@@ -125,7 +140,7 @@ def _small_options(component: Part, e: Experiment, name: str) -> dict[str, Any]:
         if option == "units":
             options[option] = width(value)
         elif option == "cutoffs":
-            options[option] = most["cutoffs"]
+            options[option] = most.get("cutoffs", value)
         elif option in most:
             options[option] = min(value, most[option])
     return options

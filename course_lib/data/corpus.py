@@ -170,16 +170,21 @@ class Corpus(ThreeSplits, WordEncoding):
         test: Count = 2_000,
         words: Count = 500,
         by_frequency: bool | None = None,
+        all_words: bool = False,
     ) -> "Corpus":
         """Return a corpus of the beginning of each split; rare words become `<unk>`.
 
         train, valid, test: how many tokens of each split.
         words: how many words at most, the most frequent in these tokens.
         by_frequency: whether ids fall with the count in train; None: if they do so in the whole.
+        all_words: whether every word of the whole corpus stays, so that parts of several sizes have
+            one vocabulary; `words` then says nothing.
         """
         sizes = zip(SPLITS, (train, valid, test), strict=True)
         ids = {split: getattr(self, split)[:n] for split, n in sizes}
-        vocabulary, ids = keep_frequent(self.words, ids, words)
+        vocabulary = self.words
+        if not all_words:
+            vocabulary, ids = keep_frequent(vocabulary, ids, words)
         if by_frequency is None:
             by_frequency = self.is_by_frequency
         if by_frequency:

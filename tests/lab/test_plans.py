@@ -363,7 +363,7 @@ def test_a_plan_that_is_not_there(tmp_path):
     for path in (tmp_path / "mine.toml", tmp_path, Path("mine.toml")):
         with pytest.raises(CourseError, match=f"there is no plan file {path}$"):
             read_plan(path)
-    with pytest.raises(CourseError, match="unknown plan 'xyz'; known: gao2019.* and [0-9]+ more$"):
+    with pytest.raises(CourseError, match="unknown plan 'xyz'; known: desk.* and [0-9]+ more$"):
         read_plan("xyz")
 
 

@@ -42,6 +42,35 @@ def test_a_table_is_the_comparison_of_what_the_files_say(plan):
     assert not table.missing
 
 
+def test_a_plan_says_before_the_first_run_what_is_compared(plan, tmp_path):
+    """Its baseline and margin are the table's, unless the reader names others."""
+    text = plan.path.read_text("utf-8")
+    declared = tmp_path / "declared.toml"
+    declared.write_text(
+        text.replace("[[runs]]", 'baseline = "cosine weight=10.0"\nmargin = 5.0\n[[runs]]', 1)
+    )
+    table = tables.table_of(plans.read_plan(declared))
+    expected = tables.table_of(plan, "cosine weight=10.0", 5.0)
+    pd.testing.assert_frame_equal(table.models, expected.models)
+    assert table.models.loc["cosine weight=10.0", "verdict"] == "baseline"
+    other = tables.table_of(plans.read_plan(declared), "tied", 2.0)
+    pd.testing.assert_frame_equal(other.models, tables.table_of(plan).models)
+    declared.write_text(text.replace("[[runs]]", "margin = -1.0\n[[runs]]", 1))
+    with pytest.raises(CourseError, match="margin"):
+        plans.read_plan(declared)
+
+
+def test_the_desk_declares_its_family_and_its_budget():
+    """Every model of such a plan has a place in it, and the baseline is one of them."""
+    desks = [name for name in plans.plans() if name.startswith("desk")]
+    assert len(desks) >= 4
+    for name in desks:
+        plan = plans.read_plan(name)
+        assert plan.hours > len(plan.runs) * 0.3
+        if not plan.runs[0].experiment().translates:
+            assert plan.baseline in tables.models_of(plan)
+
+
 def test_names_leave_out_what_all_runs_share(plan):
     names = tables.models_of(plan)
     assert len(set(names)) == len({p.recipe + p.variant for p in plan.runs})
