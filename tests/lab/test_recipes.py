@@ -535,6 +535,8 @@ def other(name, value):
         return OTHER[name]
     if name == "precision":
         return "fp32" if value == "bf16" else "bf16"
+    if value == "none":  # the inert gradient of an adversarial softmax
+        return "hidden"
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):

