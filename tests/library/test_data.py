@@ -122,6 +122,15 @@ def test_halves_are_the_train_split_cut_in_two():
         corpus.half("frist")
 
 
+def test_parts_of_several_sizes_can_share_the_whole_vocabulary():
+    """Ids and words are those of the whole text, also of words that the part lacks."""
+    corpus = corpora.load("docstrings")
+    parts = [corpus.small(n, 300, 200, all_words=True) for n in (500, 5_000)]
+    assert all(part.words == corpus.words for part in parts)
+    assert parts[0].train.tolist() == corpus.train[:500].tolist()
+    assert (parts[0].counts == 0).any() and parts[0].counts.sum() == 500
+
+
 def test_small_is_deterministic_and_small():
     corpus = corpora.load("zipf", tokens=5000)
     small, again = corpus.small(2000, 300, 200, words=50), corpus.small(2000, 300, 200, words=50)
