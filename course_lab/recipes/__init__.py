@@ -5,6 +5,7 @@ a paper, `baselines` for what several of them start from, `own` and `short` for 
 """
 
 from course_lab.recipes import (  # noqa: F401  (each enters its recipes)
+    desk,
     gao2019,
     inan2017,
     own,
