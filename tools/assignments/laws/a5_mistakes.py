@@ -199,12 +199,6 @@ def too_few(blocks):
     return np.linalg.svd(triangle(blocks), compute_uv=False)
 
 
-@known("5.2", "single precision", "float32 has seven digits; asked are all that float64 has")
-def single(blocks):
-    X = np.concatenate(blocks).astype(np.float32)
-    return values_of(X).astype(float)
-
-
 # --- 5.3 -----------------------------------------------------------------------------------------
 
 
