@@ -515,19 +515,15 @@ def underflowing(logits, prior, y):
 # --- 5.5 -----------------------------------------------------------------------------------------
 
 
-def scaled(covariance):
-    """Return the correlations of a covariance."""
-    spread = np.sqrt(np.diag(covariance))
-    return covariance / np.outer(spread, spread)
-
-
 def cut_covariance(r, u):
     return r + (u**2 - 1) * np.outer(r[:, 0], r[0])
 
 
 def restricted(r, u):
     """Return the correlations after the first spread is cut: the oracle, which no law shows."""
-    return scaled(cut_covariance(r, u))
+    covariance = r + (u**2 - 1) * np.outer(r[:, 0], r[0])
+    spreads = np.sqrt(np.diag(covariance))
+    return covariance / np.outer(spreads, spreads)
 
 
 def first_row(r, row):
