@@ -54,19 +54,23 @@ from tools.assignments.laws import (
     a4_claims,
     a4_experiment,
     a4_mistakes,
+    a5,
+    a5_claims,
+    a5_experiment,
+    a5_mistakes,
     common,
     home,
 )
 from tools.assignments.laws.common import Limits, Mistake, Step, judge
 
 A1 = {step.name: step for step in a1.STEPS}
-STEPS = {step.name: step for laws in (a1, a2, a3, a4) for step in laws.STEPS}
+STEPS = {step.name: step for laws in (a1, a2, a3, a4, a5) for step in laws.STEPS}
 # A1 whole and one step of each other assignment; all of them with COURSE_NIGHTLY=1.
 NIGHTLY = os.environ.get("COURSE_NIGHTLY") == "1"
-TRIED = {*A1, "2.2", "3.3", "4.2"} if not NIGHTLY else {*STEPS}
+TRIED = {*A1, "2.2", "3.3", "4.2", "5.4"} if not NIGHTLY else {*STEPS}
 FUNCTIONS = [step for step in STEPS.values() if step.kind == "function" and step.name in TRIED]
 KNOWN = a1_mistakes.CATALOGUE | a2_mistakes.CATALOGUE | a3_mistakes.CATALOGUE
-KNOWN |= a4_mistakes.CATALOGUE
+KNOWN |= a4_mistakes.CATALOGUE | a5_mistakes.CATALOGUE
 PACK = Path(os.environ["COURSE_PACK"]) if os.environ.get("COURSE_PACK") else None
 QUICK = Limits(1, 200)
 
@@ -322,8 +326,10 @@ def oracle(step: Step):
         return lambda H, most: a2_mistakes.perceptron(H, most, -1, True)
     if step.name == "4.5":
         return a4_mistakes.fool
+    if step.name in ("5.3", "5.5"):
+        return getattr(a5_mistakes, step.function)
     if step.name != "1.2":
-        return getattr({"1": a1, "2": a2, "3": a3, "4": a4}[step.name[0]], step.function)
+        return getattr({"1": a1, "2": a2, "3": a3, "4": a4, "5": a5}[step.name[0]], step.function)
 
     def limit(l, s, tau_l, tau_s):  # noqa: E741 (the paper's name)
         far = 1e7
@@ -435,6 +441,29 @@ NEEDED = {
     "4.4 long_words": a4_mistakes.overflowing,
     "4.5 same_cosines": lambda W: W[::-1] / np.abs(W).max() / 1_000,
     "4.5 called_round": a4_mistakes.unchanged,
+    "5.1 by_definition": lambda x, c1, k1, c2, k2: (
+        a5.two_bends(x, c1, k1, c2, k2) if np.abs(x).max() > 1e3 else x
+    ),
+    "5.1 far_away": a5_mistakes.overflowing_bends,
+    "5.2 last_digits": lambda blocks: (
+        a5_mistakes.gram_matrix(blocks) if len(blocks) == 4 else a5.singular_values(blocks)
+    ),
+    "5.2 few_rows": a5_mistakes.too_few,
+    "5.3 highest": a5_mistakes.no_bias,
+    "5.3 lowest": a5_mistakes.no_coordinate,
+    "5.4 word_by_word": lambda logits, prior, y: (
+        a5.mixture(logits, prior, y)
+        if np.isinf(logits).any()
+        else a5_mistakes.guarded(logits, prior, y)
+    ),
+    "5.4 unknown_words": lambda logits, prior, y: (
+        a5_mistakes.unknown_as_zero(logits, prior, y)
+        if prior.max() < 1e3
+        else a5.mixture(logits, prior, y)
+    ),
+    "5.4 large_logits": a5_mistakes.overflowing_mixture,
+    "5.5 selected": a5_mistakes.times_u,
+    "5.5 in_steps": lambda r, u: a5_mistakes.restricted(r, min(u, 0.99)),
 }
 
 
@@ -514,7 +543,16 @@ def survivors(step: Step, candidates) -> tuple[int, list[str]]:
     return count, alive
 
 
-DERIVED = {"1.3", "1.4", "1.5", "2.1", "2.3", "3.5"}  # whose oracle has operators enough
+DERIVED = {
+    "1.3",
+    "1.4",
+    "1.5",
+    "2.1",
+    "2.3",
+    "3.5",
+    "5.1",
+    "5.5",
+}  # whose oracle has operators enough
 
 
 @pytest.mark.parametrize("name", sorted(DERIVED & TRIED))
@@ -724,6 +762,109 @@ def test_an_experiment_of_a4_is_marked_alike(tmp_path, monkeypatch):
     bent = trained["none", 1] | {"U": 2 * trained["none", 1]["U"]}
     with pytest.raises(ValueError, match="no singular values"):
         a4_claims.measured(bent, TEXT, own)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A student's files for 5.6 after 15 steps of each of the 60 runs, on 20 words."""
+    own = variant.A5(words=20, rank=8, language=3, seeds=(1, 2, 3, 4, 5))
+    text, steps = a5_experiment.tokens(own), a5_experiment.EARLY
+    trained = {run: a5_experiment.train(text, own, *run, steps) for run in a5_experiment.runs(own)}
+    numbers = {run: a5_claims.measured(kept, text, run[0]) for run, kept in trained.items()}
+    folder = tmp_path_factory.mktemp("fitted")
+    a5_experiment.save(folder, trained, numbers, "Each layer is better on its own language.")
+    return own, text, trained, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_experiment_of_a5_is_marked_by_the_exact_shapes_of_its_runs(fitted):
+    from safetensors.numpy import load, save
+
+    own, text, trained, files = fitted
+    assert a5_claims.mark(files, own, rng(0), text).share == 1
+    other = files | {"5.6.csv": files["5.6.csv"].replace(b"language-softmax-5-1,", b"&1", 1)}
+    assert a5_claims.mark(other, own, rng(0), text).share < 1
+    # the arrays of a wider run in the place of a narrow one's, with numbers of their own
+    names = [a5_experiment.name("softmax", "softmax", width, 1) for width in (5, 11)]
+    arrays = load(files["5.6.safetensors"])
+    for key in a5_experiment.shapes(own, "softmax", "softmax", 5, 1):
+        arrays[f"{names[0]}/{key}"] = arrays[f"{names[1]}/{key}"]
+    lines = files["5.6.csv"].decode().splitlines()
+    wide = next(line for line in lines if line.startswith(f"{names[1]},"))
+    exchanged = [
+        wide.replace(names[1], names[0]) if line.startswith(f"{names[0]},") else line
+        for line in lines
+    ]
+    table = "\n".join(exchanged).encode()
+    passed_off = files | {"5.6.safetensors": save(arrays), "5.6.csv": table}
+    verdict = a5_claims.mark(passed_off, own, rng(0), text)
+    assert verdict.share < 1 and "W has shape (20, 11), this run's has (20, 5)" in verdict.sentence
+
+
+def test_the_pairs_of_a5_have_equal_numbers_and_its_languages_their_ranks(fitted):
+    own, text, trained, _ = fitted
+    pairs = zip(*a5_experiment.WIDTHS.values(), strict=True)
+    for width, other in pairs:
+        softmax = a5_experiment.count(trained["softmax", "softmax", width, 1])
+        assert softmax == a5_experiment.count(trained["softmax", "mixture", other, 1])
+    ranks = {k: np.linalg.matrix_rank(x) for k, x in text.items()}
+    assert ranks == {"softmax": own.rank, "mixture": own.words}
+    assert all(np.allclose(np.exp(x).sum(1), 1) for x in text.values())
+
+
+def test_each_layer_of_a5_is_better_on_its_own_language():
+    own = variant.A5(words=24, rank=8, language=3, seeds=(1,))
+    text = a5_experiment.tokens(own)
+    ends = {
+        (language, layer): a5_experiment.excess(
+            a5_experiment.train(text, own, language, layer, width, 1), text[language]
+        )
+        for language in text
+        for layer, width in (("softmax", 8), ("mixture", 5))
+    }
+    assert 0 <= ends["softmax", "softmax"] < 0.1 * ends["softmax", "mixture"]
+    assert 0 <= ends["mixture", "mixture"] < ends["mixture", "softmax"]
+
+
+def test_a_cut_of_45_percent_leaves_half_of_the_published_correlations():
+    for r, u, left in ((0.48, 0.45, 0.24), (0.53, 0.34, 0.21)):
+        pair = a5_mistakes.restricted(np.array([[1, r], [r, 1]]), u)
+        assert pair[0, 1] == pytest.approx(left, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("condition", "most"),
+    [("np.abs(value.sum(1)).max() < 1e-9", 0.3), ("np.abs(value).max() <= 1", 0.3)],
+    ids=["adds up to 0", "is bounded"],
+)
+def test_a_weak_law_of_the_mixtures_gradient_earns_little(condition, most, level):
+    code = (
+        "def is_right(f, rng):\n    y = np.array([0, 3])\n"
+        "    value = f(2 * rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 3)), y)\n"
+        f"    return bool({condition})"
+    )
+    result = tried(code, level, STEPS["5.7"])
+    assert "it accepts" in result["sentence"] and result["points"] <= most * 8
+
+
+def test_a_tuple_of_arrays_is_pasted_and_infinity_with_it():
+    step = Step("5.2", "", "f", ("blocks", "x"), 1, 1)
+    blocks = np.array([[1.0, -np.inf]]), np.eye(2)
+    *lines, call = common.pasted(step, (blocks, 2.0)).splitlines()
+    scope = {"np": np}
+    exec("\n".join(lines), scope)
+    assert call == "f(blocks, x)"
+    for value, block in zip(scope["blocks"], blocks, strict=True):
+        np.testing.assert_array_equal(value, block)
+    assert common.size((blocks, 2.0)) == 7
+    trial = common.Trial(lambda blocks, x: blocks[0].fill(0))
+    trial(blocks, 2.0)
+    assert blocks[0][0, 0] == 1
+
+
+def test_one_infinity_does_not_make_all_numbers_alike():
+    known = lambda x: np.array([-np.inf, 1.0])  # noqa: E731
+    assert common.same(np.array([-np.inf, 1.0]), known, (0,))
+    assert not common.same(np.array([-np.inf, 2.0]), known, (0,))
 
 
 def test_the_experiments_penalties_are_those_of_the_questions(monkeypatch):

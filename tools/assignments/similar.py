@@ -137,7 +137,8 @@ def question(step, code: str, rng, level: str) -> str:
             arguments = list(given.arguments)
             numbers = [i for i, a in enumerate(arguments) if isinstance(a, float)]
             i = int(rng.choice(numbers)) if numbers else 0
-            arguments[i] = 2 * arguments[i]
+            several = isinstance(arguments[i], tuple)
+            arguments[i] = tuple(2 * a for a in arguments[i]) if several else 2 * arguments[i]
             value = answer(*arguments)
     except Failed as failure:
         return f"{head} Where does this come from: {failure.sentence}?"

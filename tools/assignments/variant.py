@@ -49,6 +49,19 @@ class A4:
     seeds: tuple[int, int, int]
 
 
+@dataclass(frozen=True)
+class A5:
+    """A student's own numbers for step 5.6: words, rank and seed of the languages, seeds of runs.
+
+    There are as many contexts as words.
+    """
+
+    words: int
+    rank: int
+    language: int
+    seeds: tuple[int, ...]
+
+
 def code(secret: str, student: str) -> str:
     """Return the six letters of a student in a term."""
     digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
@@ -76,12 +89,12 @@ def drawn(letters: str, name: str, below: int) -> int:
     return int.from_bytes(digest[:8], "big") % below
 
 
-def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4:
+def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4 | A5:
     """Return the parameters of an assignment that follow from a student's code."""
-    if assignment not in ("A1", "A2", "A3", "A4"):
+    if assignment not in ("A1", "A2", "A3", "A4", "A5"):
         raise ValueError(f"{assignment} has no parameters of a student's own")
     begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
-    count = 5 if assignment == "A3" else 3
+    count = 5 if assignment in ("A3", "A5") else 3
     seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(count))
     if assignment == "A1":
         return A1(begin, 4 + drawn(letters, "A1 tau", 800) / 100, seeds)
@@ -90,4 +103,8 @@ def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4:
     if assignment == "A4":
         c1 = 30 + drawn(letters, "A4 c1", 201) / 10
         return A4(begin, c1, 0.7 + drawn(letters, "A4 gamma", 51) / 100, seeds)
+    if assignment == "A5":
+        rank = 8 + drawn(letters, "A5 rank", 4)
+        words = 40 + drawn(letters, "A5 words", 21)
+        return A5(words, rank, drawn(letters, "A5 language", 10**6), seeds)
     return A2(begin, 0.25 + drawn(letters, "A2 kappa", 76) / 100, seeds)

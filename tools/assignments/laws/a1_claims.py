@@ -27,4 +27,8 @@ def measured(arrays: dict[str, np.ndarray], text=None) -> dict[str, float]:
 
 def mark(files: dict[str, bytes], variant, rng, text=None) -> Verdict:
     """Return the verdict on the files of step 1.6; `text` is the variant's tokens, else loaded."""
-    return claims.mark(a1_experiment, measured, "1.6", files, variant, rng, text)
+
+    def numbers(arrays, text, run):
+        return measured(arrays)
+
+    return claims.mark(a1_experiment, numbers, "1.6", files, variant, rng, text)

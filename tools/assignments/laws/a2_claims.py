@@ -23,4 +23,8 @@ def measured(arrays: dict[str, np.ndarray], text) -> dict[str, float]:
 
 def mark(files: dict[str, bytes], variant, rng, text=None) -> Verdict:
     """Return the verdict on the files of step 2.6; `text` is the variant's tokens, else loaded."""
-    return claims.mark(a2_experiment, measured, "2.6", files, variant, rng, text)
+
+    def numbers(arrays, text, run):
+        return measured(arrays, text)
+
+    return claims.mark(a2_experiment, numbers, "2.6", files, variant, rng, text)

@@ -21,4 +21,8 @@ def measured(arrays: dict[str, np.ndarray], text) -> dict[str, float]:
 
 def mark(files: dict[str, bytes], variant, rng, text=None) -> Verdict:
     """Return the verdict on the files of step 3.6; `text` is the variant's tokens, else loaded."""
-    return claims.mark(a3_experiment, measured, "3.6", files, variant, rng, text)
+
+    def numbers(arrays, text, run):
+        return measured(arrays, text)
+
+    return claims.mark(a3_experiment, numbers, "3.6", files, variant, rng, text)

@@ -31,7 +31,7 @@ def measured(arrays: dict[str, np.ndarray], text, variant) -> dict[str, float]:
 def mark(files: dict[str, bytes], variant, rng, text=None) -> Verdict:
     """Return the verdict on the files of step 4.6; `text` is the variant's tokens, else loaded."""
 
-    def numbers(arrays, text):
+    def numbers(arrays, text, run):
         return measured(arrays, text, variant)
 
     return claims.mark(a4_experiment, numbers, "4.6", files, variant, rng, text)

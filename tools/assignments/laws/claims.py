@@ -22,7 +22,7 @@ REPLICATION = 0.01  # relative; another processor's instructions differ by far l
 def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng, text) -> Verdict:
     """Return the verdict on the files of a step.
 
-    experiment: the module; measured: a function of (arrays of a run, text) that gives the numbers;
+    experiment: the module; measured: a function of (arrays, text, run) that gives a run's numbers;
     step: "1.6"; files: by name; variant: the student's; rng: draws the run that is trained again;
     text: the variant's tokens, None to load them.
     """
@@ -46,7 +46,7 @@ def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng,
     wrong = {}
     for name in sorted(whole):
         try:
-            numbers = measured(whole[name], text)
+            numbers = measured(whole[name], text, names[name])
         except (ValueError, IndexError, np.linalg.LinAlgError) as error:
             wrong[name] = f"{name}: nothing can be computed from its arrays: {error}"
             continue

@@ -109,7 +109,7 @@ class Trial:
     def __call__(self, *arguments):
         """Call the answer; a copy of the arguments is what it gets."""
         self.calls.append(Call(arguments, None))
-        value = self.f(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
+        value = self.f(*map(copied, arguments))
         self.calls[-1] = Call(arguments, value)
         return value
 
@@ -122,6 +122,18 @@ class Verdict(NamedTuple):
     law: str = ""
     mistake: str = ""  # the catalogue's name for it
     arguments: tuple = ()  # of the call that failed
+
+
+def copied(value):
+    """Return a copy of an array, or of a tuple of arrays; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(map(copied, value))
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def size(value) -> int:
+    """Return how many numbers an array has, or a tuple of arrays."""
+    return sum(map(size, value)) if isinstance(value, tuple) else np.size(value)
 
 
 def drawn(rng, *shape: int) -> np.ndarray:
@@ -216,7 +228,7 @@ def judge(step: Step, f: Callable, rng, mistakes=(), large: bool = True) -> Verd
 
 def diagnose(calls: list[Call], mistakes) -> tuple[str, str] | None:
     """Return name and message of the known mistake that gives the same values, None for none."""
-    small = [c for c in calls if sum(np.size(a) for a in c.arguments) <= COMPARED]
+    small = [c for c in calls if size(c.arguments) <= COMPARED]
     for mistake in mistakes if small else ():
         if all(same(call.value, mistake.function, call.arguments) for call in small):
             message = mistake.message
@@ -229,12 +241,16 @@ def same(value, function: Callable, arguments: tuple) -> bool:
     """Return whether a mistake's function gives this value."""
     try:
         with np.errstate(all="ignore"):
-            other = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
+            other = function(*map(copied, arguments))
         pairs = zip(value, other, strict=True) if isinstance(value, tuple) else [(value, other)]
         return all(
             np.shape(a) == np.shape(b)
             and np.allclose(
-                a, b, rtol=1e-6, atol=1e-9 * np.nan_to_num(np.abs(b)).max(initial=0), equal_nan=True
+                a,
+                b,
+                rtol=1e-6,
+                atol=1e-9 * np.abs(b[np.isfinite(b)]).max(initial=0),
+                equal_nan=True,
             )
             for a, b in ((np.asarray(a, float), np.asarray(b, float)) for a, b in pairs)
         )
@@ -269,9 +285,12 @@ def truth(value) -> bool:
 
 def written(value) -> str:
     """Return a value as code: each number as short as it can be, each row of a matrix on a line."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(written, value))},)"
     if not isinstance(value, np.ndarray):
         return repr(value)
-    rows = repr(value.tolist()).replace("], [", "],\n    [").split("\n")
+    numbers = repr(value.tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
+    rows = numbers.replace("], [", "],\n    [").split("\n")
     lines = (fill(row, 92, subsequent_indent="     ", break_on_hyphens=False) for row in rows)
     return "np.array({})".format("\n".join(lines))
 
@@ -280,7 +299,7 @@ def pasted(step: Step, arguments: tuple, most: int = 300) -> str:
     """Return the call on which an answer failed, as code to paste into a cell."""
     lines = []
     for name, value in zip(step.arguments, arguments, strict=False):
-        if np.size(value) > most:
-            return f"# {name} has {np.size(value):,} numbers: too many to be printed here"
+        if size(value) > most:
+            return f"# {name} has {size(value):,} numbers: too many to be printed here"
         lines.append(f"{name} = {written(value)}")
     return "\n".join([*lines, f"{step.function}({', '.join(step.arguments)})"]) if lines else ""
