@@ -130,7 +130,7 @@ def question(step, code: str, rng, level: str) -> str:
     if handin.blank(code):
         return f"{head} It was not handed in: how would you begin?"
     try:
-        with sandbox.Answer(code, step.function, step.limits, level) as answer:
+        with sandbox.of_step(step, code, level) as answer:
             trial = Trial(answer)
             step.laws[0](trial, rng)
             given = trial.calls[0]
