@@ -112,11 +112,13 @@ def nobody() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the whole environment of the worker: one thread, and no variable of the marker's."""
+    """Return the whole environment of the worker: one thread, and no variable of the marker's.
+
+    Large arrays that are freed go back to the system, so that a limit of memory counts what is used.
+    """
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"} | dict.fromkeys(
-        threads, "1"
-    )
+    own = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
+    return own | {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)} | dict.fromkeys(threads, "1")
 
 
 @cache

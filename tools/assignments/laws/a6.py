@@ -40,7 +40,7 @@ STEPS = (
         a6_layer.LAWS,
         (a6_layer.no_table,),
         "lesson 07, The code",
-        {"memory": "{} for 2,000 contexts of 12,000 words: what does autograd keep of a block?"},
+        {"memory": "{} for 3,000 contexts of 12,000 words: what does autograd keep of a block?"},
         TORCH,
         harness=a6_layer.HARNESS,
         shown="values(Layer, methods, W, bias, p, strengths, h, y, block)",

@@ -166,16 +166,16 @@ def any_block(f, rng):
 
 
 def no_table(f, rng):
-    """2,000 contexts of 12,000 words, where a table of all pairs may not be kept."""
+    """3,000 contexts of 12,000 words, where a table of all pairs may not be kept."""
     methods, strengths = chosen(f.f()), (0.3, 0.4)
-    W, bias, p, h, y = instance(rng, 2_000, 12_000, 8)
-    h = np.tile(h[:200], (10, 1))
-    y = np.tile(y[:200], 10)
+    W, bias, p, h, y = instance(rng, 3_000, 12_000, 8)
+    h = np.tile(h[:200], (15, 1))
+    y = np.tile(y[:200], 15)
     loss = parts(f(methods, W, bias, p, strengths, h, y, 100), 5)[1]
     expected = data_loss(methods, W, bias, strengths, h[:200], y[:200])
     expected += penalty(methods, W, p, strengths)
     if abs(number(loss) - expected) > 1e-7 * abs(expected):
-        return f"for 2,000 contexts the loss is {number(loss):.6f}, it should be {expected:.6f}"
+        return f"for 3,000 contexts the loss is {number(loss):.6f}, it should be {expected:.6f}"
     return ""
 
 
