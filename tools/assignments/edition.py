@@ -191,9 +191,7 @@ apt-get install -y python3-venv util-linux
 python3 -m venv /autograder/venv
 /autograder/venv/bin/pip install numpy scipy
 """
-TORCH = (
-    "/autograder/venv/bin/pip install {} --index-url https://download.pytorch.org/whl/cpu\n"
-)
+TORCH = "/autograder/venv/bin/pip install {} --index-url https://download.pytorch.org/whl/cpu\n"
 RUN = """#!/usr/bin/env bash
 # Gradescope runs this for each submission. The container is the wall of the sandbox.
 export COURSE_CONTAINER=1 OMP_NUM_THREADS=1 PYTHONPATH=/autograder/source

@@ -199,7 +199,9 @@ def run(step, submission, level, variant, rng) -> Verdict:
         project = Project(submission, level, variant)
         arrays = tensors(submission.files)
         said = values(submission.files)
-        names = {f"{kind}-{seed}": (kind, seed) for kind in a6_experiment.KINDS for seed in project.seeds}
+        names = {
+            f"{kind}-{seed}": (kind, seed) for kind in a6_experiment.KINDS for seed in project.seeds
+        }
         whole, problems = complete(arrays, names)
         right = set()
         with project.layer() as answer:
@@ -229,9 +231,12 @@ def run(step, submission, level, variant, rng) -> Verdict:
     changed = registered_first(submission.files, project)
     more = sorted({key.partition("/")[0] for key in arrays} - names.keys())
     if more or changed:
-        problems.insert(0, changed or
-            f"{len(more)} runs more than registered are there, as {more[0][:40]}; a stopping rule "
-            "changed after the fact makes p a wish")
+        problems.insert(
+            0,
+            changed
+            or f"{len(more)} runs more than registered are there, as {more[0][:40]}; a stopping rule "
+            "changed after the fact makes p a wish",
+        )
     else:
         share += COMPLETE * len(whole) / len(names)
         if len(whole) < len(names):
@@ -256,7 +261,9 @@ def run(step, submission, level, variant, rng) -> Verdict:
         if far < REPLICATION:
             share += REPLICATED / 2
         else:
-            problems.append(f"{name}, trained again for {a6_harness.EARLY} steps, differs by {far:.1%}")
+            problems.append(
+                f"{name}, trained again for {a6_harness.EARLY} steps, differs by {far:.1%}"
+            )
     return Verdict(round(share, 6), "; ".join(problems[:6]), "runs" * bool(problems))
 
 
@@ -357,7 +364,9 @@ def scored(low: float, high: float, truth: float, bounds) -> Verdict:
     if share < 1 and not low <= truth <= high and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
     elif share < 0.7 and low <= truth <= high:
-        sentence += ". It covers, and says little: is it the interval of the runs, not of their mean?"
+        sentence += (
+            ". It covers, and says little: is it the interval of the runs, not of their mean?"
+        )
     return Verdict(round(share, 6), sentence * (share < 1), "claim" * (share < 1))
 
 

@@ -81,9 +81,7 @@ def forty(f, rng):
     (disease, said), count = max(wrong.items(), key=lambda item: item[1])
     if disease == "split":
         return f"{count} of 8 matrices with a split are called {said}: {COUNTS}"
-    return (
-        f"{right} of 40 matrices are named right; {count} of 8 with {disease} are called {said}"
-    )
+    return f"{right} of 40 matrices are named right; {count} of 8 with {disease} are called {said}"
 
 
 def doses(f, rng):

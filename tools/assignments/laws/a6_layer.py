@@ -124,12 +124,16 @@ def compared(f, strengths, rng, block: int = 4, what: str = "") -> str:
         return f"the probabilities of a context add up to {total[np.abs(total - 1).argmax()]:.6g}"
     what = what or " with ".join(f"{m} {s:g}" for m, s in zip(methods, strengths, strict=True))
     if np.abs(got[0] - expected[0]).max() > 1e-9:
-        return f"{what}: log P differs from the definition by {np.abs(got[0] - expected[0]).max():.3g}"
+        return (
+            f"{what}: log P differs from the definition by {np.abs(got[0] - expected[0]).max():.3g}"
+        )
     if abs(got[1] - expected[1]) > 1e-9:
         return f"{what}: the loss is {got[1]:.6f}, by the definition {expected[1]:.6f}"
     for name, slopes, right in zip(("W", "the bias", "h"), value[2:], expected[2:], strict=True):
         if apart(array(slopes, right.shape, f"the gradient in {name}"), right) > 1e-6:
-            return f"{what}: the loss is right, its gradient in {name} is not: is a part held fixed?"
+            return (
+                f"{what}: the loss is right, its gradient in {name} is not: is a part held fixed?"
+            )
     return ""
 
 

@@ -301,7 +301,11 @@ def no_bias(methods, W, bias, p, strengths, h, y, block):
     return first, loss, dW, 0 * dbias, dh
 
 
-@entered("penalty in each block", "the penalty is added once a block; it belongs to the loss once", *AUGMENTED)
+@entered(
+    "penalty in each block",
+    "the penalty is added once a block; it belongs to the loss once",
+    *AUGMENTED,
+)
 def in_each_block(methods, W, bias, p, strengths, h, y, block):
     def loss(methods, W, bias, p, strengths, h, y):
         blocks = -(-len(h) // block)
