@@ -114,7 +114,7 @@ def nobody() -> list[str]:
 def environment() -> dict[str, str]:
     """Return the whole environment of the worker: one thread, and no variable of the marker's.
 
-    Large arrays that are freed go back to the system, so that a limit of memory counts what is used.
+    Large arrays that are freed go back to the system: a limit of memory counts what is used.
     """
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     own = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}

@@ -136,7 +136,8 @@ def question(step, code: str, rng, level: str) -> str:
             given = trial.calls[0]
             arguments = list(given.arguments)
             numbers = [i for i, a in enumerate(arguments) if isinstance(a, float)]
-            i = int(rng.choice(numbers)) if numbers else 0
+            arrays = [i for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
+            i = int(rng.choice(numbers)) if numbers else arrays[0]
             arguments[i] = 2 * arguments[i]
             value = answer(*arguments)
     except Failed as failure:

@@ -1,4 +1,4 @@
-"""A6, the final project: its steps. The laws stand by idea in a6_registration, _examination, _layer."""
+"""A6, the final project: its steps; the laws stand by idea in files of their own."""
 
 from tools.assignments.laws import a6_examination, a6_layer, a6_registration
 from tools.assignments.laws.common import Limits, Step

@@ -12,7 +12,7 @@ import numpy as np
 from tools.assignments import handin, sandbox
 from tools.assignments.laws import a6, a6_examination, a6_experiment, a6_harness, a6_mistakes
 from tools.assignments.laws import a6_registration as registration
-from tools.assignments.laws.a6_layer import LAWS, chosen
+from tools.assignments.laws.a6_layer import chosen
 from tools.assignments.laws.claims import REPLICATION, TOLERANCE, distant
 from tools.assignments.laws.common import Failed, Limits, Verdict, array, judge
 
@@ -71,7 +71,7 @@ def examine(step, submission, level, variant, rng) -> Verdict:
     return joined(verdict, DIAGNOSED, [] if right else [problem])
 
 
-# --- what 6.4 and 6.5 share ------------------------------------------------------------------------
+# --- what 6.4 and 6.5 share ----------------------------------------------------------------------
 
 
 class Project:
@@ -159,7 +159,7 @@ def checked(values) -> dict[str, np.ndarray]:
 
 
 def made(files, registered: dict) -> dict:
-    """Return 6.4.json as it was handed in; raise Failed, with a sentence, where it does not hold."""
+    """Return 6.4.json as it was handed in; raise Failed where it does not hold."""
     if "6.4.json" not in files:
         raise Failed("missing", "6.4.json was not handed in")
     value = registration.decoded(files["6.4.json"], "6.4.json")
@@ -187,7 +187,7 @@ def is_trial(line) -> bool:
     return is_four and 0 < line[0] <= 1 and all(0 <= s <= 100 for s in line[1:3])
 
 
-# --- 6.4 -------------------------------------------------------------------------------------------
+# --- 6.4 -----------------------------------------------------------------------------------------
 
 
 def run(step, submission, level, variant, rng) -> Verdict:
@@ -262,7 +262,7 @@ def run(step, submission, level, variant, rng) -> Verdict:
             share += REPLICATED / 2
         else:
             problems.append(
-                f"{name}, trained again for {a6_harness.EARLY} steps, differs by {far:.1%}"
+                f"{name}, trained again for {a6_harness.EARLY} steps, is {far:.1%} away"
             )
     return Verdict(round(share, 6), "; ".join(problems[:6]), "runs" * bool(problems))
 
@@ -317,7 +317,7 @@ def complete(arrays, names) -> tuple[dict, list[str]]:
     return whole, problems
 
 
-# --- 6.5 -------------------------------------------------------------------------------------------
+# --- 6.5 -----------------------------------------------------------------------------------------
 
 
 def claim(step, submission, level, variant, rng) -> Verdict:
@@ -353,7 +353,7 @@ def claim(step, submission, level, variant, rng) -> Verdict:
 
 
 def scored(low: float, high: float, truth: float, bounds) -> Verdict:
-    """Return the verdict on an interval by its score and that of the marker's interval."""
+    """Return the verdict on an interval, by its score and that of the marker's."""
     own, markers = interval_score(low, high, truth), interval_score(*bounds, truth)
     share = min(1.0, markers / own) if own > 0 else 1.0
     sentence = (
@@ -371,7 +371,7 @@ def scored(low: float, high: float, truth: float, bounds) -> Verdict:
 
 
 def interval_score(low: float, high: float, truth: float) -> float:
-    """Return the score of a 90 % interval: its width, and 20 times the distance that it misses by."""
+    """Return the score of a 90 % interval: its width, and 20 times what it misses by."""
     return high - low + 20 * max(0.0, low - truth) + 20 * max(0.0, truth - high)
 
 

@@ -52,7 +52,7 @@ def checkpoint(variant):
     return sick(variant)[1:]
 
 
-# --- laws ------------------------------------------------------------------------------------------
+# --- laws ----------------------------------------------------------------------------------------
 
 
 def severities(f, W, counts):
@@ -92,7 +92,7 @@ def doses(f, rng):
         values = [severities(f, *patient(rng, disease, dose))[k] for dose in DOSES]
         correlation = spearmanr(values, DOSES).statistic if np.ptp(values) else 0.0
         if correlation < 0.85:
-            return f"the severity of {disease} has a rank correlation of {correlation:.2f} with the dose"
+            return f"the severity of {disease} rises with the dose at r = {correlation:.2f} only"
     return ""
 
 

@@ -76,7 +76,7 @@ def is_report(value) -> bool:
 
 
 def reports(files: dict[str, bytes]) -> list[dict]:
-    """Return the two reports of a referee; raise Failed, with a sentence, where they do not hold."""
+    """Return the two reports of a referee; raise Failed where they do not hold."""
     if "6.7.json" not in files:
         raise Failed("missing", "6.7.json was not handed in")
     value = decoded(files["6.7.json"], "6.7.json").get("reports")

@@ -88,7 +88,7 @@ FIELDS = {
 
 
 def registered(files: dict[str, bytes]) -> dict:
-    """Return the registration that was handed in; raise Failed for the first thing that is wrong."""
+    """Return the registration that was handed in; raise Failed for the first fault of its form."""
     if "registration.json" not in files:
         raise Failed("missing", "registration.json was not handed in")
     value = decoded(files["registration.json"], "registration.json")
@@ -147,7 +147,7 @@ def check_registration(path="registration.json") -> None:
     print("\n".join(f"not yet: {text}" for text in faults(value)) or "the registration is in order")
 
 
-# --- the laws of the analysis ----------------------------------------------------------------------
+# --- the laws of the analysis --------------------------------------------------------------------
 
 
 def t_interval(differences, more: float = 0.0) -> tuple[float, float, float]:

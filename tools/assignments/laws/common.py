@@ -24,7 +24,7 @@ class Failed(Exception):
 
 
 class Limits(NamedTuple):
-    """The limits of one call: seconds, memory in MB beside the interpreter's own, PyTorch or not."""
+    """The limits of one call: seconds, MB beside the interpreter's own, with PyTorch or without."""
 
     seconds: int = 10
     memory: int = 400
