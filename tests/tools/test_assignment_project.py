@@ -1,4 +1,4 @@
-"""A6, the final project: its laws tell right from wrong, and its marker trusts no student's code."""
+"""A6, the project: its laws tell right from wrong, and its marker trusts no student's code."""
 
 import csv
 import io
@@ -443,7 +443,8 @@ ATTACKS = {
     "sleeps": "    def loss(self, h, y, block):\n        import time\n        time.sleep(999)",
     "allocates": "    def loss(self, h, y, block):\n        return torch.ones(10**10)",
     "NaN": "    def loss(self, h, y, block):\n        return h.sum() * float('nan')",
-    "patches PyTorch": "    def log_prob(self, h):\n        return torch.log_softmax(h @ self.W.T, -1)",
+    "patches PyTorch": "    def log_prob(self, h):\n"
+    "        return torch.log_softmax(h @ self.W.T, -1)",
     "remembers": MEMORY.split("(Layer):\n")[1].replace("super()", "Base(self.W, self.bias, 0, 0)"),
 }
 

@@ -234,7 +234,7 @@ def run(step, submission, level, variant, rng) -> Verdict:
         problems.insert(
             0,
             changed
-            or f"{len(more)} runs more than registered are there, as {more[0][:40]}; a stopping rule "
+            or f"{len(more)} runs more than registered, as {more[0][:40]}; a stopping rule "
             "changed after the fact makes p a wish",
         )
     else:
@@ -376,7 +376,7 @@ def interval_score(low: float, high: float, truth: float) -> float:
 
 
 def stated(files) -> tuple[float, float]:
-    """Return the ends of the stated interval; raise Failed, with a sentence, where there is none."""
+    """Return the ends of the stated interval; raise Failed where there is none."""
     if "claim.json" not in files:
         raise Failed("missing", "claim.json was not handed in")
     value = registration.decoded(files["claim.json"], "claim.json")
