@@ -159,7 +159,7 @@ REGISTRATION = {
     "seeds": [11, 12, 13, 14],
     "trials": 2,
     "exclusion": "No run is left out, whatever comes of it.",
-    "written": "2027-05-03T09:30:00",
+    "written": "2025-05-03T09:30:00",
 }
 
 
@@ -175,9 +175,14 @@ BAD = [[], {}, "", "x", 0, -1, 1.5, True, None, float("nan"), 10**400, [[]], [No
 BAD += [["a"] * 100_000, {"a": 1}, [1, "2"], [float("inf")] * 5, [1] * 5, "bend", ["bend", ["x"]]]
 
 
+RIGHT = [("smallest", 1.5), ("pilot", [1] * 5), ("pilot_seeds", [1] * 5)]  # which are in order
+
+
 @pytest.mark.parametrize("field", a6_registration.FIELDS)
 def test_a_malformed_field_is_told_by_its_name(field):
     for bad in BAD:
+        if (field, bad) in RIGHT:
+            continue
         with pytest.raises(Failed, match=rf"{field} of the reg|no JSON|bytes, allowed"):
             a6_registration.registered(encoded(REGISTRATION | {field: bad}))
     missing = {k: v for k, v in REGISTRATION.items() if k != field}
@@ -249,8 +254,7 @@ def toy(patch):
     patch.setattr(a6_experiment.runs, "corpus", lambda: text)
     patch.setattr(a6_experiment, "STEPS", 6)
     patch.setattr(a6_harness, "EARLY", 3)
-    harness = a6_layer.HARNESS.replace("WIDTH, ROWS = 3, 24, 64", "WIDTH, ROWS = 3, 24, 64")
-    harness = harness.replace("EARLY, FIRST = 60, 64", "EARLY, FIRST = 3, 64")
+    harness = a6_layer.HARNESS.replace("EARLY, FIRST = 60, 64", "EARLY, FIRST = 3, 64")
     patch.setattr(a6_claims, "LAYER", replace(STEPS["6.3"], harness=harness))
     patch.setattr(a6_claims.sandbox, "Answer", Inside)
     patch.setattr(a6_claims.Project, "obeys", lambda *_: None)
