@@ -208,3 +208,32 @@ def talk(
     level = sandbox.strongest(trust)
     for line in alike.talks(name, collected, handin.roster(roster), key, share, level):
         print(line)
+
+
+@app.command()
+def referees(
+    name: Name,
+    collected: Annotated[Path, typer.Argument()],
+    roster: Roster = ROSTER,
+    secret: Annotated[Path, typer.Option()] = Path("term-secret.txt"),
+):
+    """Say who referees whom, and compare what two referees of a report say."""
+    from tools.assignments import handin, variant
+    from tools.assignments.laws import a6_referees
+    from tools.assignments.laws.common import Failed
+
+    theirs, _ = handin.collected(collected, handin.roster(roster))
+    letters = {student.student: student.variant for student in theirs}
+    files = {student.student: handin.read(path).files for student, path in theirs.items()}
+
+    def rerun(*arguments):
+        return a6_referees.again(*arguments, variant)
+
+    try:
+        pairs = a6_referees.matched(list(letters), secret.read_text("utf-8").strip())
+    except Failed as failure:
+        raise CourseError(failure.sentence) from None
+    for who, reports in sorted(pairs.items()):
+        print(f"{who} referees {' and '.join(reports)}")
+    for line in a6_referees.compared(pairs, files, letters, rerun):
+        print(line)

@@ -24,6 +24,7 @@ HOME = (
     "home.py",
     "runs.py",
 )  # of `laws`: what the student's checks need
+SECRET = re.compile("_(mistakes|claims)")  # of an assignment's files, what students do not get
 HINT = re.compile(r"(?s)<details><summary>(.*?)</summary>\n+(.*?)\n+</details>\n*")
 COMMON = 12  # characters: shorter lines of a solution may occur anywhere
 
@@ -151,9 +152,9 @@ def write_student(name: str, folder: Path) -> None:
     (folder / "tools" / "__init__.py").write_text("")
     (folder / "tools" / "assignments" / "__init__.py").write_text("")
     shutil.copy(package.parent / "variant.py", folder / "tools" / "assignments")
-    for file in (*HOME, f"{name.lower()}.py", f"{name.lower()}_experiment.py"):
-        if (package / file).is_file():
-            shutil.copy(package / file, target)
+    own = [p.name for p in package.glob(f"{name.lower()}*.py") if not SECRET.search(p.name)]
+    for file in (*HOME, *own):
+        shutil.copy(package / file, target)
     folded = json.dumps(hints(name), ensure_ascii=False, indent=1)
     (target / f"{name.lower()}_hints.json").write_text(folded, "utf-8")
 
@@ -190,6 +191,7 @@ apt-get install -y python3-venv util-linux
 python3 -m venv /autograder/venv
 /autograder/venv/bin/pip install numpy scipy
 """
+TORCH = "/autograder/venv/bin/pip install {} --index-url https://download.pytorch.org/whl/cpu\n"
 RUN = """#!/usr/bin/env bash
 # Gradescope runs this for each submission. The container is the wall of the sandbox.
 export COURSE_CONTAINER=1 OMP_NUM_THREADS=1 PYTHONPATH=/autograder/source
@@ -210,7 +212,11 @@ def gradescope(name: str, path: Path) -> None:
             archive.write(file, file.relative_to(root).as_posix())
         for package in ("tools", "course_lib"):
             archive.writestr(f"{package}/__init__.py", "")
-        for script, text in (("setup.sh", SETUP), ("run_autograder", RUN.format(name=name))):
+        setup = SETUP
+        if any(step.limits.torch for step in marking.module(name).STEPS):
+            pinned = (root / "constraints.txt").read_text("utf-8")
+            setup += TORCH.format(re.search(r"(?m)^torch==\S+", pinned)[0])
+        for script, text in (("setup.sh", setup), ("run_autograder", RUN.format(name=name))):
             info = zipfile.ZipInfo(script)
             info.external_attr = 0o755 << 16
             archive.writestr(info, text)

@@ -29,7 +29,7 @@ def main(name: str, folder: Path, target: Path) -> None:
     seed = int(np.random.default_rng().integers(1 << 40))
     tests = []
     for step in marking.module(name).STEPS:
-        if step.kind in ("manual", "experiment"):
+        if step.kind in ("manual", *marking.FILED):
             continue  # read, and trained again, by the teacher's own `mark`
         tests.append(entry(step, marking.mark_step(name, step, submission, level, seed)))
         target.write_text(json.dumps({"tests": tests, "stdout_visibility": "hidden"}), "utf-8")

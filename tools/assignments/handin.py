@@ -56,7 +56,8 @@ def defines(code: str) -> set[str]:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    definitions = ast.FunctionDef | ast.ClassDef
+    names = {node.name for node in tree.body if isinstance(node, definitions)}
     for node in tree.body:
         if isinstance(node, ast.Assign):
             names |= {t.id for t in node.targets if isinstance(t, ast.Name)}

@@ -28,6 +28,7 @@ from tools.assignments.laws.common import (
     pasted,
 )
 
+FILED = ("experiment", "project")  # kinds of steps that are marked by files
 ASK = "the grader ended in an error at this step; ask: it is not your fault until shown otherwise"
 
 
@@ -83,11 +84,14 @@ def mark_step(
             verdict, status = Verdict(0.0, submission.problem), "unreadable"
         elif step.kind == "manual":
             verdict, status = Verdict(0.0, "a teacher reads this step"), "manual"
-        elif step.kind == "experiment":
+        elif step.kind in FILED:
             if experiment:
                 rng = np.random.default_rng(seed)
                 parameters = variant.parameters(name, letters)
-                verdict = module(name, "_claims").mark(submission.files, parameters, rng)
+                mark, needed = module(name, "_claims").mark, (submission.files,)
+                if step.kind == "project":
+                    needed = (step, submission, level)
+                verdict = mark(*needed, parameters, rng)
                 status = "blank" if verdict.mistake == "missing" else ""
             else:
                 verdict, status = Verdict(0.0, "not marked in this run"), "waiting"
@@ -100,9 +104,8 @@ def mark_step(
                 verdict = judge_law(step, answer.law, seed, right, wrong)
         else:
             rng = np.random.default_rng(seed)
-            with sandbox.Answer(code, step.function, step.limits, level) as answer:
+            with sandbox.of_step(step, code, level) as answer:
                 verdict = judge(step, answer, rng, catalogue(name, step.name), large)
-                result["paste"] = pasted(step, verdict.arguments)
                 if verdict.share < 1:
                     result["fingerprint"] = fingerprint(step, answer)
     except Failed as failure:
@@ -111,6 +114,7 @@ def mark_step(
         verdict, status = Verdict(0.0, ASK), "ask"
         result["grader"] = traceback.format_exc(limit=-3)
     # the result
+    result["paste"] = pasted(step, verdict.arguments)
     return result | {
         "step": step.name,
         "points": round(step.points * verdict.share, 1),
@@ -141,10 +145,12 @@ def fingerprint(step: Step, answer: sandbox.Answer) -> str:
 def digest(step: Step, submission: handin.Submission, name: str, letters: str) -> str:
     """Return a digest of all that a step's result depends on: first the work, then the marker."""
     work = [submission.problem, submission.answer(step)]
-    if step.kind == "experiment":
+    if step.kind in FILED:
         work += [
             f"{k} {hashlib.sha256(v).hexdigest()}" for k, v in sorted(submission.files.items())
         ]
+    if step.kind == "project":
+        work += [submission.answer(s) for s in module(name).STEPS if s.function]
     both = work, [version(name), letters]
     return "-".join(hashlib.sha256("\0".join(p).encode()).hexdigest()[:16] for p in both)
 
@@ -232,8 +238,10 @@ def mend(path: Path) -> None:
 
 
 def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
-    """Return what a step needs of a submission: files travel with the experiment only."""
-    files = submission.files if step.kind == "experiment" else {}
+    """Return what a step needs of a submission: files travel with what is marked by them only."""
+    if step.kind == "project":
+        return submission
+    files = submission.files if step.kind in FILED else {}
     cells = {step.name: submission.answer(step)}
     return replace(submission, cells=cells, defined={}, files=files)
 
@@ -299,7 +307,7 @@ def check(path: Path, name: str, large: bool = True) -> list[tuple[Step, Verdict
     verdicts = []
     for step in module(name).STEPS:
         code = submission.answer(step)
-        if step.kind in ("function", "law"):
+        if step.laws or step.kind == "law":
             blank = Verdict(0.0, "nothing yet")
             verdicts.append(
                 (step, blank if handin.blank(code) else own_verdict(name, step, code, large))
@@ -314,8 +322,8 @@ def own_verdict(name: str, step: Step, code: str, large: bool) -> Verdict:
     scope = {"np": np, "special": special, "linalg": linalg, "__name__": "answer"}
     seed = int(np.random.default_rng().integers(1 << 30))
     try:
-        exec(compile(code, "your cell", "exec"), scope)
-        f = scope[step.function]
+        exec(compile(f"{code}\n{step.harness}", "your cell", "exec"), scope)
+        f = scope[step.called]
         if step.kind == "law":
             right, wrong = module(name).RIGHT[step.name], module(name, "_mistakes").WRONG[step.name]
             return judge_law(step, lambda c, s: f(c, np.random.default_rng(s)), seed, right, wrong)

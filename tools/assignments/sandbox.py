@@ -31,6 +31,8 @@ REPLY = 64 << 20  # bytes of one answer
 ASKED = 5_000  # candidates' evaluations in one call of a law step
 SMALL = 500  # numbers in an instance that a candidate evaluates, whose derivatives are naive
 BROUGHT = ("numpy", "numpy.libs", "scipy", "scipy.libs")
+WITH_TORCH = ("torch", "torch.libs", "torchgen", "functorch", "nvidia", "typing_extensions.py")
+WITH_TORCH += ("sympy", "mpmath")
 USER_NAMESPACE = (
     "Where Ubuntu forbids it (“setting up uid map: Permission denied”), an administrator installs "
     "AppArmor's profile for bwrap: apt install apparmor-profiles, then "
@@ -39,10 +41,11 @@ USER_NAMESPACE = (
 )
 
 
-def packages() -> dict[str, Path]:
-    """Return the folders of NumPy and SciPy by the names that they have on the path."""
+def packages(torch: bool = False) -> dict[str, Path]:
+    """Return the folders of NumPy, SciPy and, if asked, PyTorch by their names on the path."""
     site = Path(find_spec("numpy").origin).parent.parent
-    return {name: site / name for name in BROUGHT if (site / name).is_dir()}
+    names = (*BROUGHT, *WITH_TORCH * torch)
+    return {name: site / name for name in names if (site / name).exists()}
 
 
 def foreign() -> list[Path]:
@@ -55,7 +58,7 @@ def foreign() -> list[Path]:
     return sorted(Path(path) for path in paths if Path(path).is_dir())
 
 
-def bubblewrap() -> list[str]:
+def bubblewrap(torch: bool) -> list[str]:
     """Return the command that starts the worker at level 3.
 
     A user without rights gets a namespace of its own. Root keeps the machine's users, for a
@@ -70,7 +73,7 @@ def bubblewrap() -> list[str]:
     else:
         command += ["--unshare-user", "--uid", user, "--gid", user, "--cap-drop", "ALL"]
 
-    # The machine's libraries and the interpreter, without any package; then NumPy and SciPy.
+    # The machine's libraries and the interpreter, without any package; then those that are brought.
     for path in map(Path, ("/usr", "/lib", "/lib64", "/bin")):
         if path.is_symlink():
             command += ["--symlink", os.readlink(path), str(path)]
@@ -84,7 +87,7 @@ def bubblewrap() -> list[str]:
         inside = place / path.relative_to(base) if path.is_relative_to(base) else path
         command += ["--tmpfs", str(inside), "--remount-ro", str(inside)]
     command += ["--dir", "/packages"]
-    for name, path in packages().items():
+    for name, path in packages(torch).items():
         command += ["--ro-bind", str(path), f"/packages/{name}"]
     command += ["--ro-bind", worker.__file__, "/worker.py", "--proc", "/proc", "--dev", "/dev"]
     command += ["--remount-ro", "/dev", "--perms", "1777", "--size", str(worker.FILE)]
@@ -109,28 +112,31 @@ def nobody() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the whole environment of the worker: one thread, and no variable of the marker's."""
+    """Return the whole environment of the worker: one thread, and no variable of the marker's.
+
+    Large arrays that are freed go back to the system: a limit of memory counts what is used.
+    """
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"} | dict.fromkeys(
-        threads, "1"
-    )
+    own = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
+    return own | {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)} | dict.fromkeys(threads, "1")
 
 
 @cache
-def brought() -> tempfile.TemporaryDirectory:
-    """Return a folder that names NumPy and SciPy, and nothing that lies beside them."""
+def brought(torch: bool) -> tempfile.TemporaryDirectory:
+    """Return a folder that names what the sandbox brings, and nothing that lies beside it."""
     folder = tempfile.TemporaryDirectory(prefix="packages-")
     os.chmod(folder.name, 0o755)
-    for name, path in packages().items():
+    for name, path in packages(torch).items():
         Path(folder.name, name).symlink_to(path)
     return folder
 
 
-def command(level: str) -> list[str]:
+def command(level: str, torch: bool = False) -> list[str]:
     """Return the command that starts the worker at a level."""
     if level == "3":
-        return bubblewrap()
-    plain = [os.path.realpath(sys.executable), "-I", "-S", "-B", worker.__file__, brought().name]
+        return bubblewrap(torch)
+    plain = [os.path.realpath(sys.executable), "-I", "-S", "-B", worker.__file__]
+    plain.append(brought(torch).name)
     before = nobody() if os.geteuid() == 0 else []
     if level == "2":
         before += ["unshare", "-rnpf", "--mount-proc", "--kill-child"]
@@ -147,7 +153,7 @@ class Answer:
     def __init__(self, code: str, function: str, limits: Limits, level: str):
         self.function, self.limits, self.late = function, limits, False
         self.process = subprocess.Popen(
-            command(level),
+            command(level, limits.torch),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -165,9 +171,9 @@ class Answer:
                 f"the sandbox of level {level} does not start on this machine"
             ) from None
         try:
-            with self.watched(2 * self.budget):
+            with self.watched(2 * self.budget + 60 * limits.torch):  # which is slow to import
                 bounds = {"memory": limits.memory << 20, "seconds": 4 * limits.seconds}
-                self.say("start", code, **bounds)
+                self.say("start", code, torch=limits.torch, **bounds)
                 self.hear()
         except Failed:
             self.__exit__()
@@ -253,6 +259,11 @@ class Answer:
                 pass
 
 
+def of_step(step, code: str, level: str) -> Answer:
+    """Return a student's answer to a step, with the step's harness below the cell."""
+    return Answer(f"{code}\n{step.harness}", step.called, step.limits, level)
+
+
 def evaluated(candidate, arguments):
     """Return a candidate's value; what a law asks wrongly is NaN, never an error of the marker."""
     if not isinstance(arguments, tuple) or sum(map(np.size, arguments)) > SMALL:
@@ -266,7 +277,7 @@ def evaluated(candidate, arguments):
 def failed(header: dict, limits: Limits) -> Failed:
     """Return the failure that an error's frame tells."""
     kind, message, line = (str(header.get(name, ""))[:300] for name in ("type", "message", "line"))
-    if kind == "MemoryError" or "Unable to allocate" in message:
+    if kind == "MemoryError" or "o allocate" in message or "t allocate memory" in message:
         return Failed("memory", f"it needs more than {limits.memory} MB")
     if kind == "KeyError" and not line.strip("0"):
         return Failed("error", f"the cell defines no {message}")

@@ -130,13 +130,14 @@ def question(step, code: str, rng, level: str) -> str:
     if handin.blank(code):
         return f"{head} It was not handed in: how would you begin?"
     try:
-        with sandbox.Answer(code, step.function, step.limits, level) as answer:
+        with sandbox.of_step(step, code, level) as answer:
             trial = Trial(answer)
             step.laws[0](trial, rng)
             given = trial.calls[0]
             arguments = list(given.arguments)
             numbers = [i for i, a in enumerate(arguments) if isinstance(a, float)]
-            i = int(rng.choice(numbers)) if numbers else 0
+            arrays = [i for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
+            i = int(rng.choice(numbers)) if numbers else (arrays or [0])[0]
             several = isinstance(arguments[i], tuple)
             arguments[i] = tuple(2 * a for a in arguments[i]) if several else 2 * arguments[i]
             value = answer(*arguments)

@@ -62,6 +62,14 @@ class A5:
     seeds: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class A6:
+    """A student's own numbers for A6: first token, seed of the sick checkpoint."""
+
+    begin: int
+    sick: int
+
+
 def code(secret: str, student: str) -> str:
     """Return the six letters of a student in a term."""
     digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
@@ -89,11 +97,13 @@ def drawn(letters: str, name: str, below: int) -> int:
     return int.from_bytes(digest[:8], "big") % below
 
 
-def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4 | A5:
+def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4 | A5 | A6:
     """Return the parameters of an assignment that follow from a student's code."""
-    if assignment not in ("A1", "A2", "A3", "A4", "A5"):
+    if assignment not in ("A1", "A2", "A3", "A4", "A5", "A6"):
         raise ValueError(f"{assignment} has no parameters of a student's own")
     begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
+    if assignment == "A6":
+        return A6(begin, drawn(letters, "A6 sick", 10**6))
     count = 5 if assignment in ("A3", "A5") else 3
     seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(count))
     if assignment == "A1":

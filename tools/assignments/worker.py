@@ -129,6 +129,12 @@ def main() -> None:
         from scipy import linalg, special
 
         scope |= {"special": special, "linalg": linalg}
+    if start.get("torch"):  # in one thread, and whole before the limits are set
+        import torch
+        import torch.utils.checkpoint
+
+        torch.set_num_threads(1)
+        scope["torch"] = torch
     limit(start["memory"], start["seconds"])
 
     def candidate(*arguments):

@@ -24,10 +24,11 @@ class Failed(Exception):
 
 
 class Limits(NamedTuple):
-    """The limits of one call: seconds, and memory in MB beside the interpreter's own."""
+    """The limits of one call: seconds, MB beside the interpreter's own, with PyTorch or without."""
 
     seconds: int = 10
     memory: int = 400
+    torch: bool = False
 
 
 class Mistake(NamedTuple):
@@ -75,7 +76,10 @@ class Step:
     name: "1.1"; title: a few words; function: the name that the student defines; arguments: names
     in order; points, minutes: as the notebook states them; laws: on small instances, each drawn
     several times; large: on one instance at which a naive answer ends; read: where to read again;
-    told: sentences for failures of a kind, {"memory": …}; kind: function, law, experiment, manual.
+    told: sentences for failures of a kind, {"memory": …}; kind: function, law, experiment, manual,
+    or project, whose verdict needs other steps' cells, too; harness: code that stands below the
+    student's cell and defines `answer`, which is called instead of the function; shown: a call as
+    it is pasted, where it is not the function's own.
     """
 
     name: str
@@ -90,6 +94,13 @@ class Step:
     told: dict[str, str] = field(default_factory=dict)
     limits: Limits = Limits()
     kind: str = "function"
+    harness: str = ""
+    shown: str = ""
+
+    @property
+    def called(self) -> str:
+        """Return the name that the marker calls."""
+        return "answer" if self.harness else self.function
 
 
 class Call(NamedTuple):
@@ -302,4 +313,5 @@ def pasted(step: Step, arguments: tuple, most: int = 300) -> str:
         if size(value) > most:
             return f"# {name} has {size(value):,} numbers: too many to be printed here"
         lines.append(f"{name} = {written(value)}")
-    return "\n".join([*lines, f"{step.function}({', '.join(step.arguments)})"]) if lines else ""
+    call = step.shown or f"{step.function}({', '.join(step.arguments)})"
+    return "\n".join([*lines, call]) if lines else ""

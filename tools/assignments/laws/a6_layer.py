@@ -1,0 +1,186 @@
+"""Step 6.3: a layer of two methods, its definition in NumPy, and its laws."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tools.assignments.laws.common import Failed, apart, array, drawn, number, parts, shares
+
+METHODS = ("bend", "adversarial", "augmented", "cosine", "ceiling")
+TAU = 2.0  # of the augmented loss
+HARNESS = Path(__file__).with_name("a6_harness.py").read_text("utf-8")
+
+# --- the definitions -----------------------------------------------------------------------------
+
+
+def log_softmax(z):
+    """Return the logarithm of the softmax of each row."""
+    z = z - z.max(-1, keepdims=True)
+    return z - np.log(np.exp(z).sum(-1, keepdims=True))
+
+
+def bent(logits, s):
+    """Return x − s softplus(−x): below 0 the slope grows to 1 + s."""
+    return logits - s * np.logaddexp(0, -logits)
+
+
+def log_prob(methods, W, bias, strengths, h):
+    """Return log P (n, N); of all methods only the bend changes it."""
+    s = dict(zip(methods, strengths, strict=True))
+    return log_softmax(bent(h @ W.T + bias, s.get("bend", 0.0)))
+
+
+def data_loss(methods, W, bias, strengths, h, y):
+    """Return the mean loss of the contexts: −log P, with a margin and a soft target."""
+    s = dict(zip(methods, strengths, strict=True))
+    logits, rows = h @ W.T + bias, np.arange(len(y))
+    soft = bent(logits, s.get("bend", 0.0)) / TAU
+    target = log_softmax(W[y] @ W.T / TAU)
+    divergence = (np.exp(target) * (target - log_softmax(soft))).sum(1).mean()
+    margin = np.linalg.norm(W[y], axis=1) * np.linalg.norm(h, axis=1)
+    logits[rows, y] -= s.get("adversarial", 0.0) * margin
+    chance = log_softmax(bent(logits, s.get("bend", 0.0)))[rows, y].mean()
+    return s.get("augmented", 0.0) * divergence - chance
+
+
+def over_the_ceiling(W):
+    """Return σ_k − c_k by falling singular value, with c_k = √(N / (d k))."""
+    sigma = np.linalg.svd(W, compute_uv=False)
+    return sigma - np.sqrt(W.shape[0] / W.shape[1] / np.arange(1, len(sigma) + 1))
+
+
+def penalty(methods, W, p, strengths):
+    """Return the penalties on the word matrix: p-weighted cosines, and a ceiling."""
+    s = dict(zip(methods, strengths, strict=True))
+    value = 0.0
+    if "cosine" in s:
+        U = W / np.linalg.norm(W, axis=1, keepdims=True)
+        cosines = ((p @ U) ** 2).sum() - (p**2).sum()
+        value += s["cosine"] * cosines
+    if "ceiling" in s:
+        value += s["ceiling"] * (np.maximum(0, over_the_ceiling(W)) ** 2).sum()
+    return value
+
+
+def layer_loss(methods, W, bias, p, strengths, h, y):
+    """Return the whole loss of a layer."""
+    return data_loss(methods, W, bias, strengths, h, y) + penalty(methods, W, p, strengths)
+
+
+def slope(f, x, step=2e-3):
+    """Return the gradient of f at x, by central differences of fourth order."""
+    gradient = np.empty_like(x)
+    for i in np.ndindex(x.shape):
+        there = np.zeros_like(x)
+        there[i] = step
+        near, far = f(x + there) - f(x - there), f(x + 2 * there) - f(x - 2 * there)
+        gradient[i] = (8 * near - far) / (12 * step)
+    return gradient
+
+
+def layer(methods, W, bias, p, strengths, h, y, block, loss=layer_loss, chances=log_prob):
+    """Return what the harness returns, from the definition: log P, the loss, three gradients."""
+    return (
+        chances(methods, W, bias, strengths, h[:4]),
+        loss(methods, W, bias, p, strengths, h, y),
+        slope(lambda x: loss(methods, x, bias, p, strengths, h, y), W),
+        slope(lambda x: loss(methods, W, x, p, strengths, h, y), bias),
+        slope(lambda x: loss(methods, W, bias, p, strengths, x, y), h),
+    )
+
+
+# --- 6.3 -----------------------------------------------------------------------------------------
+
+
+def chosen(names) -> tuple[str, str]:
+    """Return the two methods that a layer names; raise Failed for others."""
+    names = names if isinstance(names, tuple | list) else (names,)
+    if len(names) != 2 or len({*names}) != 2 or not {*names} <= {*METHODS}:
+        listed = ", ".join(METHODS)
+        raise Failed("value", f"METHODS names two different methods out of {listed}")
+    return tuple(names)
+
+
+def instance(rng, n: int = 4, N: int = 6, d: int = 3):
+    """Draw W, bias, shares, and n contexts with the words that followed, all short to paste.
+
+    Of a small matrix' singular values some are above the ceiling and some below.
+    """
+    W = drawn(rng, N, d)
+    while N < 10 and len({*np.sign(over_the_ceiling(W))}) < 2:
+        W = (0.6 * drawn(rng, N, d)).round(2)
+    return W, drawn(rng, N), shares(rng, N), drawn(rng, n, d), rng.integers(N, size=n)
+
+
+def compared(f, strengths, rng, block: int = 4, what: str = "") -> str:
+    """Return how a layer differs from the definition at these strengths."""
+    methods = chosen(f.f())
+    W, bias, p, h, y = instance(rng)
+    value = parts(f(methods, W, bias, p, strengths, h, y, block), 5)
+    expected = layer(methods, W, bias, p, strengths, h, y, block)
+    got = [array(value[0], (len(h), len(W)), "log P"), number(value[1])]
+    total = np.exp(got[0]).sum(1)
+    if np.abs(total - 1).max() > 1e-9:
+        return f"the probabilities of a context add up to {total[np.abs(total - 1).argmax()]:.6g}"
+    what = what or " with ".join(f"{m} {s:g}" for m, s in zip(methods, strengths, strict=True))
+    if np.abs(got[0] - expected[0]).max() > 1e-9:
+        return (
+            f"{what}: log P differs from the definition by {np.abs(got[0] - expected[0]).max():.3g}"
+        )
+    if abs(got[1] - expected[1]) > 1e-9:
+        return f"{what}: the loss is {got[1]:.6f}, by the definition {expected[1]:.6f}"
+    for name, slopes, right in zip(("W", "the bias", "h"), value[2:], expected[2:], strict=True):
+        if apart(array(slopes, right.shape, f"the gradient in {name}"), right) > 1e-6:
+            return (
+                f"{what}: the loss is right, its gradient in {name} is not: is a part held fixed?"
+            )
+    return ""
+
+
+def plain(f, rng):
+    """At weight 0 of both methods it is the plain softmax."""
+    told = compared(f, (0.0, 0.0), rng)
+    return told and f"it differs from the plain layer at weight 0. {told}"
+
+
+def first_parent(f, rng):
+    """With the first method alone it is that method."""
+    return compared(f, (round(rng.uniform(0.2, 0.9), 2), 0.0), rng)
+
+
+def second_parent(f, rng):
+    """With the second method alone it is that method."""
+    return compared(f, (0.0, round(rng.uniform(0.2, 0.9), 2)), rng)
+
+
+def both(f, rng):
+    """With both it is both, in the stated order."""
+    return compared(f, tuple(rng.uniform(0.2, 0.9, 2).round(2)), rng)
+
+
+def any_block(f, rng):
+    """The number of contexts that are read at a time changes nothing."""
+    strengths = tuple(rng.uniform(0.2, 0.9, 2).round(2))
+    state = rng.bit_generator.state
+    for block in (1, 3):
+        rng.bit_generator.state = state
+        if told := compared(f, strengths, rng, block):
+            return f"with block = {block} of 4 contexts: {told}"
+    return ""
+
+
+def no_table(f, rng):
+    """3,000 contexts of 12,000 words, where a table of all pairs may not be kept."""
+    methods, strengths = chosen(f.f()), (0.3, 0.4)
+    W, bias, p, h, y = instance(rng, 3_000, 12_000, 8)
+    h = np.tile(h[:200], (15, 1))
+    y = np.tile(y[:200], 15)
+    loss = parts(f(methods, W, bias, p, strengths, h, y, 100), 5)[1]
+    expected = data_loss(methods, W, bias, strengths, h[:200], y[:200])
+    expected += penalty(methods, W, p, strengths)
+    if abs(number(loss) - expected) > 1e-7 * abs(expected):
+        return f"for 3,000 contexts the loss is {number(loss):.6f}, it should be {expected:.6f}"
+    return ""
+
+
+LAWS = (plain, first_parent, second_parent, both, any_block)
