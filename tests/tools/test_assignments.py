@@ -462,7 +462,7 @@ NEEDED = {
         else a5.mixture(logits, prior, y)
     ),
     "5.4 large_logits": a5_mistakes.overflowing_mixture,
-    "5.5 selected": a5_mistakes.times_u,
+    "5.5 selected": a5_mistakes.twice_squared,
     "5.5 in_steps": lambda r, u: a5_mistakes.restricted(r, min(u, 0.99)),
 }
 

@@ -174,7 +174,8 @@ check("A5", "5.2", singular_values)
 # <details><summary>Nearly the answer</summary>
 #
 # With the words $\pm e_k$, $Z = \sum_k 2\cosh h_k$: it does not change when coordinates of $h$ change places or signs.
-# A word of zeros adds 1 to every $Z$. Keep the last coordinate the same in all contexts.
+# A word of zeros adds 1 to every $Z$. Keep the last coordinate the same in all contexts, and take signs and orders
+# from all over, or a direction of $h$ is missing.
 #
 # </details>
 
