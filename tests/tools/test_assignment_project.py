@@ -226,8 +226,25 @@ def test_so_many_seeds_as_the_power_analysis_says_find_the_difference():
 
 # --- runs and claim, in the place of a sandbox ---------------------------------------------------
 
-CODE = Path(a6_plain.__file__).read_text("utf-8").replace('("", "")', '("adversarial", "bend")')
+CODE = """
+METHODS = ("adversarial", "bend")
+class Layer:
+    def __init__(self, W, bias, p, strengths):
+        self.W, self.bias, self.strengths = W, bias, strengths
+    def bent(self, x):
+        return x - self.strengths[1] * torch.nn.functional.softplus(-x)
+    def log_prob(self, h):
+        return torch.log_softmax(self.bent(h @ self.W.T + self.bias), -1)
+    def loss(self, h, y, block):
+        margin = self.strengths[0] * self.W[y].norm(dim=1) * h.norm(dim=1)
+        one_hot = torch.nn.functional.one_hot(y, len(self.W))
+        logits = h @ self.W.T + self.bias - margin[:, None] * one_hot
+        return torch.nn.functional.cross_entropy(self.bent(logits), y)
+"""
 LOOSE = {"6.3": CODE, "6.1": "def analysis(layer, baseline):\n    return 1.0"}
+
+
+CORPUS = np.random.default_rng(0).permutation(np.arange(120_000) % 700)
 
 
 class Inside:
@@ -250,8 +267,7 @@ class Inside:
 @contextmanager
 def toy(patch):
     """Make the corpus, the training and the sandbox so small that a test is quick."""
-    text = rng(0).permutation(np.arange(120_000) % 700)
-    patch.setattr(a6_experiment.runs, "corpus", lambda: text)
+    patch.setattr(a6_experiment.runs, "corpus", lambda: CORPUS)
     patch.setattr(a6_experiment, "STEPS", 6)
     patch.setattr(a6_harness, "EARLY", 3)
     harness = a6_layer.HARNESS.replace("EARLY, FIRST = 60, 64", "EARLY, FIRST = 3, 64")
@@ -268,15 +284,15 @@ def handed_in(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, toy(patch):
         text = a6_experiment.tokens(VARIANT)
         (folder / "registration.json").write_text(json.dumps(REGISTRATION))
-        settings = [(0.01, 0, 0), (0.02, 0, 0)]
-        plain = a6_plain.Layer
-        trials = {
-            k: a6_experiment.tried(plain, text, settings, 1, "loss") for k in ("layer", "baseline")
-        }
-        layers = {"layer": plain, "baseline": plain}
+        scope = {"torch": torch}
+        exec(CODE, scope)
+        layers = {"layer": scope["Layer"], "baseline": a6_plain.Layer}
+        settings = {"layer": [(0.01, 0.1, 0.3), (0.02, 0.1, 0.3)]}
+        settings["baseline"] = [(0.01, 0, 0), (0.02, 0, 0)]
+        trials = {k: a6_experiment.tried(layers[k], text, settings[k], 1, "loss") for k in layers}
         a6_experiment.run_all(layers, text, trials, REGISTRATION, folder)
-        (folder / "claim.json").write_text(json.dumps({"low": -0.001, "high": 0.001}))
-        yield {path.name: path.read_bytes() for path in folder.iterdir()}
+        (folder / "claim.json").write_text(json.dumps({"low": -1, "high": 1}))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def marked(name: str, files, monkeypatch, cells=LOOSE):
@@ -402,11 +418,14 @@ def test_numbers_that_no_fresh_layer_confirms_count_for_nothing(handed_in, monke
 
 
 def test_a_claim_is_scored_beside_the_markers_own_interval(handed_in, monkeypatch):
-    """A layer that is the baseline differs by 0 exactly, and so does the marker's interval."""
-    verdict = marked("6.5", handed_in, monkeypatch)
-    assert verdict.share == 0  # the marker's interval has no width
-    exact = handed_in | {"claim.json": b'{"low": 0, "high": 0}'}
-    assert marked("6.5", exact, monkeypatch).share == 1
+    """At strengths 0 the layer is the baseline, and the truth is 0 in each digit."""
+    wide = marked("6.5", handed_in, monkeypatch)
+    assert 0 < wide.share < 0.5 and "says little" in wide.sentence
+    trials = {k: [[0.01, 0, 0, 5.0]] * 2 for k in ("layer", "baseline")}
+    equal = edited(handed_in, trials=trials)
+    exact = marked("6.5", equal | {"claim.json": b'{"low": 0, "high": 0}'}, monkeypatch)
+    wrong = marked("6.5", equal | {"claim.json": b'{"low": 1, "high": 1}'}, monkeypatch)
+    assert exact.share > 0.99 and wrong.share < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -449,18 +468,18 @@ ATTACKS = {
     "NaN": "    def loss(self, h, y, block):\n        return h.sum() * float('nan')",
     "patches PyTorch": "    def log_prob(self, h):\n"
     "        return torch.log_softmax(h @ self.W.T, -1)",
-    "remembers": MEMORY.split("(Layer):\n")[1].replace("super()", "Base(self.W, self.bias, 0, 0)"),
+    "remembers": MEMORY.split("(Layer):\n")[1],
 }
 
 
 def attack(name: str) -> str:
     """Return the cell of a layer that attacks."""
-    before = "seen = {}\nBase = Layer\n" + PATCHED * (name == "patches PyTorch")
-    return f"{CODE}\n{before}\nclass Layer(Layer):\n{ATTACKS[name]}\n"
+    before = "seen = {}\n" + PATCHED * (name == "patches PyTorch")
+    return f"{CODE}\n{before}\nclass Layer(Layer):\n{ATTACKS[name]}\n" if name in ATTACKS else CODE
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", [*ATTACKS, "none"])
 def test_a_layer_that_attacks_gets_no_points_and_disturbs_no_other_step(name, handed_in):
     try:
         level = sandbox.strongest(wanted="3")
@@ -471,13 +490,17 @@ def test_a_layer_that_attacks_gets_no_points_and_disturbs_no_other_step(name, ha
     submission = handin.Submission(Path("A6.ipynb"), cells, files=handed_in)
     step = replace(STEPS["6.3"], limits=Limits(4, 400, True))
     result = marking.mark_step("A6", step, submission, level, 1, large=False)
-    assert (result["points"], result["status"]) == (0, "wrong") and result["sentence"]
+    shares = [result["points"]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(a6_experiment.runs, "corpus", lambda: np.arange(120_000) % 700)
+        patch.setattr(a6_experiment.runs, "corpus", lambda: CORPUS)
         patch.setattr(a6_claims, "TRAINING", Limits(4, 600, True))
         for project in ("6.4", "6.5"):
             args = STEPS[project], submission, level, VARIANT, rng(0)
-            assert a6_claims.mark(*args).share == 0
+            shares.append(a6_claims.mark(*args).share)
+    if name == "none":  # the same layer without the attack has points in each step
+        assert all(share > 0 for share in shares)
+    else:
+        assert shares == [0, 0, 0] and result["status"] == "wrong" and result["sentence"]
     after = marking.mark_step("A6", STEPS["6.2"], submission, level, 1, letters="bcdefg")
     assert after["status"] == "wrong" and "rotation" not in after["sentence"]
 
