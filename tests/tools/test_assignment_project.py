@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import linecache
 import os
 from contextlib import contextmanager
 from dataclasses import replace
@@ -508,9 +509,80 @@ def test_a_layer_that_attacks_gets_no_points_and_disturbs_no_other_step(name, ha
 # --- at home and at the marker -------------------------------------------------------------------
 
 
-def test_a_layer_is_checked_at_home_as_at_the_marker(capsys):
-    home.check("A6", "6.3", type("Layer", (a6_plain.Layer,), {}), large=False)
-    assert "nothing" not in capsys.readouterr().out
+def at_home(code: str, capsys, large: bool = False) -> str:
+    """Return what the check of 6.3 says of a cell in a notebook."""
+    file = "/tmp/ipykernel_0/layer.py"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    scope = {"torch": torch}
+    exec(compile(code, file, "exec"), scope)
+    home.check("A6", "6.3", scope["Layer"], large)
+    return capsys.readouterr().out
+
+
+WRONG = {
+    "margin": ("- margin", "+ margin", "by the definition"),
+    "method": ('"bend")', '"bent")', "METHODS names two different methods"),
+    "error": ("self.W[y].norm", "self.W[y].length", "AttributeError in line "),
+    "right": ("import torch", "import torch", "obeys its laws"),
+    "package": ("class Layer", "import course_lib\nclass Layer", "course_lib"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_layer_is_checked_at_home(name, capsys):
+    old, new, told = WRONG[name]
+    assert told in at_home(CODE.replace(old, new, 1), capsys)
+
+
+@pytest.mark.nightly
+def test_a_layer_is_told_the_same_at_home_and_at_the_marker(capsys):
+    """At the large size, too, where this layer keeps a table and has half of the points."""
+    try:
+        level = sandbox.strongest(wanted="3")
+    except CourseError as error:
+        pytest.skip(str(error))
+    for name, (old, new, _) in WRONG.items():
+        code = CODE.replace(old, new, 1)
+        submission = handin.Submission(Path("A6.ipynb"), {"6.3": code})
+        result = marking.mark_step("A6", STEPS["6.3"], submission, level, 1)
+        if name == "right":
+            assert result["points"] == 20 and "more than 400 MB" in result["sentence"]
+            assert result["sentence"] in at_home(code, capsys, large=True)
+        else:
+            assert result["points"] == 0
+            if name != "package":  # which is not there at the marker, and not allowed at home
+                start = result["sentence"].partition(":")[0]
+                assert start in at_home(code, capsys) or name == "margin"
+
+
+def test_settings_that_were_not_registered_are_told_before_the_runs():
+    good = {"layer": [(0.01, 0.1, 0.3)] * 2, "baseline": [(0.01, 0, 0)] * 2}
+    assert a6_experiment.unfit(good, REGISTRATION, ("bend", "adversarial")) == []
+    bad = {"layer": good["layer"][:1], "baseline": good["layer"]}
+    assert len(a6_experiment.unfit(bad, REGISTRATION, ("bend", "cosine"))) == 3
+
+
+def test_a_registration_is_never_written_over(tmp_path, capsys):
+    path = tmp_path / "registration.json"
+    plain = {k: v for k, v in REGISTRATION.items() if k != "written"}
+    a6_experiment.register(plain, path)
+    before = path.read_bytes()
+    assert a6_registration.faults(a6_registration.registered({path.name: before})) == []
+    a6_experiment.register(plain | {"smallest": 1}, path)
+    assert path.read_bytes() == before and "not written over" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("methods", [("ceiling", "cosine"), ("augmented", "bend")])
+def test_instances_have_exact_differences(methods):
+    """Half the step gives the same gradient, so that no right layer is refused for the marker's."""
+    for seed in range(5):
+        W, bias, p, h, y = a6_layer.instance(rng(seed))
+
+        def loss(x):
+            return a6_layer.layer_loss(methods, x, bias, p, (0.5, 0.7), h, y)  # noqa: B023
+
+        both = [a6_layer.slope(loss, W, step) for step in (2e-3, 1e-3)]
+        assert np.abs(both[0] - both[1]).max() < 1e-7
 
 
 def test_gradescope_installs_the_pinned_pytorch_for_the_project_alone(tmp_path):

@@ -129,7 +129,7 @@ check("A6", "6.1", analysis)
 # nothing. At the large size there are 100,000 words.
 #
 # Then name the disease of *your* checkpoint, which `checkpoint` makes from your letters: write its name, "drift",
-# "split", "rogue" or "low_rank", as `VERDICT` into the answer cell.
+# "split", "rogue" or "low_rank", as `VERDICT` into the answer cell. The check here does not try it: the marker does.
 #
 # <details><summary>What to look at</summary>
 #
@@ -275,8 +275,9 @@ def pilot(rate, strengths, seeds, measure):
 # pilot(0.01, (0.1, 0.1), [1, 2, 3], "loss")
 
 # %% [markdown]
-# Fill in the registration, and write the file. `register` adds the time, and never writes over a file that is
-# there. The rest of the pages takes the registration from the file.
+# Fill in the registration, and run the cell: `register` adds the time and writes `registration.json`. It never
+# writes over a file that is there. What is wrong with the file is told below the cell; until your first hand-in
+# you may delete the file, mend the registration, and run the cell again. Step 6.4 reads the file.
 
 # %% tags=["given"]
 from tools.assignments.laws.a6_registration import check_registration
@@ -322,6 +323,9 @@ def run(settings, folder="."):
     text = own_text()
     layers = {"layer": Layer, "baseline": Plain}
     seed, measure = registration["pilot_seeds"][0], registration["measure"]
+    if problems := a6_experiment.unfit(settings, registration, METHODS):
+        print("not yet:", *problems, sep="\n")
+        return None
     trials = {
         kind: a6_experiment.tried(layers[kind], text, settings[kind], seed, measure)
         for kind in layers
@@ -329,8 +333,8 @@ def run(settings, folder="."):
     return a6_experiment.run_all(layers, text, trials, registration, folder)
 
 
-if SETTINGS["layer"]:
-    results = run(SETTINGS)
+results = run(SETTINGS) if SETTINGS["layer"] else None
+if results:
     print(analysis(results["layer"], results["baseline"]))
 
 # %% [markdown]
@@ -345,7 +349,8 @@ if SETTINGS["layer"]:
 # and small is good. On average no interval does better than the honest one. The marker also makes an interval of
 # its own, from as many new pairs as you registered, whose score is $S_0$. You have $30\min(1, S_0/S)$ points.
 #
-# Three things make $x$ uncertain. Which of them does your `analysis` know?
+# Your own mean is that of finitely many seeds, $x$ is that of three, and the text is another one. Which of the
+# three does your `analysis` know?
 #
 # <details><summary>What to look at</summary>
 #

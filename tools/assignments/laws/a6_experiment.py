@@ -94,6 +94,11 @@ def recomputed(arrays, text, methods, strengths, which: str) -> float:
 
 def register(registration: dict, path="registration.json") -> None:
     """Write the registration with the time; what is there is never written over."""
+    if Path(path).exists():
+        print(
+            f"{path} is there, and is not written over: before the first hand-in, delete it first"
+        )
+        return
     stamped = registration | {"written": datetime.now().isoformat(timespec="seconds")}
     with open(path, "x", encoding="utf-8") as file:
         json.dump(stamped, file, indent=1)
@@ -106,6 +111,21 @@ def tried(Layer, text, settings, seed: int, which: str) -> list[list[float]]:
         arrays = train(Layer, text, strengths, rate, seed)
         lines.append([rate, *strengths, measure(Layer, arrays, text, strengths, which)])
     return lines
+
+
+def unfit(settings: dict, registration: dict, methods) -> list[str]:
+    """Return what of the settings and the layer is not as it was registered."""
+    count = registration["trials"]
+    problems = [
+        f"{kind} has {len(settings[kind])} settings; {count} trials are registered"
+        for kind in KINDS
+        if len(settings[kind]) != count
+    ]
+    if any(line[1] or line[2] for line in settings["baseline"]):
+        problems.append("the baseline has no strengths: write 0 for both")
+    if {*methods} != {*registration["methods"]}:
+        problems.append(f"METHODS is {tuple(methods)}; registered are {registration['methods']}")
+    return problems
 
 
 def run_all(layers: dict, text, trials: dict, registration: dict, folder=".") -> dict:

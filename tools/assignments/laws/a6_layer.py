@@ -104,12 +104,24 @@ def chosen(names) -> tuple[str, str]:
 def instance(rng, n: int = 4, N: int = 6, d: int = 3):
     """Draw W, bias, shares, and n contexts with the words that followed, all short to paste.
 
-    Of a small matrix' singular values some are above the ceiling and some below.
+    A small instance is drawn anew until its differences are exact.
     """
-    W = drawn(rng, N, d)
-    while N < 10 and len({*np.sign(over_the_ceiling(W))}) < 2:
-        W = (0.6 * drawn(rng, N, d)).round(2)
-    return W, drawn(rng, N), shares(rng, N), drawn(rng, n, d), rng.integers(N, size=n)
+    W, h = drawn(rng, N, d), drawn(rng, n, d)
+    while N < 10 and not smooth(W, h):
+        W, h = (0.6 * drawn(rng, N, d)).round(2), drawn(rng, n, d)
+    return W, drawn(rng, N), shares(rng, N), h, rng.integers(N, size=n)
+
+
+def smooth(W, h) -> bool:
+    """Return whether the loss has no kink nearby, and singular values on both sides of the ceiling.
+
+    Lengths have a kink at 0, the ceiling has one at each bound, and two equal singular values
+    change places.
+    """
+    lengths = np.linalg.norm(np.concatenate([W, h]), axis=1)
+    over, sigma = over_the_ceiling(W), np.linalg.svd(W, compute_uv=False)
+    near = min(lengths.min() / 4, np.abs(over).min(), -np.diff(sigma).max())
+    return near > 0.1 and over.min() < 0 < over.max()
 
 
 def compared(f, strengths, rng, block: int = 4, what: str = "") -> str:
