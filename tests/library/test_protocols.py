@@ -18,6 +18,7 @@ PARTS = {
     "Constrained": (words, lambda: models.InputEmbedding()),
     "Accumulating": (lambda: GatedSoftmax(words()), words),
     "Blocked": (lambda: models.TransformerXL(4, 2, 2, 2, 8), lambda: models.RHN(4, 4, 2)),
+    "Unrolled": (lambda: models.RHN(4, 4, 2), lambda: models.AWDLSTM(4, (4,))),
     "WithMemory": (
         lambda: models.TransformerXL(4, 2, 2, 2, 8),
         lambda: models.Transformer(4, 1, 2, 8),
