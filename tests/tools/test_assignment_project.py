@@ -489,7 +489,7 @@ def test_a_layer_that_attacks_gets_no_points_and_disturbs_no_other_step(name, ha
     report = "def report(W, counts):\n    return np.zeros(4)"  # which is wrong, and says so
     cells = {"6.3": attack(name), "6.2": report}
     submission = handin.Submission(Path("A6.ipynb"), cells, files=handed_in)
-    step = replace(STEPS["6.3"], limits=Limits(4, 400, True))
+    step = replace(STEPS["6.3"], limits=Limits(4, 200, True))
     result = marking.mark_step("A6", step, submission, level, 1, large=False)
     shares = [result["points"]]
     with pytest.MonkeyPatch.context() as patch:
@@ -546,7 +546,7 @@ def test_a_layer_is_told_the_same_at_home_and_at_the_marker(capsys):
         submission = handin.Submission(Path("A6.ipynb"), {"6.3": code})
         result = marking.mark_step("A6", STEPS["6.3"], submission, level, 1)
         if name == "right":
-            assert result["points"] == 20 and "more than 400 MB" in result["sentence"]
+            assert result["points"] == 20 and "more than 200 MB" in result["sentence"]
             assert result["sentence"] in at_home(code, capsys, large=True)
         else:
             assert result["points"] == 0

@@ -197,7 +197,7 @@ def own_checkpoint():
 # block may be smaller, and the result must not depend on it. `torch` is there; `torch.utils.checkpoint` is, too.
 #
 # With both strengths 0 it must be the plain softmax, and with one of them 0 the other method alone. At the large
-# size there are 3,000 contexts of 12,000 words in blocks of 100, and 400 MB: no table of all pairs may be kept,
+# size there are 1,600 contexts of 12,000 words in blocks of 40, and 200 MB: no table of all pairs may be kept,
 # and autograd keeps what it needs for the gradient.
 #
 # A call that fails is shown as `values(…)`, which is imported below. It returns $\log P$, the loss and its gradients in

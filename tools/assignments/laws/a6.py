@@ -3,7 +3,7 @@
 from tools.assignments.laws import a6_examination, a6_layer, a6_registration
 from tools.assignments.laws.common import Limits, Step
 
-TORCH = Limits(60, 400, True)
+TORCH = Limits(60, 200, True)
 RIGHT, CANDIDATES = {}, {}  # no step asks for a law
 STEPS = (
     Step(
@@ -40,7 +40,7 @@ STEPS = (
         a6_layer.LAWS,
         (a6_layer.no_table,),
         "lesson 07, The code",
-        {"memory": "{} for 3,000 contexts of 12,000 words: what does autograd keep of a block?"},
+        {"memory": "{} for 1,600 contexts of 12,000 words: what does autograd keep of a block?"},
         TORCH,
         harness=a6_layer.HARNESS,
         shown="values(Layer, methods, W, bias, p, strengths, h, y, block)",

@@ -363,7 +363,7 @@ def scored(low: float, high: float, truth: float, bounds) -> Verdict:
     wider = (high - low) / (bounds[1] - bounds[0]) if bounds[1] > bounds[0] else 1.0
     if share < 1 and not low <= truth <= high and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
-    elif share < 0.7 and low <= truth <= high:
+    elif wider > 2 and low <= truth <= high:
         sentence += (
             ". It covers, and says little: is it the interval of the runs, not of their mean?"
         )

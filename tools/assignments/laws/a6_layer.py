@@ -4,10 +4,20 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments.laws.common import Failed, apart, array, drawn, number, parts, shares
+from tools.assignments.laws.common import (
+    Failed,
+    apart,
+    array,
+    drawn,
+    number,
+    parts,
+    shares,
+    told_apart,
+)
 
 METHODS = ("bend", "adversarial", "augmented", "cosine", "ceiling")
 TAU = 2.0  # of the augmented loss
+CLOSE = 1e-6  # a constant in float32, as PyTorch makes them, is no fault
 HARNESS = Path(__file__).with_name("a6_harness.py").read_text("utf-8")
 
 # --- the definitions -----------------------------------------------------------------------------
@@ -124,7 +134,7 @@ def smooth(W, h) -> bool:
     return near > 0.1 and over.min() < 0 < over.max()
 
 
-def compared(f, strengths, rng, block: int = 4, what: str = "") -> str:
+def compared(f, strengths, rng, block: int = 4) -> str:
     """Return how a layer differs from the definition at these strengths."""
     methods = chosen(f.f())
     W, bias, p, h, y = instance(rng)
@@ -132,17 +142,17 @@ def compared(f, strengths, rng, block: int = 4, what: str = "") -> str:
     expected = layer(methods, W, bias, p, strengths, h, y, block)
     got = [array(value[0], (len(h), len(W)), "log P"), number(value[1])]
     total = np.exp(got[0]).sum(1)
-    if np.abs(total - 1).max() > 1e-9:
+    if np.abs(total - 1).max() > CLOSE:
         return f"the probabilities of a context add up to {total[np.abs(total - 1).argmax()]:.6g}"
-    what = what or " with ".join(f"{m} {s:g}" for m, s in zip(methods, strengths, strict=True))
-    if np.abs(got[0] - expected[0]).max() > 1e-9:
-        return (
-            f"{what}: log P differs from the definition by {np.abs(got[0] - expected[0]).max():.3g}"
-        )
-    if abs(got[1] - expected[1]) > 1e-9:
-        return f"{what}: the loss is {got[1]:.6f}, by the definition {expected[1]:.6f}"
+    what = " with ".join(f"{m} {s:g}" for m, s in zip(methods, strengths, strict=True))
+    far = np.abs(got[0] - expected[0]).max()
+    if far > CLOSE:
+        return f"{what}: log P differs from the definition by {far:.3g}"
+    if abs(got[1] - expected[1]) > CLOSE * max(1, abs(expected[1])):
+        loss, right = told_apart(got[1], expected[1])
+        return f"{what}: the loss is {loss}, by the definition {right}"
     for name, slopes, right in zip(("W", "the bias", "h"), value[2:], expected[2:], strict=True):
-        if apart(array(slopes, right.shape, f"the gradient in {name}"), right) > 1e-6:
+        if apart(array(slopes, right.shape, f"the gradient in {name}"), right) > 10 * CLOSE:
             return (
                 f"{what}: the loss is right, its gradient in {name} is not: is a part held fixed?"
             )
@@ -182,16 +192,16 @@ def any_block(f, rng):
 
 
 def no_table(f, rng):
-    """3,000 contexts of 12,000 words, where a table of all pairs may not be kept."""
+    """1,600 contexts of 12,000 words, where a table of all pairs may not be kept."""
     methods, strengths = chosen(f.f()), (0.3, 0.4)
-    W, bias, p, h, y = instance(rng, 3_000, 12_000, 8)
-    h = np.tile(h[:200], (15, 1))
-    y = np.tile(y[:200], 15)
-    loss = parts(f(methods, W, bias, p, strengths, h, y, 100), 5)[1]
+    W, bias, p, h, y = instance(rng, 1_600, 12_000, 8)
+    h = np.tile(h[:200], (8, 1))
+    y = np.tile(y[:200], 8)
+    loss = parts(f(methods, W, bias, p, strengths, h, y, 40), 5)[1]
     expected = data_loss(methods, W, bias, strengths, h[:200], y[:200])
     expected += penalty(methods, W, p, strengths)
-    if abs(number(loss) - expected) > 1e-7 * abs(expected):
-        return f"for 3,000 contexts the loss is {number(loss):.6f}, it should be {expected:.6f}"
+    if abs(number(loss) - expected) > CLOSE * abs(expected):
+        return f"for 1,600 contexts the loss is {number(loss):.6f}, it should be {expected:.6f}"
     return ""
 
 
