@@ -1,8 +1,8 @@
-"""What a language model predicts on its test split, in the few figures that a result keeps.
+"""A few figures tell what a language model predicts on its test split; a result keeps them.
 
-They answer what a perplexity cannot: which words a model takes for likely at given places, of which
-words it loses least, and whether a probability of 0.3 is right three times in ten. One pass over
-log P of the whole split gives all of them.
+The figures answer what a perplexity cannot: which words a model takes for likely at given places,
+of which words it loses least, and whether a probability of 0.3 is right three times in ten. One
+pass over log P of the whole split gives all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.data import Corpus
+from course_lib.evaluation.generation import generate
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.evaluation.perplexity import evaluating
 
 # The 18 contexts of parthiban2021's Table S2: where the word to be predicted stands in PTB's test
 # split, whose line ends are tokens, too. Six are of Yang et al., six chosen, six drawn.
@@ -49,7 +49,7 @@ def predictions(
     tokens = corpus.test
     if len(tokens) * len(corpus) > MOST:
         return None
-    watched = {word: corpus.words.index(word) for word in WATCHED if word in corpus.words}
+    watched = {word: corpus.index[word] for word in WATCHED if word in corpus.index}
     wanted = places(corpus)
     told = {}
     greatest, right, losses, likely = [], [], [], []
@@ -75,7 +75,7 @@ def predictions(
             for column, (word, number) in enumerate(watched.items())
         },
         "losses": _mean_losses(torch.cat(losses), tokens, corpus),
-        "sample": sample(model, corpus, seed, settings),
+        "sample": generate(model, corpus, length=SAMPLE, seed=seed),
     }
 
 
@@ -94,26 +94,13 @@ def groups(corpus: Corpus) -> dict[str, Tensor]:
         name = f"{low:,} to {high - 1:,}" if high < 10**18 else f"{low:,} and more"
         named[name] = (corpus.counts >= low) & (corpus.counts < high)
     for word in WATCHED:
-        if word in corpus.words:
-            named[word] = torch.arange(len(corpus)) == corpus.words.index(word)
+        if word in corpus.index:
+            named[word] = torch.arange(len(corpus)) == corpus.index[word]
     return named
 
 
-@torch.no_grad()
-def sample(model: nn.Module, corpus: Corpus, seed: int, settings: Mapping[str, Any]) -> str:
-    """Return a text of `SAMPLE` words that a model writes, word after word by its probabilities."""
-    device = next(model.parameters()).device
-    chance = torch.Generator().manual_seed(seed)
-    ids = [corpus.eos]
-    with evaluating(model, settings.get("memory"), settings.get("clamp")):
-        for _ in range(SAMPLE):
-            step = model(torch.tensor(ids, device=device)[:, None], None)
-            log_prob = model.output_layer.log_prob(step.hidden[-1])[0].float().cpu()
-            ids.append(int(torch.multinomial(log_prob.exp(), 1, generator=chance)))
-    return " ".join(corpus.words[number] for number in ids[1:])
-
-
 def _best_words(row: Tensor, words: Sequence[str]) -> list[list]:
+    """Return the `BEST` likeliest words of a row of log P, each with its probability."""
     best = row.topk(min(BEST, len(row)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     return [[words[number], _rounded(p)] for number, p in pairs]
@@ -138,6 +125,7 @@ def _where(likely: Tensor, is_next: Tensor) -> list:
 
 
 def _mean_losses(losses: Tensor, tokens: Tensor, corpus: Corpus) -> dict[str, list]:
+    """Return tokens and mean loss of each group of words that the split has."""
     rows = {}
     for name, members in groups(corpus).items():
         inside = members[tokens]

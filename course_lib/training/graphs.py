@@ -11,7 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from course_lib.protocols import Unrolled
+
 PLAIN = 2  # calls of a shape that run as they are; the next one records the graph
+
+
+def fits(encoder: nn.Module, device: torch.device, processes: int, micro_batches: int) -> bool:
+    """Return whether a training may run its encoder as CUDA graphs.
+
+    The encoder is `Unrolled`, and one process trains it on a GPU. A replay overwrites the outputs
+    of the one before, so an update may not have several micro-batches.
+    """
+    alone = processes == 1 and micro_batches == 1
+    return alone and device.type == "cuda" and isinstance(encoder, Unrolled) and encoder.unrolled
 
 
 class Replayed:

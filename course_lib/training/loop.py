@@ -16,14 +16,8 @@ from course_lib import machine
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import float32_products
 from course_lib.models import state as states
-from course_lib.protocols import (
-    Accumulating,
-    Annealed,
-    Blocked,
-    Constrained,
-    Resharded,
-    Unrolled,
-)
+from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained, Resharded
+from course_lib.training import graphs
 from course_lib.training.averaging import WeightAverage, stalled
 from course_lib.training.batches import Task, Update
 from course_lib.training.checkpoint import (
@@ -39,7 +33,6 @@ from course_lib.training.checkpoint import (
     unflatten,
     whole,
 )
-from course_lib.training.graphs import Replayed
 from course_lib.training.optimisation import Optimisation
 
 HUGE = 700.0  # nats a token; exp(HUGE) is 1e304, and exp(710) is above the largest 64-bit float
@@ -168,12 +161,9 @@ class _Run:
             self.model, self.optimizer = accelerator.prepare(self.bare, self.bare_optimizer)
 
         # On one GPU an encoder that launches small operations for every word runs as CUDA graphs.
-        # Their outputs live for one step, so the gradients of several parts are not added up.
         encoder = self.bare.encoder
-        alone = workers == 1 and optimisation.accumulate == 1
-        unrolled = isinstance(encoder, Unrolled) and encoder.unrolled
-        if alone and unrolled and accelerator.device.type == "cuda":
-            encoder.forward = Replayed(encoder)
+        if graphs.fits(encoder, accelerator.device, workers, optimisation.accumulate):
+            encoder.forward = graphs.Replayed(encoder)
 
         # The modules that are told of every step.
         modules = list(self.bare.modules())

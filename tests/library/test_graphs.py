@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from course_lib.models import AWDLSTM, QRNN, RHN, VariationalLSTM, detach
-from course_lib.protocols import Unrolled
-from course_lib.training.graphs import PLAIN, Replayed
+from course_lib.training.graphs import PLAIN, Replayed, fits
 
 ENCODERS = {
     "vd-lstm": lambda: VariationalLSTM(6, 5, 2, dropout=0.3),
@@ -128,9 +127,17 @@ def test_a_graph_is_recorded_without_autocasts_cache(graphs):
     assert graphs.made == 1
 
 
-def test_encoders_with_a_fused_layer_are_not_unrolled():
-    assert not isinstance(AWDLSTM(6, (5, 6)), Unrolled)
-    assert all(isinstance(make(), Unrolled) for make in ENCODERS.values())
+def test_graphs_are_for_unrolled_encoders_of_one_process_and_undivided_batches_on_a_gpu():
+    gpu = torch.device("cuda")
+    for make in ENCODERS.values():
+        assert fits(make(), gpu, 1, 1)
+        assert not fits(make(), torch.device("cpu"), 1, 1)
+        assert not fits(make(), gpu, 2, 1) and not fits(make(), gpu, 1, 2)
+        assert not fits(make(), gpu, 2, 2)
+    assert not fits(AWDLSTM(6, (5, 6)), gpu, 1, 1)  # it has a fused layer
+    encoder = ENCODERS["rhn"]()
+    encoder.unrolled = False
+    assert not fits(encoder, gpu, 1, 1)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")

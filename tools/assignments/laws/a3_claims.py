@@ -8,7 +8,7 @@ from tools.assignments.laws.common import Verdict
 WIDTH = 64  # more than anybody needs
 
 
-def measured(arrays: dict[str, np.ndarray], text) -> dict[str, float]:
+def measured(arrays: dict[str, np.ndarray], text, run=None) -> dict[str, float]:
     """Return the two losses of a run from its arrays."""
     W = arrays["W"]
     if W.ndim != 2 or len(W) != int(text.max()) + 1 or W.shape[1] > WIDTH:
@@ -21,8 +21,4 @@ def measured(arrays: dict[str, np.ndarray], text) -> dict[str, float]:
 
 def mark(files: dict[str, bytes], variant, rng, text=None) -> Verdict:
     """Return the verdict on the files of step 3.6; `text` is the variant's tokens, else loaded."""
-
-    def numbers(arrays, text, run):
-        return measured(arrays, text)
-
-    return claims.mark(a3_experiment, numbers, "3.6", files, variant, rng, text)
+    return claims.mark(a3_experiment, measured, "3.6", files, variant, rng, text)
