@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import linecache
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from course_lib.errors import CourseError
 from tools.assignments import edition, handin, marking, sandbox, variant
@@ -430,17 +432,35 @@ def test_a_claim_is_scored_beside_the_markers_own_interval(handed_in, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "share", "told"),
+    ("low", "high", "score", "told"),
     [
-        (-0.1, 0.1, 1.0, ""),
-        (-0.05, 0.05, 1.0, ""),
-        (-1.0, 1.0, 0.1, "says little"),
-        (0.2, 0.21, 0.2 / (0.01 + 4), "times too narrow"),
+        (-0.1, 0.1, 0.2, ""),
+        (-0.05, 0.05, 0.1, ""),
+        (-1.0, 1.0, 2.0, "says little"),
+        (0.2, 0.21, 0.01 + 4, "times too narrow"),
     ],
 )
-def test_an_intervals_points_are_its_score_over_the_markers(low, high, share, told):
-    verdict = a6_claims.scored(low, high, 0.0, (-0.1, 0.1))
-    assert verdict.share == pytest.approx(share, abs=1e-5) and told in verdict.sentence
+def test_an_intervals_points_are_its_score_over_the_markers(low, high, score, told):
+    """The truth is 0 for each choice of pairs; the marker's own scores by SciPy's interval."""
+    own = rng(3).normal(0, 0.05, 7)
+    markers = []
+    for four in itertools.combinations(own, 4):
+        scale = np.std(four, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
+        least, most = stats.t.interval(0.9, 3, np.mean(four), scale)
+        markers.append(most - least + 20 * max(0, least, -most))
+    verdict = a6_claims.scored(low, high, np.zeros(7), own)
+    assert verdict.share == pytest.approx(min(1, np.mean(markers) / score), abs=1e-5)
+    assert told in verdict.sentence
+
+
+def test_the_order_of_the_markers_pairs_changes_no_points():
+    hidden, own = rng(4).normal(0.02, 0.05, (2, 8))
+    shares = set()
+    for _ in range(5):
+        order = rng(len(shares)).permutation(8)
+        verdict = a6_claims.scored(-0.4, 0.4, hidden[order], own[order])
+        shares.add(round(verdict.share, 5))
+    assert len(shares) == 1 and 0 < shares.pop() < 1
 
 
 def test_the_hidden_text_is_far_from_the_students_and_in_its_vocabulary(monkeypatch):

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import itertools
 import re
 from datetime import datetime
 from pathlib import Path
@@ -325,6 +326,7 @@ def claim(step, submission, level, variant, rng) -> Verdict:
 
     The marker trains as many pairs as were registered, with new seeds, for an interval of its own,
     and three more pairs, whose mean difference on hidden text is the truth for both intervals.
+    Which pairs are the three is not left to chance, see `scored`.
     """
     try:
         low, high = stated(submission.files)
@@ -337,30 +339,43 @@ def claim(step, submission, level, variant, rng) -> Verdict:
             for kind in a6_experiment.KINDS
         }
         own = project.text[-a6_experiment.HIDDEN :]
-        texts = [hidden] * PAIRS + [own] * count
         scores = {}
         with project.layer() as answer:
             for kind, runs in trained.items():
-                pairs = zip(runs, texts, strict=True)
-                scores[kind] = [project.score(answer, kind, *pair) for pair in pairs]
+                scores[kind] = [
+                    [project.score(answer, kind, arrays, text) for arrays in runs]
+                    for text in (hidden, own)
+                ]
             project.obeys(answer, rng)
     except Failed as failure:
         return Verdict(0.0, failure.sentence, "claim", failure.kind)
-    differences = np.subtract(scores["layer"], scores["baseline"])
-    truth = float(differences[:PAIRS].mean())
-    _, *bounds = registration.t_interval(differences[PAIRS:], 1 / PAIRS)
-    return scored(low, high, truth, bounds)
+    return scored(low, high, *np.subtract(scores["layer"], scores["baseline"]))
 
 
-def scored(low: float, high: float, truth: float, bounds) -> Verdict:
-    """Return the verdict on an interval, by its score and that of the marker's."""
-    own, markers = interval_score(low, high, truth), interval_score(*bounds, truth)
-    share = min(1.0, markers / own) if own > 0 else 1.0
+def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray) -> Verdict:
+    """Return the verdict on an interval, by its score and that of the marker's.
+
+    hidden, own: the differences of the marker's new pairs (n,), on hidden text and on the student's
+    own last tokens. Each choice of `PAIRS` pairs gives a truth on hidden text, and the other pairs
+    give the marker's interval for it. The scores are means over all choices: of one choice, four
+    registered seeds make a lottery.
+    """
+    truths, intervals = [], []
+    for choice in itertools.combinations(range(len(hidden)), PAIRS):
+        truths.append(hidden[list(choice)].mean())
+        intervals.append(registration.t_interval(np.delete(own, choice), 1 / PAIRS)[1:])
+    score = float(np.mean([interval_score(low, high, truth) for truth in truths]))
+    scores = [interval_score(*ends, truth) for ends, truth in zip(intervals, truths, strict=True)]
+    markers = float(np.mean(scores))
+    share = min(1.0, markers / score) if score > 0 else 1.0
+    truth = float(np.mean(truths))
     sentence = (
         f"your interval is [{low:.4f}, {high:.4f}]; the mean of {PAIRS} new pairs on hidden text "
-        f"is {truth:.4f}, the score {own:.4f}, that of the marker's interval {markers:.4f}"
+        f"is {truth:.4f} on average, the score {score:.4f}, that of the marker's interval "
+        f"{markers:.4f}"
     )
-    wider = (high - low) / (bounds[1] - bounds[0]) if bounds[1] > bounds[0] else 1.0
+    width = float(np.ptp(intervals, axis=1).mean())
+    wider = (high - low) / width if width > 0 else 1.0
     if share < 1 and not low <= truth <= high and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
     elif wider > 2 and low <= truth <= high:
