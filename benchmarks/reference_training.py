@@ -24,10 +24,9 @@ from course_lab.experiment import Experiment
 from course_lab.locks import alone_in
 from course_lab.planned import Planned
 from course_lab.run import run
-from course_lib.dropout import keep_mask
+from course_lib.dropout import entry_dropout, keep_mask
 from course_lib.errors import CourseError
 from course_lib.models import LanguageModel, detach
-from course_lib.models.entry_dropout import entry_dropout
 from course_lib.training.checkpoint import (
     difference,
     load_checkpoint,

@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from course_lib.dropout import locked_dropout
-from course_lib.models.entry_dropout import entry_dropout
+from course_lib.dropout import entry_dropout, locked_dropout
 from course_lib.models.lstm import LSTMStack
 from course_lib.ranges import Count, Dropout, NonNegative, checked
 

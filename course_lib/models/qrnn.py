@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.dropout import locked_dropout
+from course_lib.dropout import entry_dropout, locked_dropout
 from course_lib.errors import CourseError
 from course_lib.machine import accelerated
-from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.state import zeros
 from course_lib.ranges import Count, Dropout, Share, checked
 

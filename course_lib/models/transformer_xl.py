@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.dropout import EntryDropout, entry_dropout
 from course_lib.errors import CourseError
 from course_lib.machine import accelerated
-from course_lib.models.entry_dropout import EntryDropout, entry_dropout
 from course_lib.ranges import Count, Dropout, NonNegative, Whole, checked
 
 

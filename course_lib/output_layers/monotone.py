@@ -80,6 +80,26 @@ class SigSoftmax(GeneralizedSigSoftmax):
         super().__init__(words, hidden_size, bias, c=0.0, k=2.0)
 
 
+class _Cap(torch.autograd.Function):
+    """s · tanh(x / s), which keeps only its slope 1 − tanh², made in the same pass."""
+
+    @staticmethod
+    def forward(ctx, x, cap, frame):
+        value = torch.div(x, cap, out=frame.empty_like("value", x)).tanh_()
+        if ctx.needs_input_grad[0]:
+            slope = torch.square(value, out=frame.empty_like("slope", x))
+            ctx.save_for_backward(slope.neg_().add_(1))
+        ctx.frame = frame
+        return value.mul_(cap)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        (slope,) = ctx.saved_tensors
+        to_x = ctx.frame.empty_like("to_x", gradient)
+        return torch.mul(gradient, slope, out=to_x), None, None
+
+
 class SoftCappedSoftmax(OutputLayer):
     """softmax(s · tanh(l / s)): no logit leaves [−s, s], with s = `cap`.
 
@@ -97,7 +117,7 @@ class SoftCappedSoftmax(OutputLayer):
 
     def transform(self, logits, scratch: Scratch = FRESH):
         """Return s · tanh(l / s) of each logit."""
-        return torch.tanh(logits / self.cap) * self.cap
+        return _Cap.apply(logits, self.cap, scratch.frame())
 
 
 class _Pieces(torch.autograd.Function):

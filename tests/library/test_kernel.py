@@ -21,6 +21,9 @@ from course_lib.output_layers import (
     GeneralizedSigSoftmax,
     LabelSmoothing,
     Objective,
+    PiecewiseLinearSoftmax,
+    SigSoftmax,
+    SoftCappedSoftmax,
     Softmax,
     ZLoss,
     chunked_loss,
@@ -574,6 +577,25 @@ def test_memory_is_fresh_outside_the_kernel_and_in_a_walk_within_another():
         assert again is outer
     with scratch.walk(torch.device("meta")) as elsewhere:
         assert elsewhere is not outer
+
+
+@pytest.mark.parametrize(
+    "kind", [SigSoftmax, GeneralizedSigSoftmax, SoftCappedSoftmax, PiecewiseLinearSoftmax]
+)
+def test_a_monotone_function_takes_its_memory_from_the_scratch(kind):
+    """Logits and gradient of the second block lie where those of the first lay."""
+    device = torch.device("cpu")
+    layer, scratch = kind(FullWords(30, 4)).to(device), BlockScratch()
+    addresses, held = [], []
+    with scratch.walk(device) as memory:
+        for _ in range(2):
+            memory.start_block()
+            logits = torch.randn(5, 30, device=device).requires_grad_()
+            bent = layer.transform(logits, *layer.transform_parameters(), scratch=memory)
+            (gradient,) = torch.autograd.grad(bent.sum(), logits)
+            addresses.append((bent.data_ptr(), gradient.data_ptr()))
+            held.append(gradient)
+    assert addresses[0] == addresses[1]
 
 
 def test_a_copy_of_a_layer_has_memory_of_its_own():

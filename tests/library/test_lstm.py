@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 
 import course_lab
-from course_lib.dropout import keep_mask
+from course_lib.dropout import entry_dropout, keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
-from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.lstm_recurrence import fused_layer, lstm_step, run_layer
 from course_lib.models.state import map_state
 from course_lib.output_layers import (

@@ -5,9 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from course_lib.dropout import keep_mask
+from course_lib.dropout import entry_dropout, keep_mask
 from course_lib.models import QRNN, RHN, LanguageModel
-from course_lib.models.entry_dropout import entry_dropout
 from course_lib.models.qrnn import pool
 from course_lib.output_layers import FullWords, Softmax
 

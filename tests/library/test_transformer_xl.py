@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from course_lib import dropout
 from course_lib.errors import CourseError
-from course_lib.models import entry_dropout, transformer_xl
+from course_lib.models import transformer_xl
 from course_lib.models.transformer_xl import TransformerXL, sinusoids
 
 pytestmark = pytest.mark.usefixtures("branches")
@@ -242,7 +243,7 @@ def test_initialisation_and_input_scale():
 def test_what_is_dropped_is_what_the_released_code_drops(pre_norm, monkeypatch):
     """Word vectors, positions, attention weights, the network's inner units, what both sublayers
     give and what leaves: with a mask that is 1.5 everywhere, known in every place."""
-    monkeypatch.setattr(entry_dropout.EntryDropout, "forward", lambda self, x: 1.5 * x)
+    monkeypatch.setattr(dropout.EntryDropout, "forward", lambda self, x: 1.5 * x)
     monkeypatch.setattr(transformer_xl, "entry_dropout", lambda x, rate, training: 1.5 * x)
     attend = torch.nn.functional.scaled_dot_product_attention  # which drops by itself
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.models.entry_dropout import EntryDropout, entry_dropout
+from course_lib.dropout import EntryDropout, entry_dropout
 
 pytestmark = pytest.mark.usefixtures("branches")
 
