@@ -442,13 +442,13 @@ def test_a_claim_is_scored_beside_the_markers_own_interval(handed_in, monkeypatc
 )
 def test_an_intervals_points_are_its_score_over_the_markers(low, high, score, told):
     """The truth is 0 for each choice of pairs; the marker's own scores by SciPy's interval."""
-    own = rng(3).normal(0, 0.05, 7)
+    own = rng(3).normal(0, 0.05, 8)
     markers = []
     for four in itertools.combinations(own, 4):
         scale = np.std(four, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
         least, most = stats.t.interval(0.9, 3, np.mean(four), scale)
         markers.append(most - least + 20 * max(0, least, -most))
-    verdict = a6_claims.scored(low, high, np.zeros(7), own)
+    verdict = a6_claims.scored(low, high, np.zeros(8), own, 4)
     assert verdict.share == pytest.approx(min(1, np.mean(markers) / score), abs=1e-5)
     assert told in verdict.sentence
 
@@ -458,7 +458,7 @@ def test_the_order_of_the_markers_pairs_changes_no_points():
     shares = set()
     for _ in range(5):
         order = rng(len(shares)).permutation(8)
-        verdict = a6_claims.scored(-0.4, 0.4, hidden[order], own[order])
+        verdict = a6_claims.scored(-0.4, 0.4, hidden[order], own[order], 4)
         shares.add(round(verdict.share, 5))
     assert len(shares) == 1 and 0 < shares.pop() < 1
 

@@ -348,7 +348,8 @@ if results:
 #
 # and small is good. On average no interval does better than the honest one. The marker also makes an interval of
 # its own, from as many new pairs as you registered, whose score is $S_0$. You have $30\min(1, S_0/S)$ points.
-# Which of the marker's pairs are the three is not left to chance: $S$ and $S_0$ are means over all choices.
+# The marker trains sixteen pairs or more, and which of them have which part is not left to chance: $S$ and
+# $S_0$ are means over all choices.
 #
 # Your own mean is that of finitely many seeds, $x$ is that of three, and the text is another one. Which of the
 # three does your `analysis` know?

@@ -23,6 +23,7 @@ TRAINING = Limits(60, 600, True)
 COMPLETE, RIGHT, REPLICATED, TUNED = 0.2, 0.4, 0.3, 0.1  # shares of 6.4
 REGISTERED, DIAGNOSED = 0.6, 0.1  # of 6.1, 6.2: what is not the function's
 PAIRS = 3  # new pairs of runs on hidden text, whose mean is what 6.5 claims
+TRAINED = 16  # pairs that the marker trains at least: of fewer, two markings differ by more points
 FAR = 40_000  # tokens of the corpus between a student's own and the hidden ones
 
 
@@ -324,15 +325,16 @@ def complete(arrays, names) -> tuple[dict, list[str]]:
 def claim(step, submission, level, variant, rng) -> Verdict:
     """Mark 6.5: the interval's score beside that of the marker's own interval.
 
-    The marker trains as many pairs as were registered, with new seeds, for an interval of its own,
-    and three more pairs, whose mean difference on hidden text is the truth for both intervals.
-    Which pairs are the three is not left to chance, see `scored`.
+    As many pairs as were registered, with new seeds, give the marker an interval of its own, and
+    three more give the mean difference on hidden text, the truth for both intervals. The marker
+    trains more pairs, and which ones have which part is not left to chance, see `scored`.
     """
     try:
         low, high = stated(submission.files)
         project = Project(submission, level, variant)
         count = len(project.seeds)
-        seeds = rng.choice(10**6, count + PAIRS, replace=False) + 10**6 + 1
+        pairs = max(TRAINED, count + PAIRS)
+        seeds = rng.choice(10**6, pairs, replace=False) + 10**6 + 1
         hidden = hidden_text(project, variant, rng)
         trained = {
             kind: list(project.train(kind, seeds.tolist(), a6_experiment.STEPS))
@@ -349,32 +351,33 @@ def claim(step, submission, level, variant, rng) -> Verdict:
             project.obeys(answer, rng)
     except Failed as failure:
         return Verdict(0.0, failure.sentence, "claim", failure.kind)
-    return scored(low, high, *np.subtract(scores["layer"], scores["baseline"]))
+    return scored(low, high, *np.subtract(scores["layer"], scores["baseline"]), count)
 
 
-def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray) -> Verdict:
+def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: int) -> Verdict:
     """Return the verdict on an interval, by its score and that of the marker's.
 
     hidden, own: the differences of the marker's new pairs (n,), on hidden text and on the student's
-    own last tokens. Each choice of `PAIRS` pairs gives a truth on hidden text, and the other pairs
-    give the marker's interval for it. The scores are means over all choices: of one choice, four
-    registered seeds make a lottery.
+    own last tokens. count: pairs that were registered. Each choice of `PAIRS` pairs gives a truth
+    on hidden text; each choice of `count` among the others gives the marker an interval for it. The
+    scores are means over all choices: of one choice, four registered seeds make a lottery.
     """
-    truths, intervals = [], []
+    truths, score, markers, width = [], [], [], []
+    picks = np.array([*itertools.combinations(range(len(hidden) - PAIRS), count)])
     for choice in itertools.combinations(range(len(hidden)), PAIRS):
-        truths.append(hidden[list(choice)].mean())
-        intervals.append(registration.t_interval(np.delete(own, choice), 1 / PAIRS)[1:])
-    score = float(np.mean([interval_score(low, high, truth) for truth in truths]))
-    scores = [interval_score(*ends, truth) for ends, truth in zip(intervals, truths, strict=True)]
-    markers = float(np.mean(scores))
+        truth = hidden[list(choice)].mean()
+        _, least, most = registration.t_interval(np.delete(own, choice)[picks], 1 / PAIRS)
+        truths.append(truth)
+        score.append(interval_score(low, high, truth))
+        markers.append(interval_score(least, most, truth).mean())
+        width.append((most - least).mean())
+    truth, score, markers, width = (float(np.mean(x)) for x in (truths, score, markers, width))
     share = min(1.0, markers / score) if score > 0 else 1.0
-    truth = float(np.mean(truths))
     sentence = (
         f"your interval is [{low:.4f}, {high:.4f}]; the mean of {PAIRS} new pairs on hidden text "
         f"is {truth:.4f} on average, the score {score:.4f}, that of the marker's interval "
         f"{markers:.4f}"
     )
-    width = float(np.ptp(intervals, axis=1).mean())
     wider = (high - low) / width if width > 0 else 1.0
     if share < 1 and not low <= truth <= high and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
@@ -385,9 +388,9 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray) -> Verd
     return Verdict(round(share, 6), sentence * (share < 1), "claim" * (share < 1))
 
 
-def interval_score(low: float, high: float, truth: float) -> float:
+def interval_score(low, high, truth):
     """Return the score of a 90 % interval: its width, and 20 times what it misses by."""
-    return high - low + 20 * max(0.0, low - truth) + 20 * max(0.0, truth - high)
+    return high - low + 20 * np.maximum(0, low - truth) + 20 * np.maximum(0, truth - high)
 
 
 def stated(files) -> tuple[float, float]:

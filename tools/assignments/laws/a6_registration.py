@@ -150,14 +150,18 @@ def check_registration(path="registration.json") -> None:
 # --- the laws of the analysis --------------------------------------------------------------------
 
 
-def t_interval(differences, more: float = 0.0) -> tuple[float, float, float]:
-    """Return mean and 90 % t-interval; with more = 1/k, that of the mean of k new differences."""
+def t_interval(differences, more: float = 0.0) -> tuple:
+    """Return mean and ends of the 90 % t-interval of n differences (…, n), each (…).
+
+    With more = 1/k the interval is that of the mean of k new differences.
+    """
     from scipy.stats import t
 
-    n = len(differences)
-    half = t.ppf((1 + LEVEL) / 2, n - 1) * np.std(differences, ddof=1) * np.sqrt(1 / n + more)
-    mean = float(np.mean(differences))
-    return mean, float(mean - half), float(mean + half)
+    n = np.shape(differences)[-1]
+    spread = np.std(differences, axis=-1, ddof=1)
+    half = t.ppf((1 + LEVEL) / 2, n - 1) * spread * np.sqrt(1 / n + more)
+    mean = np.mean(differences, axis=-1)
+    return mean, mean - half, mean + half
 
 
 def analysis(layer, baseline):
