@@ -26,12 +26,11 @@ from course_lab import published, results
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
-from course_lab.tables import ngram_perplexities
+from course_lab.tables import NGRAMS, ngram_perplexities
 from course_lib.errors import CourseError
 
 Tier = Literal["at scale", "desk", "small"]
 TIERS: tuple[Tier, ...] = ("at scale", "desk", "small")
-NGRAMS = "ngrams"  # the table of n-gram perplexities beside the kept results
 COUNTING = "Kneser-Ney 5"  # the n-gram model that a neural one has to beat
 # One method, one name, in recipes of all papers: an untied LSTM is inan2017's "baseline", and a
 # tied model with one softmax is called "softmax" where tying is not the question.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ORDERS = (1, 3, 5)  # of the n-gram models that stand in every table
+NGRAMS = "ngrams"  # the table of n-gram perplexities beside the kept results
 Split = Literal["valid", "test"]
 
 
@@ -66,6 +67,7 @@ def table_of(
 
     # what is done
     scores: dict[str, dict[int, float]] = {}
+    digests = None
     missing = []
     waiting = 0
     names = models_of(plan)
@@ -80,6 +82,7 @@ def table_of(
         else:
             perplexity = content["metrics"][f"{split}_perplexity"]
             scores.setdefault(model, {})[planned.seed] = perplexity
+            digests = content["provenance"].get("corpus_sha256")
     if not scores:
         raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
     if waiting:
@@ -98,11 +101,12 @@ def table_of(
         models = pd.concat([models, alone])
     models = models.loc[list(scores)]
     # the n-grams of the same text
-    ngrams = {}
-    try:
-        ngrams = ngram_perplexities(plan.runs[0].experiment().load_corpus(), split)
-    except CourseError as error:
-        missing.append(f"n-grams: {error}")
+    ngrams = kept_ngrams(digests, split)
+    if not ngrams:
+        try:
+            ngrams = ngram_perplexities(plan.runs[0].experiment().load_corpus(), split)
+        except CourseError as error:
+            missing.append(f"n-grams: {error}")
     return Table(models, ngrams, missing)
 
 
@@ -125,6 +129,19 @@ def models_of(plan: Plan) -> list[str]:
         settings = (f"{path.split('.')[-1]}={value}" for path, value in own.items())
         names.append(" ".join(["/".join(parts[len(folder) :]), *settings]))
     return names
+
+
+def kept_ngrams(digests: dict[str, str] | None, split: Split) -> dict[str, float]:
+    """Return the kept n-gram perplexities of the text that has these digests, or none.
+
+    digests: of each split, as the provenance of a run has them.
+    """
+    try:
+        rows = results.read_table(NGRAMS)["rows"]
+    except CourseError:
+        return {}
+    kept = (row.get(split, {}) for row in rows if digests and row.get("corpus_sha256") == digests)
+    return dict(next(kept, {}))
 
 
 def ngram_perplexities(corpus: Corpus, split: Split = "test") -> dict[str, float]:

@@ -86,6 +86,28 @@ def test_the_n_grams_are_those_of_the_same_text(plan):
     assert "n-gram" in tables.printed(table)
 
 
+def test_kept_n_grams_of_the_same_text_are_not_counted_again(plan, tmp_path, monkeypatch):
+    """Those of another text, or of another split of it, are."""
+    digests = plan.runs[0].experiment().load_corpus().sha256
+    kept = {"text": "?", "valid": {"unigram": 1.5}, "test": {"unigram": 2.5}}
+    tables_kept = [kept | {"corpus_sha256": digests}, kept | {"corpus_sha256": {"train": "?"}}]
+    for rows, expected in ((tables_kept[:1], 2.5), (tables_kept[1:], None), ([], None)):
+        monkeypatch.setattr(results, "read_table", lambda name, rows=rows: {"rows": rows})
+        counted = tables.table_of(plan).ngrams["unigram"]
+        assert counted == expected if expected else counted > 50
+    assert tables.kept_ngrams(None, "test") == {}
+
+
+def test_the_desk_model_is_within_its_tiers_bounds():
+    """At most 25 minutes of one core, 95 in test perplexity, and better than counting."""
+    table = tables.table_of(plans.read_plan("desk"))
+    tied = table.models.loc["tied"]
+    assert tied.perplexity <= 95 < table.ngrams["Kneser-Ney 5"]
+    [folder] = [f for f in results.kept_results() if f.match("ptb/desk/tied/standard-seed1")]
+    provenance = results.read_result(folder)["provenance"]
+    assert provenance["threads"] == 1 and provenance["wall_seconds"] <= 25 * 60
+
+
 @pytest.fixture
 def copied(plan, tmp_path, monkeypatch):
     """The plan's kept results in a folder of their own."""
