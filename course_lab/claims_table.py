@@ -117,7 +117,7 @@ CLAIMS = (
         "inan2017-frequent-words",
         "Section 6.4",
         "With both remedies <unk>, “a”, “an” and “the” are predicted with less probability.",
-        needs="probabilities of words, which no kept result has yet",
+        needs="runs of both sides that keep probabilities of words",
     ),
     # gao2019 --------------------------------------------------------------------------------------
     Claim(
@@ -442,6 +442,6 @@ CLAIMS = (
         "parthiban2021-top-5",
         "Figure 3",
         "Models of low rank have the right word among their first five as often.",
-        needs="predictions in 18 contexts, which no kept result has yet",
+        needs="runs of low and of high rank that keep predictions in 18 contexts",
     ),
 )

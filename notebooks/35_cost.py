@@ -144,20 +144,21 @@ ptb = runs[(runs.text == "ptb") & ~runs.continued]
 keys = ["recipe", "family", "variant"]
 points = ptb.groupby(keys)[["core minutes", "perplexity"]].median()
 points = points.reset_index().rename(columns={"core minutes": "cost"})
-points.index = points.recipe.str.split("/").str[2:].str.join("/")
 best = kept_costs.front(points.cost, points.perplexity)
 if len(points):
     title = f"{int(best.sum())} of {len(points)} settings are on the front"
     plots.show(
         plots.priced(points, best, "core minutes", title),
         alt="Test perplexity against core minutes on the Penn Treebank, a "
-        f"mark a setting, the front joined by a dashed line. {title}: "
-        f"{', '.join(points.index[best])}.",
+        f"mark a setting, the front joined by a dashed line and numbered. {title}: "
+        f"{', '.join(points[best].sort_values('cost').recipe)}.",
     )
 
 # %%
-front = points[best].sort_values("cost").round(1)
-display(front.drop(columns="family").reset_index(drop=True))
+front = points[best].sort_values("cost").round(1).drop(columns="family")
+numbers = pd.RangeIndex(1, len(front) + 1, name="number")  # as in the figure
+front.index = numbers
+display(front)
 machines = ptb.groupby("machine").size()
 display(machines.rename("runs").to_frame())
 

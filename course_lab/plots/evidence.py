@@ -210,7 +210,9 @@ def shares(table, title: str) -> Figure:
 def priced(table, on_front, xlabel: str, title: str) -> Figure:
     """Draw perplexity against cost, each setting a mark, and join those that no other beats.
 
-    table: a DataFrame with the columns cost, perplexity, family; its index names the settings.
+    The joined ones are numbered from the cheapest, since their names would lie over each other.
+
+    table: a DataFrame with the columns cost, perplexity, family.
     on_front: (n,), whether no other setting is as cheap and as good.
     """
     figure, ax = panels(height=5.0)
@@ -221,9 +223,9 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
     ax.plot(best.cost, best.perplexity, color=INK, linewidth=1, linestyle="--", zorder=1)
     low, high = table.cost.min(), table.cost.max()
     ax.set(xscale="log", yscale="log", xlim=(low / 1.6, high * 1.6))
-    for name, row in best.iterrows():
+    for number, row in enumerate(best.itertuples(), 1):
         ax.annotate(
-            name,
+            str(number),
             (row.cost, row.perplexity),
             xytext=(0, -15),
             textcoords="offset points",
