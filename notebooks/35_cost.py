@@ -156,8 +156,8 @@ if len(points):
 
 # %%
 front = points[best].sort_values("cost").round(1).drop(columns="family")
-numbers = pd.RangeIndex(1, len(front) + 1, name="number")  # as in the figure
-front.index = numbers
+numbers = range(1, len(front) + 1)  # as in the figure
+front.index = pd.Index(numbers, name="number")
 display(front)
 machines = ptb.groupby("machine").size()
 display(machines.rename("runs").to_frame())
