@@ -150,7 +150,8 @@ if len(points):
     plots.show(
         plots.priced(points, best, "core minutes", title),
         alt="Test perplexity against core minutes on the Penn Treebank, a "
-        f"mark a setting, the front joined by a dashed line and numbered. {title}: "
+        "mark a setting, the front joined by a dashed line and numbered. "
+        f"{title}: "
         f"{', '.join(points[best].sort_values('cost').recipe)}.",
     )
 
