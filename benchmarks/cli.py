@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from course_lab import provenance
 from course_lib.errors import CourseError
 
 app = typer.Typer(help="Time and memory, as ratios to plain PyTorch in the same run.")
@@ -62,11 +61,17 @@ def output_layers(
     ] = 5,
     step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep each table in data/results, for the website.")
+    ] = False,
 ):
     """Time output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
     from benchmarks import output_layers as measure
+    from benchmarks import timing
     from benchmarks.timing import remark
 
+    if keep and methods:
+        raise CourseError("--keep is of whole tables; name no method")
     _known("method", methods or (), measure.METHODS)
     _known("vocabulary", map(str, words), map(str, measure.SHAPES))
     _known("precision", precision, ("fp32", "bf16"))
@@ -79,12 +84,17 @@ def output_layers(
             rows = measure.output_layers(
                 size, methods or list(measure.METHODS), kind, rounds, step and size == 10_000
             )
+            measured = []
             for row in rows:
+                measured.append(row)
                 cells = "".join(
                     f"{row[c]:>11,.0f}" if "M" in c or "ms" in c else f"{row[c]:>11.2f}"
                     for c in columns
                 )
                 print(f"{row['method']:<20}{cells}{remark(row)}", flush=True)
+            if keep:
+                table = measure.TABLE.replace("WORDS-PRECISION", f"{size}-{kind}")
+                print("kept:", timing.keep(table, measured, rounds))
 
 
 @app.command("models")
@@ -106,10 +116,8 @@ def models(
     ] = False,
 ):
     """Time the training step of models, the cache, dynamic evaluation: speed, floor, memory."""
-    import torch
-
     from benchmarks import models as measure
-    from course_lab import results
+    from benchmarks import timing
 
     # what is asked for
     _known("model", model or (), measure.MODELS)
@@ -130,17 +138,9 @@ def models(
         print()
         for line in measure.report(kind, noted(kind)):
             print(line, flush=True)
-    busy = [row for kind in precision for row in rows[kind] if not row["counts"]]
-    if keep and busy:
-        others = max(row["others"] for row in busy)
-        raise CourseError(
-            f"nothing is kept: in {len(busy)} rows other processes took up to {others:.0%} of the "
-            "machine; measure again while nothing else runs"
-        )
-    if keep:
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        made = {"provenance": provenance.origin(device), "rounds": rounds}
-        print("kept:", results.write_table(measure.TABLE, made | {"rows": rows}))
+        if keep:
+            table = measure.TABLE.replace("PRECISION", kind)
+            print("kept:", timing.keep(table, rows[kind], rounds))
 
 
 @app.command("rank")

@@ -10,6 +10,7 @@ work, dropout and activations count nothing, so that no implementation gets belo
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain, groupby
 
 import torch
@@ -17,12 +18,30 @@ from torch import nn
 from tqdm import tqdm
 
 from benchmarks.output_layers import METHODS
-from benchmarks.reference_models import PlainLSTM, PlainTransformerXL, plain_cache, plain_dynamic
-from benchmarks.timing import alternating, conditions, in_a_process, remark
+from benchmarks.reference_models import (
+    PlainEncoded,
+    PlainLSTM,
+    PlainTransformerXL,
+    plain_cache,
+    plain_dynamic,
+    plain_qrnn,
+    plain_rhn,
+    plain_variational_lstm,
+)
+from benchmarks.timing import alternating, conditions, in_a_process, remark, undisturbed
 from course_lib import machine
 from course_lib.evaluation import cache, dynamic
 from course_lib.machine import keep_freed_memory
-from course_lib.models import AWDLSTM, InputEmbedding, LanguageModel, TransformerXL, detach
+from course_lib.models import (
+    AWDLSTM,
+    QRNN,
+    RHN,
+    InputEmbedding,
+    LanguageModel,
+    TransformerXL,
+    VariationalLSTM,
+    detach,
+)
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 from course_lib.regularizers import ActivationRegularizer, TemporalActivationRegularizer
 
@@ -136,7 +155,7 @@ class Attention:
     batch: int
     length: int
     memory: int
-    reference: Reference
+    reference: Reference | None = None
     rate: float = 1e-3
 
     @property
@@ -166,6 +185,50 @@ class Attention:
         weights = self.layers * (per_token + 3 * self.size * inner) + self.vocabulary * self.size
         operations = 2 * (self.layers * layer + 3 * self.vocabulary * self.size)
         return Work(operations, 0.0, _PASSES * weights / (self.batch * self.length))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A training step of a tied model whose encoder the released codes loop over word by word."""
+
+    vocabulary: int
+    size: int
+    encoder: Callable[[], nn.Module]
+    plain: Callable  # the same encoder's plain form: (encoder, x, state) -> hidden, state
+    batch: int
+    length: int
+    reference: Reference | None = None
+    rate: float = 1e-3
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        return dict.fromkeys(KINDS, self.batch * self.length)
+
+    def build(self, kind: str, device: str) -> nn.Module:
+        """Return the model in training mode."""
+        if kind == "plain":
+            return PlainEncoded(self.vocabulary, self.size, self.encoder(), self.plain).to(device)
+        words = FullWords(self.vocabulary, self.size)
+        return LanguageModel(words, self.encoder(), Softmax(words, bias=False)).to(device)
+
+    def stepper(self, kind, precision, device):
+        return training_step(self, kind, precision, device, clip=5.0)
+
+    def work(self, precision: str) -> Work:
+        """6 operations a token for each weight of a product; the handed-in state has no gradient.
+
+        The recurrent matrices are those that every time step reads anew.
+        """
+        with torch.device("meta"):
+            named = self.encoder().named_parameters()
+            matrices = {n: p.numel() for n, p in named if p.dim() > 1 and n != "bias"}
+        recurrent = sum(count for name, count in matrices.items() if name.startswith("recurrent"))
+        weights = sum(matrices.values()) + self.vocabulary * self.size
+        return Work(
+            6 * weights - 2 * recurrent / self.length,
+            2 * recurrent / self.batch * PRECISIONS[precision] / 4,
+            _PASSES * weights / (self.batch * self.length),
+        )
 
 
 @dataclass(frozen=True)
@@ -272,6 +335,12 @@ MODELS = {
         _PTB, 410, 4, 10, 41, 2100, batch=4, length=150, memory=150,
         reference=Reference("kimiyoung/transformer-xl", (981, 981), 943, ((2.5, None),)),
     ),
+    "transformer-128/ptb": Attention(_PTB, 128, 2, 4, 32, 512, batch=20, length=35, memory=0),
+    "vd-lstm-200/ptb": Encoded(
+        _PTB, 200, partial(VariationalLSTM, 200, 200, dropout=0.3), plain_variational_lstm, 20, 35
+    ),
+    "vd-rhn/ptb": Encoded(_PTB, 830, partial(RHN, 830), plain_rhn, 20, 35),
+    "awd-qrnn/ptb": Encoded(_PTB, 400, partial(QRNN, 400), plain_qrnn, 20, 70),
     "cache/ptb": CacheCase(
         _PTB, 400, 500, Reference("pointer.py of " + _AWD, (617, 617), 812, ((30.0, None),))
     ),
@@ -403,7 +472,8 @@ def models(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     keep_freed_memory()
     threads, allowed = torch.get_num_threads(), limits(precision, device)
-    for name in names:
+
+    def measured_row(name):
         case = MODELS[name]
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
         seconds, times = alternating(steps, rounds), where(steps["course"], device)
@@ -413,7 +483,7 @@ def models(
             kind: in_a_process(peak_memory, case, kind, precision, device, threads)
             for kind in KINDS
         }
-        yield {
+        return {
             "model": name,
             "tokens/s": speed["course"],
             "plain": speed["plain"],
@@ -421,9 +491,12 @@ def models(
             "MB": memory["course"],
             "plain MB": memory["plain"],
             "where": times,
-            "reference": asdict(case.reference),
+            "reference": case.reference and asdict(case.reference),
             **conditions(device, seconds),
         }
+
+    for name in names:
+        yield undisturbed(partial(measured_row, name))
 
 
 def output_layers(
@@ -436,15 +509,19 @@ def output_layers(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     keep_freed_memory()
     base = MODELS["awd-lstm/ptb"]
-    for name in names:
+
+    def measured_row(name):
         steps = {n: _with_layer(n, base, precision, device) for n in {"softmax": 0, name: 0}}
         seconds = alternating(steps, rounds)
-        yield {
+        return {
             "method": name,
             "ms": 1e3 * seconds[name],
             "of softmax": seconds.ratio(name, "softmax"),
             **conditions(device, seconds),
         }
+
+    for name in names:
+        yield undisturbed(partial(measured_row, name))
 
 
 def _with_layer(name, case, precision, device):
@@ -457,7 +534,7 @@ def _with_layer(name, case, precision, device):
     return whole_step(model.to(device), case, "course", precision, device, clip=0.25)
 
 
-TABLE = "benchmarks/models"  # kept under data/results by `benchmarks models --keep`
+TABLE = "benchmarks/models/KIND/PRECISION"  # where `benchmarks models --keep` puts its tables
 LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
 floor: operations at the rate of large products and bytes at the bandwidth measured here
 MB: peak of a fresh process"""
@@ -502,7 +579,7 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
         f"{'on another machine':<20}{'tokens/s':>12}{'our ratio':>12}{'wanted':>8}"
         f"{'s/10,000':>10}{'ours':>8}{'MB':>7}{'ratio':>7}{'wanted':>8}  reference, fp32"
     )
-    for row in seen:
+    for row in with_reference(seen):
         reference = row["reference"]
         name, theirs, faster, wanted, memory, most = ratios(row, precision)
         yield (
@@ -514,6 +591,11 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
     yield "where a step spends its time, of that inside of PyTorch's operators"
     for row in seen:
         yield f"{row['model']:<20}" + ", ".join(f"{n} {s:.0%}" for n, s in row["where"].items())
+
+
+def with_reference(rows: Iterable[dict]) -> list[dict]:
+    """Return the rows of models whose released code was measured."""
+    return [row for row in rows if row["reference"]]
 
 
 def ratios(row: dict, precision: str) -> list[str]:

@@ -8,12 +8,13 @@ training step of an AWD-LSTM's size, with plain nn.LSTMs around it. The naive fo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.timing import alternating, conditions, in_a_process
+from benchmarks.timing import alternating, conditions, in_a_process, undisturbed
 from course_lib import machine
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -44,6 +45,7 @@ SIZE = 400  # d, and the hidden size that the output layer reads
 # vocabulary -> positions of an AWD-LSTM's batch on it; the largest is for memory
 SHAPES = {10_000: 1400, 33_278: 5600, 128_000: 1400, 267_735: 1400}
 SIZES, BATCH = (400, 1150, 1150, 400), 20
+TABLE = "benchmarks/layers/KIND/WORDS-PRECISION"  # where `output-layers --keep` puts its tables
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
 _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
 _AUGMENTED = AugmentedLoss(weight=13.0, temperature=20.0)
@@ -251,7 +253,8 @@ def output_layers(
     shape = vocabulary, SHAPES[vocabulary]
     total = machine.total_memory(torch.device(device))
     nan = float("nan")
-    for name in dict.fromkeys(["softmax", *names]):
+
+    def measured_row(name):
         method = METHODS[name]
         fits = 4 * math.prod(shape) * method.components * method.copies < total / 2
         variants = {"": (name, False)} | ({"naive ": (name, True)} if fits else {})
@@ -278,4 +281,7 @@ def output_layers(
             }
             measured.append(alternating(steps, rounds))
             row["step"] = measured[-1].ratio(name, "softmax")
-        yield row | conditions(device, *measured)
+        return row | conditions(device, *measured)
+
+    for name in dict.fromkeys(["softmax", *names]):
+        yield undisturbed(partial(measured_row, name))

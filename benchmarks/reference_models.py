@@ -79,6 +79,84 @@ class PlainLSTM(nn.Module):
         return F.nll_loss(log_prob, target.flatten())
 
 
+class PlainEncoded(nn.Module):
+    """A tied model: an encoder in its plain form, and every logit in a tensor."""
+
+    def __init__(self, words: int, size: int, encoder: nn.Module, plain):
+        """Take an encoder of the course for its weights; `plain` computes with them."""
+        super().__init__()
+        self.embedding = nn.Embedding(words, size)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.encoder = encoder
+        self.plain = plain
+
+    def forward(self, tokens, state, target):
+        """tokens, target (T, B), state of the plain form or None → loss, state."""
+        hidden, state = self.plain(self.encoder, self.embedding(tokens), state)
+        logits = F.linear(hidden, self.embedding.weight)
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten()), state
+
+
+def plain_variational_lstm(encoder, x, state):
+    """Return hidden, state of a `VariationalLSTM`, one word after the other."""
+    new = []
+    for layer, units in enumerate(encoder.sizes[1:]):
+        h, c = state[layer] if state else [x.new_zeros(x.shape[1], units)] * 2
+        mask = F.dropout(torch.ones_like(h), encoder.dropout, encoder.training)
+        outputs = []
+        for x_t in x:
+            gates = F.linear(x_t, encoder.input[layer], encoder.input_bias[layer])
+            read = F.linear(h * mask, encoder.recurrent[layer], encoder.recurrent_bias[layer])
+            o, i, f, g = (gates + read).chunk(4, dim=-1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            outputs.append(h * mask)
+        x = torch.stack(outputs)
+        new.append((h, c))
+    return x, new
+
+
+def plain_rhn(encoder, x, state):
+    """Return hidden, state of an `RHN`, one word and one highway layer after the other."""
+    training = encoder.training
+    x = locked_dropout(x, encoder.input_dropout, training)
+    s = x.new_zeros(x.shape[1], encoder.output_size) if state is None else state
+    mask = F.dropout(torch.ones_like(s), encoder.dropout, training)
+    hidden = []
+    for x_t in x:
+        for layer, (matrix, bias) in enumerate(zip(encoder.recurrent, encoder.bias, strict=True)):
+            both = F.linear(s * mask, matrix, bias)
+            if layer == 0:
+                both = both + F.linear(x_t, encoder.input)
+            a, b = both.chunk(2, dim=-1)
+            t = b.sigmoid()
+            s = t * a.tanh() + (1 - t) * s
+        hidden.append(s)
+    return locked_dropout(torch.stack(hidden), encoder.output_dropout, training), s
+
+
+def plain_qrnn(encoder, x, state):
+    """Return hidden, state of a `QRNN` without zoneout, whose pooling goes word by word."""
+    training = encoder.training
+    x = locked_dropout(x, encoder.input_dropout, training)
+    before = state[0] if state else torch.zeros_like(x[0])
+    last, new = x[-1], []
+    x = torch.cat([torch.cat([before[None], x[:-1]]), x], dim=-1)
+    for number, layer in enumerate(encoder.layers):
+        x = locked_dropout(x, encoder.hidden_dropout if number else 0.0, training)
+        weight = F.dropout(layer.weight, encoder.weight_drop, training)
+        z, f, o = F.linear(x, weight, layer.bias).chunk(3, dim=-1)
+        z, f, o = z.tanh(), f.sigmoid(), o.sigmoid()
+        c = state[1][number] if state else torch.zeros_like(z[0])
+        cells = []
+        for z_t, f_t in zip(z, f, strict=True):
+            c = f_t * z_t + (1 - f_t) * c
+            cells.append(c)
+        x = o * torch.stack(cells)
+        new.append(c)
+    return x, (last, tuple(new))
+
+
 class PlainTransformerXL(nn.Module):
     """Transformer-XL, tied, with the released code's shift: pad, view, slice, for every layer."""
 
@@ -120,7 +198,7 @@ class PlainTransformerXL(nn.Module):
         later, new = later.triu(reach - steps + 1)[:, :, None, None], []
         for layer, past in zip(self.layers, state, strict=True):
             past = torch.cat([past, x])
-            new.append(past[-self.memory :].detach())
+            new.append(past[max(0, len(past) - self.memory) :].detach())
             x = layer["norm"](x + self.dropout(self._attention(layer, past, positions, later)))
             x = layer["feedforward_norm"](x + layer["feedforward"](x))
         logits = F.linear(self.dropout(x), self.embedding.weight)

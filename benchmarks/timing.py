@@ -1,10 +1,12 @@
 """Time and memory of whole training steps, against the plain PyTorch way of writing them."""
 
+import re
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import psutil
 import torch
@@ -12,11 +14,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib import machine
+from course_lib.errors import CourseError
 from course_lib.models import LanguageModel, VariationalLSTM, detach
 from course_lib.output_layers import FullWords, Softmax
 
 UNITS, LAYERS, BATCH, LENGTH, DROPOUT = 200, 2, 20, 35, 0.3
 BUSY = 0.1  # of all processors, taken by other processes: from there on a time does not count
+LONG = 10.0  # seconds of a round, beyond which one round is enough to warm up
 VARIANTS = [(kind, precision) for precision in ("fp32", "bf16") for kind in ("plain", "course")]
 
 
@@ -85,6 +89,38 @@ def machine_kind(device: str = "cpu") -> str:
     return f"{machine.processor()}, {named}"
 
 
+def keep(table: str, rows: list[dict], rounds: int) -> Path:
+    """Keep the rows of a table in data/results, below the kind of this machine; return the file.
+
+    table: its name, `KIND` in it stands for the machine's.
+    CourseError where a row was measured beside other work: then nothing is kept.
+    """
+    from course_lab import provenance, results
+
+    busy = [row for row in rows if not row["counts"]]
+    if busy:
+        others = max(row["others"] for row in busy)
+        raise CourseError(
+            f"nothing is kept: in {len(busy)} of {len(rows)} rows other processes took up to "
+            f"{others:.0%} of the machine; measure again while nothing else runs"
+        )
+    kind = rows[0]["machine"]
+    name = table.replace("KIND", re.sub("[^a-z0-9]+", "-", kind.lower()))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    made = {"machine": kind, "provenance": provenance.origin(device), "rounds": rounds}
+    told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
+    return results.write_table(name, made | {"rows": told})
+
+
+def undisturbed(measure: Callable[[], dict], tries: int = 3) -> dict:
+    """Return the row of a measurement, the first that counts; after so many tries the last."""
+    for _ in range(tries):
+        row = measure()
+        if row["counts"]:
+            break
+    return row
+
+
 class Watch:
     """Sees how much of the machine other processes take from now on."""
 
@@ -121,15 +157,20 @@ class Seconds(dict):
 def alternating(steps: dict, rounds: int) -> Seconds:
     """Time every step once a round, in turn, after two rounds to warm up.
 
-    Every second round runs backwards, so that no step always follows the same other.
+    Every second round runs backwards, so that no step always follows the same other. Where a round
+    takes longer than `LONG`, one is enough to warm up.
     """
     seconds = {name: [] for name in steps}
+    begun = time.perf_counter()
+    for name in steps:
+        steps[name]()
+    warm = time.perf_counter() - begun > LONG
     watch = Watch()
-    for number in range(rounds + 2):
+    for number in range(0 if warm else -1, rounds):
         for name in list(steps)[:: -1 if number % 2 else 1]:
             started = time.perf_counter()
             steps[name]()
-            if number >= 2:
+            if number >= 0:
                 seconds[name].append(time.perf_counter() - started)
     return Seconds(seconds, watch.others())
 

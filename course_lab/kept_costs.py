@@ -6,12 +6,12 @@ import numpy as np
 
 from course_lab import comparison, evidence, published, results
 from course_lab.evidence import Evidence
-from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MODELS = "benchmarks/models"  # the kept table of `python -m benchmarks models --keep`
+MODELS = "benchmarks/models"  # the kept tables of `python -m benchmarks models --keep`
+LAYERS = "benchmarks/layers"  # the kept tables of `python -m benchmarks output-layers --keep`
 COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
 COLUMNS += ["size", "seconds", "megabytes", "core minutes", "perplexity", "valid", "continued"]
 
@@ -95,26 +95,47 @@ def front(cost, loss) -> np.ndarray:
 
 
 def models() -> "pd.DataFrame":
-    """Return the kept benchmark of whole models: tokens a second, ours and plain PyTorch's.
+    """Return the kept benchmarks of whole models: tokens a second, ours and plain PyTorch's.
 
-    Columns: model, precision, ours, plain, floor (what the matrix products alone would allow) and
-    reference (the middle of what the papers' released code reached on such a machine), in tokens a
-    second; megabytes and plain megabytes. Empty where no benchmark is kept.
+    Columns: machine, its kind; model, precision, ours, plain, floor (what the matrix products alone
+    would allow) and reference (the middle of what the papers' released code reached on such a
+    machine), in tokens a second; megabytes and plain megabytes. Empty where no benchmark is kept.
     """
     import pandas as pd
 
-    columns = ["model", "precision", "ours", "plain", "floor", "reference", "megabytes"]
+    columns = ["machine", "model", "precision", "ours", "plain", "floor", "reference", "megabytes"]
     columns += ["plain megabytes"]
     rows = []
-    try:
-        kept = results.read_table(MODELS)["rows"]
-    except CourseError:
-        kept = {}
-    for precision, measured in kept.items():
-        for row in measured:
-            if "tokens/s" in row and "model" in row:
-                told = [row["model"], precision, row["tokens/s"], row["plain"], row.get("floor")]
-                reference = (row.get("reference") or {}).get("tokens")
-                told += [float(np.mean(reference)) if reference else np.nan]
-                rows.append([*told, row["MB"], row["plain MB"]])
+    for name, table in results.tables(MODELS).items():
+        precision = name.rpartition("/")[2]
+        for row in table["rows"]:
+            if "model" not in row:
+                continue
+            told = [table["machine"], row["model"], precision]
+            told += [row["tokens/s"], row["plain"], row["floor"]]
+            told += [float(np.mean(row["reference"]["tokens"])) if row["reference"] else np.nan]
+            rows.append([*told, row["MB"], row["plain MB"]])
     return pd.DataFrame(rows, columns=columns)
+
+
+def layers() -> "pd.DataFrame":
+    """Return the kept benchmarks of output layers alone, forward and backward.
+
+    Columns: machine, its kind; words, the size of the vocabulary; precision, method; ms and
+    naive ms of a call; times naive and times softmax, ratios of the time; MB and naive MB, the
+    memory beyond parameters and gradients; step, a training step's time over that with our
+    softmax. NaN where the naive form did not fit, or no step was measured.
+    """
+    import pandas as pd
+
+    figures = ["ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step"]
+    names = ["ms", "naive ms", "times naive", "times softmax", "MB", "naive MB", "step"]
+    rows = []
+    for name, table in results.tables(LAYERS).items():
+        words, precision = name.rpartition("/")[2].split("-")
+        for row in table["rows"]:
+            told = [table["machine"], int(words), precision, row["method"]]
+            rows.append(told + [row[figure] for figure in figures])
+    found = pd.DataFrame(rows, columns=["machine", "words", "precision", "method", *names])
+    found = found.astype(dict.fromkeys(names, float))
+    return found.sort_values(["machine", "words", "precision"], kind="stable", ignore_index=True)

@@ -213,6 +213,16 @@ def read_table(name: str) -> dict:
     )
 
 
+def tables(folder: str) -> dict[str, dict]:
+    """Return the tables that `write_table` kept below a folder, by name, in order."""
+    kept = kept_folder()
+    paths = sorted((kept / folder).rglob("*.json"))
+    return {
+        name: read_table(name)
+        for name in (p.relative_to(kept).with_suffix("").as_posix() for p in paths)
+    }
+
+
 def _checked(path: Path, missing: str) -> dict:
     """Return the content of a JSON file that has its own checksum in it."""
     try:

@@ -104,59 +104,98 @@ def write_guides(source: Path) -> None:
 
 
 def write_speed(folder: Path) -> None:
-    """Write the tables of `benchmarks models --keep` that are kept, for speed.md."""
-    from benchmarks.models import TABLE, ratios
+    """Write the kept tables of `benchmarks models` and `output-layers`, machine by machine."""
+    from benchmarks.models import TABLE as MODELS
+    from benchmarks.output_layers import TABLE as LAYERS
     from course_lab import results
 
-    if not (results.kept_folder() / f"{TABLE}.json").exists():
-        (folder / "speed.md").write_text("No measurement is kept yet.\n", "utf-8")
-        return
-    measured = results.read_table(TABLE)
-    origin = measured["provenance"]
-    parts = [
-        f"Measured on {origin['device']}, {origin['threads']} threads, torch "
-        f"{origin['packages']['torch']}, {measured['rounds']} rounds, commit "
-        f"`{origin['commit'][:7]}`.\n"
+    parts = []
+    models, layers = (results.tables(table.split("/KIND")[0]) for table in (MODELS, LAYERS))
+    measured = {**models, **layers}
+    for machine in dict.fromkeys(table["machine"] for table in measured.values()):
+        parts.append(f"## {machine}\n")
+        for name, table in measured.items():
+            if table["machine"] == machine:
+                title = name.rpartition("/")[2]
+                parts += _speed_of_models(title, table) if name in models else []
+                parts += _speed_of_layers(title, table) if name in layers else []
+    text = "\n".join(parts) or "No measurement is kept yet.\n"
+    (folder / "speed.md").write_text(text, "utf-8")
+
+
+def _measured_on(table: dict) -> str:
+    origin = table["provenance"]
+    return (
+        f"Measured with {origin['threads']} threads, torch {origin['packages']['torch']}, "
+        f"{table['rounds']} rounds, commit `{origin['commit'][:7]}`.\n"
+    )
+
+
+def _speed_of_models(precision: str, table: dict) -> list[str]:
+    """Return the page's parts for whole models in a precision."""
+    from benchmarks.models import ratios, with_reference
+
+    models = [row for row in table["rows"] if "model" in row]
+    layers = [row for row in table["rows"] if "method" in row]
+
+    # Beside plain PyTorch and the machine's floor.
+    heads = ["", "tokens/s", "plain", "over plain", "of the floor", "MB", "of plain"]
+    own = [
+        [
+            row["model"],
+            f"{row['tokens/s']:,.0f}",
+            f"{row['plain']:,.0f}",
+            f"{row['tokens/s'] / row['plain']:.2f}",
+            f"{row['tokens/s'] / row['floor']:.2f}",
+            f"{row['MB']:,.0f}",
+            f"{row['MB'] / row['plain MB']:.2f}",
+        ]
+        for row in models
     ]
-    for precision, rows in measured["rows"].items():
-        models = [row for row in rows if "model" in row]
-        layers = [row for row in rows if "method" in row]
+    parts = [f"### Models in {precision}\n", _measured_on(table), markdown_table(heads, own)]
 
-        # Beside plain PyTorch and the machine's floor.
-        heads = ["", "tokens/s", "plain", "over plain", "of the floor", "MB", "of plain"]
-        own = [
-            [
-                row["model"],
-                f"{row['tokens/s']:,.0f}",
-                f"{row['plain']:,.0f}",
-                f"{row['tokens/s'] / row['plain']:.2f}",
-                f"{row['tokens/s'] / row['floor']:.2f}",
-                f"{row['MB']:,.0f}",
-                f"{row['MB'] / row['plain MB']:.2f}",
-            ]
-            for row in models
+    # Beside the papers' released code.
+    heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
+    beside = [ratios(row, precision) for row in with_reference(models)]
+    parts.append(f"Beside the references:\n\n{markdown_table(heads, beside)}")
+
+    # Where the time goes.
+    places = [
+        [row["model"], ", ".join(f"`{name}` {s:.0%}" for name, s in row["where"].items())]
+        for row in models
+    ]
+    where = "Where our step spends its time, of that inside of PyTorch's operators:"
+    parts.append(f"{where}\n\n{markdown_table(['', 'operators'], places, ':---')}")
+
+    # The output layers.
+    steps = [[row["method"], f"{row['ms']:,.0f}", f"{row['of softmax']:.2f}"] for row in layers]
+    if steps:
+        step = "A step of AWD-LSTM on the Penn Treebank with each output layer:"
+        parts.append(f"{step}\n\n{markdown_table(['', 'ms', 'over our softmax'], steps)}")
+    return parts
+
+
+def _figure(x: float | None, digits: int) -> str:
+    return "" if x is None else f"{x:,.{digits}f}"
+
+
+def _speed_of_layers(title: str, table: dict) -> list[str]:
+    """Return the page's part for output layers alone; `title` is words-precision."""
+    words, precision = title.split("-")
+    heads = ["", "ms", "naive ms", "over naive", "over our softmax", "MB", "naive MB", "step"]
+    figures = ["ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step"]
+    rows = [
+        [
+            row["method"],
+            *(_figure(row[name], 0 if name[-2:] in ("ms", "MB") else 2) for name in figures),
         ]
-        parts.append(f"## In {precision}\n\n{markdown_table(heads, own)}")
-
-        # Beside the papers' released code.
-        heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
-        beside = [ratios(row, precision) for row in models]
-        parts.append(f"Beside the references:\n\n{markdown_table(heads, beside)}")
-
-        # Where the time goes.
-        places = [
-            [row["model"], ", ".join(f"`{name}` {s:.0%}" for name, s in row["where"].items())]
-            for row in models
-        ]
-        where = "Where our step spends its time, of that inside of PyTorch's operators:"
-        parts.append(f"{where}\n\n{markdown_table(['', 'operators'], places, ':---')}")
-
-        # The output layers.
-        steps = [[row["method"], f"{row['ms']:,.0f}", f"{row['of softmax']:.2f}"] for row in layers]
-        if steps:
-            step = "A step of AWD-LSTM on the Penn Treebank with each output layer:"
-            parts.append(f"{step}\n\n{markdown_table(['', 'ms', 'over our softmax'], steps)}")
-    (folder / "speed.md").write_text("\n".join(parts), "utf-8")
+        for row in table["rows"]
+    ]
+    return [
+        f"### Output layers of {int(words):,} words in {precision}\n",
+        _measured_on(table),
+        markdown_table(heads, rows),
+    ]
 
 
 def markdown_table(heads: list[str], rows: list[list[str]], rule: str = "---:") -> str:

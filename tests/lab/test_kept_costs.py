@@ -46,3 +46,4 @@ def test_runs_are_those_of_whole_texts_with_what_they_took():
     assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()
     models = kept_costs.models()
     assert (models.floor > models.ours).all() and set(models.precision) == {"fp32", "bf16"}
+    assert not models.duplicated(["machine", "model", "precision"]).any()

@@ -190,11 +190,12 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     """In tables that hold together; without a measurement it says so."""
     site_pages.write_speed(tmp_path)
     text = (tmp_path / "speed.md").read_text("utf-8")
-    kept = results.read_table("benchmarks/models")
-    for precision, rows in kept["rows"].items():
-        part = text.split(f"## In {precision}\n")[1].split("\n## ")[0]
-        for row in rows:
-            times = 3 if "model" in row else 1  # speed, beside the reference, where the time goes
+    for name, table in results.tables("benchmarks/models").items():
+        part = text.split(f"## {table['machine']}\n")[1].split("\n## ")[0]
+        part = part.split(f"### Models in {name.rpartition('/')[2]}\n")[1].split("\n##")[0]
+        for row in table["rows"]:
+            # A model is in the tables of speed and of where the time goes, and beside a reference.
+            times = 2 + bool(row["reference"]) if "model" in row else 1
             assert part.count(f"| `{row.get('model', row.get('method'))}` |") == times
         for table in re.findall(r"(?:^\|.*\n)+", part, re.M):
             assert len({line.count("|") for line in table.splitlines()}) == 1
