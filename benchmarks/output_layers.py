@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.timing import alternating, conditions, in_a_process, undisturbed
-from course_lib import machine
+from course_lib import machine, rivals
 from course_lib.output_layers import (
     AdaptiveSoftmax,
     AdversarialMixtureOfSoftmaxes,
@@ -113,14 +113,10 @@ class TorchSoftmax(Softmax):
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """Return the loss, and again as its cross-entropy part."""
-        x, matrix, bias = hidden.flatten(0, -2), self.words.matrix(), self.logit_bias()
-        if torch.is_autocast_enabled(x.device.type):
-            dtype = torch.get_autocast_dtype(x.device.type)
-            x, matrix, bias = x.to(dtype), matrix.to(dtype), bias.to(dtype)
-        options = nn.LinearCrossEntropyOptions()
-        loss = F.linear_cross_entropy(
-            x, matrix, target.flatten(), linear_bias=bias, reduction=reduction, options=options
-        )
+        x, matrix, target = hidden.flatten(0, -2), self.words.matrix(), target.flatten()
+        narrow = torch.is_autocast_enabled(x.device.type)
+        dtype = torch.get_autocast_dtype(x.device.type) if narrow else x.dtype
+        loss = rivals.by_torch(x, matrix, self.logit_bias(), target, dtype, reduction)
         return loss, loss.detach()
 
 

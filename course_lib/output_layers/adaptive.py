@@ -116,6 +116,7 @@ class AdaptiveSoftmax(OutputLayer):
             log_weights=cluster_logits.logsumexp(-1, keepdim=True),
             offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
             transform=self.transform,
+            formula=self.formula,
             parameters=self.transform_parameters(),
             gate=self.gate if self.training else None,
             groups=groups,

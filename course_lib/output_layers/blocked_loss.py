@@ -16,6 +16,7 @@ Autograd computes the slopes. The symbol g_y stands for the target's entry of g.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,7 @@ from course_lib.output_layers.products import (
     with_bias,
 )
 from course_lib.output_layers.scratch import BlockScratch, Frame, Scratch
+from course_lib.rivals import elementwise
 
 # Rows of logits in a block. More rows gain nothing on a CPU. On a GPU a launch costs more than a
 # trip to memory.
@@ -67,6 +69,7 @@ class Options:
 
     groups: list[Group]
     transform: Callable[..., Tensor] | None
+    formula: Callable[..., Tensor] | None
     gate: Callable[[Tensor, Tensor], Tensor] | None
     reduction: str
     block: int | None
@@ -292,7 +295,9 @@ class BlockedLoss:
         with torch.set_grad_enabled(wanted):
             raw = logits.detach().requires_grad_(wanted)
             leaves = [p.detach().requires_grad_(p.requires_grad) for p in self.inputs.parameters]
-            return _Bent(raw, leaves, transform(raw, *leaves, scratch=scratch))
+            written = partial(transform, scratch=scratch)
+            bend = elementwise(written, self.options.formula, raw, *leaves)
+            return _Bent(raw, leaves, bend(raw, *leaves))
 
     def _statistics(
         self, block: _BlockInputs, target_logit: Tensor, p: Tensor, logits: Callable[[], Tensor]

@@ -16,6 +16,7 @@ from course_lib.output_layers.blocked_loss import BlockedLoss, Group, Options
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.output_layers.products import type_of_sums
 from course_lib.output_layers.scratch import BlockScratch
+from course_lib.rivals import softmax_loss
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
 
@@ -29,6 +30,7 @@ def chunked_loss(
     log_weights: Tensor | None = None,
     offset: Tensor | None = None,
     transform: Callable[..., Tensor] | None = None,
+    formula: Callable[..., Tensor] | None = None,
     parameters: tuple[Tensor, ...] = (),
     objective: Objective | None = None,
     soft: tuple[Tensor, Tensor] | None = None,
@@ -53,7 +55,7 @@ def chunked_loss(
     x: (n, K, d), the contexts; matrix: (N, d); target: (n,), `IGNORE` allowed; bias: (N,);
     log_weights, offset: (n, K);
     transform(logits, *parameters, scratch=…): an elementwise function of the logits, which may take
-    memory from `scratch`;
+    memory from `scratch`; formula(logits, *parameters): the same in plain PyTorch, for a compiler;
     objective: what is minimised, the cross-entropy if None;
     soft: ((n, e), (N, e)), whose product are the soft targets' logits;
     gate(gradient (b·K, N), target (b·K,)): returns the logits' gradient that the rows of `matrix`
@@ -92,6 +94,7 @@ def chunked_loss(
     options = Options(
         groups=groups,
         transform=transform,
+        formula=formula,
         gate=gate,
         reduction=reduction,
         block=block,
@@ -100,6 +103,16 @@ def chunked_loss(
         differentiate=torch.is_grad_enabled() and reduction != "none",
     )
     soft_x, soft_matrix = soft if soft is not None else (None, None)
+    # A plain softmax on a GPU may have a quicker kernel, one that is installed beside this course.
+    special = log_weights, offset, transform, gate, soft, block
+    plain = all(s is None for s in special) and x.shape[1] == 1 and reduction == "mean"
+    if plain and options.differentiate and groups == [Group((0, len(matrix)), CrossEntropy())]:
+
+        def own(x, matrix, bias):
+            return _ChunkedLoss.apply(options, target, x[:, None], matrix, bias, *[None] * 4)[0]
+
+        loss = softmax_loss(own, x[:, 0], matrix, bias, target, options.dtype)
+        return loss, loss.detach()
     return _ChunkedLoss.apply(
         options, target, x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters
     )

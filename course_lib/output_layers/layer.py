@@ -18,7 +18,8 @@ class OutputLayer(nn.Module):
 
     * the methods `contexts`, `logit_bias` and `target_offset`;
     * `transform(logits, *parameters, scratch=…)`, with `transform_parameters()`: an elementwise
-      function of the logits, or None; it may take memory from `scratch`;
+      function of the logits, or None, with memory from `scratch`; `formula(logits, *parameters)`
+      is the same in plain PyTorch, which a GPU may compile;
     * `gate(gradient, target)`: the logits' gradient as the word matrix's rows receive it, or None.
 
     Loss (`forward`) and probabilities (`log_prob`) follow from them. Variants combine by
@@ -26,6 +27,7 @@ class OutputLayer(nn.Module):
     """
 
     transform = None
+    formula = None
     gate = None
     maps_hidden = False  # whether `contexts` takes hidden states of another size than the words'
     requires: frozenset[str] = frozenset()  # of the corpus, as words sorted "by_frequency"
@@ -100,6 +102,7 @@ class OutputLayer(nn.Module):
             log_weights=None if log_weights is None else log_weights.flatten(0, -2),
             offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
             transform=self.transform,
+            formula=self.formula,
             parameters=self.transform_parameters(),
             objective=objective,
             soft=soft,

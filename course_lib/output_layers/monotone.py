@@ -68,6 +68,9 @@ class GeneralizedSigSoftmax(OutputLayer):
         """Return PL of each logit."""
         return _Bend.apply(logits, self.c, self.k, scratch.frame())
 
+    def formula(self, logits):
+        return logits - (self.k - 1) * F.softplus(self.c - logits, threshold=40)
+
 
 class SigSoftmax(GeneralizedSigSoftmax):
     """SS: probabilities proportional to exp(l) σ(l), GSS with c = 0 and k = 2.
@@ -118,6 +121,9 @@ class SoftCappedSoftmax(OutputLayer):
     def transform(self, logits, scratch: Scratch = FRESH):
         """Return s · tanh(l / s) of each logit."""
         return _Cap.apply(logits, self.cap, scratch.frame())
+
+    def formula(self, logits):
+        return self.cap * torch.tanh(logits / self.cap)
 
 
 class _Pieces(torch.autograd.Function):
@@ -223,3 +229,8 @@ class PiecewiseLinearSoftmax(OutputLayer):
     def transform(self, logits, slopes, intercepts, scratch: Scratch = FRESH):
         """Return f of each logit."""
         return _Pieces.apply(logits, slopes, intercepts, self.low, self.high, scratch.frame())
+
+    def formula(self, logits, slopes, intercepts):
+        place = (logits - self.low) * (len(slopes) / (self.high - self.low))
+        i = place.clamp(0, len(slopes) - 1).nan_to_num(0.0).long()
+        return intercepts[i] + slopes[i] * logits

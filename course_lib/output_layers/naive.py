@@ -92,18 +92,13 @@ def adversarial(layer, hidden, target) -> Table:
     return of_logits(perturbed(layer, hidden, target))
 
 
-def generalized_sigsoftmax(layer, hidden, target) -> Table:
-    x, c, k = plain_logits(layer, hidden), layer.c, layer.k
-    return of_logits(k * (x - c) + c - (k - 1) * torch.logaddexp(x - c, x.new_zeros(())))
-
-
 def sigsoftmax(layer, hidden, target) -> Table:
     x = plain_logits(layer, hidden)
     return of_logits(x + F.logsigmoid(x))
 
 
-def soft_capped(layer, hidden, target) -> Table:
-    return of_logits(layer.cap * torch.tanh(plain_logits(layer, hidden) / layer.cap))
+def by_formula(layer, hidden, target) -> Table:
+    return of_logits(layer.formula(plain_logits(layer, hidden)))
 
 
 def piecewise_linear(layer, hidden, target) -> Table:
@@ -185,10 +180,10 @@ def gated(layer, hidden, target) -> Table:
 NAIVE = {
     "Softmax": softmax,
     "AdversarialSoftmax": adversarial,
-    "GeneralizedSigSoftmax": generalized_sigsoftmax,
+    "GeneralizedSigSoftmax": by_formula,
     "SigSoftmax": sigsoftmax,
     "PiecewiseLinearSoftmax": piecewise_linear,
-    "SoftCappedSoftmax": soft_capped,
+    "SoftCappedSoftmax": by_formula,
     "MixtureOfSoftmaxes": mixture_of_softmaxes,
     "MixtureOfContexts": mixture_of_contexts,
     "AdversarialMixtureOfSoftmaxes": adversarial_mixture,

@@ -472,7 +472,7 @@ class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
 
     @staticmethod
     def plain(layer, hidden, target):
-        return naive.clusters(layer, hidden, naive.soft_capped(layer, hidden, target).logits[:, 0])
+        return naive.clusters(layer, hidden, naive.by_formula(layer, hidden, target).logits[:, 0])
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

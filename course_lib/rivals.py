@@ -1,0 +1,128 @@
+"""Other implementations on a GPU: the quickest that computes the same is taken.
+
+For a GPU there are kernels that serve one card, and a compiler. Which of them is quicker than the
+course's own code depends on the card and on the sizes. So each is compared with our code, timed
+once, and then taken or left. On a CPU the course's own code is the quickest that was measured.
+"""
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.machine import accelerated, quickest
+
+LARGE = 1 << 22  # logits, below which a launch takes as long as the work
+ROUNDING = 0.02  # of the largest number, which two implementations may differ by in bf16
+_NAMES: dict[str, str] = {}  # the way that was taken in this process, by question
+
+
+def quickest_equal(question: str, ways: dict[str, Callable[..., Tensor]], *arguments) -> Callable:
+    """Return the quickest of several implementations of one function.
+
+    question: names the function, as in `machine.quickest`; sizes and types are added.
+    ways: functions by name, of the same arguments; the first is right.
+    arguments: tensors or None. Those that require a gradient are differentiated.
+
+    A way that fails, or whose value or gradient differs by more than rounding, is left out with a
+    warning. The number of rows counts as the power of two below it.
+    """
+    own, *others = ways
+    rows, *size = arguments[0].shape
+    shapes = [(1 << (rows.bit_length() - 1), *size)]
+    shapes += [None if a is None else tuple(a.shape) for a in arguments[1:]]
+    device = torch.cuda.get_device_name() if arguments[0].is_cuda else "cpu"
+    question = f"{question}, {shapes}, {arguments[0].dtype} on {device}"
+    if question not in _NAMES:
+        expected = _with_gradients(ways[own], arguments)
+        timed = {own: partial(_with_gradients, ways[own], arguments)}
+        for name in others:
+            try:
+                differs = _distance(_with_gradients(ways[name], arguments), expected)
+                fault = None if differs <= ROUNDING else f"it is {differs:.1g} of the largest off"
+            except Exception as error:  # whatever another package may raise
+                fault = f"it fails: {error}"
+            if fault:
+                warnings.warn(f"{name} is not used for {question}: {fault}", stacklevel=2)
+            else:
+                timed[name] = partial(_with_gradients, ways[name], arguments)
+        taken = quickest(question, timed)
+        _NAMES[question] = taken if taken in timed else own  # a checkpoint may name one not here
+    return ways[_NAMES[question]]
+
+
+def _with_gradients(way: Callable[..., Tensor], arguments) -> list[Tensor]:
+    """Return the value and its gradients, when the device has finished them."""
+    leaves = [a if a is None else a.detach().requires_grad_(a.requires_grad) for a in arguments]
+    wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
+    with torch.enable_grad():
+        value = way(*leaves)
+        kept = value.detach().clone()  # a backward pass may write over what it has used up
+        found = [kept, *(torch.autograd.grad(value.sum(), wanted) if wanted else ())]
+    if value.is_cuda:
+        torch.cuda.synchronize()
+    return found
+
+
+def _distance(found: list[Tensor], expected: list[Tensor]) -> float:
+    """Return the largest difference as a share of the largest number, the worst of all tensors."""
+    pairs = zip(found, expected, strict=True)
+    return max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)) for a, b in pairs)
+
+
+def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor, dtype) -> Tensor:
+    """Return the mean cross-entropy of softmax(x Mᵀ + bias), by the quickest kernel there is.
+
+    own: the course's kernel, a function of x, matrix and bias.
+    x: (n, d); matrix: (N, d); bias: (N,) or None; target: (n,), −100 where it does not count.
+    dtype: of the products.
+    """
+    ways = {"course": own}
+    if accelerated(x) and len(x) * len(matrix) >= LARGE:
+        if hasattr(F, "linear_cross_entropy"):
+            ways["torch"] = partial(by_torch, target=target, dtype=dtype)
+        if importlib.util.find_spec("quack") and dtype.itemsize == 2:
+            ways["QuACK"] = partial(by_quack, target=target, dtype=dtype)
+    way = quickest_equal(f"softmax in {dtype}", ways, x, matrix, bias) if len(ways) > 1 else own
+    return way(x, matrix, bias)
+
+
+def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
+    """Return the softmax's loss by PyTorch's own chunked cross-entropy, from version 2.13 on."""
+    bias = bias if bias is None else bias.to(dtype)
+    options = {"reduction": reduction, "options": nn.LinearCrossEntropyOptions()}
+    with torch.autocast(x.device.type, enabled=False):
+        return F.linear_cross_entropy(
+            x.to(dtype), matrix.to(dtype), target, linear_bias=bias, **options
+        )
+
+
+def by_quack(x, matrix, bias, target, dtype) -> Tensor:
+    """Return the softmax's loss by QuACK, to which a bias is one more column of the matrix."""
+    from quack.linear_cross_entropy import chunked_linear_cross_entropy
+
+    x, matrix = x.to(dtype), matrix.to(dtype)
+    if bias is not None:
+        fill = (0, -(x.shape[1] + 1) % 8)  # a row of the product begins at a multiple of 16 bytes
+        x = F.pad(torch.cat([x, torch.ones_like(x[:, :1])], 1), fill)
+        matrix = F.pad(torch.cat([matrix, bias.to(dtype)[:, None]], 1), fill)
+    with torch.autocast(x.device.type, enabled=False):
+        return chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
+
+
+def elementwise(written: Callable, formula: Callable | None, logits: Tensor, *parameters: Tensor):
+    """Return an elementwise function of logits and parameters: `written`, or its formula compiled.
+
+    On a GPU `torch.compile` makes one launch of a formula in plain PyTorch.
+    """
+    if formula is None or not accelerated(logits) or logits.numel() < LARGE:
+        return written
+    ways = {"written": written, "compiled": _compiled(formula)}
+    return quickest_equal(formula.__qualname__, ways, logits, *parameters)
+
+
+_compiled = lru_cache(torch.compile)

@@ -1,0 +1,231 @@
+"""On a GPU another implementation may be taken: only one that computes the same."""
+
+import sys
+import warnings
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from course_lib import machine, rivals
+from course_lib.models import lstm_recurrence
+from course_lib.output_layers import (
+    FullWords,
+    GeneralizedSigSoftmax,
+    PiecewiseLinearSoftmax,
+    SigSoftmax,
+    SoftCappedSoftmax,
+    Softmax,
+)
+
+BENT = GeneralizedSigSoftmax, SigSoftmax, SoftCappedSoftmax, PiecewiseLinearSoftmax
+
+
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch):
+    monkeypatch.setattr(rivals, "_NAMES", {})
+    monkeypatch.setattr(machine, "CHOICES", {})
+
+
+def take(monkeypatch, name):
+    """Let the way `name` win each race that it is allowed to start in; return the starters."""
+    starters = []
+
+    def quickest(question, ways):
+        starters.append(list(ways))
+        return name
+
+    monkeypatch.setattr(rivals, "quickest", quickest)
+    return starters
+
+
+def square(x):
+    return x.square()
+
+
+WRONG = {
+    "its value": lambda x: x.square() * 1.1,
+    "its gradient": lambda x: x * x.detach(),
+    "no number": lambda x: x.square() * float("nan"),
+    "an error": lambda x: x.no_such_method(),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_way_that_computes_something_else_is_left_out_with_a_warning(monkeypatch, fault):
+    starters = take(monkeypatch, "rival")
+    x = torch.tensor([[3.0, 1.0]], requires_grad=True)
+    with pytest.warns(UserWarning, match="rival is not used for squares"):
+        way = rivals.quickest_equal("squares", {"own": square, "rival": WRONG[fault]}, x)
+    assert way is square and starters == [["own"]]
+
+
+def test_the_quickest_of_the_equal_is_taken_and_asked_for_once(monkeypatch):
+    starters = take(monkeypatch, "rival")
+    x = torch.ones(5, 2, requires_grad=True)
+    ways = {"own": square, "rival": lambda x: x * x}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rivals.quickest_equal("squares", ways, x) is ways["rival"]
+        assert rivals.quickest_equal("squares", ways, x[:4]) is ways["rival"]  # 4 to 7 rows
+    assert starters == [["own", "rival"]]
+    rivals.quickest_equal("squares", ways, x[:3])
+    assert len(starters) == 2
+
+
+def test_a_choice_that_is_not_here_gives_way_to_our_own(monkeypatch):
+    """A checkpoint may name a kernel that another machine had."""
+    take(monkeypatch, "QuACK")
+    assert rivals.quickest_equal("squares", {"own": square}, torch.ones(2)) is square
+
+
+def problem(bias=True, dtype=torch.float64):
+    torch.manual_seed(3)
+    layer = Softmax(FullWords(13, 6), bias=bias).to(dtype)
+    if bias:
+        torch.nn.init.normal_(layer.bias)
+    hidden = torch.randn(7, 2, 6, dtype=dtype, requires_grad=True)
+    target = torch.randint(13, (7, 2))
+    target[2, 1] = -100
+    return layer, hidden, target
+
+
+def with_gradients(layer, hidden, target):
+    loss = layer(hidden, target)[0]
+    return loss, *torch.autograd.grad(loss, [hidden, *layer.parameters()])
+
+
+class QuACK(SimpleNamespace):
+    """In the place of QuACK: what its function computes, and the sizes that it was given."""
+
+    def chunked_linear_cross_entropy(self, x, weight, target, ignore_index):
+        self.sizes = x.shape, weight.shape
+        return F.cross_entropy(x @ weight.T, target, ignore_index=ignore_index)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", ["torch", "QuACK"])
+def test_a_softmax_by_another_kernel_is_the_same_softmax(monkeypatch, rehearsed, name, bias):
+    if name == "torch" and not hasattr(F, "linear_cross_entropy"):
+        pytest.skip("PyTorch has its own kernel from version 2.13 on")
+    layer, hidden, target = problem(bias)
+    expected = with_gradients(layer, hidden, target)
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    quack = QuACK()
+    monkeypatch.setitem(sys.modules, "quack.linear_cross_entropy", quack)
+    starters = take(monkeypatch, name)
+    ways = {"torch": rivals.by_torch, "QuACK": rivals.by_quack}
+    given = [hidden.flatten(0, 1), layer.words.weight, layer.bias, target.flatten(), torch.float64]
+    loss = ways[name](*given)
+    made = loss, *torch.autograd.grad(loss, [hidden, *layer.parameters()])
+    torch.testing.assert_close(made, expected)
+    if name == "QuACK":
+        assert quack.sizes[0][1] == quack.sizes[1][1] == (8 if bias else 6)
+    else:
+        torch.testing.assert_close(with_gradients(layer, hidden, target), expected)
+        assert starters == [["course", "torch"]]
+
+
+def test_quack_is_asked_for_half_precision_only(monkeypatch, rehearsed):
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    monkeypatch.setitem(sys.modules, "quack.linear_cross_entropy", QuACK())
+    monkeypatch.setattr(rivals.importlib.util, "find_spec", lambda name: name == "quack")
+    monkeypatch.delattr(F, "linear_cross_entropy", raising=False)
+    starters = take(monkeypatch, "QuACK")
+    layer, hidden, target = problem(dtype=torch.float32)
+    expected = layer.reference(hidden, target)
+    assert layer(hidden, target)[0].item() == pytest.approx(expected.item()) and not starters
+    with torch.autocast("cpu", torch.bfloat16):
+        made = layer(hidden, target)[0]
+    assert starters == [["course", "QuACK"]]
+    assert made.item() == pytest.approx(expected.item(), rel=0.01)
+
+
+@pytest.mark.parametrize("what", ["small", "on a CPU", "objective", "sum"])
+def test_our_own_kernel_keeps_what_no_other_computes(monkeypatch, what):
+    """Nor is another looked for where a launch takes longer than the work, or on a CPU."""
+    from course_lib.output_layers import LabelSmoothing
+
+    monkeypatch.setattr(machine, "REHEARSED", what != "on a CPU")
+    monkeypatch.setattr(rivals, "LARGE", 1000 if what == "small" else 1)
+    starters = take(monkeypatch, "torch")
+    layer, hidden, target = problem()
+    objective = LabelSmoothing(0.1) if what == "objective" else None
+    layer(hidden, target, objective, reduction="sum" if what == "sum" else "mean")
+    assert not starters
+
+
+@pytest.mark.parametrize("kind", BENT)
+def test_a_layer_computes_the_same_with_its_function_compiled(monkeypatch, rehearsed, kind):
+    """By the compiler's tracing and differentiation; the code that it makes needs a GPU."""
+    torch.manual_seed(0)
+    layer = kind(FullWords(13, 6, init=1.0), **({"pieces": 9} if "Piece" in kind.__name__ else {}))
+    layer.double()
+    hidden = 3 * torch.randn(7, 2, 6, dtype=torch.float64)
+    hidden.requires_grad_()
+    target = torch.randint(13, (7, 2))
+    expected = with_gradients(layer, hidden, target)
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    made = []
+
+    def traced(formula):
+        made.append(formula)
+        return torch.compile(formula, backend="aot_eager")
+
+    monkeypatch.setattr(rivals, "_compiled", traced)
+    starters = take(monkeypatch, "compiled")
+    torch.testing.assert_close(with_gradients(layer, hidden, target), expected)
+    assert made == [layer.formula] and starters == [["written", "compiled"]]
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=9))
+def test_a_formula_is_the_function_that_is_written_out(numbers):
+    x = torch.tensor(numbers, dtype=torch.float64)
+    words = FullWords(4, 3)
+    layers = [GeneralizedSigSoftmax(words, c=0.7, k=0.4), SoftCappedSoftmax(words, cap=5.0)]
+    layers += [PiecewiseLinearSoftmax(words, pieces=7, low=-3.0, high=2.0)]
+    for layer in layers:
+        parameters = [p.double() for p in layer.transform_parameters()]
+        written = layer.transform(x, *parameters)
+        torch.testing.assert_close(layer.formula(x, *parameters), written, rtol=1e-12, atol=1e-9)
+
+
+@given(st.floats(-50, 50), st.floats(-5, 5), st.floats(0.1, 9))
+def test_pl_is_the_paper_s(x, c, k):
+    """Equation 3 of parthiban2021 as it is printed: k (x − c) + c − (k − 1) softplus(x − c)."""
+    layer = GeneralizedSigSoftmax(FullWords(4, 3), c=c, k=k)
+    x = torch.tensor(x, dtype=torch.float64)
+    printed = k * (x - c) + c - (k - 1) * torch.logaddexp(x - c, x.new_zeros(()))
+    torch.testing.assert_close(layer.formula(x), printed, rtol=1e-9, atol=1e-9)
+
+
+def test_the_weights_of_torch_s_layer_lie_one_behind_the_other(monkeypatch):
+    """As cuDNN wants them; else it copies all of them at every call."""
+    seen = []
+    real = torch.lstm
+
+    def lstm(x, start, weights, *options):
+        seen.extend(weights)
+        return real(x, start, weights, *options)
+
+    monkeypatch.setattr(torch, "lstm", lstm)
+    shapes = (12, 5), (12, 3), (12,), (12,)
+    weight, recurrent, *biases = (torch.randn(shape) for shape in shapes)
+    h = torch.zeros(2, 3)
+    lstm_recurrence.fused_layer(torch.randn(4, 2, 5), weight, recurrent, biases, h, h, h.dtype)
+    places = [w.storage_offset() for w in seen]
+    assert places == [0, 60, 96, 108] and len({w.untyped_storage().data_ptr() for w in seen}) == 1
+    assert seen[0].untyped_storage().nbytes() == 4 * 120
+
+
+def test_cudnn_finds_the_weights_in_one_piece(device):
+    """It warns otherwise, and only where there is a GPU."""
+    with torch.device(device), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weight, recurrent = torch.randn(12, 5), torch.randn(12, 3)
+        biases, h = [torch.randn(12), torch.randn(12)], torch.zeros(2, 3)
+        x = torch.randn(4, 2, 5)
+        lstm_recurrence.fused_layer(x, weight, recurrent, biases, h, h, h.dtype)
