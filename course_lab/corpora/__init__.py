@@ -13,7 +13,8 @@ from course_lab.corpora.cldr import load_cldr
 from course_lab.corpora.docstrings import load_docstrings
 from course_lab.corpora.files import load_download, load_file, load_folder, load_wikitext103
 from course_lab.corpora.translation import load_iwslt14, load_multi30k, load_pairs, load_wmt14
-from course_lib.data import Corpus, SentencePairs, load_zipf
+from course_lab.corpora.zipf import load_zipf
+from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError, unknown
 
 __all__ = ["LOADERS", "load", "load_pairs", "loader_of", "names"]
