@@ -288,7 +288,7 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # <details><summary>Nearly the answer</summary>
 #
-# Radii that differ, a context that is no unit vector.
+# Radii that differ, a context that is no unit vector, and more than one word $y$.
 #
 # </details>
 

@@ -329,7 +329,7 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # <details><summary>The first line</summary>
 #
-# Take values of both signs, in no order, some above and some below their bounds.
+# Take values of both signs, in no order, some above and some below their bounds; and more than one instance.
 #
 # </details>
 #

@@ -147,8 +147,9 @@ check("A5", "5.2", singular_values)
 # returns contexts `H` (m, d), words `W` (N, d) and a bias `b` (N,) together. `d` is 3 at least, `N` is $2d$ at
 # least, and `m` lies between $d + 3$ and $2d + 2$.
 #
-# With `flat = False`, $\log P$ has rank $d + 2$, as much as can be. With `flat = True`, the bias is 0 and
-# $\log P$ has rank $d$ only: the normaliser adds no direction. These are no tricks of size or lack:
+# With `flat = False`, $\log P$ has rank $d + 2$, as much as can be; a singular value below $10^{-8}$ of the
+# first one counts as 0. With `flat = True`, the bias is 0 and $\log P$ has rank $d$ only: the normaliser adds no
+# direction. With `flat = True` tricks of size or lack are excluded, too:
 #
 # - no two contexts are parallel;
 # - `H` has rank $d$, and `W` with a column of ones beside it has rank $d + 1$, where the last singular value is

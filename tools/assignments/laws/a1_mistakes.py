@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a1
-from tools.assignments.laws.common import Catalogue, to_refuse
+from tools.assignments.laws.common import Catalogue, Mistake, candidates
 
 CATALOGUE = Catalogue()
 known = CATALOGUE.enter
@@ -345,12 +345,39 @@ def scaled(l, s, tau_l, tau_s):
     return 1.001 * a1.softened_gradient(l, s, tau_l, tau_s)
 
 
-def shifted(l, s, tau_l, tau_s):
-    return a1.softened_gradient(l, s, tau_l, tau_s) + 1e-4
+# Most wrong functions move a part of one entry to another. Entries still add up to 0, and nothing
+# is moved where the temperatures are equal, or where the first one is 1.
+PLACES = {
+    "target": lambda l, s: (s.argmax(), s.argmin()),
+    "logit": lambda l, s: (l.argmax(), l.argmin()),
+    "first": lambda l, s: (0, len(l) - 1),
+    "last": lambda l, s: (len(l) - 1, 0),
+}
+DIFFER = {
+    "from each other": lambda tau_l, tau_s: np.log(tau_l / tau_s),
+    "from 1": lambda tau_l, tau_s: np.log(tau_l),
+    "from both": lambda tau_l, tau_s: np.log(tau_l / tau_s) * np.log(tau_l),
+}
 
 
-def turned(l, s, tau_l, tau_s):
-    return np.roll(a1.softened_gradient(l, s, tau_l, tau_s), 1)
+def moved(place: str, share: float, where: str) -> Mistake:
+    """Return a wrong gradient of which a share is moved where temperatures differ."""
+
+    def gradient(l, s, tau_l, tau_s):
+        right = a1.softened_gradient(l, s, tau_l, tau_s)
+        there, here = PLACES[place](l, s)
+        part = share * DIFFER[where](tau_l, tau_s) * right[there]
+        right[there] -= part
+        right[here] += part
+        return right
+
+    return Mistake(f"{place} moved, {share:g}, where τ differ {where}", gradient, "")
 
 
-WRONG = {"1.7": to_refuse(CATALOGUE["1.1"], "overflow", scaled, shifted, turned)}
+KINDS = ((0.5, "from both"), (0.02, "from each other"), (0.02, "from 1"))
+WRONG = {
+    "1.7": (
+        *candidates(with_label, uphill, scaled),
+        *(moved(place, *kind) for place in PLACES for kind in KINDS),
+    )
+}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a2
-from tools.assignments.laws.common import Catalogue, to_refuse
+from tools.assignments.laws.common import Catalogue, Mistake, candidates
 
 CATALOGUE = Catalogue()
 known = CATALOGUE.enter
@@ -265,12 +265,49 @@ def louder(W, p):
     return 1.001 * a2.weighted_cosine_gradient(W, p)
 
 
-def leaning(W, p):
-    return a2.weighted_cosine_gradient(W, p) + 1e-3 * W
+# Most wrong functions err in one word only, stay orthogonal to it and fall with its length. They
+# err where weights differ, or lengths do, or both, so that no property alone gives them away.
+WORDS = {
+    "heaviest": lambda W, p: p.argmax(),
+    "lightest": lambda W, p: p.argmin(),
+    "longest": lambda W, p: np.linalg.norm(W, axis=1).argmax(),
+    "shortest": lambda W, p: np.linalg.norm(W, axis=1).argmin(),
+    "last": lambda W, p: len(p) - 1,
+}
+DIFFER = {
+    "weights": lambda weight, length: weight,
+    "lengths": lambda weight, length: length,
+    "both": lambda weight, length: weight * length,
+}
 
 
-def equal_weights(W, p):
-    return a2.weighted_cosine_gradient(W, np.full(len(p), 1 / len(p)))
+def turned(g, w, angle: float):
+    """Return the gradient of a word turned by an angle, as long as before and orthogonal to it."""
+    side = np.arange(1.0, len(w) + 1)
+    for axis in (w, g - w * (g @ w) / (w @ w)):
+        side = side - axis * (axis @ side) / max(axis @ axis, 1e-300)
+    length = np.linalg.norm(side)
+    side = side * np.linalg.norm(g) / length if length > 1e-9 else 0 * side
+    return np.cos(angle) * g + np.sin(angle) * side
 
 
-WRONG = {"2.7": to_refuse(CATALOGUE["2.2"], "guarded", louder, leaning, equal_weights)}
+def in_one_word(word: str, turn: float, louder_by: float, where: str) -> Mistake:
+    """Return a wrong gradient: one word's is turned by an angle, or longer by a part."""
+
+    def gradient(W, p):
+        right, i = a2.weighted_cosine_gradient(W, p), WORDS[word](W, p)
+        lengths = np.linalg.norm(W, axis=1)
+        part = DIFFER[where](len(p) * p[i] - 1, lengths[i] / lengths.mean() - 1)
+        right[i] = (1 + louder_by * part) * turned(right[i], W[i], turn * part)
+        return right
+
+    return Mistake(f"{word} word, where {where} differ, {turn:g} {louder_by:g}", gradient, "")
+
+
+KINDS = ((0.02, 0.0, "weights"), (0.02, 0.0, "lengths"), (3.0, 0.0, "both"), (0.0, 0.02, "both"))
+WRONG = {
+    "2.7": (
+        *candidates(half, downhill, no_length, not_projected, louder),
+        *(in_one_word(word, *kind) for word in WORDS for kind in KINDS),
+    )
+}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a3
-from tools.assignments.laws.common import Catalogue, to_refuse
+from tools.assignments.laws.common import Catalogue, Mistake, candidates
 
 CATALOGUE = Catalogue()
 known = CATALOGUE.enter
@@ -288,13 +288,46 @@ def not_negative(W, i, h):
 
 # --- 3.7: what only looks like it -----------------------------------------------------------------
 
+# Each is right where all radii are 0, where they are equal, or where no logit differs; half of them
+# differ by a little, and most of them only from a context whose length is not 1.
+OTHER_RADII = {
+    "the first word's": lambda radii, y: np.where(np.arange(len(radii)) == y, radii[0], radii),
+    "counted from y": lambda radii, y: np.roll(radii, y),
+    "counted back from y": lambda radii, y: np.roll(radii, -y),
+    "rivals' next": lambda radii, y: among_rivals(radii, y, lambda r: np.roll(r, 1)),
+    "rivals' in turn": lambda radii, y: among_rivals(radii, y, lambda r: r[::-1]),
+}
 
-def halved(h, W, y, radii):
-    return a3.adversarial_log_prob(h, W, y, radii / 2)
+
+def among_rivals(radii, y, change):
+    rivals = np.arange(len(radii)) != y
+    changed = radii.copy()
+    changed[rivals] = change(radii[rivals])
+    return changed
+
+
+def exchanged(name: str, share: float, any_length: bool) -> Mistake:
+    """Return a wrong function whose radii are in part those of others."""
+
+    def function(h, W, y, radii):
+        part = share * (1.0 if any_length else min(1.0, abs(np.linalg.norm(h) - 1)))
+        others = OTHER_RADII[name](radii, y)
+        return a3.adversarial_log_prob(h, W, y, (1 - part) * radii + part * others)
+
+    return Mistake(f"{name}, {share:g}, {'any' if any_length else 'other'} length", function, "")
 
 
 def near(h, W, y, radii):
     return a3.adversarial_log_prob(h, W, y, radii) + 1e-3
 
 
-WRONG = {"3.7": to_refuse(CATALOGUE["3.3"], "overflow", halved, near)}
+WRONG = {
+    "3.7": (
+        *candidates(on_our_side, no_logarithm, near),
+        *(
+            exchanged(name, share, any_length)
+            for name in OTHER_RADII
+            for share, any_length in ((1.0, False), (0.02, False), (0.02, True))
+        ),
+    )
+}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.assignments.laws import a4
-from tools.assignments.laws.common import Catalogue, to_refuse
+from tools.assignments.laws.common import Catalogue, Mistake, candidates
 
 CATALOGUE = Catalogue()
 known = CATALOGUE.enter
@@ -359,19 +359,41 @@ def by_norm(W):
 # --- 4.7: what only looks like it -----------------------------------------------------------------
 
 
-def higher(s, c):
-    return a4.ceiling(s, 1.001 * c)
+# Most wrong functions misjudge one value above its bound, which is negative or out of its place.
+PICKED = {"largest": lambda k: k[0], "middle": lambda k: k[len(k) // 2], "last": lambda k: k[-1]}
+WHERE = {
+    "negative": lambda negative, moved: negative,
+    "out of place": lambda negative, moved: moved,
+    "both": lambda negative, moved: negative & moved,
+}
 
 
-def louder(s, c):
-    value, gradient = a4.ceiling(s, c)
-    return value, 1.001 * gradient
+def misjudged(which: str, in_value: float, in_slope: float, where: str) -> Mistake:
+    """Return a wrong function: a part too much for one value, in the penalty or its gradient."""
+
+    def penalty(s, c):
+        value, gradient = a4.ceiling(s, c)
+        order = np.argsort(-np.abs(s))
+        excess = np.abs(s[order]) - c
+        possible = (excess > 0) & WHERE[where](s[order] < 0, order != np.arange(len(s)))
+        if possible.any():
+            k = PICKED[which](np.flatnonzero(possible))
+            value += in_value * excess[k] ** 2
+            gradient[order[k]] *= 1 + in_slope
+        return value, gradient
+
+    return Mistake(f"{which} {where}: {in_value:g} {in_slope:g}", penalty, "")
 
 
-def largest_alone(s, c):
-    first = np.abs(s) == np.abs(s).max()
-    excess = positive(np.abs(s) - c[0]) * first
-    return (excess**2).sum(), 2 * excess * np.sign(s)
-
-
-WRONG = {"4.7": to_refuse(CATALOGUE["4.2"], "", higher, louder, largest_alone)}
+KINDS = (
+    (0.3, 0.0, "out of place"),
+    (0.01, 0.01, "negative"),
+    (0.0, 0.3, "both"),
+    (0.01, 0.01, "both"),
+)
+WRONG = {
+    "4.7": (
+        *candidates(two_sided, floor, not_sorted, downhill),
+        *(misjudged(which, *kind) for which in PICKED for kind in KINDS),
+    )
+}

@@ -60,15 +60,6 @@ def candidates(*functions: Callable) -> tuple[Mistake, ...]:
     return tuple(Mistake(f.__name__.replace("_", " "), f, "") for f in functions)
 
 
-def to_refuse(known: list[Mistake], but: str, *alike: Callable) -> tuple[Mistake, ...]:
-    """Return what the marker tries a student's law with: known mistakes, and what only looks right.
-
-    known: the catalogue of the step that the law is about; but: the name of the mistake that no law
-    on ordinary numbers can see; alike: functions that only look like a right answer.
-    """
-    return (*(m for m in known if m.name != but), *candidates(*alike))
-
-
 @dataclass(frozen=True)
 class Step:
     """A step of an assignment.
