@@ -25,7 +25,7 @@ def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
         rest = np.array([totals[r["student"]] for r in marked]) - points
         tells = "–"
         if len(points) > 2 and points.std() > 0 and rest.std() > 0:
-            tells = f"{np.corrcoef(points, rest)[0, 1]:.2f}"
+            tells = round(float(np.corrcoef(points, rest)[0, 1]), 2)
         seconds = float(np.median([r["seconds"] for r in marked])) if marked else 0.0
         right = sum(r["status"] == "right" for r in marked)
         rows.append(
@@ -44,6 +44,11 @@ def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
     return rows
 
 
+def counted(results) -> Counter:
+    """Return how often each sentence was told at each step, whatever its numbers are."""
+    return Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in results)
+
+
 def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     """Return the dashboard's tables: title, note, heads and rows."""
     # what the tables count
@@ -51,9 +56,11 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
     for (student, _), result in results.items():
         totals[student] += result["points"]
     wrong = [r for r in results.values() if r["status"] == "wrong"]
-    told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"])
-    strange = [r for r in wrong if not r["mistake"] and r["law"]]
-    unknown = Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in strange)
+    functions = {step.name for step in marking.module(name).STEPS if step.laws}
+    strange = [r for r in wrong if not r["mistake"] and r["step"] in functions]
+    claims = [r for r in wrong if not r["mistake"] and r["step"] not in functions]
+    told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"]) + counted(claims)
+    unknown = counted(strange)
     tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
     failures = Counter((student, step) for student, step, _ in tried)
     stuck = [
@@ -80,7 +87,7 @@ def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
         },
         {
             "title": "The ten commonest mistakes",
-            "note": "Known mistakes and failures, as the students read them.",
+            "note": "Known mistakes, failures, laws and claims, as the students read them.",
             "heads": heads,
             "rows": [[step, text, n] for (step, text), n in told.most_common(10)],
         },

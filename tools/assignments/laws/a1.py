@@ -110,7 +110,7 @@ def order(f, rng):
     """The relative distance to the gradient halves when both temperatures double."""
     n = 25
     l, s = (2 * drawn(rng, 2, n) + 5 * drawn(rng, 2, 1)).round(2)
-    taus = 60 * np.array(two_temperatures(rng))
+    taus = (60 * np.array(two_temperatures(rng))).round(1)
     distances = []
     for tau_l, tau_s in (taus, 2 * taus):
         value = array(f(l, s, float(tau_l), float(tau_s)), (n,))
