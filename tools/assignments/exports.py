@@ -102,7 +102,8 @@ def comments(name, results, student) -> str:
     for step in marking.module(name).STEPS:
         result = results.get((student.student, step.name))
         if result:
-            points = f"{result['points']:g} of {step.points:g}"
+            waits = result["status"] in feedback.OPEN
+            points = f"{'open' if waits else format(result['points'], 'g')} of {step.points:g}"
             lines.append(f"{step.name}: {points}. {result['sentence']}".strip())
     return " / ".join(lines)
 
