@@ -98,7 +98,7 @@ def definitions(name: str) -> str:
     oracles = re.search(r"(?s)# --- the definitions.*?(?=\n# --- )", laws)[0]
     wrong = [node for node in mistakes.body if isinstance(node, ast.FunctionDef)]
     for function in wrong:
-        function.decorator_list = []  # the catalogue stays outside of the sandbox
+        function.decorator_list, function.returns = [], None  # the catalogue stays outside
     return oracles + re.sub(rf"\b{name.lower()}\.", "", "\n".join(map(ast.unparse, wrong)))
 
 
