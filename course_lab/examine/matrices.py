@@ -33,8 +33,8 @@ from course_lib.errors import CourseError, unknown
 HEADS = ["lm_head", "embed_out", "lm_head.decoder", "predictions.decoder", "output_projection",
          "output_layer.words", "lm_head.dense", "generator.proj", "output", "decoder", "head",
          "generator"]  # fmt: skip
-EMBEDDINGS = ["wte", "embed_tokens", "word_embeddings", "tok_embeddings", "token_embd", "embed_in", "shared",
-              "word_embedding", "token_embedding", "token_embeddings", "tokens_embed", "word_emb",
+EMBEDDINGS = ["wte", "embed_tokens", "word_embeddings", "tok_embeddings", "token_embd",
+              "embed_in", "shared", "word_embedding", "token_embedding", "token_embeddings", "tokens_embed", "word_emb",
               "words", "embedding", "embeddings", "embed", "encoder"]  # fmt: skip
 SHORT = {"output", "decoder", "head", "generator", "encoder", "embedding", "embeddings", "embed"}
 LAST = re.compile(r"\.(weight|kernel|embedding|embeddings)$")

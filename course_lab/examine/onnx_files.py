@@ -6,7 +6,6 @@ run, and a length is held against the bytes that are left before anything is mad
 """
 
 import mmap
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,8 @@
 """The tensors of a checkpoint by name, shape and type; none is read before it is asked for.
 
 Six formats: a safetensors file, a set of such files (shards) with an index, GGUF, ONNX, NumPy's
-`.npy` and `.npz`. Nothing is unpickled. CourseError names the file that is missing, damaged, or a pickle.
+`.npy` and `.npz`. Nothing is unpickled. CourseError names the file that is missing, damaged, or a
+pickle.
 """
 
 import hashlib
