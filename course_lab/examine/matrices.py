@@ -34,7 +34,8 @@ HEADS = ["lm_head", "embed_out", "lm_head.decoder", "predictions.decoder", "outp
          "output_layer.words", "lm_head.dense", "generator.proj", "output", "decoder", "head",
          "generator"]  # fmt: skip
 EMBEDDINGS = ["wte", "embed_tokens", "word_embeddings", "tok_embeddings", "token_embd",
-              "embed_in", "shared", "word_embedding", "token_embedding", "token_embeddings", "tokens_embed", "word_emb",
+              "embed_in", "shared", "word_embedding", "token_embedding", "token_embeddings",
+              "tokens_embed", "word_emb",
               "words", "embedding", "embeddings", "embed", "encoder"]  # fmt: skip
 SHORT = {"output", "decoder", "head", "generator", "encoder", "embedding", "embeddings", "embed"}
 LAST = re.compile(r"\.(weight|kernel|embedding|embeddings)$")

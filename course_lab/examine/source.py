@@ -5,6 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from course_lab.examine.tensor_files import checkpoint_in
 from course_lab.experiment import Experiment
 from course_lib.data.vocabulary import Vocabulary
 
@@ -37,6 +38,11 @@ class Source:
     bias: Tensor | None = field(default=None, repr=False)
     text_sha256: dict[str, str] = field(default_factory=dict)
     vocabulary: Vocabulary | None = field(default=None, repr=False)
+
+    @property
+    def file(self) -> Path:
+        """The file that was opened; of a folder the one that it begins with."""
+        return checkpoint_in(self.path) if self.path.is_dir() else self.path
 
     @property
     def folder(self) -> Path:
