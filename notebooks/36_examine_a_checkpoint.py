@@ -430,7 +430,7 @@ twice_ill = None  # a matrix (N, d), a drift and rogue dimensions
 # %%
 def has_both(W):
     found = examine.diagnose(W, groups).named
-    severe = {finding.name: finding.severity for finding in found}
+    severe = {f.form or f.name: f.severity for f in found}
     if set(severe) != {"drift", "rogue"}:
         return f"diagnose names: {', '.join(severe) or 'nothing'}"
     least = min(severe.values())

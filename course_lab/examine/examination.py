@@ -13,20 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from course_lab import corpora
-from course_lab.examine import course_runs, measures, unargmaxable
+from course_lab.examine import course_runs, measures, real_models, unargmaxable
 from course_lab.examine import frequencies as counting
 from course_lab.examine.chance import random_spectrum
+from course_lab.examine.crowds import crowds
 from course_lab.examine.diagnosis import diagnose
 from course_lab.examine.frequencies import Frequencies
 from course_lab.examine.groups import Groups, frequency_groups, sample
+from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import SEED, Spectra
 from course_lab.examine.record import Examination
-from course_lab.examine.repairs import REPAIRS, perplexities, read_in_part
+from course_lab.examine.repairs import REPAIRS, perplexities, principal_components, read_in_part
 from course_lab.examine.source import Source
 from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
-from course_lib.metrics import geometry
 
 NUMBERS = 1 << 26  # of a matrix examined at once, 512 MiB in float64; of larger ones a sample
 
@@ -42,11 +43,12 @@ def examine(
 ) -> Examination:
     """Examine the output matrix of a checkpoint.
 
-    path: a run of this course, a safetensors file, a Hugging Face folder, an .npy or .npz file.
+    path: a run of this course, a safetensors file, a Hugging Face folder, a GGUF or ONNX file, an
+        .npy or .npz file.
     against: another checkpoint to compare it with.
     corpus: name or folder of the text in which words are counted. For a run of this course it is
         the text that the run was trained on, or another with its words; any other is encoded with
-        the checkpoint's tokenizer.json.
+        the checkpoint's tokenizer. Then the model is run on it, too, if that is possible.
     matrix: the tensor to be examined, where it is not found or not the one wanted; in `against`,
         too, if that has one of this name.
     counts: a file of counts in place of a text.
@@ -69,16 +71,22 @@ def examine(
     # the examination
     examination, repaired = _examine(source, frequencies, no_counts)
     if first_places > 0:
-        places = unargmaxable.first_places(source.W, first_places)
+        places = unargmaxable.first_places(source.W, first_places, source.bias)
         sampled = examination.sampled
-        if len(source.W) > unargmaxable.ASKED:
-            sampled = (
-                *sampled,
-                f"first places: of {unargmaxable.ASKED:,} words, before all others",
-            )
-        metrics = examination.metrics | places
-        examination = replace(examination, metrics=metrics, sampled=sampled)
+        if len(source.W) > places.asked:
+            asked = f"first places: of the {places.asked:,} words nearest to the middle, with all "
+            sampled = (*sampled, f"{asked}words as rivals")
+        metrics = examination.metrics | {
+            "words that are never first": len(places.never),
+            "words whose first place is open": places.open,
+        }
+        examination = replace(examination, metrics=metrics, sampled=sampled, never_first=places)
     # perplexity before and after the repairs
+    if source.experiment is None and corpus is not None:
+        examination = _with_reading(examination, repaired, corpora.load(corpus))
+        if against is None:
+            return examination
+        return replace(examination, against=_other(against, corpus, matrix, source, frequencies))
     model, not_run = _model_of_run(source, text, no_text)
     if model is None:
         examination = replace(examination, not_run=not_run)
@@ -96,6 +104,35 @@ def examine(
     if against is None:
         return examination
     return replace(examination, against=_other(against, corpus, matrix, source, frequencies))
+
+
+def _with_reading(
+    examination: Examination, repaired: dict[str, Tensor], corpus: Corpus | SentencePairs
+) -> Examination:
+    """Return the examination with what the model of a checkpoint makes of a text."""
+    source = examination.source
+    try:
+        reading = real_models.read_text(source, corpus)
+    except CourseError as error:
+        return replace(examination, not_run=f"the model cannot be run: {error}")
+    if examination.W is not source.W:  # the repairs are those of a sample
+        repaired = {name: repair(source.W) for name, repair in REPAIRS.items()}
+    before = reading.perplexity(source.W)
+    repairs = {
+        name: content
+        | {"perplexity_before": before, "perplexity": reading.perplexity(repaired[name])}
+        for name, content in examination.repairs.items()
+    }
+    lost = reading.lost(source.W)
+    metrics = examination.metrics | {
+        "perplexity": before,
+        "gradient lost, of the squared norm": lost.squared,
+        "gradient lost, of the norm": lost.norm,
+        "gradient lost by a random matrix, of the squared norm": lost.chance,
+    }
+    part = f"perplexity: {len(reading.target):,} tokens of the validation split of {corpus.name}"
+    sampled = (*examination.sampled, part)
+    return replace(examination, repairs=repairs, metrics=metrics, sampled=sampled, not_run=None)
 
 
 def _other(
@@ -121,8 +158,7 @@ def _other(
         text, _ = _text_of_run(source, corpus)
     except CourseError:  # the corpus is the first one's
         text = None
-    has_tokenizer = (source.folder / "tokenizer.json").is_file()
-    encoded = corpus if has_tokenizer and source.experiment is None else None
+    encoded = corpus if source.experiment is None and real_models.encoding(source) else None
     own, unknown = _frequencies(source, text, encoded, None)
     if own is None and frequencies is not None and len(frequencies.counts) == len(source.W):
         own, unknown = frequencies, None
@@ -140,7 +176,11 @@ def _text_of_run(
     CourseError where the user names a text that cannot be loaded or has other words.
     """
     if source.experiment is None:
-        return None, "perplexity needs a run of this course, whose model can be built"
+        return None, (
+            "perplexity needs a text, which --corpus names, and a model that can be run: a run of "
+            "this course, a Llama in a GGUF file, or a Hugging Face folder where transformers is "
+            "installed"
+        )
     try:
         text = course_runs.load_text(source, corpus)
     except CourseError as error:
@@ -179,19 +219,18 @@ def _frequencies(
 ) -> tuple[Frequencies | None, str | None]:
     """Return (counts, None), or (None, why there are none)."""
     N = len(source.W)
-    tokenizer = source.folder / "tokenizer.json"
     known = text or source.vocabulary
     if counts is not None:
-        words = list(known.words) if known else counting.pieces(tokenizer, N)
+        words = list(known.words) if known else source.words
+        words = words or counting.pieces(real_models.encoding(source), N)
         return counting.from_file(counts, N, words), None
     if known:
         return counting.of_corpus(known), None
     if corpus is not None:
-        return counting.from_text(corpora.load(corpus), tokenizer, N), None
+        return counting.from_text(corpora.load(corpus), real_models.encoding(source), N), None
     return None, (
         "no counts: nothing is said about rare and frequent words. Give --counts FILE, or --corpus "
-        "NAME with the text of a run, or with any text where a tokenizer.json lies beside the "
-        "checkpoint"
+        "NAME with the text of a run, or with any text where the checkpoint has a tokenizer"
     )
 
 
@@ -219,20 +258,24 @@ def _examine(
             groups = frequency_groups(frequencies.counts)
         except CourseError as error:
             unknown = str(error)
-    W, counts, words, groups, sampled = _sampled(source.W, frequencies, groups)
+    names = frequencies.words if frequencies and frequencies.words else source.words
+    W, counts, words, groups, sampled = _sampled(source.W, frequencies, groups, names)
     # the verdict, which refuses a matrix of nothing but zeros, and the numbers
-    diagnosis = diagnose(W, groups)
-    spectra = Spectra(geometry.singular_values(W), _centred_spectrum(W))
+    diagnosis = diagnose(W, groups, source.predicts)
+    spectra = Spectra.of(W)
     table = measures.measures(W, groups, counts, spectra)
+    if counts is not None and counts.sum() > 0 and source.predicts and W is source.W:
+        lost = lost_at_the_start(W, counts)
+        table["gradient lost at the start of training"] = lost.squared
+        table["the same of a random matrix"] = lost.chance
     # both again after each repair
     matrices = {name: repair(W) for name, repair in REPAIRS.items()} if repaired else {}
     repairs = {}
     for name, better in matrices.items():
-        # a repaired matrix has mean 0
-        after = spectra.centred if name == "centring" else geometry.singular_values(better)
-        gone = after[0] <= 1e-12 * spectra.whole[0]  # all rows alike: what is left is rounding
+        after = spectra.without(0 if name == "centring" else principal_components(W.shape[1]))
+        gone = after.whole[0] <= 1e-12 * spectra.whole[0]  # all rows alike: the rest is rounding
         repairs[name] = {
-            "metrics": measures.measures(better, groups, counts, Spectra(after, after)),
+            "metrics": measures.measures(better, groups, counts, after),
             "verdict": "Nothing is left." if gone else diagnose(better, groups).sentence,
         }
     examination = Examination(
@@ -249,20 +292,21 @@ def _examine(
         frequencies.source if frequencies else None,
         unknown,
         sampled=sampled,
+        together=tuple(crowds(W)),
+        names=names,
     )
     return examination, matrices
 
 
-def _centred_spectrum(W: Tensor) -> np.ndarray:
-    """Return the singular values of W minus its mean row."""
-    rows = W.double()
-    return geometry.singular_values(rows - rows.mean(0))
+def _sampled(
+    W: Tensor, frequencies: Frequencies | None, groups: Groups | None, words: list[str] | None
+) -> _Examined:
+    """Return all words of a matrix; of a large one all frequent words and some of the others.
 
-
-def _sampled(W: Tensor, frequencies: Frequencies | None, groups: Groups | None) -> _Examined:
-    """Return all words of a matrix; of a large one all frequent words and some of the others."""
+    W: (N, d). frequencies: how often each word occurs, None if nobody knows. groups: rare and
+    frequent words of the whole vocabulary. words: what the rows stand for.
+    """
     counts = frequencies.counts if frequencies else None
-    words = frequencies.words if frequencies else None
     sampled = []
     N = len(W)
     most = NUMBERS // W.shape[1]

@@ -26,7 +26,10 @@ MARKED = 0.5  # more energy in it than in all the rest of the cloud
 
 @dataclass(frozen=True)
 class Finding:
-    """One possible disease: how severe in [0, 1], what was seen, what it means and what to do."""
+    """One possible disease: how severe in [0, 1], what was seen, what it means and what to do.
+
+    form: which of its forms a finding takes, where it has several.
+    """
 
     name: str
     title: str
@@ -35,6 +38,7 @@ class Finding:
     reason: str
     remedy: str
     numbers: dict[str, float | int | list] = field(default_factory=dict)
+    form: str = ""
 
     @property
     def holds(self) -> bool:
@@ -53,19 +57,44 @@ def directions(rows: Tensor) -> Tensor:
     return normalize(rows / largest.where(largest > 0, 1.0), dim=1)
 
 
-# --- common drift and cone -----------------------------------------------------------------------
+# --- common direction ----------------------------------------------------------------------------
+
+# What to do depends on what the matrix is for.
+CENTRE = (
+    "Subtract the mean row: of an output matrix that changes no probability, and cosines become "
+    "meaningful again."
+)
+OF_A_HEAD = (
+    f"{CENTRE} All-but-the-top, which takes principal directions away, too, changes the "
+    "probabilities: use it to compare words, and leave the matrix that predicts alone."
+)
+OF_VECTORS = (
+    "To compare words, subtract the mean row; if that is not enough, all-but-the-top takes "
+    "principal directions away, too. It is no repair for a matrix that predicts."
+)
+IN_TRAINING = {
+    "drift": " To keep it away in training use centred words.",
+    "cone": " To keep it away in training use the cosine regulariser, adversarial softmax or "
+    "spectrum control.",
+}
 
 
 def common_direction(
-    rows: Tensor, unit: Tensor, groups: Groups | None, stretched: float
-) -> tuple[Finding, Finding]:
-    """Return common drift and cone: two forms of one thing, a direction that all words share.
+    rows: Tensor,
+    unit: Tensor,
+    groups: Groups | None,
+    stretched: float,
+    predicts: bool | None = None,
+) -> Finding:
+    """Return a direction that all words share: a drift, a cone, or something between.
 
     rows (N, d): the words. unit (N, d): their directions. groups: rare and frequent words, or None.
     stretched: 0 for a drift, 1 for a cone, and between for some of both; see `stretching`.
+    predicts: whether the matrix predicts words, None if unknown.
 
     The size is the share of energy in the mean row, ‖m‖²/mean ‖w‖² without the 1/N that chance
-    gives; for directions that is the mean cosine. Where rare and frequent words are known it is
+    gives; for directions that is the mean cosine. A drift is measured by the first, a cone by the
+    second, what is between by both in proportion. Where rare and frequent words are known it is
     what both share, m_rᵀm_f, for a place of the rare words alone is no common vector.
     """
     # how much is shared, of the energy and of the directions
@@ -90,34 +119,26 @@ def common_direction(
     who, pairs = "all words", "two words"
     if groups:
         who, pairs = "rare and frequent words alike", "a rare and a frequent word"
-    numbers = {"share": share, "cosine": cosine, "aperture": aperture, "form": stretched}
-    drift = Finding(
-        "drift",
-        "common drift",
-        (1 - stretched) * share,
-        f"One vector that {who} share holds {share:.0%} of the energy; {pairs} have cosine "
-        f"{cosine:.2f} on average.",
-        "A random cloud of N words has 1/N of its energy in its mean row, which is subtracted. It "
-        "is drift, not a cone, if a word's position along the common vector does not depend on "
-        "how far it is from that axis.",
-        "Subtract the mean row: of an output matrix that changes no probability, and cosines "
-        "become meaningful again. To keep it away in training use centred words.",
-        numbers,
+    form = "cone" if stretched >= 0.5 else "drift"
+    within = ""
+    if form == "cone":
+        within = f" 95 % of the words are within {aperture:.0f}° of the mean direction."
+    return Finding(
+        "common_direction",
+        f"common direction, a {form}",
+        (1 - stretched) * share + stretched * cosine,
+        f"One direction that {who} share holds {share:.0%} of the energy; {pairs} have cosine "
+        f"{cosine:.2f} on average.{within}",
+        "A random cloud of N words has 1/N of its energy in its mean row, which is subtracted, and "
+        "mean cosine 0. It is a drift, one vector added to all, if a word's position along the "
+        "common vector does not depend on how far the word is from that axis. It is a cone if "
+        "words farther along the axis are farther from it in proportion, or if all have the same "
+        "length: then subtracting one vector does not make the cloud round.",
+        (OF_A_HEAD if predicts else CENTRE if predicts is None and form == "drift" else OF_VECTORS)
+        + IN_TRAINING[form],
+        {"share": share, "cosine": cosine, "aperture": aperture, "stretched": stretched},
+        form,
     )
-    cone = Finding(
-        "cone",
-        "cone",
-        stretched * cosine,
-        f"The common direction of {who}: {pairs} have cosine {cosine:.2f} on average, and 95 % of "
-        f"the words are within {aperture:.0f}° of the mean direction.",
-        "Directions drawn at random have mean cosine 0. It is a cone, not drift, if words farther "
-        "along the axis are farther from it in proportion, or if all have the same length: then "
-        "subtracting one vector does not undo it.",
-        "All-but-the-top after training; in training the cosine regulariser, adversarial softmax "
-        "or spectrum control.",
-        numbers,
-    )
-    return drift, cone
 
 
 def stretching(rows: Tensor) -> float:

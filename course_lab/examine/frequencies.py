@@ -28,33 +28,33 @@ def of_corpus(corpus) -> Frequencies:
     return Frequencies(counts, list(corpus.words), f"train split of {corpus.name}")
 
 
-def from_text(corpus, tokenizer: Path | None, N: int) -> Frequencies:
+def from_text(corpus, encode: Tokenizer | None, N: int) -> Frequencies:
     """Return the counts of N words in the train split of a corpus.
 
-    corpus: the text. tokenizer: where a tokenizer.json may lie; the text is encoded with it, and
-    without one the corpus must have N words itself. N: rows of the matrix.
+    corpus: the text. encode: the checkpoint's tokenizer, with which the text is encoded; without
+    one the corpus must have N words itself. N: rows of the matrix.
     Raises CourseError for sentence pairs, or where the numbers of words do not agree.
     """
-    if tokenizer is None or not tokenizer.is_file():
+    if encode is None:
         if len(corpus) != N:
             raise CourseError(
                 f"corpus {corpus.name} has {len(corpus):,} words, the matrix {N:,}, and there is "
-                "no tokenizer.json beside the checkpoint to encode the text with"
+                "no tokenizer in the checkpoint, and no tokenizer.json beside it, to encode the "
+                "text with"
             )
         return of_corpus(corpus)
     if isinstance(corpus, data.SentencePairs):
         raise CourseError(f"{corpus.name} has sentence pairs; counting needs running text")
-    encode = _tokenizer(tokenizer)
     size = encode.get_vocab_size(with_added_tokens=True)
     if size > N:
-        raise CourseError(f"{tokenizer} has {size:,} pieces, but the matrix only {N:,} rows")
+        raise CourseError(f"the tokenizer has {size:,} pieces, but the matrix only {N:,} rows")
     counts = np.zeros(N)
     lines = corpus.decode(corpus.train).split("\n")
     for start in range(0, len(lines), LINES):
         texts = encode.encode_batch(lines[start : start + LINES], add_special_tokens=False)
         for text in texts:
             counts += np.bincount(text.ids, minlength=N)
-    source = f"train split of {corpus.name}, by {tokenizer.name}"
+    source = f"train split of {corpus.name}, by the checkpoint's tokenizer"
     return Frequencies(counts, _pieces(encode, N), source)
 
 
@@ -109,16 +109,17 @@ def read_counts(path: Path) -> tuple[list[str] | None, np.ndarray]:
     return names or None, np.array(counts)
 
 
-def pieces(tokenizer: Path, N: int) -> list[str] | None:
-    """Return what each of N rows stands for by a tokenizer.json; None where there is none."""
-    return _pieces(_tokenizer(tokenizer), N) if tokenizer.is_file() else None
+def pieces(encode: Tokenizer | None, N: int) -> list[str] | None:
+    """Return what each of N rows stands for by a tokenizer; None without one."""
+    return None if encode is None else _pieces(encode, N)
 
 
 def _pieces(encode: Tokenizer, N: int) -> list[str]:
     return [encode.id_to_token(i) or f"row {i}" for i in range(N)]
 
 
-def _tokenizer(path: Path) -> Tokenizer:
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Return the tokenizer in a file, without truncation or padding; CourseError if it is none."""
     try:
         made = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises nothing more special

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from course_lab.examine import course_runs
+from course_lab.examine import course_runs, gguf_files, onnx_files
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import (
     ARRAYS,
+    GGUF,
+    ONNX,
     Entry,
     TensorFiles,
     check_finite,
@@ -31,8 +33,9 @@ from course_lib.errors import CourseError, unknown
 HEADS = ["lm_head", "embed_out", "lm_head.decoder", "predictions.decoder", "output_projection",
          "output_layer.words", "lm_head.dense", "generator.proj", "output", "decoder", "head",
          "generator"]  # fmt: skip
-EMBEDDINGS = ["wte", "embed_tokens", "word_embeddings", "tok_embeddings", "embed_in", "shared",
-              "word_embedding", "token_embedding", "token_embeddings", "tokens_embed", "word_emb",
+EMBEDDINGS = ["wte", "embed_tokens", "word_embeddings", "tok_embeddings", "token_embd",
+              "embed_in", "shared", "word_embedding", "token_embedding", "token_embeddings",
+              "tokens_embed", "word_emb",
               "words", "embedding", "embeddings", "embed", "encoder"]  # fmt: skip
 SHORT = {"output", "decoder", "head", "generator", "encoder", "embedding", "embeddings", "embed"}
 LAST = re.compile(r"\.(weight|kernel|embedding|embeddings)$")
@@ -43,8 +46,8 @@ LISTED = 8  # candidates in a message
 def read(path: Path, name: str | None = None, words: int | None = None) -> Source:
     """Return the output matrix of a checkpoint.
 
-    path: a run of this course, a safetensors file, an index of shards, a Hugging Face folder, an
-        .npy or .npz file.
+    path: a run of this course, a safetensors file, an index of shards, a Hugging Face folder, a
+        .gguf, .onnx, .npy or .npz file.
     name: the tensor, where it cannot be found or is not the one wanted; the end of its name does.
     words: N, where it is known, such as the number of counts; it decides which way round the matrix
         lies.
@@ -58,6 +61,8 @@ def read(path: Path, name: str | None = None, words: int | None = None) -> Sourc
     header = course_runs.read_header(tensors)
     if tensors.file.suffix in ARRAYS:
         source = _read_array(path, tensors, name, words)
+    elif tensors.file.suffix == ONNX and name is None:
+        source = _read_graph(path, tensors, words)
     elif header and name is None:
         source = course_runs.read_words(path, tensors, header)
     else:
@@ -71,7 +76,11 @@ def read(path: Path, name: str | None = None, words: int | None = None) -> Sourc
 
 def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int | None) -> Source:
     """Return the output matrix of a model of which the names of its tensors are known."""
-    config = read_json(tensors.file.parent / "config.json")
+    in_one_file = tensors.file.suffix == GGUF
+    if in_one_file:
+        config = gguf_files.config(tensors.model)
+    else:
+        config = read_json(tensors.file.parent / "config.json")
     vocabulary = _vocabulary_size(config)
     # which tensor
     candidates = _candidates(tensors.matrices(), vocabulary)
@@ -82,24 +91,42 @@ def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int |
         chosen, notes = _choose(path, tensors, candidates, vocabulary)
     # whether it reads, too
     raw = tensors.tensor(chosen)
-    tied, said = _tied(chosen, raw, candidates, config, tensors)
+    tied, predicts, said = _tied(chosen, raw, candidates, config, tensors)
     # which way round
     across, rule = _lies_across(tensors, chosen, words, vocabulary)
     N = raw.shape[across]
     notes += [*said, *_turned(rule, raw.shape)] if across else said
     if vocabulary is not None and N != vocabulary:
-        notes.append(f"config.json says {vocabulary:,} words; this matrix has {N:,}")
+        who = "the file" if in_one_file else "config.json"
+        notes.append(f"{who} says {vocabulary:,} words; this matrix has {N:,}")
     return Source(
         (raw.T if across else raw).contiguous(),
         path,
         chosen,
-        "Hugging Face model" if config else "safetensors file",
+        _kind(tensors.file, config),
         tensors.entries[chosen].dtype,
         tensors.digests(chosen),
         tied,
+        predicts,
         across,
         tuple(notes),
+        words=_pieces(tensors, N),
     )
+
+
+def _kind(file: Path, config: dict) -> str:
+    """Return what a checkpoint is, in words."""
+    if file.suffix in (GGUF, ONNX):
+        return f"{file.suffix[1:].upper()} model"
+    return "Hugging Face model" if config else "safetensors file"
+
+
+def _pieces(tensors: TensorFiles, N: int) -> list[str] | None:
+    """Return what the rows stand for, where the file itself says so for each of N rows."""
+    if tensors.file.suffix == ONNX:
+        return onnx_files.words(tensors.model, N)
+    pieces = gguf_files.tokens(tensors.model) if tensors.file.suffix == GGUF else None
+    return pieces if pieces and len(pieces) == N else None
 
 
 def _vocabulary_size(config: dict) -> int | None:
@@ -208,8 +235,11 @@ def _named(name: str, tensors: TensorFiles) -> str:
 
 def _tied(
     chosen: str, matrix: Tensor, candidates: _Candidates, config: dict, tensors: TensorFiles
-) -> tuple[bool | None, list[str]]:
-    """Return whether one matrix reads and predicts, None if unknown, and notes on the choice."""
+) -> tuple[bool | None, bool | None, list[str]]:
+    """Return whether the model is tied, whether the matrix predicts, and notes on the choice.
+
+    None stands for what is not known.
+    """
     # what the config says
     text = config.get("text_config")
     nested = text.get("tie_word_embeddings", True) if isinstance(text, dict) else True
@@ -222,25 +252,28 @@ def _tied(
         shape = tensors.entries[chosen].shape
         alike = [n for n in reading if tensors.entries[n].shape == shape]
         if any(torch.equal(tensors.tensor(n), matrix) for n in alike):
-            return True, [f"{chosen} is stored although it equals the input embedding"]
+            return True, True, [f"{chosen} is stored although it equals the input embedding"]
         notes = []
         if says and alike:
             notes = ["config.json says tied, but the file holds an output matrix that differs "
                      "from the input embedding; the output matrix is examined"]  # fmt: skip
-        return (False if reading else None), notes
+        return (False if reading else None), True, notes
     # the matrix reads: does it predict, too?
     if heads:
-        return False, [f"an input embedding; the output matrix of this model is {heads[0]}"]
+        note = f"an input embedding; the output matrix of this model is {heads[0]}"
+        return False, False, [note]
     if says is False:
-        return False, ["untied, and the file holds no output matrix: the input embedding is "
-                       "examined"]  # fmt: skip
+        note = "untied, and the file holds no output matrix: the input embedding is examined"
+        return False, False, [note]
     names = config.get("architectures")
     architecture = str(names[0]) if isinstance(names, list) and names else ""
     if config and re.search(r"(?<!LMHead)(?<!Heads)Model$", architecture):
-        return None, [f"{architecture} has no output layer: the input embedding is examined"]
+        note = f"{architecture} has no output layer: the input embedding is examined"
+        return None, False, [note]
     if says is None:
-        return None, ["the file does not say whether this matrix predicts words or only reads them"]
-    return True, []
+        note = "the file does not say whether this matrix predicts words or only reads them"
+        return None, None, [note]
+    return True, True, []
 
 
 # --- which way round -----------------------------------------------------------------------------
@@ -274,6 +307,47 @@ def _turned(rule: str, shape: tuple[int, ...]) -> list[str]:
     ]
 
 
+# --- a graph -------------------------------------------------------------------------------------
+
+
+def _read_graph(path: Path, tensors: TensorFiles, words: int | None) -> Source:
+    """Return the matrix that leads to an ONNX model's output, else the largest that reads."""
+    model = tensors.model
+    head = onnx_files.head(model)
+    read_with = onnx_files.embedding(model)
+    if head is None and read_with is None:
+        return _read_model(path, tensors, None, words)
+    chosen = head.matrix if head else read_with
+    raw = tensors.tensor(chosen)
+    across = head is not None and head.across
+    W = (raw.T if across else raw).contiguous()
+    notes = []
+    if head is None:
+        notes = ["no matrix leads to an output of the graph: the largest one that is looked up in "
+                 "is examined"]  # fmt: skip
+    # its bias
+    bias = None
+    if head and head.bias in tensors.entries and tensors.entries[head.bias].floating:
+        values = tensors.tensor(head.bias).reshape(-1)
+        if len(values) == len(W):
+            check_finite(path, head.bias, values)
+            bias = values
+    return Source(
+        W,
+        path,
+        chosen,
+        _kind(tensors.file, {}),
+        tensors.entries[chosen].dtype,
+        tensors.digests(chosen),
+        None if read_with is None else chosen == read_with,
+        head is not None,
+        across,
+        tuple(notes),
+        words=onnx_files.words(model, len(W)),
+        bias=bias,
+    )
+
+
 # --- arrays --------------------------------------------------------------------------------------
 
 
@@ -299,6 +373,7 @@ def _read_array(path: Path, tensors: TensorFiles, name: str | None, words: int |
         "NumPy array",
         entry.dtype,
         tensors.digests(chosen),
+        None,
         None,
         across,
         tuple(notes),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lab.examine.groups import Groups
+from course_lab.examine.weighted import weighted_measures
 from course_lib.metrics import geometry, inputs, rank
 from course_lib.metrics.neighbours import nearest_neighbours
 from course_lib.metrics.registry import METRICS
@@ -24,6 +25,26 @@ class Spectra(NamedTuple):
 
     whole: np.ndarray
     centred: np.ndarray
+
+    @classmethod
+    def of(cls, W: Tensor) -> "Spectra":
+        """Return both from one decomposition of W (N, d): of the centred rows, C = Q R.
+
+        C has the singular values of the small R, and since WᵀW = RᵀR + N m mᵀ with the mean row m,
+        W has those of R with √N m as one more row.
+        """
+        rows = W.double()
+        mean = rows.mean(0)
+        R = torch.linalg.qr(rows - mean, mode="r").R
+        longer = torch.cat([R, len(rows) ** 0.5 * mean[None]])
+        count = min(W.shape)
+        return cls(geometry.singular_values(longer)[:count], geometry.singular_values(R)[:count])
+
+    def without(self, components: int) -> "Spectra":
+        """Return those of the centred matrix without its first principal components."""
+        zeros = np.zeros(min(components, len(self.centred)))
+        rest = np.concatenate([self.centred[components:], zeros])
+        return Spectra(rest, rest)
 
 
 def measures(
@@ -61,7 +82,8 @@ def measures(
     nearest = float(np.median(nearest_distances(few(W))) / scale) if scale else 0
     table["distance to the nearest word"] = nearest
     table["root mean square norm"] = scale
-    return table | registered(W, counts)
+    table |= registered(W, counts)
+    return table if counts is None else table | weighted_measures(W, counts)
 
 
 def registered(W: Tensor, counts: np.ndarray | None) -> dict[str, float]:

@@ -7,10 +7,12 @@ from importlib.metadata import version
 import numpy as np
 from torch import Tensor
 
+from course_lab.examine.crowds import Crowd
 from course_lab.examine.diagnosis import Diagnosis
 from course_lab.examine.findings import NAMED
 from course_lab.examine.groups import Groups
 from course_lab.examine.source import Source
+from course_lab.examine.unargmaxable import FirstPlaces
 
 PACKAGES = ("course-lib", "torch", "numpy", "scipy", "safetensors")
 
@@ -22,7 +24,8 @@ class Examination:
     W, counts, words, groups: of the words that were examined, all or a sample. spectrum: singular
     values; random: those of a Gaussian matrix of the same shape. counted: where the counts come
     from. unknown: why there are no counts. not_run: why there is no perplexity. sampled: what was
-    computed on a part.
+    computed on a part. together: rows of W that are equal or nearly so. never_first: rows of the
+    whole matrix that no context puts first, None if nobody asked. names: of all its rows.
     """
 
     source: Source
@@ -39,13 +42,27 @@ class Examination:
     unknown: str | None = None
     not_run: str | None = None
     sampled: tuple[str, ...] = ()
+    together: tuple[Crowd, ...] = field(default=(), repr=False)
+    never_first: FirstPlaces | None = field(default=None, repr=False)
+    names: list[str] | None = field(default=None, repr=False)
     against: "Examination | None" = None
+
+    def called(self, rows) -> list[str]:
+        """Return what rows of W stand for; `row 7` where nobody knows."""
+        return [self.words[row] if self.words else f"row {row}" for row in rows]
+
+    def never_called(self) -> list[str] | None:
+        """Return what the rows stand for that no context puts first; None if nobody asked."""
+        if self.never_first is None:
+            return None
+        rows = self.never_first.never
+        return [self.names[row] if self.names else f"row {row}" for row in rows]
 
     def to_dict(self) -> dict:
         """Return every number and its origin, ready for JSON."""
         findings = [
-            {"name": f.name, "severity": f.severity, "grade": f.grade, "seen": f.seen,
-             "reason": f.reason, "remedy": f.remedy, "numbers": f.numbers}
+            {"name": f.name, "form": f.form, "severity": f.severity, "grade": f.grade,
+             "seen": f.seen, "reason": f.reason, "remedy": f.remedy, "numbers": f.numbers}
             for f in self.diagnosis.findings
         ]  # fmt: skip
         versions = {package: version(package) for package in PACKAGES}
@@ -57,6 +74,11 @@ class Examination:
             "findings": findings,
             "metrics": self.metrics,
             "repairs": self.repairs,
+            "equal_or_nearly_so": [
+                {"words": self.called(crowd.rows), "around": self.called(crowd.around)}
+                for crowd in self.together
+            ],
+            "never_first": self.never_called(),
             "singular_values": self.spectrum.tolist(),
             "counts": self.counted,
             "groups": self.groups.rule if self.groups else None,

@@ -12,9 +12,15 @@ from course_lib.evaluation.translation import translation_perplexity
 from course_lib.output_layers import FullWords
 from course_lib.output_layers.centring import all_but_the_top, centred
 
+
+def principal_components(size: int) -> int:
+    """Return how many principal components all-but-the-top takes from words of this size."""
+    return max(1, round(size / 100))
+
+
 REPAIRS: dict[str, Callable[[Tensor], Tensor]] = {
     "centring": centred,
-    "all-but-the-top": all_but_the_top,
+    "all-but-the-top": lambda W: all_but_the_top(W, principal_components(W.shape[1])),
 }
 TOKENS = 20_000  # of the validation split: enough to compare
 COLUMNS = 10  # read in parallel

@@ -15,6 +15,8 @@ from course_lab.examine.findings import MARKED, NAMED, Finding
 from course_lab.examine.record import Examination, plain
 from course_lib.training.checkpoint import write_atomically
 
+CROWDS = 3  # groups of equal rows that are shown
+NAMES = 24  # words that are listed
 REPAIRED = ("mean cosine", "mean cosine, rare words", "share of the mean vector", "IsoScore",
             "isotropy I₁", "stable rank", "distance to the nearest word")  # fmt: skip
 CENTRING = (
@@ -49,6 +51,7 @@ def page(examination: Examination) -> str:
     parts = [
         _head(examination),
         _findings(examination.diagnosis),
+        _by_name(examination),
         _numbers(examination),
         _pictures(examination),
         _repairs(examination),
@@ -128,6 +131,60 @@ def _finding(finding: Finding) -> str:
         f"<details><summary>Why this is the measure</summary>{html.escape(finding.reason)}"
         "</details></section>"
     )
+
+
+def by_name(examination: Examination) -> list[tuple[str, str]]:
+    """Return what is said of single words: titles, and sentences that list them by name."""
+    said = []
+    for crowd in examination.together[:CROWDS]:
+        words = f"{len(crowd.rows):,} words"
+        share = ""
+        if examination.counts is not None:
+            seen = int((examination.counts[crowd.rows] > 0).sum())
+            share = f" Of them {seen:,} occur in the text that was counted."
+        nearest = _listed(examination.called(crowd.around))
+        said.append(
+            (
+                f"{words} with one row",
+                f"Their rows are equal, or nearer to each other than a tenth of a word's usual "
+                f"distance from the mean: {_listed(examination.called(crowd.rows))}.{share} Words "
+                "that training never moved stand together so, reserved ones among them. The next "
+                f"words: {nearest}."
+                if len(crowd.around)
+                else "",
+            )
+        )
+    rest = len(examination.together) - CROWDS
+    if rest > 0:
+        said.append((f"{rest:,} more such groups", "report.json lists them."))
+    never = examination.never_called()
+    if never:
+        said.append(
+            (
+                f"{len(never):,} words that are never first",
+                f"No context makes them the likeliest: {_listed(never)}. Each has a proof, other "
+                "words whose weighted mean is its row.",
+            )
+        )
+    return said
+
+
+def _listed(words: list[str]) -> str:
+    """Return words in quotation marks, with commas; of many the first."""
+    more = f" and {len(words) - NAMES:,} more" if len(words) > NAMES else ""
+    return ", ".join(f"“{word}”" for word in words[:NAMES]) + more
+
+
+def _by_name(examination: Examination) -> str:
+    said = by_name(examination)
+    if not said:
+        return ""
+    cards = "".join(
+        f'<section class="finding"><h3>{html.escape(title)}</h3><p>{html.escape(text)}</p>'
+        "</section>"
+        for title, text in said
+    )
+    return f'<h2>Words by name</h2><div class="findings">{cards}</div>'
 
 
 def _numbers(examination: Examination) -> str:

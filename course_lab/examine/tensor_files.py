@@ -1,12 +1,13 @@
 """The tensors of a checkpoint by name, shape and type; none is read before it is asked for.
 
-Four formats: a safetensors file, a set of such files (shards) with an index, NumPy's `.npy` and
-`.npz`. Nothing is unpickled. CourseError names the file that is missing, damaged, or a pickle.
+Six formats: a safetensors file, a set of such files (shards) with an index, GGUF, ONNX, NumPy's
+`.npy` and `.npz`. Nothing is unpickled. CourseError names the file that is missing, damaged, or a
+pickle.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +18,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from course_lab.examine import gguf_files, onnx_files
+from course_lab.examine.quantised import KINDS
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.training.checkpoint import is_pickle
 
 FLOATS = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 ARRAYS = (".npy", ".npz")
+GGUF = ".gguf"
+ONNX = ".onnx"
+MODELS = (GGUF, ONNX)  # one file a model, which says what else is to be known of it
 INDEX = ".safetensors.index.json"
 # A KeyError is a member that an archive lists and does not hold. A MemoryError is a damaged header
 # that announces more numbers than fit, a RuntimeError an archive with a password.
@@ -30,12 +36,13 @@ UNREADABLE = (*DAMAGED, KeyError, MemoryError, RuntimeError, SafetensorError)
 
 
 class Entry(NamedTuple):
-    """Where a tensor lies, its shape, and its type as the file names it."""
+    """Where a tensor lies, its shape, and its type as the file names it; how it is read."""
 
     file: Path
     shape: tuple[int, ...]
     dtype: str
     floating: bool
+    read: Callable[[], np.ndarray] | None = None  # in formats that this course reads itself
 
     @property
     def is_matrix(self) -> bool:
@@ -45,15 +52,21 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorFiles:
-    """The table of a checkpoint's tensors. `file` is what was opened, for shards their index."""
+    """The table of a checkpoint's tensors. `file` is what was opened, for shards their index.
+
+    model: what else a GGUF or an ONNX file says of itself.
+    """
 
     file: Path
     entries: dict[str, Entry]
     metadata: dict[str, str] = field(default_factory=dict)
+    model: gguf_files.Contents | onnx_files.Model | None = None
 
     def tensor(self, name: str) -> Tensor:
         """Read one tensor. float64 stays; every smaller floating-point type becomes float32."""
         file = self.entries[name].file
+        if self.entries[name].read:
+            return torch.from_numpy(self.entries[name].read())
         if file.suffix in ARRAYS:
             return torch.from_numpy(_read_array(file, name))
         with _reading(file), safe_open(file, framework="pt") as tensors:
@@ -78,6 +91,10 @@ def open_tensors(path: Path) -> TensorFiles:
     file = checkpoint_in(path) if path.is_dir() else path
     if file.suffix in ARRAYS:
         return TensorFiles(file, dict(_array_entries(file)))
+    if file.suffix == GGUF:
+        return _gguf_table(file)
+    if file.suffix == ONNX:
+        return _onnx_table(file)
     if _is_pickle(file):
         raise CourseError(
             f"{file} is a pickle, which can run any code when opened; it is not read. Save "
@@ -98,6 +115,10 @@ def checkpoint_in(folder: Path) -> Path:
     models = sorted(folder.glob(f"*{INDEX}")) or sorted(folder.glob("*.safetensors"))
     if len(models) == 1:
         return models[0]
+    if not models:
+        models = sorted(path for path in folder.iterdir() if path.suffix in MODELS)
+    if len(models) == 1:
+        return models[0]
     if models:
         raise CourseError(f"{folder} holds several models; name one: {listed(models)}")
     pickles = sorted(path for path in folder.iterdir() if path.suffix in PICKLES)
@@ -105,7 +126,9 @@ def checkpoint_in(folder: Path) -> Path:
         return pickles[0]
     arrays = sorted(path for path in folder.iterdir() if path.suffix in ARRAYS)
     hint = f"; name one of its arrays: {listed(arrays)}" if arrays else ""
-    raise CourseError(f"{folder} holds no run of this course and no safetensors file{hint}")
+    raise CourseError(
+        f"{folder} holds no run of this course and no safetensors, GGUF or ONNX file{hint}"
+    )
 
 
 def read_json(file: Path) -> dict:
@@ -214,6 +237,36 @@ def _shard(index: Path, name: str) -> Path:
     if path.is_symlink() and not in_cache:
         raise CourseError(f"{path} is a link, which may lead anywhere; put the file itself there")
     return path
+
+
+# --- GGUF and ONNX -------------------------------------------------------------------------------
+
+
+def _gguf_table(file: Path) -> TensorFiles:
+    """Return the tensors of a GGUF file; of those that cannot be read only shape and type."""
+    model = gguf_files.contents(file)
+    entries = {}
+    for name, place in model.tensors.items():
+        if place.kind in KINDS:
+            read = gguf_files.reader(file, place)
+            entries[name] = Entry(file, place.shape, KINDS[place.kind].name, True, read)
+        else:
+            entries[name] = Entry(file, place.shape, f"type {place.kind}", False)
+    return TensorFiles(file, entries, {}, model)
+
+
+def _onnx_table(file: Path) -> TensorFiles:
+    """Return the tensors of an ONNX file; of those that cannot be read only shape and type."""
+    model = onnx_files.open_model(file)
+    entries = {}
+    for name, place in model.tensors.items():
+        if place.size >= 0:
+            read = onnx_files.reader(file, place)
+            kind = onnx_files.TYPES[place.kind][0]
+            entries[name] = Entry(file, place.shape, kind, True, read)
+        else:
+            entries[name] = Entry(file, place.shape, f"type {place.kind}", False)
+    return TensorFiles(file, entries, {}, model)
 
 
 # --- NumPy ---------------------------------------------------------------------------------------

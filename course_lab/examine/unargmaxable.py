@@ -66,20 +66,36 @@ class Ceiling(NamedTuple):
     offset: float
 
 
-def first_places(W, seconds: float) -> dict[str, float]:
-    """Return how many words no context puts first, and of how many that stays open.
+class FirstPlaces(NamedTuple):
+    """Words (n,) that no context puts first, how many stay open, and of how many was asked.
 
-    W: (N, d), a word a row, without a bias; at most `ASKED` words, drawn with a fixed seed, are
-        asked about; all words are their rivals.
-    seconds: how long the search may take. A word that is not decided by then is open.
+    weights: by word the others and their convex weights, which are the proof.
     """
-    N = len(W)
-    words = np.random.default_rng(0).permutation(N)[:ASKED]
-    verdicts = argmaxable_words(W, words=words, time_limit=seconds, progress=True)
-    return {
-        "words that are never first": len(verdicts.unargmaxable),
-        "words whose first place is open": len(verdicts.undecided),
-    }
+
+    never: np.ndarray
+    open: int
+    asked: int
+    weights: dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def first_places(W, seconds: float, bias=None) -> FirstPlaces:
+    """Return the words that no context puts first, among those nearest to the middle.
+
+    W: (N, d), a word a row. bias: (N,) or none. seconds: how long the search may take; a word that
+        is not decided by then is open.
+
+    At most `ASKED` words are asked about, all of them with all words as rivals: those whose rows
+    lie nearest to the mean row where the cloud is stretched to be round, since what is inside the
+    others' hull lies there.
+    """
+    rows = as_matrix(W)
+    centred = rows - rows.mean(0)
+    squares, axes = torch.linalg.eigh(centred.T @ centred / len(rows))
+    lengths = squares.clamp_min(1e-10 * float(squares[-1]) or 1.0).sqrt()
+    middle = (centred @ (axes / lengths)).norm(dim=1)
+    words = middle.argsort()[:ASKED].cpu().numpy()
+    verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=True)
+    return FirstPlaces(verdicts.unargmaxable, len(verdicts.undecided), len(words), verdicts.weights)
 
 
 def lead(W, i: int, h, bias=None) -> float:

