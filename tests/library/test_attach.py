@@ -155,9 +155,10 @@ def test_every_parameter_stays_shared_and_the_model_unchanged(model):
 
 def test_the_logits_are_never_formed():
     model = HuggingFace()
+    attached = course_lib.attach(model)  # which reads twelve words by the head
     model.lm_head.register_forward_hook(lambda *_: pytest.fail("the head was run"))
     tokens = torch.randint(N, (2, 5))
-    output = course_lib.attach(model)(tokens)
+    output = attached(tokens)
     assert output.loss is None and output.nll is None and output.hidden.shape == (2, 5, D)
     assert not model.lm_head._forward_pre_hooks
 
