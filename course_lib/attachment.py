@@ -95,7 +95,7 @@ class Attached(nn.Module):
         self.aligned = aligned
         self.batch_first = batch_first
         self._head = (head,)  # in a tuple: `model` owns it already
-        self.loss_type = None if aligned else "ForCausalLM"  # how a trainer counts labels
+        self.loss_type = None if aligned else getattr(model, "loss_type", "ForCausalLM")
         self.register_state_dict_post_hook(_share)
         self.register_load_state_dict_pre_hook(_share)
         vars(self).update({k: getattr(model, k) for k in TRAINERS_ASK if hasattr(model, k)})
@@ -203,10 +203,8 @@ class Attached(nn.Module):
         if not any(bend in told and straight <= self.aligned for bend, straight in answers):
             way = "merge or switch off what is added to its head, as LoRA does, or to its loss"
             if answers:
-                (scale, cap), straight = answers[0]
-                way = (
-                    f"tell attach scale={scale:.6g}, cap={cap}, aligned={straight or self.aligned}"
-                )
+                (s, c), straight = answers[0]
+                way = f"tell attach scale={s:.6g}, cap={c}, aligned={straight or self.aligned}"
             raise CourseError(f"the loss of {type(self.model).__name__} would be another; {way}")
 
 

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import (
     BertConfig,
@@ -25,6 +26,8 @@ from transformers import (
     OPTForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
+    Trainer,
+    TrainingArguments,
 )
 
 import course_lib
@@ -292,3 +295,129 @@ def test_a_memorised_text_is_generated(name, kind):
     assert torch.equal(greedy(attached, name, prompt, options["max_new_tokens"]), expected)
     assert torch.equal(attached.generate(prompt, do_sample=False, **options), expected)
     assert torch.equal(model.generate(prompt, do_sample=False, **options), expected)
+
+
+def test_sampled_and_searched_texts_follow_the_layer_s_probabilities():
+    """Beams find the likeliest of all texts; without dropout, also in a mixture that trains."""
+    model = build("Gemma-2")
+    layer = partial(MixtureOfSoftmaxes, components=3, dropout=0.9)
+    attached = course_lib.attach(model, layer, cap=30.0)
+    prompt = tokens(1, 3)
+    options = {"max_new_tokens": 2, "eos_token_id": None}
+    beams = {"num_beams": N, "do_sample": False, "output_scores": True}
+    given = model.generate(prompt, **options, **beams, return_dict_in_generate=True)
+    with torch.no_grad():
+        first = attached.log_prob(prompt)[0, -1]
+        texts = torch.cat([prompt.expand(N, -1), torch.arange(N)[:, None]], 1)
+        pairs = first[:, None] + attached.log_prob(texts)[:, -1]
+    assert given.sequences[0, 3] * N + given.sequences[0, 4] == pairs.argmax()
+    torch.testing.assert_close(given.sequences_scores[0] * 2, pairs.max())
+    drawn = attached.generate(prompt.expand(4000, -1), do_sample=True, top_k=0, max_new_tokens=1)
+    share = drawn[:, 3].bincount(minlength=N) / 4000
+    assert (share - first.exp()).abs().max() < 0.05 and first.exp().max() > 0.1
+
+
+def test_a_model_that_cannot_generate_says_so():
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(N, D)
+            self.head = nn.Linear(D, N)
+
+        def forward(self, ids):
+            return self.head(self.words(ids))
+
+    with pytest.raises(AttributeError, match="Plain.* has no attribute 'generate'"):
+        course_lib.attach(Plain()).generate(tokens())
+
+
+# --- files and trainers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", [Softmax, MixtureOfSoftmaxes, AdaptiveSoftmax])
+def test_a_saved_model_comes_back(tmp_path, name, kind):
+    """Whole, from one file; and the model without its layer, as Hugging Face saves it."""
+    model = build(name)
+    attached, ids = attach(model, name, kind), tokens()
+    with torch.no_grad():
+        for parameter in attached.output_layer.parameters():
+            parameter.add_(torch.randn_like(parameter) / 10)
+    expected = attached(ids, labels=ids).loss
+    state = attached.state_dict()
+    assert {p.data_ptr() for p in attached.parameters()} == {t.data_ptr() for t in state.values()}
+    save_file(state, tmp_path / "attached.safetensors")
+    again = attach(build(name), name, kind)
+    again.load_state_dict(load_file(tmp_path / "attached.safetensors"))
+    torch.testing.assert_close(again(ids, labels=ids).loss, expected)
+    assert again.output_layer.words.weight is again.model.get_output_embeddings().weight
+    model.save_pretrained(tmp_path)
+    alone = type(model).from_pretrained(tmp_path)
+    torch.testing.assert_close(alone(ids, labels=ids).loss, model(ids, labels=ids).loss)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        again.load_state_dict({k: v for k, v in state.items() if "norm" not in k and "ln" not in k})
+
+
+def trained(model, folder, steps, resume=None, rows=None, batches=2, **options):
+    """Losses of some steps, of two batches each, by Hugging Face's trainer, which saves some."""
+    ids = tokens(12, 7)
+    rows = rows or [{"input_ids": row, "labels": row} for row in ids]
+    arguments = TrainingArguments(
+        folder, max_steps=steps, per_device_train_batch_size=2, save_steps=2, logging_steps=1,
+        gradient_accumulation_steps=batches, learning_rate=1e-2, report_to=[], disable_tqdm=True,
+        use_cpu=True, seed=1, **options,
+    )  # fmt: skip
+    trainer = Trainer(model, arguments, train_dataset=rows)
+    trainer.train(resume_from_checkpoint=resume)
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Granite", "T5"])
+def test_hugging_face_s_trainer_trains_as_it_trains_the_model_itself(tmp_path, name):
+    batches = 1 if name == "T5" else 2  # which forgets that its loss is a part of two
+    expected = trained(build(name), tmp_path / "own", 3, batches=batches)
+    found = trained(attach(build(name), name), tmp_path / "attached", 3, batches=batches)
+    assert found == pytest.approx(expected, rel=1e-4) and len(found) == 3
+
+
+@pytest.mark.parametrize("name, kind", [("GPT-2", MixtureOfSoftmaxes), ("Llama", AdaptiveSoftmax)])
+def test_hugging_face_s_trainer_saves_and_resumes(tmp_path, name, kind):
+    whole = attach(build(name), name, kind)
+    torch.manual_seed(2)
+    start = {key: value.clone() for key, value in whole.state_dict().items()}
+    losses = trained(whole, tmp_path / "whole", 4)
+    resumed = attach(build(name), name, kind)
+    part = tmp_path / "whole" / "checkpoint-2"
+    assert trained(resumed, tmp_path / "resumed", 4, part)[-2:] == pytest.approx(losses[-2:])
+    for key, value in whole.state_dict().items():
+        torch.testing.assert_close(resumed.state_dict()[key], value)
+        assert not torch.equal(value, start[key])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_checkpointed_activations_are_computed_twice_and_change_no_loss(tmp_path, name):
+    losses, calls = [], [0, 0]
+    for twice in (False, True):
+        attached = attach(build(name), name)
+
+        def count(*_, place=twice):
+            calls[place] += 1
+
+        for module in attached.modules():
+            if not list(module.children()):
+                module.register_forward_hook(count)
+        losses.append(trained(attached, tmp_path, 2, gradient_checkpointing=twice))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert calls[1] > 1.2 * calls[0]
+
+
+def test_the_trainer_hands_the_mask_on(tmp_path):
+    """A column that the trainer took for unused would make T5 read its padding."""
+    model, ids = build("T5"), tokens(12, 7)
+    rows = [
+        {"input_ids": row, "labels": row, "attention_mask": torch.arange(7) < 2 + i % 5}
+        for i, row in enumerate(ids)
+    ]
+    expected = trained(build("T5"), tmp_path / "own", 2, rows=rows, batches=1)
+    found = trained(attach(model, "T5"), tmp_path / "attached", 2, rows=rows, batches=1)
+    assert found == pytest.approx(expected, rel=1e-4)
