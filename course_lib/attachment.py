@@ -1,20 +1,23 @@
 """`course_lib.attach`: the course's output layers on other people's causal language models.
 
 Works on any PyTorch module with a linear output layer, and on Hugging Face's causal models, which
-are recognised by their methods (`get_output_embeddings`, `get_input_embeddings`, `base_model`);
-the transformers package itself is not needed.
+are recognised by their method `get_output_embeddings`; the transformers package is not needed.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.output_layers import FullWords, Objective, OutputLayer, Softmax
+from course_lib.output_layers import FRESH, IGNORE, FullWords, Objective, OutputLayer, Softmax
+from course_lib.ranges import Positive, checked
 
 TRUNKS = ("base_model", "transformer", "model")
+TRAINERS_ASK = ("config", "activation_checkpointing_enable", "gradient_checkpointing_enable")
 
 
 class Output(NamedTuple):
@@ -25,6 +28,7 @@ class Output(NamedTuple):
     hidden: Tensor  # (…, d), what the output layer reads
 
 
+@checked
 def attach(
     model: nn.Module,
     output_layer: Callable[..., OutputLayer] = Softmax,
@@ -32,6 +36,8 @@ def attach(
     aligned: bool = False,
     head: str | None = None,
     batch_first: bool = True,
+    scale: Positive = 1.0,
+    cap: Positive | None = None,
 ) -> "Attached":
     """Return a model with one of the course's output layers, its loss from the chunk kernel.
 
@@ -42,14 +48,15 @@ def attach(
     output_layer: a class, or a partial of one, called with the words around the model's own output
         matrix and with `bias`.
     objective: what is minimised; the cross-entropy if None.
-    aligned: whether labels are the next tokens already, in the layout of input_ids. Otherwise they
-        are the tokens themselves, (B, T), and position t is compared with label t + 1, as Hugging
-        Face has it.
+    aligned: whether labels are the next tokens already, in the layout of input_ids. If not,
+        position t is compared with label t + 1 of (B, T), as in Hugging Face's causal models.
     head: dotted name of the linear output layer where it cannot be found.
     batch_first: whether input_ids are (B, T), as everywhere at Hugging Face; else (T, B), which
         needs `aligned`. Along time a mixture's dropout mask stays the same.
+    scale, cap: what the model makes of its head's logits l: s·l, or c·tanh(s·l / c).
 
-    CourseError if the model's output matrix cannot be found.
+    CourseError if the model's output matrix cannot be found, or if `scale`, `cap` or `aligned` is
+    not what a Hugging Face model does with its head's logits; it reads twelve words to tell.
     """
     # The layer around the model's own matrix and bias, in the model's type.
     head, matrix, bias = _find(model, head)
@@ -62,16 +69,22 @@ def attach(
             part.to(matrix.dtype)
     if bias is not None:
         layer.bias = bias
+    if scale != 1 or cap is not None:
+        layer.transform = partial(_logits, scale, cap, layer.transform)
     if not (aligned or batch_first):
         raise CourseError("labels are shifted along (B, T) only; give next tokens, aligned=True")
-    return Attached(model, head, layer, objective, aligned, batch_first)
+    attached = Attached(model, head, layer, objective, aligned, batch_first)
+    if hasattr(model, "get_output_embeddings") and head is not None and not matrix.is_meta:
+        attached._compare(head, scale, cap)
+        model.generate = attached.generate
+    return attached
 
 
 class Attached(nn.Module):
     """A model whose own forward runs as far as its output layer, and `output_layer` in its place.
 
-    The model is not changed: it keeps its head, which shares its parameters with `output_layer`,
-    and can still be saved or asked to generate.
+    The model keeps its head, which shares its parameters with `output_layer`. Only a Hugging Face
+    model's `generate` is replaced, by this one. `state_dict` has one name for a shared tensor.
     """
 
     def __init__(self, model, head, output_layer, objective, aligned, batch_first):
@@ -82,12 +95,17 @@ class Attached(nn.Module):
         self.aligned = aligned
         self.batch_first = batch_first
         self._head = (head,)  # in a tuple: `model` owns it already
+        self.loss_type = None if aligned else getattr(model, "loss_type", "ForCausalLM")
+        self.register_state_dict_post_hook(_share)
+        self.register_load_state_dict_pre_hook(_share)
+        vars(self).update({k: getattr(model, k) for k in TRAINERS_ASK if hasattr(model, k)})
 
     def forward(
         self,
         input_ids: Tensor,
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        attention_mask: Tensor | None = None,  # a trainer drops what is not named here
         **inputs,
     ) -> Output:
         """Return the loss and the hidden states, without forming the logits.
@@ -95,8 +113,12 @@ class Attached(nn.Module):
         input_ids, labels: of one shape; labels of -100 do not count.
         num_items_in_batch: what the sum of the losses is divided by, in place of the number of
             labels, where a trainer accumulates gradients over several batches.
-        inputs: go to the model, such as attention_mask.
+        attention_mask, inputs: go to the model, and the labels, too, if it has a decoder for them.
         """
+        if attention_mask is not None:
+            inputs["attention_mask"] = attention_mask
+        if getattr(getattr(self, "config", None), "is_encoder_decoder", False):
+            inputs["labels"] = labels
         hidden = self.hidden(input_ids, **inputs)
         if labels is None:
             return Output(None, None, hidden)
@@ -126,26 +148,87 @@ class Attached(nn.Module):
         def stop(_, arguments):
             raise _Reached(arguments[0])
 
-        handle = head.register_forward_pre_hook(stop)
         try:
-            self.model(input_ids, **inputs)
+            with head.register_forward_pre_hook(stop):
+                self.model(input_ids, **inputs)
         except _Reached as reached:
-            return reached.hidden
-        finally:
-            handle.remove()
+            return reached.args[0]
         raise CourseError(f"{type(self.model).__name__} never calls its head {head}")
 
     def log_prob(self, input_ids: Tensor, **inputs) -> Tensor:
         """Return log P of the next word after every token, (…, N), in nats."""
         return self.output_layer.log_prob(self.hidden(input_ids, **inputs))
 
+    def generate(self, *arguments, **options) -> Tensor:
+        """Continue texts by Hugging Face's `generate`, with the probabilities of `output_layer`."""
+        model = getattr(self.model, "get_base_model", lambda: self.model)()  # in PEFT's wrapper
+        reached = []
+
+        def answer(_module, _call, output):
+            output.logits = self.output_layer.log_prob(reached.pop())
+
+        self.output_layer.train(model.training)
+        door = self._head[0].register_forward_pre_hook(lambda _, call: reached.append(call[0]))
+        with door, model.register_forward_hook(answer):
+            return type(self.model).generate(self.model, *arguments, **options)
+
+    @torch.no_grad()
+    def _compare(self, head, scale, cap) -> None:
+        """Raise CourseError unless the model's own loss of twelve words is as `attach` was told."""
+        # Tiny hidden states at the head's door show a scale, huge ones a cap, others the labels.
+        weight = head.weight
+        words = torch.arange(12, device=weight.device).view(3, 4) % len(weight)
+        labels = words.flip(1)
+        labels[:2] = IGNORE
+        hidden = self.hidden(words, labels=labels)
+        hidden = hidden / F.linear(hidden, weight).abs().amax(-1, keepdim=True).clamp(min=1e-5)
+        hidden = hidden * hidden.new_tensor([1e-2, 1e3, 10.0]).view(3, 1, 1)
+        with head.register_forward_pre_hook(lambda *_: hidden):
+            output = self.model(words, labels=labels)
+        own, loss = output.logits.float(), output.loss.float()
+        # Which scale and cap make its logits of the head's, and which alignment its loss.
+        raw = F.linear(hidden, weight, getattr(head, "bias", None)).float()
+        slope = ((own * raw)[0].sum() / raw[0].square().sum()).item()
+        told = [(scale, cap), (scale, getattr(self.output_layer, "cap", cap))]
+        others = [(s, c) for s in (1.0, slope) for c in (None, own.abs().max().item())]
+        plain = {k for k, p in head.named_parameters() if p.requires_grad} <= {"weight", "bias"}
+        close = partial(torch.allclose, rtol=2e-5 + 2 * torch.finfo(weight.dtype).eps)
+        answers = [
+            (bend, straight)
+            for bend in (told + others if plain else ())
+            for straight, end in ((False, -1), (True, None))
+            if close(own.norm(dim=-1), _logits(*bend, None, raw).norm(dim=-1))
+            and close(loss, F.cross_entropy(own[:, :end].mT, labels[:, not straight :]))
+        ]
+        if not any(bend in told and straight <= self.aligned for bend, straight in answers):
+            way = "merge or switch off what is added to its head, as LoRA does, or to its loss"
+            if answers:
+                (s, c), straight = answers[0]
+                way = f"tell attach scale={s:.6g}, cap={c}, aligned={straight or self.aligned}"
+            raise CourseError(f"the loss of {type(self.model).__name__} would be another; {way}")
+
 
 class _Reached(Exception):
     """Carries the hidden states from the head's door."""
 
-    def __init__(self, hidden: Tensor):
-        super().__init__()
-        self.hidden = hidden
+
+def _share(module, state, prefix, _metadata, *loading):
+    """Take each shared tensor's further names out of `state`; before loading, put them back."""
+    first = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        origin = first.setdefault(parameter, name)
+        if loading and prefix + origin in state:
+            state.setdefault(prefix + name, state[prefix + origin])
+        elif not loading and origin != name:
+            state.pop(prefix + name, None)
+
+
+def _logits(scale, cap, transform, logits, *parameters, scratch=FRESH):
+    """Return the layer's `transform` of what the model makes of its head's logits."""
+    logits = scale * logits
+    if cap is not None:
+        logits = cap * torch.tanh(logits / cap)
+    return logits if transform is None else transform(logits, *parameters, scratch=scratch)
 
 
 def _find(model: nn.Module, name: str | None):

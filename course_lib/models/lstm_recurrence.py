@@ -9,19 +9,6 @@ from torch import Tensor
 from course_lib.machine import accelerated, quickest
 
 
-def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Return h and c' after one step: c' = σ(f) c + σ(i) tanh(g),  h = σ(o) tanh(c').
-
-    gates: (B, 4u) before their nonlinearities, in the order o i f g.
-    cell: c, (B, u).
-
-    Every way of `run_layer` is compared with this definition by a test.
-    """
-    o, i, f, g = gates.chunk(4, dim=-1)
-    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-    return o.sigmoid() * cell.tanh(), cell
-
-
 class LSTMRecurrence(torch.autograd.Function):
     """All T steps of one layer, with a backward written out.
 

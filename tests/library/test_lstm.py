@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import course_lab
 from course_lib.dropout import entry_dropout, keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
-from course_lib.models.lstm_recurrence import fused_layer, lstm_step, run_layer
+from course_lib.models.lstm_recurrence import fused_layer, run_layer
 from course_lib.models.state import map_state
 from course_lib.output_layers import (
     FullWords,
@@ -22,6 +22,17 @@ from course_lib.output_layers import (
 from course_lib.training.checkpoint import flatten, unflatten
 
 pytestmark = pytest.mark.usefixtures("branches")
+
+
+def lstm_step(gates, cell):
+    """Return h and c' after one step: c' = σ(f) c + σ(i) tanh(g),  h = σ(o) tanh(c').
+
+    gates: (B, 4u) before their nonlinearities, in the order o i f g; cell: c, (B, u). It is the
+    definition that every way of `run_layer` is compared with.
+    """
+    o, i, f, g = gates.chunk(4, dim=-1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
 
 
 def reference(model, x, state, masks):
