@@ -18,16 +18,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from course_lab import published, results
+from course_lab import plans, published, results
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
 from course_lab.tables import NGRAMS, ngram_perplexities
 from course_lib.errors import CourseError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Tier = Literal["at scale", "desk", "small"]
 TIERS: tuple[Tier, ...] = ("at scale", "desk", "small")
@@ -213,6 +216,33 @@ def parts_of(recipe: str) -> tuple[str, str, str]:
         return recipe, "", ""
     family, method, rest = match.groups()
     return family, SAME.get(method, method), rest
+
+
+def progress(of: Evidence, plan: str) -> "pd.DataFrame":
+    """Return how many runs of a plan there are, a row each recipe: planned and done.
+
+    of: the results to go by.
+    plan: its name under data/plans.
+    """
+    import pandas as pd
+
+    done = {(*run.setting[:3], run.seed) for run in of.runs}
+    rows = []
+    for planned in plans.read_plan(plan).runs:
+        name = (planned.recipe, planned.profile, planned.variant, planned.seed)
+        rows.append((planned.recipe, 1, name in done))
+    table = pd.DataFrame(rows, columns=["recipe", "planned", "done"])
+    return table.groupby("recipe", sort=False).sum()
+
+
+def done_of(of: Evidence, plan: str) -> str:
+    """Return a sentence on how many runs of a plan are kept, and how the others are made."""
+    table = progress(of, plan)
+    done, planned = int(table.done.sum()), int(table.planned.sum())
+    if done == planned:
+        return f"All {planned} runs of the plan `{plan}` are kept."
+    how = f"`python -m course_lab batch run {plan}` makes the others"
+    return f"Of the {planned} runs of the plan `{plan}` {done} are kept; {how}."
 
 
 # Figures that no result names --------------------------------------------------------------------
