@@ -117,7 +117,9 @@ CLAIMS = (
         "inan2017-frequent-words",
         "Section 6.4",
         "With both remedies <unk>, “a”, “an” and “the” are predicted with less probability.",
-        needs="runs of both sides that keep probabilities of words",
+        method="tied-augmented",
+        baseline="untied",
+        figure="watched words elsewhere",
     ),
     # gao2019 --------------------------------------------------------------------------------------
     Claim(
@@ -436,12 +438,16 @@ CLAIMS = (
         "parthiban2021-similarity",
         "Figure 4",
         "A higher rank does not bring better word vectors.",
-        needs="scores on benchmarks, see notebook 32",
+        "same",
+        method="mos",
+        figure="word similarity",
     ),
     Claim(
         "parthiban2021-top-5",
         "Figure 3",
         "Models of low rank have the right word among their first five as often.",
-        needs="runs of low and of high rank that keep predictions in 18 contexts",
+        "same",
+        method="mos",
+        figure="right among five",
     ),
 )

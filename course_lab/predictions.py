@@ -1,11 +1,7 @@
 """What kept models predict: best words, losses by frequency, calibration, tokens that gain.
 
-Results of whole texts keep a few figures of their predictions (`course_lab.predicting`) and the loss
-of every test token. Methods are compared within one context: one family, text and budget.
-
-data/contexts.csv has the places that the papers print: where the word to be predicted stands in
-PTB's test split, whose line ends are tokens, too, and which word that is. Table 4 of inan2017 prints
-phrases; their places are those where PTB's test split has them.
+Results of whole texts keep a few figures of their predictions (`course_lab.predicting`) and the
+loss of every test token. Methods are compared within one context: one family, text and budget.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +12,6 @@ import numpy as np
 from course_lab import comparison, evidence, predicting, published, results
 from course_lab.evidence import Evidence, Run
 from course_lab.final_figures import TEST_LOSSES
-from course_lib.data import folders
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -59,19 +54,6 @@ def name_of(runs: Sequence[Run]) -> str:
 
 
 # Words at the papers' contexts -------------------------------------------------------------------
-
-
-def contexts(table: str) -> "pd.DataFrame":
-    """Return the contexts that a paper's table prints: number, place, phrase, next word.
-
-    table: `S2` of parthiban2021 or `4` of inan2017. Some printed contexts have no phrase.
-    """
-    import pandas as pd
-
-    path = folders.home() / "data" / "contexts.csv"
-    rows = pd.read_csv(path, dtype={"table": str}, keep_default_na=False)
-    rows = rows[rows.table == table]
-    return rows[["number", "place", "phrase", "next"]].reset_index(drop=True)
 
 
 def printed_words() -> "pd.DataFrame":
@@ -129,7 +111,7 @@ def right_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame"
     """
     import pandas as pd
 
-    places = contexts("S2")
+    places = published.contexts("S2")
     next_word = dict(zip(places.place, places.next, strict=True))
     rows = {}
     for source, table in (("printed", printed), ("ours", ours)):
@@ -151,7 +133,7 @@ def shared_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame
     """Return how many of five best words two models share, on average over contexts.
 
     Columns: contexts, shared of five, same first word. Rows are kinds of pairs: `two layers in
-    print`, `two layers of ours`, `two seeds of one layer of ours` and `one layer, printed and ours`.
+    print`, `two layers of ours`, `two seeds of one layer of ours`, `one layer, printed and ours`.
     """
     import pandas as pd
 
@@ -202,6 +184,11 @@ def by_group(runs: Iterable[Run]) -> "pd.DataFrame":
 def decades(table: "pd.DataFrame") -> list[str]:
     """Return the groups of words by frequency, the rarest first, without the watched words."""
     return [name for name in table.group.unique() if name not in predicting.WATCHED]
+
+
+def occurrences(names: Iterable[str]) -> list[int]:
+    """Return the least number of occurrences of each group of words by frequency."""
+    return [int(name.split()[0].replace(",", "")) for name in names]
 
 
 def watched(runs: Iterable[Run]) -> "pd.DataFrame":
@@ -288,8 +275,8 @@ def calibration(runs: Iterable[Run]) -> "pd.DataFrame":
 def calibration_error(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the expected calibration error of each method: mean, min, max and n over its seeds.
 
-    It is the mean over tokens of |share right − probability|, taken by bins. `confident` is the same
-    mean with its sign: above 0 the probabilities are too great.
+    It is the mean over tokens of |share right − probability|, taken by bins. `confident` is the
+    same mean with its sign: above 0 the probabilities are too great.
     """
     off = (table.probability - table.right) * table.tokens
     runs = [table.method, table.seed]
@@ -307,8 +294,8 @@ def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trai
     """Return the two settings whose losses of tokens are compared; empty where there are none.
 
     runs: of one context. The baseline is compared with the method that has most seeds in common
-    with it, and of those with that of least perplexity. Where no method has one, the two settings of
-    least perplexity on the same text are taken, which differ in more than their method.
+    with it, and of those with that of least perplexity. Where no method has one, the two settings
+    of least perplexity on the same text are taken, which differ in more than their method.
     """
     methods: dict[str, dict[int, Run]] = {}
     for run in runs:
@@ -349,13 +336,13 @@ def token_losses(runs: Iterable[Run]) -> dict[int, np.ndarray]:
 
 
 def next_words(runs: Iterable[Run], table: str = "4") -> "pd.DataFrame":
-    """Return the probability of the right word at a table's contexts: a row each, a column a method.
+    """Return the probability of the right word at a table's contexts, a column for each method.
 
     runs: of PTB. Means over seeds of exp(−loss), from the losses that are kept of every token.
     """
     import pandas as pd
 
-    places = contexts(table)
+    places = published.contexts(table)
     rows = places.set_index("next")[["phrase"]]
     by_method: dict[str, list[Run]] = {}
     for run in runs:
@@ -378,11 +365,11 @@ def gained(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) -> np.nda
 
 
 def bootstrap(gain: np.ndarray, resamples: int = 1_000, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % interval of a mean gain over tokens: blocks of `BLOCK` tokens are drawn anew.
+    """Return the 95 % interval of a mean gain over tokens, of which blocks are drawn anew.
 
-    NaN gains are of tokens that do not count. The interval tells how far the mean hangs on this
-    text. What another seed of the training would do is another matter, and the paired statistic
-    over seeds tells that.
+    A block has `BLOCK` tokens. NaN gains are of tokens that do not count. The interval tells how
+    far the mean hangs on this text. What another seed of the training would do is another matter,
+    and the paired statistic over seeds tells that.
     """
     blocks = np.array_split(gain, max(1, len(gain) // BLOCK))
     sums = np.array([np.nansum(block) for block in blocks])

@@ -41,6 +41,20 @@ def rows() -> pd.DataFrame:
     return table.fillna(dict.fromkeys(texts, ""))
 
 
+def contexts(table: str) -> pd.DataFrame:
+    """Return the contexts in PTB's test split that a table prints: number, place, phrase, next.
+
+    data/contexts.csv has them: where the word to be predicted stands, line ends counting as tokens,
+    and which word follows. The places of inan2017's phrases are those where the split has them.
+
+    table: `S2` of parthiban2021, which is printed without phrases here, or `4` of inan2017.
+    """
+    path = folders.home() / "data" / "contexts.csv"
+    rows = pd.read_csv(path, dtype={"table": str}, keep_default_na=False)
+    rows = rows[rows.table == table]
+    return rows[["number", "place", "phrase", "next"]].reset_index(drop=True)
+
+
 def change_of(row: Mapping) -> dict[str, Any]:
     """Return the settings, by dotted names, in which a row's run differs from its recipe."""
     return settings(row["change"].split())

@@ -50,7 +50,7 @@ CONTEXTS = [1, 2, 4, 8, 15]  # numbers of the contexts that are shown whole
 import numpy as np
 from IPython.display import Markdown, display
 
-from course_lab import evidence, plots, predicting, predictions
+from course_lab import evidence, plots, predictions, published
 from course_lib.progress import check
 
 of = evidence.read(OWN)
@@ -91,7 +91,7 @@ display(Markdown(
 # words, as far as they could be read, and those of our models; the word that really follows is in the heading.
 
 # %%
-places = predictions.contexts("S2").set_index("number")
+places = published.contexts("S2").set_index("number")
 for number in CONTEXTS:
     place, word = places.loc[number, ["place", "next"]]
     display(Markdown(f"**Context {number}: the next word is “{word}”.**"))
@@ -174,7 +174,7 @@ changes = predictions.differences(losses, "group", "loss", "tied")
 names = changes.difference.abs().groupby("method").max()
 names = names.sort_values(ascending=False).index[:5]
 groups = predictions.decades(losses)
-x = predicting.DECADES[: len(groups)]
+x = predictions.occurrences(groups)
 curves = {name: (x, predictions.gaps(losses, name, "tied"))
           for name in names}  # fmt: skip
 ylabel = "against tied, hundredths of a nat"
