@@ -63,6 +63,7 @@ _SUBSPACE = "ptb/lstm-300/subspace objectives.0.weight={} objectives.1.weight={}
 _BLEU = {"figure": "test_bleu", "metric": "bleu", "expects": "higher"}
 _RANK = {"figure": "log_prob/press_rank", "metric": "rank", "expects": "higher"}
 _ET, _NT = "et-asgd", "nt-asgd"
+OURS = "own"  # stands for a paper's key where none of the five says so
 
 CLAIMS = (
     # inan2017 -------------------------------------------------------------------------------------
@@ -450,4 +451,18 @@ CLAIMS = (
         method="mos",
         figure="right among five",
     ),
+)
+
+# What later work offers, as lesson 11 compares it. No paper of the five says so.
+REMEDIES = tuple(
+    Claim(f"{OURS}-{method}", "lesson 11", f"{name} lowers perplexity.", method=method)
+    for method, name in {
+        "centred": "Centring the word matrix",
+        "mu-loss": "The μ-loss",
+        "z-loss": "The z-loss",
+        "capped": "Capping the logits",
+        "gated": "Gating the contexts",
+        "coupled-adam": "Coupled Adam",
+        "muon": "Muon for the word matrix",
+    }.items()
 )

@@ -268,6 +268,8 @@ def watched_elsewhere(content: dict) -> float | None:
 def right_among_five(content: dict) -> float | None:
     """Return the share of parthiban2021's 18 contexts whose right word is among the first five."""
     told = content["metrics"].get("predictions", {}).get("places", {})
+    if not told:
+        return None
     rows = [(str(row.place), row.next) for row in published.contexts("S2").itertuples()]
     if not all(place in told for place, _ in rows):
         return None  # another text

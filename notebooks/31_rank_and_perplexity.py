@@ -100,8 +100,8 @@ display(shown.rename(columns={"rank": "rank, ratio"}))
 display(printed.round(2))
 
 # %% [markdown]
-# Look at the two published knobs together. More components: the rank rises, perplexity falls. Less
-# dropout: the rank rises, perplexity rises, by more than any method of these papers ever gained. If rank
+# Look at the two published knobs together. In print, with more components the rank rises and perplexity
+# falls. With less dropout both rise, by more than any method of these papers ever gained. If rank
 # were what matters, both would go one way. Components bring parameters, and dropout takes noise away:
 # capacity and regularisation explain both directions, rank explains one.
 
@@ -120,8 +120,8 @@ if cells.perplexity.notna().any():
     title = f"{cells.perplexity.count()} cells: {over.correlation.iloc[0]}"
     plots.show(
         plots.grids(cells, title),
-        alt="Two tables of c by k, a cell a model: Press' rank on the left, "
-        f"test perplexity on the right. {over.correlation.to_dict()}.",
+        alt="Two tables of c by k, a cell a model: Press' rank on the "
+        f"left, test perplexity on the right. {dict(over.correlation)}.",
     )
 display(Markdown(f"*{done}*"))
 over.round(2)

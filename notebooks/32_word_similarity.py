@@ -124,8 +124,8 @@ if len(means):
 display(means.round(3))
 
 # %% [markdown]
-# A score that vanishes with the mean row was not about meaning. Of the models that keep theirs we may ask
-# whether better prediction comes with a better score:
+# A score that vanishes with the mean row was not about meaning. For the models that keep theirs, here is
+# the correlation of perplexity and score:
 
 # %%
 keep = means[means.centred > means.rho / 2] if len(means) else means

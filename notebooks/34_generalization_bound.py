@@ -147,8 +147,8 @@ if len(sweep):
 
 # %% [markdown]
 # Both halves of the remark are seen. But the second half follows from the first: a model that fits the
-# training text less has less to lose on other text. A smaller gap is a gain only if the test loss falls,
-# and there the change is the sum of the two.
+# training text less has less to lose on other text. A smaller gap is worth something only if the
+# test loss is smaller, too, and the change of the test loss is the sum of the two.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -176,12 +176,16 @@ slopes = {name: gaps.slopes(grid, name) for name in ("gap", "last gap")}
 pd.concat(slopes, axis=1).round(2)
 
 # %%
+curves = {}
 if len(grid):
     gap = grid.pivot_table(index="n", columns="γ", values="last gap")
     positive = gap.where(gap > 0)
     curves = {f"γ = {g:g}": (gap.index, positive[g]) for g in gap}
     root = positive.iloc[0, 0] * np.sqrt(gap.index[0] / gap.index)
     curves["falling like 1/√n"] = (gap.index, root)
+
+# %%
+if curves:
     steep = slopes["last gap"].slope.mean()
     title = f"At the last epoch the gap's slope is {steep:.2f}"
     axes = "training tokens n", "gap at the last epoch, nats a token"
@@ -303,6 +307,8 @@ falls = "; ".join(
     f" [{row.low:.2f}, {row.high:.2f}]"
     for row in slopes["last gap"].dropna().itertuples()
 ) or "1/√n is untested, as `generalisation` has not been run"
+
+# %%
 first = sweep.index.min() if len(sweep) else np.nan
 final = sweep.index.max() if len(sweep) else np.nan
 display(

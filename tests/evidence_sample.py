@@ -101,7 +101,7 @@ def _told(method: str, seed: int, losses: np.ndarray) -> dict:
 
 
 def _pairs(lists, seed: int) -> dict[str, np.ndarray]:
-    """Return cosines of pairs: raw knows frequency alone, centred some of the scores, whitened all."""
+    """Return cosines of pairs: raw knows frequency, centred some of the scores, whitened all."""
     rng = np.random.default_rng(seed)
     scores = np.concatenate([one.scores for one in lists.values()]) / 10
     often = rng.uniform(1, 7, len(scores))
