@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from course_lab import comparison, evidence
-from course_lab.claims_table import CLAIMS, Claim
+from course_lab.claims_table import CLAIMS, OURS, REMEDIES, Claim
 from course_lab.evidence import COUNTING, TIERS, Evidence, Run, Setting, Tier
 from course_lab.experiment import Experiment
 from course_lab.planned import command
@@ -278,7 +278,7 @@ def coverage(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
 
 def claim(name: str) -> Claim:
     """Return the claim of a name; CourseError, with near matches, where there is none."""
-    by_name = {one.name: one for one in CLAIMS}
+    by_name = {one.name: one for one in (*CLAIMS, *REMEDIES)}
     if name not in by_name:
         raise unknown("claim", name, by_name)
     return by_name[name]
@@ -294,6 +294,39 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     written["p (Holm)"] = [f"{p:.2g}" if p == p else "" for p in table.p]
     written[["tier", "elsewhere", "why untested"]] = table[["tier", "elsewhere", "why"]]
     return written.astype(object).fillna("")
+
+
+def conclusions(*names: str, of: Evidence | None = None) -> str:
+    """Return what the best evidence says on some claims, an item of a Markdown list each.
+
+    names: of `CLAIMS`, or of `REMEDIES`. p is corrected over the whole table of the names.
+    of: the results to go by, all kept ones if None.
+
+    An item has the verdict, our number with its interval, and the recipes, seeds and tier it is of.
+    A claim without evidence is untested at the desk's scale, and the item says what is missing.
+    What runs that are no evidence show is told with it, as such.
+    """
+    of = evidence.read() if of is None else of
+    tables = [table for table in (CLAIMS, REMEDIES) if {c.name for c in table} & {*names}]
+    rows = {n: row for t in tables for n, row in ledger(of, t).iterrows()}
+    for name in names:
+        claim(name)
+    return "\n".join(f"- {_concluded(rows[name])}" for name in names)
+
+
+def _concluded(row: "pd.Series") -> str:
+    """Return what a row of the ledger says, as sentences that name their evidence."""
+    says = f"*{row.says}*"
+    if row.paper != OURS:
+        says += f" ({row.paper}, {row.place})"
+    baseline = f"`{row.baseline}`" if isinstance(row.baseline, str) else row.baseline
+    told = f"{_percent(row.ours)}{_interval(row.low, row.high)}"
+    where = f"`{row.method}` against {baseline}"
+    if row.verdict == "untested":
+        what = f"**Untested at the desk's scale**: {row.why}."
+        return f"{says}: {what}" + (f" {where}: {told}, no evidence." if row.n > 1 else "")
+    pairs = f"{row.n:.0f} pairs of seeds ({row.seeds})"
+    return f"{says}: **{row.verdict}**. {told}, {pairs} of {where}, {row.tier}."
 
 
 def printed(table: "pd.DataFrame") -> str:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from course_lab import published, results
+from course_lab import plans, published, results
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
@@ -32,6 +32,7 @@ from course_lib.errors import CourseError
 Tier = Literal["at scale", "desk", "small"]
 TIERS: tuple[Tier, ...] = ("at scale", "desk", "small")
 COUNTING = "Kneser-Ney 5"  # the n-gram model that a neural one has to beat
+ENOUGH_PAIRS = 100  # of a word-similarity list that a vocabulary has to know
 # One method, one name, in recipes of all papers: an untied LSTM is inan2017's "baseline", and a
 # tied model with one softmax is called "softmax" where tying is not the question.
 SAME = {"baseline": "untied", "softmax": "tied", "spectrum": "spectrum-control"}
@@ -215,6 +216,27 @@ def parts_of(recipe: str) -> tuple[str, str, str]:
     return family, SAME.get(method, method), rest
 
 
+def of_plan(of: Evidence, plan: str) -> list[tuple[Planned, Run | None]]:
+    """Return each run of a plan with its result, which is None where there is none.
+
+    of: the results to go by.
+    plan: its name under data/plans.
+    """
+    named_runs = {(*run.setting[:3], run.seed): run for run in of.runs}
+    planned = plans.read_plan(plan).runs
+    return [(p, named_runs.get((p.recipe, p.profile, p.variant, p.seed))) for p in planned]
+
+
+def done_of(of: Evidence, plan: str) -> str:
+    """Return a sentence on how many runs of a plan are kept, and how the others are made."""
+    runs = of_plan(of, plan)
+    done = sum(run is not None for _, run in runs)
+    if done == len(runs):
+        return f"All {done} runs of the plan `{plan}` are kept."
+    how = f"`python -m course_lab batch run {plan}` makes the others"
+    return f"Of the {len(runs)} runs of the plan `{plan}` {done} are kept; {how}."
+
+
 # Figures that no result names --------------------------------------------------------------------
 
 
@@ -237,7 +259,38 @@ def gap(content: dict) -> float | None:
     return content["metrics"]["test_perplexity"] / trained[best] if best in trained else None
 
 
-FIGURES = {"seconds an epoch": seconds_an_epoch, "flatness": flatness, "test / train": gap}
+def watched_elsewhere(content: dict) -> float | None:
+    """Return the probability that watched words are given, together, where another word follows."""
+    told = content["metrics"].get("predictions", {}).get("watched", {})
+    return sum(elsewhere for _, _, elsewhere in told.values()) if told else None
+
+
+def right_among_five(content: dict) -> float | None:
+    """Return the share of parthiban2021's 18 contexts whose right word is among the first five."""
+    told = content["metrics"].get("predictions", {}).get("places", {})
+    if not told:
+        return None
+    rows = [(str(row.place), row.next) for row in published.contexts("S2").itertuples()]
+    if not all(place in told for place, _ in rows):
+        return None  # another text
+    return float(np.mean([word in dict(told[place]) for place, word in rows]))
+
+
+def similarity(content: dict) -> float | None:
+    """Return the mean ρ over the word-similarity lists of which enough pairs are known."""
+    lists = (content["metrics"].get("word_similarity") or {}).values()
+    scores = [one["rho"] for one in lists if one["found"] >= ENOUGH_PAIRS]
+    return float(np.mean(scores)) if scores else None
+
+
+FIGURES = {
+    "seconds an epoch": seconds_an_epoch,
+    "flatness": flatness,
+    "test / train": gap,
+    "watched words elsewhere": watched_elsewhere,
+    "right among five": right_among_five,
+    "word similarity": similarity,
+}
 
 
 # n-grams -----------------------------------------------------------------------------------------

@@ -90,6 +90,81 @@ def sweep(table: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("γ")
 
 
+def decay(of: Evidence, plan: str = "generalisation") -> "pd.DataFrame":
+    """Return losses and gaps of a plan that varies γ and the number n of tokens, and nothing else.
+
+    A row is a run that is kept. Columns: γ, n, seed, and test, train, gap and last gap of `runs`.
+    """
+    import pandas as pd
+
+    rows = []
+    for planned, run in evidence.of_plan(of, plan):
+        told = runs(Evidence((run,), (), {})) if run else ()
+        if len(told):
+            gamma = _prior(run)["gamma"]
+            n = planned.experiment().corpus.options["small"]["train"]
+            figures = told.iloc[0][["train", "test", "gap", "last gap"]]
+            rows.append({"γ": gamma, "n": n, "seed": run.seed} | figures.to_dict())
+    columns = ["γ", "n", "seed", "train", "test", "gap", "last gap"]
+    return pd.DataFrame(rows, columns=columns).astype(float).astype({"n": int, "seed": int})
+
+
+def slopes(table: "pd.DataFrame", figure: str = "gap") -> "pd.DataFrame":
+    """Return how a gap falls with n: the slope of log gap against log n, −½ by theorem 4.1.
+
+    table: of `decay`.
+    figure: its column.
+
+    A row is a value of γ. Columns: slope, the mean over seeds of the least-squares line, low and
+    high, its 95 % interval, n seeds. A seed counts with three sizes or more of which all gaps are
+    above 0, since no other has a logarithm.
+    """
+    import pandas as pd
+
+    rows = {}
+    for gamma, group in table.groupby("γ"):
+        lines = []
+        for _, line in group.groupby("seed"):
+            if len(line) > 2 and (line[figure] > 0).all():
+                lines.append(np.polyfit(np.log(line.n), np.log(line[figure]), 1)[0])
+        row = {"slope": np.mean(lines) if lines else np.nan, "n": len(lines)}
+        if len(lines) > 1:
+            row["low"], row["high"] = comparison.interval(lines)
+        rows[gamma] = row
+    columns = ["slope", "low", "high", "n"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("γ")
+
+
+def remark(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return what the greatest γ changes against the least, at each n, by the one paired statistic.
+
+    table: of `decay`.
+
+    Columns: for train, gap and test the difference in hundredths of a nat with its interval; n
+    pairs. Remark 4.2 of the paper expects a greater training loss and a smaller gap. The index is
+    the number of tokens.
+    """
+    import pandas as pd
+
+    rows = {}
+    for tokens, group in table.groupby("n"):
+        by_gamma = {gamma: g.set_index("seed") for gamma, g in group.groupby("γ")}
+        if len(by_gamma) < 2:
+            continue
+        first, last = by_gamma[min(by_gamma)], by_gamma[max(by_gamma)]
+        row = {}
+        for figure in ("train", "gap", "test"):
+            d = (100 * (last[figure] - first[figure])).dropna()
+            if len(d) > 1:
+                low, high = comparison.interval(d)
+                row |= {figure: d.mean(), f"{figure} low": low, f"{figure} high": high}
+                row["n"] = len(d)
+        if row:
+            rows[tokens] = row
+    names = [f"{f}{end}" for f in ("train", "gap", "test") for end in ("", " low", " high")]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "n"])
+
+
 def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
     """Return the gap of a method's best setting on each text, the smallest text first.
 

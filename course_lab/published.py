@@ -32,13 +32,30 @@ def rows() -> pd.DataFrame:
 
     Raise CourseError where the course's data folder is not.
     """
-    path = folders.home() / "data" / "published.csv"
-    try:
-        table = pd.read_csv(path, dtype={"table": str})
-    except FileNotFoundError:
-        raise CourseError(f"{path} is missing; run the course from its repository") from None
+    table = _read("published.csv")
     texts = table.columns.difference(["value", "sd"])
     return table.fillna(dict.fromkeys(texts, ""))
+
+
+def contexts(table: str) -> pd.DataFrame:
+    """Return the contexts in PTB's test split that a table prints: number, place, phrase, next.
+
+    data/contexts.csv has them: where the word to be predicted stands, line ends counting as tokens,
+    and which word follows. The places of inan2017's phrases are those where the split has them.
+
+    table: `S2` of parthiban2021, which is printed without phrases here, or `4` of inan2017.
+    """
+    rows = _read("contexts.csv").fillna({"phrase": ""})
+    rows = rows[rows.table == table]
+    return rows[["number", "place", "phrase", "next"]].reset_index(drop=True)
+
+
+def _read(name: str) -> pd.DataFrame:
+    path = folders.home() / "data" / name
+    try:
+        return pd.read_csv(path, dtype={"table": str})
+    except FileNotFoundError:
+        raise CourseError(f"{path} is missing; run the course from its repository") from None
 
 
 def change_of(row: Mapping) -> dict[str, Any]:

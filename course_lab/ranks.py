@@ -26,6 +26,7 @@ EPSILONS = ("0.001", "0.0001", "1e-05")
 RANK = "log_prob/press_rank"
 ABOUT = ["setting", "recipe", "method", "text", "tier", "seed", "c", "k", "components", "dropout"]
 ABOUT += ["own layer"]  # whether the output layer is that of the recipe
+ABOUT += ["context"]  # equal where runs differ in method and seed only, see `evidence.Run`
 FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid"]
 CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
 CHANGES += ["tier", "text"]
@@ -53,6 +54,7 @@ def points(of: Evidence) -> "pd.DataFrame":
             row |= {f"all but {knob}": _all_but(run, names) for knob, names in KNOBS.items()}
             row |= {e: run.figure(f"log_prob/effective_rank/{e}") for e in EPSILONS}
             own = recipes[setting.recipe].output_layer if setting.recipe in recipes else None
+            row["context"] = str(run.context)
             row["own layer"] = own is not None and own.options == layer
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
             row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
@@ -122,6 +124,49 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
 
 def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
     return ", ".join(f"{runs[name].iloc[0]:g}" for name in names)
+
+
+def grid(of: Evidence, plan: str = "gss-grid") -> "pd.DataFrame":
+    """Return the grid of c and k that a plan trains, a row for each cell.
+
+    Columns: c, k; Press' rank, the effective rank (ε = 1e-3), and test perplexity, NaN where the
+    cell has not been run.
+    """
+    import pandas as pd
+
+    rows = []
+    for planned, run in evidence.of_plan(of, plan):
+        options = planned.experiment().output_layer.options
+        row = {name: options[name] for name in KNOBS["c, k"]}
+        figures = {"rank": RANK, "effective rank": f"log_prob/effective_rank/{EPSILONS[0]}"}
+        figures["perplexity"] = "test_perplexity"
+        told = {n: run.figure(path) if run else None for n, path in figures.items()}
+        rows.append(row | {n: np.nan if v is None else float(v) for n, v in told.items()})
+    return pd.DataFrame(rows)
+
+
+def over_grid(cells: "pd.DataFrame", share: float = 0.5) -> "pd.DataFrame":
+    """Return the correlation of rank and perplexity over the cells of a grid, in words.
+
+    cells: of `grid`.
+    share: of the cells, those of middle perplexity, that are taken a second time by themselves, as
+        parthiban2021 leaves outliers out.
+
+    Columns: correlation, for all cells and the middle ones, and spread, that of the logarithm of
+    perplexity over the one of all cells.
+    """
+    import pandas as pd
+
+    logs = np.log(cells[["rank", "perplexity"]].dropna())
+    edge = (1 - share) / 2
+    low, high = logs.perplexity.quantile([edge, 1 - edge]) if len(logs) else (0, 0)
+    middle = logs[logs.perplexity.between(low, high)]
+    rows = {}
+    for name, part in (("all cells", logs), (f"the middle {share:.0%}", middle)):
+        r = divided(part["rank"], part.perplexity, np.arange(len(part))).over_all
+        spread = part.perplexity.std() / logs.perplexity.std() if len(part) > 1 else np.nan
+        rows[name] = {"correlation": written(r), "spread": spread}
+    return pd.DataFrame(rows).T
 
 
 def published_points() -> "pd.DataFrame":

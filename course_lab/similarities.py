@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import rankdata
 
-from course_lab import comparison, evidence, published
+from course_lab import comparison, evidence, published, results
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
-from course_lab.evidence import Evidence
+from course_lab.evidence import Evidence, Run
+from course_lab.pair_cosines import COSINES, COUNTS, KINDS
+from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ENOUGH = 100  # pairs of a list that a vocabulary has to know
+ENOUGH = evidence.ENOUGH_PAIRS
 EMBEDDED = {"WS-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}  # in gensim's test data
 MARGIN = 2.0  # hundredths of ρ that would not matter
 
@@ -110,6 +113,94 @@ def published_scores() -> "pd.DataFrame":
     rows = rows[(rows.metric == "spearman") & (rows.table == "S3")]
     names = {"setting": "list", "value": "rho"}
     return rows.rename(columns=names)[["corpus", "method", "list", "rho"]].reset_index(drop=True)
+
+
+# Pairs -------------------------------------------------------------------------------------------
+
+
+def pairs_of(run: Run, lists: Mapping[str, Benchmark]) -> "pd.DataFrame":
+    """Return the pairs of a run that kept their cosines: list, score, `KINDS` and often.
+
+    lists: of `at_hand`; pairs of another list have no score. often is the mean of the logarithms of
+    how often the two words occur in training. Pairs with an unknown word are left out. Empty where
+    the run kept no cosines.
+    """
+    import pandas as pd
+
+    columns = ["list", "score", *KINDS, "often"]
+    try:
+        arrays = results.read_arrays(run.folder)
+    except CourseError:  # the arrays were left behind, or are damaged
+        arrays = {}
+    if COSINES not in arrays:
+        return pd.DataFrame(columns=columns)
+    told = run.content["metrics"]["word_similarity"]  # in the order of the array
+    sizes = {name: one["found"] + one["missing"] for name, one in told.items()}
+    table = pd.DataFrame(arrays[COSINES].astype(np.float64), columns=list(KINDS))
+    table["list"] = np.repeat(list(sizes), list(sizes.values()))
+    table["score"] = np.concatenate(
+        [
+            lists[name].scores
+            if name in lists and len(lists[name].scores) == size
+            else np.full(size, np.nan)
+            for name, size in sizes.items()
+        ]
+    )
+    counts = arrays[COUNTS].clip(min=1)  # words that are unknown are left out below
+    table["often"] = np.log(counts).mean(1)
+    return table[table[KINDS[0]].notna()][columns]
+
+
+def by_kind(pairs: "pd.DataFrame", resamples: int = 500) -> "pd.DataFrame":
+    """Return ρ of each list by `KINDS`, and what is left of it when frequency is held fixed.
+
+    pairs: of `pairs_of`.
+    resamples: of the bootstrap over pairs, from which low and high are taken.
+
+    The index is (list, kind), with lists of at least `ENOUGH` pairs whose scores are known.
+    Columns: pairs; rho, low, high; held, the partial rank correlation given `often`; frequency, ρ
+    of the cosine and `often`.
+    """
+    import pandas as pd
+
+    rows = {}
+    for name, group in pairs.dropna().groupby("list", sort=False):
+        if len(group) < ENOUGH:
+            continue
+        drawn = np.random.default_rng(0).integers(0, len(group), (resamples, len(group)))
+        for kind in KINDS:
+            x, y = group[kind].to_numpy(), group.score.to_numpy()
+            low, high = np.quantile([rank_correlation(x[d], y[d]) for d in drawn], [0.025, 0.975])
+            row = [len(group), rank_correlation(x, y), low, high]
+            often = group.often.to_numpy()
+            rows[name, kind] = [*row, held_fixed(x, y, often), rank_correlation(x, often)]
+    columns = ["pairs", "rho", "low", "high", "held", "frequency"]
+    index = pd.MultiIndex.from_tuples(list(rows), names=["list", "kind"])
+    return pd.DataFrame(list(rows.values()), index=index, columns=columns)
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Spearman's ρ."""
+    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+
+
+def held_fixed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
+    """Return the partial rank correlation of x and y given z.
+
+    (ρ_xy − ρ_xz ρ_yz) / √((1 − ρ_xz²)(1 − ρ_yz²))
+    """
+    xy, xz, yz = (rank_correlation(a, b) for a, b in ((x, y), (x, z), (y, z)))
+    return (xy - xz * yz) / float(np.sqrt((1 - xz**2) * (1 - yz**2)))
+
+
+def with_pairs(of: Evidence) -> list[Run]:
+    """Return the runs that kept the cosines of pairs, the best model first, a run each setting."""
+    runs = [
+        min(members.values(), key=lambda run: run.seed)
+        for members in of.settings.values()
+        if any(COSINES in run.content.get("arrays", {}) for run in members.values())
+    ]
+    return sorted(runs, key=lambda run: run.figure("test_perplexity"))
 
 
 # Lists -------------------------------------------------------------------------------------------

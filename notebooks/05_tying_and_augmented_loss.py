@@ -802,8 +802,8 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # %% [markdown]
 # Two things can be read off this table.
 #
-# The **augmented loss** lowers the test perplexity of both models, while the training perplexity
-# stays where it was. So it does not help to fit the text. Perhaps it helps not to be too sure of it,
+# In the table above the **augmented loss** lowers the test perplexity of both models, while the training
+# perplexity stays where it was. So it does not help to fit the text. Perhaps it helps not to be too sure of it,
 # as a softened target would; the paper, too, sees the largest gains where data are few, and ours are
 # very small.
 #
@@ -947,8 +947,9 @@ compared.dropna(axis=1, how="all").fillna("")
 #   up in the end, with little more than half of the parameters.
 # - **The augmented loss** lowers the perplexity of either model: in the first session by less than
 #   half as much as in the paper, after the second by more.
-# - **A second session** from the final weights, with the learning rate high again at first, lowers the
-#   perplexity by tenths, too few to count in single runs, but where both remedies are at work by more.
+# - **A second session**, the recipes `ptb/vd-lstm-200/*/second-session`, from the final weights, with the
+#   learning rate high again at first, lowers the perplexity by tenths, too few to count in single runs, but
+#   where both remedies are at work by more.
 #   It makes up for a part of what is missing. The whole session, of the other seed, lowers it by more
 #   than the short ones did theirs: how long the paper trained again is likely a part of the rest.
 # - **No cone**: where the geometry was kept (the first sessions but the tied one's) the rare words of
@@ -1177,8 +1178,8 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # training the word vectors are short, and $s$ is nearly the same for all words: not even at $\tau = 1$
 # does the target stand out by much. What the loss asks for, then, is that the logits hardly spread, a
 # relative of label smoothing. That would explain why nothing is seen of the gradient through
-# $\tilde y$, and why the perplexity falls although the similarity of words can have been of little
-# help. What similarity adds needs longer vectors, that is, longer training than ours.
+# $\tilde y$, and why the perplexity falls in the sweep although the similarity of words can have
+# been of little help. What similarity adds needs longer vectors, that is, longer training than ours.
 
 # %% [markdown]
 # ## The cost

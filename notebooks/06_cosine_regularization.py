@@ -1024,9 +1024,9 @@ display(
 # which so early in training may be mostly the chance it began with. A wider start has that chance in it
 # from the beginning.
 #
-# And the rival that is centred after every step? At the same start its mean perplexity is worse than
-# the plain model's at the lower rate, and at the higher both fail, and its frequent words lean together even more. The verdict of the
-# last table compares it with a plain model that had the wider start, which it was not given.
+# And the rival that is centred after every step? At the same start its mean perplexity
+# in the sweep is worse than the plain model's at the lower rate, and at the higher both fail, and its
+# frequent words lean together even more. The verdict of the last table compares it with a plain model that had the wider start, which it was not given.
 #
 # This is one small model, read once through a short text; it does not refute the paper's figures. It
 # says what to ask of them: how was $W$ initialised, and was the baseline's start tuned as well?

@@ -669,7 +669,7 @@ print({name: noisy[name] for name in ("alpha", "gradient")})
 
 # %% [markdown]
 # The **training perplexity** that a run reports for the adversarial softmax is that of the *moved*
-# targets: a harder task, not a worse fit. (The paper's Figure 1c compares the two curves as they are
+# targets: a harder task, and no sign of a bad fit. (The paper's Figure 1c compares the two curves as they are
 # logged.) So we evaluate both models on a piece of the training text once more, with the plain
 # softmax. We also ask for the best **temperature** $T$: dividing all logits by $T$ sharpens or flattens
 # every distribution, and $T > 1$ is best for a model that is too sure.

@@ -787,8 +787,8 @@ plots.show(
 # %% [markdown]
 # Read it from the top down.
 #
-# - Much of the plain model's cone, and of its perplexity, is its *narrow start*. From a start as wide
-#   as the prior the same matrix predicts far better. Three times as wide, the cone is all but gone and
+# - Much of the plain model's cone, and of its perplexity, is its *narrow start*. In the table above the
+#   same matrix predicts far better from a start as wide as the prior. Three times as wide, the cone is all but gone and
 #   the model is no better than the first. Perhaps its rows are too long for training to turn, and the
 #   cloud is round because it still is much of what it was at the start; its spectrum looks like that of
 #   a random matrix. Roundness is no aim in itself.
@@ -797,7 +797,7 @@ plots.show(
 #   $U$ from growing, and then the $\sigma_k$ are no longer the singular values of $W$. At the end of
 #   training this model has the lowest training loss of this table and the widest gap; its perplexity
 #   and its share are from about the middle, where the validation loss was least.
-# - Orthogonality takes the cone away, and the perplexity falls with it.
+# - Orthogonality takes the cone away in the table above, and the perplexity falls with it.
 # - The prior's pull adds next to nothing *here*. Training begins at the prior, and Adam moves a number
 #   by about its learning rate in a step:
 

@@ -936,8 +936,9 @@ display(
 # Read the intervals, not the means. Both include zero: *inconclusive*. At the smaller width the
 # seeds lie far apart, all models are still improving when training ends, and the mixture of softmaxes
 # has hardly passed $d + 1$: the sharper half of the prediction, most where the bottleneck is tightest,
-# cannot be tested with these runs. At the larger one, where the rank leaps from tens to a thousand, a
-# gain of two points of perplexity could hide, and nothing larger. In the paper the same control came out *for* the mixture of
+# cannot be tested with these runs. At the larger one, where the rank leaps from tens to a thousand, the
+# intervals above could hide a gain of two points of perplexity, and nothing larger. In the paper the same
+# control came out *for* the mixture of
 # softmaxes, clearly on the larger corpus (test perplexities of its supplement, one seed each, all
 # with the same rule for when to begin averaging the weights, the *trigger*; the softmax has another
 # width and other settings, see below):
@@ -1017,8 +1018,8 @@ plots.show(
 # In the published runs dropout is a knob that moves the rank one way and the perplexity the other:
 # less dropout, higher rank, *worse* predictions. Why the rank rises when dropout is taken away these
 # figures do not say; the predictions do not gain by it. In ours Press' rank is at its limit anyway
-# ($d + 1$, or the number of words) and the effective rank takes its place. In the mixture it falls with
-# dropout too, and the perplexity hardly moves. In the softmax the mean of the seeds falls as well, but
+# ($d + 1$, or the number of words) and the effective rank takes its place. In the mixture of
+# the figure it falls with dropout too, and the perplexity hardly moves. In the softmax the mean of the seeds falls as well, but
 # their ranks overlap, and there it is the model *without* dropout that predicts better: not the paper's
 # picture. What ours share with it is that the rank can be turned without a gain. So the third
 # prediction: no, the rank is no reason. Whether dropout pays is a matter of perplexity alone.
@@ -1109,7 +1110,7 @@ plots.show(
 )
 
 # %% [markdown]
-# At this size *nothing* is shown to pay: neither more components nor wider words reach a perplexity
+# In the figure above *nothing* is shown to pay: neither more components nor wider words reach a perplexity
 # that is surely better than that of the cheapest layer. Perhaps the short text limits them all. Note how
 # little parameters tell about work: the mixture adds few numbers and multiplies the whole word
 # matrix $K$ times.

@@ -424,7 +424,7 @@ display(
 # %% [markdown]
 # A softmax whose forward pass is untouched and whose gradients carry a random factor: it is at least
 # plausible that a *frozen* PLIF acts as a regularizer, as Parthiban et al. suspect. In their
-# experiments it costs training perplexity, gains a little on test data, and trained slopes are no
+# Table 4 it costs training perplexity, gains a little on test data, and trained slopes are no
 # better than frozen ones on test data:
 
 # %%
@@ -1055,8 +1055,8 @@ correlations.round(2)
 # Three things to read off, here and in the paper.
 #
 # - **The sign.** The paper reports $r = 0.48$ on Penn Treebank and 0.53 on WikiText-2, between rank
-#   and *perplexity*. Low perplexity is good, so a positive $r$ says that the higher rank went with
-#   the *worse* model, if with anything. Ours is positive, too, if for the effective rank not clearly;
+#   and *perplexity*. Low perplexity is good. So the paper's positive $r$ says that the higher rank
+#   went with the *worse* model, if with anything. Ours is positive, too, if for the effective rank not clearly;
 #   and the intervals are too narrow, for they take three seeds of one setting for unrelated runs. The
 #   hypothesis that rank helps predicts a negative one.
 # - **The range.** Leaving out runs whose perplexity is unusual, as the paper does to call the
@@ -1078,8 +1078,8 @@ verdicts[columns].round(2)
 # unrelated, and the more settings are compared, the more is asked of each. A pair of runs with one
 # seed shares its luck, so its difference is steadier; but those intervals are not corrected for their
 # number. A small gain of scale, if there is one, is for more seeds to settle. Welch's test finds no gain
-# at all. Among the pairs one hint goes with the rank, GSS(3, 3) under its control; every setting of
-# higher rank than GSS(3, 3) has the higher mean perplexity.
+# at all. Among the pairs of the table above one hint goes with the rank, GSS(3, 3) under its control; every
+# setting there of higher rank than GSS(3, 3) has the higher mean perplexity.
 #
 # And PLIF with trained slopes beside PLIF with frozen ones:
 
@@ -1682,7 +1682,6 @@ check("10.3", hundred, have_rank_100)
 
 # %% [markdown]
 # ## What we saw
-
 
 # %%
 top = order[-1]

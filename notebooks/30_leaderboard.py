@@ -70,8 +70,7 @@ pd.set_option("display.max_colwidth", None)
 # %% [markdown]
 # ## What counting reaches
 #
-# A language model is worth its training if it predicts better than counts of short word sequences
-# do. The best-known way of counting is interpolated Kneser–Ney smoothing; order 5 means that four
+# A language model is worth its training if it beats counts of short word sequences. The best-known way of counting is interpolated Kneser–Ney smoothing; order 5 means that four
 # words of context are used. It trains in seconds on exactly the tokens that our models were trained
 # on. Test perplexity, for each text:
 

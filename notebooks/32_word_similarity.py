@@ -124,8 +124,8 @@ if len(means):
 display(means.round(3))
 
 # %% [markdown]
-# A score that vanishes with the mean row was not about meaning. Of the models that keep theirs we may ask
-# whether better prediction comes with a better score:
+# A score that vanishes with the mean row was not about meaning. For the models that keep theirs, here is
+# the correlation of perplexity and score:
 
 # %%
 keep = means[means.centred > means.rho / 2] if len(means) else means
@@ -141,6 +141,59 @@ display(Markdown(
 
 # %% [markdown]
 # Several of these models are stages of one training, so that the interval is too narrow.
+
+# %% [markdown]
+# ## What frequency knows
+#
+# Runs of whole texts keep the cosine of every pair three times: of the matrix as it is (raw), without its
+# mean row (centred), and with mean 0 and covariance $I$ where each word weighs by its frequency
+# (whitened). They also keep how often the two words occur. So three questions have an answer. How far does
+# $\rho$ hang on the pairs that happen to be on the list: a bootstrap over pairs. How much of the *cosine* is
+# frequency: its rank correlation with the mean log count. And what is left of $\rho$ when frequency
+# is held fixed: the partial rank correlation. For the best model:
+
+# %%
+judged = similarities.at_hand()
+models = similarities.with_pairs(of)
+tables = {" ".join(filter(None, run.setting[:3])):
+          similarities.pairs_of(run, judged) for run in models[:6]}
+best = next(iter(tables), "")
+kinds = similarities.by_kind(tables[best]) if best else pd.DataFrame()
+display(Markdown(
+    f"*{len(models)} settings have kept the cosines of pairs"
+    f"{f'; the best is `{best}`' if best else ''}. "
+    f"{evidence.done_of(of, 'desk')}*"
+))  # fmt: skip
+kinds.round(2)
+
+# %%
+if len(kinds):
+    knows = kinds.frequency.unstack("kind")[list(similarities.KINDS)]
+    means_of = ", ".join(f"{k} {v:+.2f}" for k, v in knows.mean().items())
+    title = f"Rank correlation of cosine and frequency: {means_of}"
+    plots.show(
+        plots.kinds(kinds, title),
+        alt="Two panels with a row for each list. Left: rho with its "
+        "bootstrap interval for raw, centred and whitened matrices. "
+        f"Right: the cosine's correlation with frequency. {title}.",
+    )
+
+# %% [markdown]
+# The raw cosine of two words tells above all how frequent they are; to take the mean row away turns the sign
+# of that, and whitening by frequency removes it. The judgements hardly know frequency. So what frequency
+# adds to the cosine is noise to $\rho$, and holding it fixed gives back what the noise took. Does
+# that hold for other models? The means over lists:
+
+# %%
+rows = {}
+for name, pairs in tables.items():
+    told = similarities.by_kind(pairs, resamples=2)
+    by_list = told.groupby("kind")[["rho", "held", "frequency"]].mean()
+    rows[name] = by_list.stack().swaplevel()
+order = pd.MultiIndex.from_product(
+    [["rho", "held", "frequency"], similarities.KINDS]
+)
+pd.DataFrame(rows, index=order).T.round(2)
 
 # %% [markdown]
 # ## Winning
@@ -164,11 +217,14 @@ pd.DataFrame(rows, columns=["corpus", "wins", "lists", "p"])
 # %% [markdown]
 # ### What a second seed does to it
 #
-# Our runs of one family have several seeds. If a win says something about the output layer, two layers
+# Our runs of one family have several seeds. The family is that of the desk, and that of small
+# Transformers until the desk has two methods. If a win says something about the output layer, two layers
 # must win and lose more unevenly than two seeds of one layer.
 
 # %%
-family = "ptb/transformer-128"
+desk = scores[scores.family == "ptb/desk"]
+is_desk = desk.method.nunique() > 1 and desk.seed.nunique() > 1
+family = "ptb/desk" if is_desk else "ptb/transformer-128"
 wins = similarities.wins_of(scores, family)
 uneven = (wins.wins - wins.lists / 2).abs()
 by_kind = uneven.groupby(wins.kind).agg(["mean", "max", "size"])
@@ -212,11 +268,9 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 # ## What would change the answer
 #
 # - **A larger vocabulary.** WikiText-2 has 33,278 words, and each list then finds more pairs.
-# - **Models that predict well.** The family above was trained for two epochs and loses to counting. A
-#   family at the desk with five seeds would be evidence.
-# - **The matrices themselves.** Kept results have the scores, not the vectors: intervals over pairs are
-#   those of the formula, not a bootstrap, and frequency is removed by the mean row only, not word by
-#   word. `course_lib.metrics.similarity` does the bootstrap for a checkpoint of yours.
+# - **Models that predict well.** Where the family above loses to counting, a family at the desk with
+#   five seeds would be evidence; the plan `desk` has it.
+# - **More pairs kept.** Only runs of the desk have the cosines of pairs. Older results have scores alone.
 # - **Another use.** Similarity of meaning is not what an output matrix is trained for.
 
 # %% [markdown]
@@ -296,7 +350,7 @@ display(
         "their score to the mean row.\n\nThe number of lists won is off "
         f"half by this many lists: {off}. Of {len(table)} output layers "
         f"{alike} do not differ from the softmax by "
-        f"{similarities.MARGIN:g} hundredths of ρ."
+        f"{similarities.MARGIN:g} hundredths of ρ (family `{family}`)."
     )
 )
 

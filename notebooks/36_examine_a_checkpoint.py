@@ -390,7 +390,8 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # predicting them: **a healthy shape is not a good model**.
 #
 # So what is to be done depends on what you want. To compare words: repair. To predict better, repair
-# does not help; what training otherwise can do is the subject of lessons 5 to 11.
+# does not help; what training otherwise can do is the subject of
+# [lessons 5](05_tying_and_augmented_loss.ipynb) to [11](11_modern_remedies.ipynb).
 
 # %% [markdown]
 # ## Symbols

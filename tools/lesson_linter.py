@@ -26,6 +26,7 @@ from course_lab.notebook_source import (
     tags,
 )
 from tools import exercises
+from tools.evidence_rule import unnamed_evidence
 from tools.notebooks import CHECK, EXECUTED
 
 LESSON = (  # the headings of a lesson, in this order; others may stand between them
@@ -60,7 +61,7 @@ def lint(source: Path) -> list[str]:
     rules = [question, minutes_table, colab, parameters_cell, references, cell_size, figures]
     rules += [unwritten]
     if not full_scale(source):
-        rules += [objectives, prediction, symbols, hints, takeaway, checked]
+        rules += [objectives, prediction, symbols, hints, takeaway, checked, unnamed_evidence]
         headings = LESSON
     problems = sections(notebook.cells, headings)
     for rule in rules:

@@ -261,3 +261,56 @@ def multiples(table, title: str) -> Figure:
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=2)
     return figure
+
+
+def grids(cells, title: str) -> Figure:
+    """Draw Press' rank and test perplexity over a grid of c and k, a cell a model.
+
+    cells: the DataFrame of `ranks.grid`; a cell without a run stays white.
+    """
+    figure, axes = panels(columns=2, height=4.2)
+    for ax, column in zip(axes, ("rank", "perplexity"), strict=True):
+        table = cells.pivot_table(index="k", columns="c", values=column, dropna=False)
+        seaborn.heatmap(
+            table.iloc[::-1],
+            annot=True,
+            fmt=".0f" if column == "rank" else ".1f",
+            annot_kws={"fontsize": 7},
+            cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
+            cbar=False,
+            linewidths=1,
+            linecolor=PAPER,
+            ax=ax,
+        )
+        ax.grid(False)
+        ax.tick_params(left=False, bottom=False, labelsize=9)
+        ax.tick_params(axis="x", rotation=0)
+        ax.tick_params(axis="y", rotation=0)
+        _name_axes(ax, "c", "k", "Press' rank" if column == "rank" else "test perplexity")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    return figure
+
+
+def kinds(table, title: str) -> Figure:
+    """Draw ρ of each list by kind of matrix with its interval, and what the cosine owes frequency.
+
+    table: the DataFrame of `similarities.by_kind`.
+    """
+    lists = list(dict.fromkeys(table.index.get_level_values("list")))
+    figure, (left, right) = panels(columns=2, height=2.0 + 0.34 * len(lists), sharey=True)
+    for ax in (left, right):
+        ax.axvline(0, color=INK, linewidth=0.9)
+    for i, kind in enumerate(dict.fromkeys(table.index.get_level_values("kind"))):
+        rows = table.xs(kind, level="kind").loc[lists]
+        places = np.arange(len(lists)) + 0.22 * (i - 1)
+        style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": "", "markersize": 5}
+        reach = np.array([rows.rho - rows.low, rows.high - rows.rho])
+        left.errorbar(rows.rho, places, xerr=reach, capsize=2, label=kind, **style)
+        right.plot(rows.frequency, places, **style)
+    left.set_yticks(np.arange(len(lists)), lists, fontsize=9)
+    left.set_ylim(len(lists) - 0.5, -0.5)
+    _name_axes(left, "ρ with the judgements", "", "")
+    _name_axes(right, "ρ of cosine and frequency", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure

@@ -4,19 +4,54 @@ import re
 import runpy
 import shutil
 
+import matplotlib
 import pytest
 
 from course_lab import claims, evidence, results
 from course_lab.notebook_source import FOLDER, sources
+from tests import evidence_sample
 
 ANALYSES = [path for path in sources(FOLDER) if re.match(r"3[0-5]_", path.name)]
 
 
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """A folder of kept results that has some runs of every plan of the desk."""
+    folder = tmp_path_factory.mktemp("kept")
+    patched = pytest.MonkeyPatch()
+    patched.setattr(results, "kept_folder", lambda: folder)
+    evidence_sample.keep(folder)
+    patched.undo()
+    return folder
+
+
+def run(path, folder, monkeypatch) -> dict:
+    """Run a notebook with a folder of kept results; return its variables."""
+    monkeypatch.setattr(results, "kept_folder", lambda: folder)
+    monkeypatch.delenv("COURSE_EXERCISES", raising=False)  # nobody solves them here
+    matplotlib.use("agg")
+    return runpy.run_path(str(path))
+
+
 @pytest.mark.parametrize("path", ANALYSES, ids=lambda path: path.stem)
 def test_an_analysis_runs_without_any_kept_result(path, tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
-    monkeypatch.delenv("COURSE_EXERCISES", raising=False)  # nobody solves them here
-    runpy.run_path(str(path))
+    run(path, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("path", ANALYSES, ids=lambda path: path.stem)
+def test_an_analysis_reads_the_plans_of_the_desk(path, sample, monkeypatch):
+    told = run(path, sample, monkeypatch)
+    if path.stem == "31_rank_and_perplexity":
+        assert told["done"] == "All 72 runs of the plan `gss-grid` are kept."
+        assert told["cells"].perplexity.notna().all()
+    if path.stem == "32_word_similarity":
+        assert told["best"] == "ptb/desk/mos standard" and told["family"] == "ptb/desk"
+        assert (told["kinds"].rho.xs("whitened", level="kind") > 0.99).all()
+    if path.stem == "33_predictions":
+        assert (told["family"], told["seeds"]) == ("ptb/desk", [1, 2, 3])
+        assert [trained.name for trained in told["pair"]] == ["tied", "mos"]
+    if path.stem == "34_generalization_bound":
+        assert "slope -0.50" in told["falls"] and len(told["trade"]) == 4
 
 
 def test_deleting_its_results_leaves_a_claim_untested(tmp_path, monkeypatch):
@@ -31,7 +66,7 @@ def test_deleting_its_results_leaves_a_claim_untested(tmp_path, monkeypatch):
     of = evidence.read()
     while not (deciding := claims.tests(claim, of)[0]).against:
         assert claims.ledger(of, [claim]).loc[name, "verdict"] != "untested"
-        for run in of.settings[deciding.method].values():
-            shutil.rmtree(run.folder)
+        for run_ in of.settings[deciding.method].values():
+            shutil.rmtree(run_.folder)
         of = evidence.read()
     assert claims.ledger(of, [claim]).loc[name, "verdict"] == "untested"

@@ -1,0 +1,390 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Predictions
+#
+# **Question.** Two output layers differ in perplexity: in which predictions do they differ?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to read a table of best words without taking a picked context for evidence;
+# - to divide a difference of perplexity among words, by how frequent and how likely they are;
+# - to tell what a bootstrap over tokens can show from what only further seeds can.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Lesson 05](05_tying_and_augmented_loss.ipynb) on the augmented loss,
+# [lesson 09](09_mixtures.ipynb) on mixtures, and [notebook 23](23_run_a_batch.ipynb) on pairs of runs.
+# Nothing is trained: this notebook reads what kept results say of their predictions, and the figures that
+# the papers printed.
+#
+# | profile | minutes | runs on |
+# |---|---|---|
+# | smoke | 0.2 | any CPU |
+# | quick | 0.2 | any CPU |
+# | standard | 0.2 | any CPU |
+# | full | 0.2 | any CPU |
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # all profiles read the same results
+OWN = []  # folders of finished runs of yours, to count as kept ones do
+CONTEXTS = [1, 2, 4, 8, 15]  # numbers of the contexts that are shown whole
+
+# %%
+import numpy as np
+from IPython.display import Markdown, display
+
+from course_lab import evidence, plots, predictions, published
+from course_lib.progress import check
+
+of = evidence.read(OWN)
+runs = predictions.chosen(of)
+family = predictions.name_of(runs) or "no family"
+ours = predictions.own_words(runs)
+printed = predictions.printed_words()
+
+# %% [markdown]
+# ## Predict
+#
+# A mixture of softmaxes has a perplexity 3 % below that of one softmax. Take the five likeliest words of
+# each at one place of the text. How many of the five do the two share? And where does the gain come from:
+# from a few words that became much likelier, or from most of them, a little each?
+
+# %% [markdown]
+# ## What is here
+#
+# Methods are compared within one model, text and budget. The predictions below are those of the family of
+# which the most methods have kept theirs.
+
+# %%
+methods = sorted({run.method for run in runs})
+seeds = sorted({run.seed for run in runs})
+display(Markdown(
+    f"*Family `{family}`: {len(runs)} runs of {len(methods)} methods "
+    f"({', '.join(methods) or 'none'}), seeds "
+    f"{', '.join(map(str, seeds)) or 'none'}. "
+    f"{evidence.done_of(of, 'desk')}*"
+))  # fmt: skip
+
+# %% [markdown]
+# ## Eighteen contexts
+#
+# parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's
+# test split. Six of the places had been picked before by the mixture's authors, six are the paper's own
+# picks, six are drawn. One star marks models trained by NT-ASGD. Below stand the printed
+# words, as far as they could be read, and those of our models; the word that really follows is in the heading.
+
+# %%
+places = published.contexts("S2").set_index("number")
+for number in CONTEXTS:
+    place, word = places.loc[number, ["place", "next"]]
+    display(Markdown(f"**Context {number}: the next word is “{word}”.**"))
+    display(predictions.beside(ours, printed, place))
+
+# %% [markdown]
+# How often does the right word come first, and how often is it among five? The readable part of the printed
+# table differs from model to model, so that each share has its own number of contexts:
+
+# %%
+right = predictions.right_words(ours, printed)
+right.round(2)
+
+# %% [markdown]
+# With two stars stand the words of the picked contexts only. A mixture that has the right word in all
+# four of them, and a rival that has it in none of five, look decisive. Picked contexts cannot be: whoever
+# picks places where one model is right chooses the result.
+#
+# Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one layer
+# differ in nothing but chance.
+
+# %%
+shared = predictions.shared_words(ours, printed)
+shared.round(2)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+by_print = predictions.shared_words(ours.iloc[:0], printed)
+by_layer = by_print.loc["two layers in print", "shared of five"]
+print(f"two printed layers share {by_layer:.1f} of five words")
+gain = np.tile([1.0, -1.0], 500)  # a mean of 0 in every block
+print("its interval:", predictions.bootstrap(gain))
+
+# %% [markdown]
+# ## inan2017's Table 4
+#
+# The table shows what the augmented loss does with five words after four phrases of the test split. Its lists are
+# a picture that no row of `data/published.csv` has. What can be held against them is the
+# probability that our models give to the word that follows:
+
+# %%
+follows = predictions.next_words(runs)
+follows.round(4)
+
+# %% [markdown]
+# What the paper says of the table can be tested on every token: with tying and the augmented loss
+# together, “&lt;unk&gt;”, “a”, “an” and “the”, which are near to no other word, are predicted with *less*
+# probability. Here is the mean probability of each where it *is* the next word (there) and where it is not
+# (elsewhere), the mean over seeds:
+
+# %%
+watched = predictions.watched(runs)
+means = watched.groupby(["word", "method"], sort=False)
+display(means[["there", "elsewhere"]].mean().unstack("word").round(4))
+base = "untied" if "untied" in methods else "tied"
+elsewhere = predictions.differences(watched, "word", "elsewhere", base)
+display(Markdown(
+    f"*Elsewhere, against {base}, in hundredths of a probability: "
+    f"{len(elsewhere)} comparisons with two seeds or more.*"
+))  # fmt: skip
+elsewhere.round(3)
+
+# %% [markdown]
+# ## Loss by frequency
+#
+# Perplexity is a mean over tokens, and a quarter of all tokens are a handful of words. A remedy for rare
+# words should show where the words are rare. First the loss itself, in nats a token, by how often a word occurs
+# in the training split:
+
+# %%
+losses = predictions.by_group(runs)
+wide = losses.groupby(["group", "method"], sort=False).loss.mean()
+tokens = losses.groupby("group", sort=False).tokens.first()
+table = wide.unstack("method")
+table.insert(0, "tokens", tokens)
+display(table.round(2))
+
+# %%
+changes = predictions.differences(losses, "group", "loss", "tied")
+names = changes.difference.abs().groupby("method").max()
+names = names.sort_values(ascending=False).index[:5]
+groups = predictions.decades(losses)
+x = predictions.occurrences(groups)
+curves = {name: (x, predictions.gaps(losses, name, "tied"))
+          for name in names}  # fmt: skip
+ylabel = "against tied, hundredths of a nat"
+if not len(curves):
+    by_word = losses.groupby("group").loss.mean().reindex(groups)
+    curves, ylabel = {"": (x, by_word)}, "loss, nats a token"
+
+# %%
+if len(runs):
+    title = "The rarer a word, the greater its loss"
+    if len(names):
+        title = f"{len(names)} methods that differ most from the softmax"
+    xlabel = "occurrences in training, at least"
+    plots.show(
+        plots.lines(curves, xlabel, ylabel, "x", title=title),
+        alt=f"Loss by frequency of the word in training. {title}. "
+        f"Methods: {', '.join(names) or 'the tied softmax alone'}.",
+    )
+changes.round(2)
+
+# %% [markdown]
+# ## Calibration
+#
+# Of all places where a model gives its likeliest word about 0.3, that word should be right three times in
+# ten. The expected calibration error is the mean distance of the two, over ten bins; *confident* is the
+# same with its sign, above 0 where the probabilities are too great.
+
+# %%
+bins = predictions.calibration(runs)
+errors = predictions.calibration_error(bins)
+display(errors.round(4))
+
+# %%
+extremes = [*errors.index[:1], *errors.index[-1:]]  # least, greatest
+shown = dict.fromkeys([*set(methods) & {"tied"}, *extremes])
+mean = bins.groupby(["method", "bin"])[["probability", "right"]].mean()
+curves = {name: tuple(mean.loc[name].to_numpy().T) for name in shown}
+curves["calibrated"] = (np.array([0, 1]), np.array([0, 1]))
+if len(errors):
+    title = f"Calibration errors from {errors['mean'].min():.3f} to "
+    title += f"{errors['mean'].max():.3f}"
+    plots.show(
+        plots.lines(curves, "probability of the likeliest word",
+                    "share that is right", title=title),
+        alt="Share of right words against the probability of the "
+        f"likeliest word, beside the diagonal, for {', '.join(shown)}. "
+        f"{title}.",
+    )  # fmt: skip
+
+# %% [markdown]
+# ## Which tokens gain
+#
+# Two models read the same test split, so that each token has a pair of losses. Their difference, the mean
+# over the seeds that both have, is the token's gain. The interval of the mean gain is a bootstrap over blocks of
+# 100 tokens, because the losses of neighbours depend on each other. It says how far the
+# gain hangs on this text. It says nothing about another seed.
+
+# %%
+pair = predictions.two(of, runs)
+kept_losses = [predictions.token_losses(t.runs.values()) for t in pair]
+gain = predictions.gained(*kept_losses[::-1]) if pair else np.empty(0)
+if len(gain):
+    low, high = predictions.bootstrap(gain)
+    common = len(kept_losses[0].keys() & kept_losses[1].keys())
+    gains = (f"`{pair[1].name}` gains {gain.mean():.3f} nats a token "
+             f"[{low:.3f}, {high:.3f}] over `{pair[0].name}`, "
+             f"{common} seeds in common")  # fmt: skip
+else:
+    gains = "no two settings with losses of tokens are kept"
+display(Markdown(f"*{gains}.*"))
+
+# %% [markdown]
+# The classes below are by what *both* models gave the token, $e^{-(\ell_1+\ell_2)/2}$. Sorted by the loss
+# of one of them alone, its worst tokens would gain with any other model. That is regression to the mean, no finding.
+
+# %%
+likely = predictions.by_likelihood(*(kept_losses[::-1] or [{}, {}]))
+likely.round(4)
+
+# %%
+if len(gain):
+    shares = np.linspace(0, 1, 101)
+    part = predictions.concentration(gain, shares)
+    up = (gain > 0).mean()
+    title = f"{up:.0%} of tokens gain, and a tenth make {part[10]:.0%}"
+    title += " of all change"
+    plots.show(
+        plots.lines({"": (shares, part)}, "share of the tokens",
+                    "share of all change", title=title),
+        alt="Share of the sum of absolute gains that the most changed "
+        f"tokens make up, rising steeply at first. {title}.",
+    )  # fmt: skip
+
+# %% [markdown]
+# ## Samples
+#
+# What each model writes when words are drawn from its distribution. A sample is one draw: it shows that a
+# model writes, and ranks nobody.
+
+# %%
+texts = predictions.samples(runs)
+lines = [f"- **{name}**: {text}" for name, text in texts.items()]
+display(Markdown("\n".join(lines).replace("<", "&lt;") or "*None kept.*"))
+
+# %% [markdown]
+# ## What would change the answer
+#
+# - **More methods, and five seeds each.** The sentence under *What is here* says how many runs of the plan are
+#   there; with two seeds in common the comparisons above fill in.
+# - **The right word among five over all tokens.** Kept results have the best words at 18 places only, which
+#   is too few to tell two layers apart.
+# - **Another text.** The bootstrap speaks for texts like this one, newspaper English of 1989.
+# - **Words that mean nearly the same.** A loss counts a near miss as a miss; only the lists of best words
+#   show one.
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $P(w \mid h)$ | `ours.probability` | probability of a word at a place |
+# | $\ell_1, \ell_2$ | `kept_losses` | losses of a token by the two models, in nats |
+# | $\ell_1 - \ell_2$ | `gain` | what the token gains |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. The calibration error
+#
+# Assign to `error_of` a function of three arrays, a number for each bin: tokens, mean greatest probability,
+# share right. It returns the expected calibration error.
+#
+# <details><summary>Hint</summary>
+#
+# The mean of |share right − probability| in which each bin weighs by its tokens.
+#
+# </details>
+
+# %% tags=["exercise"]
+error_of = None  # a function of tokens, probability and right
+
+
+# %%
+def as_weighed(error_of):
+    tokens = np.array([700, 200, 100])
+    p, right = np.array([0.1, 0.5, 0.9]), np.array([0.1, 0.4, 1.0])
+    value = error_of(tokens, p, right)
+    if abs(value - np.abs(right - p).mean()) < 1e-6:
+        return "each bin weighs as many tokens as it has"
+    if abs(value - abs(np.sum(tokens * (right - p)) / 1000)) < 1e-6:
+        return "bins of opposite sign must not cancel"
+    return abs(value - 0.03) < 1e-6
+
+
+check("33.1", error_of, as_weighed)
+
+# %% [markdown]
+# ### 2. A few words
+#
+# A method lowers perplexity by 2 %, and only the 30 % rarest tokens gain, all by the same. By how many nats
+# does each of them gain? Assign the number to `each`.
+#
+# <details><summary>Hint</summary>
+#
+# The mean gain over all tokens is $-\log 0.98$.
+#
+# </details>
+
+# %% tags=["exercise"]
+each = None  # nats
+
+
+# %%
+def shared_by_few(each):
+    if abs(each + np.log(0.98)) < 1e-4:
+        return "that is the mean over all tokens"
+    return abs(each + np.log(0.98) / 0.3) < 1e-3
+
+
+check("33.2", each, shared_by_few)
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+own = right["among five"].filter(like="ours")
+among = ", ".join(f"{name} {share:.0%}" for name, share in own.items())
+differ = ~changes.verdict.str.startswith(("undecided", "no difference"))
+
+# %%
+display(
+    Markdown(
+        f"Two printed layers share {by_layer:.1f} of their five best "
+        f"words at the paper's contexts. Of ours, the right word is among "
+        f"five for: {among or 'untested'} (runs of `{family}`).\n\nOf "
+        f"{len(changes)} comparisons of a method with the tied softmax in "
+        f"a group of words {int(differ.sum())} show a difference"
+        f"{'' if len(changes) else ': untested at the desk’s scale'}.\n\n"
+        f"By tokens, {gains}."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - D. Parthiban, Y. Mao, D. Inkpen (2021). *On the Softmax Bottleneck of Recurrent Language Models.*
+#   AAAI. Figure 3 and Table S2.
+# - H. Inan, K. Khosravi, R. Socher (2017). *Tying Word Vectors and Word Classifiers: A Loss Framework for
+#   Language Modeling.* ICLR. Section 6.4 and Table 4.
+# - Z. Yang, Z. Dai, R. Salakhutdinov, W. W. Cohen (2018). *Breaking the Softmax Bottleneck: A High-Rank
+#   RNN Language Model.* ICLR. [arXiv:1711.03953](https://arxiv.org/abs/1711.03953)
+# - C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger (2017). *On Calibration of Modern Neural Networks.* ICML.
+#   [arXiv:1706.04599](https://arxiv.org/abs/1706.04599)

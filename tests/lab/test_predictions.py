@@ -1,0 +1,206 @@
+"""What kept models predict: contexts in print and ours, groups of words, calibration, tokens."""
+
+import numpy as np
+import pytest
+
+from course_lab import (
+    claims,
+    evidence,
+    gaps,
+    predicting,
+    predictions,
+    published,
+    ranks,
+    results,
+    similarities,
+)
+from tests import evidence_sample
+
+
+@pytest.fixture(scope="module")
+def of(tmp_path_factory):
+    """The evidence of runs whose truth is known."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(results, "kept_folder", lambda: folder)
+        evidence_sample.keep(folder)
+        yield evidence.read()
+
+
+@pytest.fixture(scope="module")
+def runs(of):
+    return predictions.chosen(of)
+
+
+def test_the_context_of_most_methods_is_chosen(runs):
+    assert predictions.name_of(runs) == "ptb/desk"
+    assert {run.method for run in runs} == set(evidence_sample.METHODS)
+    assert predictions.name_of([]) == ""
+
+
+def test_the_printed_contexts_are_the_places_that_results_keep():
+    places = published.contexts("S2")
+    assert set(places.place) == set(predicting.PLACES["ptb"]) and len(places) == 18
+    printed = predictions.printed_words()
+    known = dict(zip(places.number, places.place, strict=True))
+    assert (printed.context.map(known) == printed.place).all()
+    assert (published.contexts("4").phrase != "").all()
+
+
+def test_right_words_are_counted_by_method_and_source(runs):
+    ours, printed = predictions.own_words(runs), predictions.printed_words()
+    right = predictions.right_words(ours, printed)
+    assert right.loc["mos, ours"].tolist() == [18, 0, 1]
+    assert right.loc["tied, ours", "among five"] == 0
+    rows = printed[(printed.method == "mos**")]
+    words = dict(zip(published.contexts("S2").place, published.contexts("S2").next, strict=True))
+    hits = [words[place] in set(g.word) for place, g in rows.groupby("place")]
+    assert right.loc["mos**, printed", "among five"] == np.mean(hits)
+
+
+def test_models_stand_beside_those_in_print(runs):
+    ours, printed = predictions.own_words(runs), predictions.printed_words()
+    table = predictions.beside(ours, printed, 2700)
+    assert table.loc["softmax, printed", 1] == "tons 0.90"
+    assert table.loc["mos, ours", 2] == "tons 0.20" and table.shape[1] == 5
+    shared = predictions.shared_words(ours, printed)
+    assert shared.loc["two seeds of one layer of ours", "shared of five"] == 5
+    # Of five methods the mixture alone has another word: 4 pairs of 10 share four, the others five,
+    # but for the one place whose right word all models have among theirs.
+    assert 4.6 <= shared.loc["two layers of ours", "shared of five"] < 4.7
+
+
+def test_the_gain_is_found_where_it_is(runs):
+    losses = predictions.by_group(runs)
+    table = predictions.differences(losses, "group", "loss", "tied")
+    row = table.loc[("mos", "1 to 9")]
+    assert row.verdict == "lower" and row.n == 3
+    assert row.difference == pytest.approx(-100 * (evidence_sample.GAIN - 0.02), abs=3)
+    assert table.verdict[("mos", "10,000 and more")] == "no difference larger than 1 hundredths"
+    by_frequency = predictions.gaps(losses, "mos", "tied")
+    assert by_frequency.shape == (3, 2)
+    assert by_frequency.mean(0) == pytest.approx([row.difference, 0])
+    assert predictions.occurrences(predictions.decades(losses)) == [1, 10_000]
+    nothing = predictions.differences(losses[:0], "group", "loss", "tied")
+    assert nothing.empty and nothing.index.names == ["method", "group"]
+
+
+def test_watched_words_are_compared_elsewhere(runs):
+    table = predictions.differences(predictions.watched(runs), "word", "elsewhere", "untied")
+    rows = table.loc["tied-augmented"]
+    assert rows.difference.tolist() == pytest.approx([-100 * evidence_sample.LESS] * 4)
+    assert set(rows.verdict) == {"lower"}
+
+
+def test_the_calibration_error_is_weighed_by_tokens(runs):
+    errors = predictions.calibration_error(predictions.calibration(runs))
+    assert errors["mean"]["tied"] == pytest.approx(0.02)
+    assert errors.confident["tied"] == pytest.approx(0.02)
+    assert errors["mean"]["mos"] == pytest.approx(0) and errors.n["mos"] == 3
+
+
+def test_tokens_that_gain_are_told_by_both_losses(of, runs):
+    first, second = predictions.two(of, runs)
+    assert (first.name, second.name) == ("tied", "mos")
+    theirs, ours = (predictions.token_losses(t.runs.values()) for t in (first, second))
+    gain = predictions.gained(ours, theirs)
+    rare = evidence_sample.RARE
+    assert len(gain) == evidence_sample.TOKENS
+    assert gain[rare:] == pytest.approx(0) and gain[:rare].mean() > 0.5
+    low, high = predictions.bootstrap(gain)
+    assert low < gain.mean() < high and low > 0
+    table = predictions.by_likelihood(ours, theirs)
+    assert table.part.sum() == pytest.approx(gain.mean())
+    assert table.tokens.sum() == evidence_sample.TOKENS
+    assert predictions.concentration(gain, [0, rare / len(gain), 1]) == pytest.approx([0, 1, 1])
+    follows = predictions.next_words(runs)
+    place = published.contexts("4").place[0]
+    likely = np.mean([np.exp(-x[place]) for x in theirs.values()])
+    assert follows.loc["federal", "tied"] == pytest.approx(likely)
+    assert predictions.samples(runs)["mos"] == "a sample of mos"
+
+
+def test_without_a_second_method_two_settings_of_the_text_are_compared(of, runs):
+    alone = [run for run in runs if run.method == "tied"]
+    first, second = predictions.two(of, alone)
+    assert first.name.startswith("ptb/desk/") and second.name == "ptb/desk/mos standard"
+    assert predictions.two(of, []) == ()
+
+
+def test_a_bootstrap_over_blocks_sees_that_neighbours_hang_together():
+    rng = np.random.default_rng(0)
+    blocks = rng.standard_normal(200)
+    gain = np.repeat(blocks, predictions.BLOCK)
+    low, high = predictions.bootstrap(gain)
+    by_blocks = 2 * 1.96 * blocks.std() / np.sqrt(len(blocks))
+    assert high - low == pytest.approx(by_blocks, rel=0.15)
+    some = np.where(np.arange(len(gain)) % 2, gain, np.nan)
+    assert predictions.bootstrap(some) == pytest.approx((low, high), abs=0.03)
+
+
+def test_the_ledger_reads_predictions_and_pairs(of):
+    rows = claims.ledger(of)
+    words = rows.loc["inan2017-frequent-words"]
+    assert words.verdict == "agrees" and words.n == 3
+    right, wrong = 100 * np.log([0.04, 0.05])
+    assert words.ours == pytest.approx(right - wrong, abs=1)
+    assert rows.loc["parthiban2021-similarity", "method"] == "ptb/desk/mos standard"
+    figure = next(run for run in of.runs if run.method == "mos").figure
+    assert figure("right among five") == 1 and figure("test_perplexity") > 1
+
+
+def test_the_grid_of_a_plan_has_every_cell(of):
+    cells = ranks.grid(of)
+    assert len(cells) == 72 and cells.notna().all().all()
+    truth = [evidence_sample.grid_truth(row.c, row.k) for row in cells.itertuples()]
+    assert cells["rank"].tolist() == [rank for rank, _ in truth]
+    over = ranks.over_grid(cells)
+    r = np.corrcoef(*np.log(cells[["rank", "perplexity"]]).to_numpy().T)[0, 1]
+    assert over.correlation["all cells"].startswith(f"r = {r:+.2f}")
+    assert over.spread["all cells"] == 1 and 0.2 < over.spread["the middle 50%"] < 0.9
+    some = evidence.Evidence(of.runs[:20], (), {})
+    assert ranks.grid(some).perplexity.isna().any() and len(ranks.grid(some)) == 72
+    assert "batch run gss-grid" in evidence.done_of(some, "gss-grid")
+    assert evidence.done_of(of, "gss-grid").startswith("All 72 runs")
+
+
+def test_a_gap_that_falls_like_a_root_has_that_slope(of):
+    table = gaps.decay(of)
+    assert len(table) == 36 and table.n.nunique() == 4 and table["γ"].nunique() == 3
+    slopes = gaps.slopes(table)
+    assert slopes.slope.tolist() == pytest.approx([-0.5] * 3) and (slopes.n == 3).all()
+    trade = gaps.remark(table)
+    first, last = (
+        np.mean([evidence_sample.gap_truth(gamma, 15_000, seed) for seed in (1, 2, 3)])
+        for gamma in (table["γ"].min(), table["γ"].max())
+    )
+    assert trade.gap[15_000] == pytest.approx(100 * (last - first))
+    assert (trade["gap high"] < 0).all() and trade.train[15_000] == pytest.approx(
+        -trade.gap[15_000]
+    )
+    assert gaps.slopes(table[table.n < 60_000]).slope.isna().all()  # two sizes make no line
+
+
+def test_scores_of_pairs_tell_frequency_from_meaning(of):
+    lists = similarities.at_hand()
+    best = similarities.with_pairs(of)[0]
+    assert best.setting.recipe == "ptb/desk/mos"
+    pairs = similarities.pairs_of(best, lists)
+    table = similarities.by_kind(pairs, resamples=50)
+    assert (table.pairs.xs("raw", level="kind") == [353, 999]).all()
+    raw, whole = (table.xs(kind, level="kind") for kind in ("raw", "whitened"))
+    assert (raw.frequency < -0.99).all() and (raw.rho.abs() < 0.15).all()
+    assert (whole.rho > 0.99).all() and (whole.frequency.abs() < 0.15).all()
+    assert ((raw.low < raw.rho) & (raw.rho < raw.high)).all()
+    other = next(run for run in of.runs if run.setting.recipe == "ptb/desk-part/spectrum-control")
+    assert similarities.pairs_of(other, lists).empty
+    assert similarities.by_kind(similarities.pairs_of(other, lists)).empty
+
+
+def test_holding_frequency_fixed_gives_back_what_it_hides():
+    rng = np.random.default_rng(0)
+    score, often = rng.standard_normal((2, 4_000))
+    cosine = 0.5 * score - 3 * often
+    assert similarities.rank_correlation(cosine, score) < 0.25
+    assert similarities.held_fixed(cosine, score, often) > 0.7
+    assert abs(similarities.held_fixed(-often + 1e-3 * score, rng.permutation(score), often)) < 0.1
