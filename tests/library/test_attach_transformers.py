@@ -274,12 +274,42 @@ def greedy(attached, name, prompt, words):
     return text
 
 
+def texts_agree(attached, name, prompt, words):
+    """Whether three ways give one text: `log_prob`, `attached.generate`, `model.generate`; it."""
+    options = {"max_new_tokens": words, "do_sample": False, "eos_token_id": None}
+    expected = greedy(attached, name, prompt, words)
+    assert torch.equal(attached.generate(prompt, **options), expected)
+    assert torch.equal(attached.model.generate(prompt, **options), expected)
+    return expected
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", OUTPUT_LAYERS)
-def test_a_memorised_text_is_generated(name, kind):
-    """By the attached model and by the model itself, and it is the text that `log_prob` says."""
+def test_the_model_generates_the_text_that_the_layer_says(name, kind):
+    """And no longer the text of its own output layer, where a layer is not the softmax."""
     model = build(name)
-    attached = attach(model, name, kind)
+    prompt = tokens(8, 4)
+    options = {"max_new_tokens": 3, "do_sample": False, "eos_token_id": None}
+    own = model.generate(prompt, **options)
+    text = texts_agree(attach(model, name, kind), name, prompt, 3)
+    mixes = issubclass(kind, MixtureOfSoftmaxes)
+    assert torch.equal(text, own) == (not mixes) or kind in (
+        AdaptiveSoftmax,
+        PiecewiseLinearSoftmax,
+    )
+
+
+def memorised():
+    """Every layer on GPT-2, and three that differ most on each architecture; the rest nightly."""
+    for name in MODELS:
+        for kind in OUTPUT_LAYERS:
+            often = name == "GPT-2" or kind in (Softmax, MixtureOfSoftmaxes, AdaptiveSoftmax)
+            yield pytest.param(name, kind, marks=() if often else pytest.mark.nightly)
+
+
+@pytest.mark.parametrize("name, kind", memorised())
+def test_a_memorised_text_is_generated(name, kind):
+    attached = attach(build(name), name, kind)
     text = tokens(2, 9)
     optimiser = torch.optim.Adam(attached.parameters(), lr=0.03)
     for _ in range(200):
@@ -287,14 +317,12 @@ def test_a_memorised_text_is_generated(name, kind):
         loss = attached(text, labels=text).loss
         loss.backward()
         optimiser.step()
-        if loss < 0.02:
+        if loss < 0.04:  # then each word has more than half of the probability
             break
-    prompt = text if name == "T5" else text[:, :2]
-    options = {"max_new_tokens": 9 if name == "T5" else 7, "eos_token_id": None}
-    expected = F.pad(text, (1, 0)) if name == "T5" else text
-    assert torch.equal(greedy(attached, name, prompt, options["max_new_tokens"]), expected)
-    assert torch.equal(attached.generate(prompt, do_sample=False, **options), expected)
-    assert torch.equal(model.generate(prompt, do_sample=False, **options), expected)
+    if name == "T5":  # whose decoder begins with a word of its own
+        assert torch.equal(texts_agree(attached, name, text, 9), F.pad(text, (1, 0)))
+    else:
+        assert torch.equal(texts_agree(attached, name, text[:, :2], 7), text)
 
 
 def test_sampled_and_searched_texts_follow_the_layer_s_probabilities():
@@ -394,7 +422,7 @@ def test_hugging_face_s_trainer_saves_and_resumes(tmp_path, name, kind):
         assert not torch.equal(value, start[key])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["GPT-2", "Gemma-2", "T5"])
 def test_checkpointed_activations_are_computed_twice_and_change_no_loss(tmp_path, name):
     losses, calls = [], [0, 0]
     for twice in (False, True):
