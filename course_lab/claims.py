@@ -316,17 +316,22 @@ def conclusions(*names: str, of: Evidence | None = None) -> str:
 
 def _concluded(row: "pd.Series") -> str:
     """Return what a row of the ledger says, as sentences that name their evidence."""
-    says = f"*{row.says}*"
+    says = f"*{row.says}*".replace("<", "&lt;")  # <unk> would be a tag
     if row.paper != OURS:
         says += f" ({row.paper}, {row.place})"
     baseline = f"`{row.baseline}`" if isinstance(row.baseline, str) else row.baseline
     told = f"{_percent(row.ours)}{_interval(row.low, row.high)}"
     where = f"`{row.method}` against {baseline}"
     if row.verdict == "untested":
-        what = f"**Untested at the desk's scale**: {row.why}."
-        return f"{says}: {what}" + (f" {where}: {told}, no evidence." if row.n > 1 else "")
+        item = f"{says}: **untested at the desk's scale**; the reason: {row.why}."
+        if row.n >= 1:
+            item += f" What {where} shows, {told}, seeds {row.seeds}, is no evidence."
+        return item
     pairs = f"{row.n:.0f} pairs of seeds ({row.seeds})"
-    return f"{says}: **{row.verdict}**. {told}, {pairs} of {where}, {row.tier}."
+    item = f"{says}: **{row.verdict}**. {told}, {pairs} of {where}, {row.tier}."
+    if row.elsewhere:
+        item += f" In other models, uncorrected: {row.elsewhere}."
+    return item
 
 
 def printed(table: "pd.DataFrame") -> str:

@@ -63,7 +63,9 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import cost, plans, plots, published, results, statistics
+from course_lab import (
+    claims, cost, plans, plots, published, results, statistics,
+)
 from course_lib import theory
 from course_lib.evaluation import cache
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -1450,6 +1452,20 @@ check("05.3", given, share_of_four)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "inan2017-tying", "inan2017-augmented", "inan2017-both",
+    "inan2017-subspace", "inan2017-frequent-words",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 gain, price = tests["tied: loss − none"], tests["untied − tied"]

@@ -69,7 +69,7 @@ _ = torch.manual_seed(SEED)
 
 # %%
 import course_lab
-from course_lab import plans, plots, published, statistics
+from course_lab import claims, plans, plots, published, statistics
 from course_lib import data, regularizers, theory
 from course_lib.data import bpe
 from course_lib.evaluation.perplexity import perplexity
@@ -1072,10 +1072,10 @@ display(Code(inspect.cleandoc(source), language="python"))
 rows = published.rows()
 rows = rows[rows.paper == "gao2019"]
 order = ["corpus", "model", "setting", "metric", "split"]
-claims = rows.pivot(index=order, columns="method", values="value")
-claims = claims[["softmax", "cosine"]]
-claims["difference"] = (claims["cosine"] - claims["softmax"]).round(2)
-claims.reset_index()
+printed = rows.pivot(index=order, columns="method", values="value")
+printed = printed[["softmax", "cosine"]]
+printed["difference"] = (printed["cosine"] - printed["softmax"]).round(2)
+printed.reset_index()
 
 # %% [markdown]
 # Where the text leaves a gap, or says more than it shows:
@@ -1357,6 +1357,20 @@ check("06.3", in_a_cone, same_in_a_cone)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "gao2019-cone", "gao2019-perplexity", "gao2019-cosines",
+    "gao2019-bleu",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 away = at["mean_cosine_frequent"]

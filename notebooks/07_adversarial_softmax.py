@@ -65,7 +65,7 @@ from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
 import course_lab
-from course_lab import corpora, plans, plots, published, statistics
+from course_lab import claims, corpora, plans, plots, published, statistics
 from course_lib import data, theory
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry, neighbours
@@ -1269,6 +1269,19 @@ check("07.3", sharpened, to_first_order)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "wang2019-perplexity", "wang2019-spectrum", "wang2019-bleu",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 gap, toy = ten.loc["hidden, α = 0.1"], excess["none"][0].mean()

@@ -76,8 +76,8 @@ printed = predictions.printed_words()
 methods = sorted({run.method for run in runs})
 seeds = sorted({run.seed for run in runs})
 display(Markdown(
-    f"*Family `{family}`: {len(runs)} runs of {len(methods)} methods "
-    f"({', '.join(methods) or 'none'}), seeds "
+    f"*Family `{family}`, {len(runs)} of its runs. Methods: "
+    f"{', '.join(methods) or 'none'}. Seeds: "
     f"{', '.join(map(str, seeds)) or 'none'}. "
     f"{evidence.done_of(of, 'desk')}*"
 ))  # fmt: skip
@@ -87,8 +87,8 @@ display(Markdown(
 #
 # parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's
 # test split. Six of the places had been picked before by the mixture's authors, six are the paper's own
-# picks, six are drawn. One star marks models trained by NT-ASGD. Below stand the printed
-# words, as far as they could be read, and those of our models; the word that really follows is in the heading.
+# picks, six are drawn. One star marks models trained by NT-ASGD. Below stand the printed words, as far as
+# they could be read, and those of our models; the word that really follows is in the heading.
 
 # %%
 places = published.contexts("S2").set_index("number")
@@ -106,12 +106,12 @@ right = predictions.right_words(ours, printed)
 right.round(2)
 
 # %% [markdown]
-# With two stars stand the words of the picked contexts only. A mixture that has the right word in all
-# four of them, and a rival that has it in none of five, look decisive. Picked contexts cannot be: whoever
-# picks places where one model is right chooses the result.
+# With two stars stand the words of the picked contexts only. A mixture that has the right word in all four
+# of them, and a rival that has it in none of five, look decisive. Picked contexts cannot be: whoever picks
+# places where one model is right chooses the result.
 #
-# Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one layer
-# differ in nothing but chance.
+# Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one
+# layer differ in nothing but chance.
 
 # %%
 shared = predictions.shared_words(ours, printed)
@@ -128,8 +128,8 @@ print("its interval:", predictions.bootstrap(gain))
 # %% [markdown]
 # ## inan2017's Table 4
 #
-# The table shows what the augmented loss does with five words after four phrases of the test split. Its lists are
-# a picture that no row of `data/published.csv` has. What can be held against them is the
+# The table shows what the augmented loss does with five words after four phrases of the test split. Its
+# lists are a picture that no row of `data/published.csv` has. What can be held against them is the
 # probability that our models give to the word that follows:
 
 # %%
@@ -137,8 +137,8 @@ follows = predictions.next_words(runs)
 follows.round(4)
 
 # %% [markdown]
-# What the paper says of the table can be tested on every token: with tying and the augmented loss
-# together, “&lt;unk&gt;”, “a”, “an” and “the”, which are near to no other word, are predicted with *less*
+# What the paper says of the table can be tested on every token: with tying and the augmented loss together,
+# “&lt;unk&gt;”, “a”, “an” and “the”, which are near to no other word, are predicted with *less*
 # probability. Here is the mean probability of each where it *is* the next word (there) and where it is not
 # (elsewhere), the mean over seeds:
 
@@ -158,8 +158,8 @@ elsewhere.round(3)
 # ## Loss by frequency
 #
 # Perplexity is a mean over tokens, and a quarter of all tokens are a handful of words. A remedy for rare
-# words should show where the words are rare. First the loss itself, in nats a token, by how often a word occurs
-# in the training split:
+# words should show where the words are rare. First the loss itself, in nats a token, by how often a word
+# occurs in the training split:
 
 # %%
 losses = predictions.by_group(runs)
@@ -214,8 +214,8 @@ mean = bins.groupby(["method", "bin"])[["probability", "right"]].mean()
 curves = {name: tuple(mean.loc[name].to_numpy().T) for name in shown}
 curves["calibrated"] = (np.array([0, 1]), np.array([0, 1]))
 if len(errors):
-    title = f"Calibration errors from {errors['mean'].min():.3f} to "
-    title += f"{errors['mean'].max():.3f}"
+    span = sorted({f"{error:.3f}" for error in errors["mean"]})
+    title = f"Calibration error: {' to '.join(span[:1] + span[1:][-1:])}"
     plots.show(
         plots.lines(curves, "probability of the likeliest word",
                     "share that is right", title=title),
@@ -228,9 +228,10 @@ if len(errors):
 # ## Which tokens gain
 #
 # Two models read the same test split, so that each token has a pair of losses. Their difference, the mean
-# over the seeds that both have, is the token's gain. The interval of the mean gain is a bootstrap over blocks of
-# 100 tokens, because the losses of neighbours depend on each other. It says how far the
-# gain hangs on this text. It says nothing about another seed.
+# over the seeds that both have, is the token's gain. Where no method shares a seed with the tied softmax,
+# two trainings of the same text stand in, which differ in more than the output layer. The interval of the
+# mean gain is a bootstrap over blocks of 100 tokens, because the losses of neighbours depend on each other.
+# It says how far the gain hangs on this text. It says nothing about another seed.
 
 # %%
 pair = predictions.two(of, runs)
@@ -241,14 +242,15 @@ if len(gain):
     common = len(kept_losses[0].keys() & kept_losses[1].keys())
     gains = (f"`{pair[1].name}` gains {gain.mean():.3f} nats a token "
              f"[{low:.3f}, {high:.3f}] over `{pair[0].name}`, "
-             f"{common} seeds in common")  # fmt: skip
+             f"seeds in common: {common}")  # fmt: skip
 else:
     gains = "no two settings with losses of tokens are kept"
 display(Markdown(f"*{gains}.*"))
 
 # %% [markdown]
 # The classes below are by what *both* models gave the token, $e^{-(\ell_1+\ell_2)/2}$. Sorted by the loss
-# of one of them alone, its worst tokens would gain with any other model. That is regression to the mean, no finding.
+# of one of them alone, its worst tokens would gain with any other model. That is regression to the mean, no
+# finding.
 
 # %%
 likely = predictions.by_likelihood(*(kept_losses[::-1] or [{}, {}]))
@@ -361,19 +363,21 @@ check("33.2", each, shared_by_few)
 
 # %%
 own = right["among five"].filter(like="ours")
-among = ", ".join(f"{name} {share:.0%}" for name, share in own.items())
+among = [f"{n.split(',')[0]} {share:.0%}" for n, share in own.items()]
+among = ", ".join(among) or "untested at the desk's scale"
 differ = ~changes.verdict.str.startswith(("undecided", "no difference"))
+groups_said = "By frequency, methods are untested at the desk's scale"
+if len(changes):
+    groups_said = f"In {int(differ.sum())} of {len(changes)} groups of "
+    groups_said += "words a method differs from the tied softmax"
 
 # %%
 display(
     Markdown(
         f"Two printed layers share {by_layer:.1f} of their five best "
-        f"words at the paper's contexts. Of ours, the right word is among "
-        f"five for: {among or 'untested'} (runs of `{family}`).\n\nOf "
-        f"{len(changes)} comparisons of a method with the tied softmax in "
-        f"a group of words {int(differ.sum())} show a difference"
-        f"{'' if len(changes) else ': untested at the desk’s scale'}.\n\n"
-        f"By tokens, {gains}."
+        "words at the paper's contexts. How often our models have the "
+        f"right word among five: {among} (runs of `{family}`).\n\n"
+        f"{groups_said}.\n\nBy tokens, {gains}."
     )
 )
 

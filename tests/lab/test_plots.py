@@ -431,3 +431,25 @@ def test_a_kernel_knows_whether_somebody_sits_at_it():
         client.stop_channels()
         manager.shutdown_kernel(now=True)
     assert [line for line in told if line] == ["True\n", "False\n"]
+
+
+def test_a_grid_leaves_white_what_has_not_been_run():
+    cells = pd.DataFrame(
+        {"c": [0.0, 1.0, 0.0, 1.0], "k": [2.0, 2.0, 3.0, 3.0]}
+        | {"rank": [10.0, 20.0, 30.0, np.nan], "perplexity": [90.5, 91.5, 92.5, np.nan]}
+    )
+    left, right = plots.grids(cells, "a grid").axes
+    assert {text.get_text() for text in left.texts} == {"10", "20", "30"}
+    assert {text.get_text() for text in right.texts} == {"90.5", "91.5", "92.5"}
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["3.0", "2.0"]
+
+
+def test_kinds_stand_beside_each_other_on_the_row_of_their_list():
+    index = pd.MultiIndex.from_product([["A", "B"], ["raw", "centred"]], names=["list", "kind"])
+    columns = {"rho": [0.2, 0.3, 0.4, 0.5], "low": 0.1, "high": 0.6, "frequency": [-0.7, 0.1, 0, 1]}
+    figure = plots.kinds(pd.DataFrame(columns, index=index), "kinds")
+    left, right = figure.axes
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["A", "B"]
+    marks = [line for line in right.lines if line.get_marker() != "None"]
+    assert [list(line.get_xdata()) for line in marks] == [[-0.7, 0], [0.1, 1]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["raw", "centred"]

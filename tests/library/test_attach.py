@@ -1,5 +1,6 @@
 """`course_lib.attach` on models that know nothing of the course: same loss, same gradients."""
 
+import copy
 import re
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import nn
 
 import course_lib
 from course_lib.errors import CourseError
-from course_lib.output_layers import AugmentedLoss, MixtureOfSoftmaxes, Softmax, ZLoss
+from course_lib.output_layers import AugmentedLoss, MixtureOfSoftmaxes, SigSoftmax, Softmax, ZLoss
 
 N, D = 31, 12
 
@@ -191,6 +192,28 @@ def test_other_layers_and_objectives_are_used():
     expected = (soft * (soft.log() - predicted)).sum(-1).mean()
     augmented = course_lib.attach(model, objective=AugmentedLoss(temperature=2.0))
     torch.testing.assert_close(augmented(tokens, tokens).loss, expected)
+
+
+def test_a_scale_and_a_cap_of_a_plain_model_come_before_the_layer_s_own_function():
+    """In this order, on logits with a bias, and on those of every component of a mixture."""
+    torch.manual_seed(0)
+    model, tokens = Plain().double(), torch.randint(N, (7, 3))
+    told = {"aligned": True, "batch_first": False, "scale": 0.5, "cap": 0.1}
+    capped = 0.1 * torch.tanh(0.5 * model(tokens) / 0.1)
+    attached = course_lib.attach(model, **told)
+    torch.testing.assert_close(attached.log_prob(tokens), capped.log_softmax(-1))
+    expected = F.cross_entropy(capped.flatten(0, 1), tokens.flatten())
+    torch.testing.assert_close(attached(tokens, tokens).loss, expected)
+    bent = course_lib.attach(model, SigSoftmax, **told).log_prob(tokens)
+    torch.testing.assert_close(bent, (capped + F.logsigmoid(capped)).log_softmax(-1))
+    mixed = course_lib.attach(model, partial(MixtureOfSoftmaxes, components=2), **told)
+    mixed.double()
+    assert mixed.output_layer.logits(mixed.hidden(tokens))[0].abs().max() <= 0.1
+    copied = copy.deepcopy(mixed)
+    torch.testing.assert_close(copied.log_prob(tokens), mixed.log_prob(tokens))
+    for wrong in ({"scale": 0.0}, {"cap": -1.0}):
+        with pytest.raises(CourseError, match="must be a number above 0"):
+            course_lib.attach(model, **wrong)
 
 
 def test_training_through_it_lowers_the_loss_of_the_model_itself():

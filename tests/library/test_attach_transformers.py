@@ -207,6 +207,14 @@ def test_labels_that_are_shifted_already_are_no_reason_to_refuse():
     model, ids = build("GPT-2"), tokens()
     loss = course_lib.attach(model, aligned=True)(ids[:, :-1], labels=ids[:, 1:]).loss
     torch.testing.assert_close(loss, model(ids, labels=ids).loss)
+    with pytest.raises(CourseError, match="tell attach scale=0.125, cap=None, aligned=True"):
+        course_lib.attach(build("Granite"), aligned=True)
+
+
+def test_a_model_without_numbers_is_not_compared():
+    with torch.device("meta"):
+        model = GPT2LMHeadModel(GPT2Config(**SIZES))
+    assert course_lib.attach(model)(tokens().to("meta")).hidden.shape == (3, 7, D)
 
 
 def test_other_architectures_are_compared_as_well():
@@ -258,6 +266,24 @@ def test_an_adapter_on_the_head_is_refused_before_and_after_it_has_learnt():
         course_lib.attach(model)
 
 
+class Wrapped(nn.Module):
+    """A model inside another, which generates by the inner one, as PEFT's adapters have it."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.get_output_embeddings = base.get_output_embeddings
+
+    def get_base_model(self):
+        return self.base
+
+    def forward(self, *arguments, **options):
+        return self.base(*arguments, **options)
+
+    def generate(self, *arguments, **options):
+        return self.base.generate(*arguments, **options)
+
+
 # --- texts ---------------------------------------------------------------------------------------
 
 
@@ -274,12 +300,43 @@ def greedy(attached, name, prompt, words):
     return text
 
 
+def said(attached, name, prompt, words):
+    """The text that `log_prob` says, which the model's own `generate` has to say, too."""
+    options = {"max_new_tokens": words, "do_sample": False, "eos_token_id": None}
+    text = greedy(attached, name, prompt, words)
+    assert attached.model.generate == attached.generate
+    assert torch.equal(attached.generate(prompt, **options), text)
+    return text
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_the_model_generates_the_text_that_the_layer_says(name, kind):
+    """And a mixture another text than the model's own output layer."""
+    model, prompt = build(name), tokens(8, 4)
+    if issubclass(kind, MixtureOfSoftmaxes):
+        own = model.generate(prompt, max_new_tokens=2, do_sample=False, eos_token_id=None)
+        assert not torch.equal(said(attach(model, name, kind), name, prompt, 2), own)
+    else:
+        said(attach(model, name, kind), name, prompt, 2)
+
+
+def test_a_wrapped_model_generates_the_layer_s_text():
+    attached = attach(Wrapped(build("Gemma-2")), "Gemma-2", MixtureOfSoftmaxes)
+    said(attached, "Gemma-2", tokens(8, 4), 2)
+
+
+def memorised():
+    """Every layer on GPT-2, and two that have no plain logits on all others; the rest nightly."""
+    for name in MODELS:
+        for kind in OUTPUT_LAYERS:
+            often = name == "GPT-2" or kind in (MixtureOfSoftmaxes, AdaptiveSoftmax)
+            yield pytest.param(name, kind, marks=() if often else pytest.mark.nightly)
+
+
+@pytest.mark.parametrize("name, kind", memorised())
 def test_a_memorised_text_is_generated(name, kind):
-    """By the attached model and by the model itself, and it is the text that `log_prob` says."""
-    model = build(name)
-    attached = attach(model, name, kind)
+    attached = attach(build(name), name, kind)
     text = tokens(2, 9)
     optimiser = torch.optim.Adam(attached.parameters(), lr=0.03)
     for _ in range(200):
@@ -287,14 +344,12 @@ def test_a_memorised_text_is_generated(name, kind):
         loss = attached(text, labels=text).loss
         loss.backward()
         optimiser.step()
-        if loss < 0.02:
+        if loss < 0.04:  # then each word has more than half of the probability
             break
-    prompt = text if name == "T5" else text[:, :2]
-    options = {"max_new_tokens": 9 if name == "T5" else 7, "eos_token_id": None}
-    expected = F.pad(text, (1, 0)) if name == "T5" else text
-    assert torch.equal(greedy(attached, name, prompt, options["max_new_tokens"]), expected)
-    assert torch.equal(attached.generate(prompt, do_sample=False, **options), expected)
-    assert torch.equal(model.generate(prompt, do_sample=False, **options), expected)
+    if name == "T5":  # whose decoder begins with a word of its own
+        assert torch.equal(said(attached, name, text, 9), F.pad(text, (1, 0)))
+    else:
+        assert torch.equal(said(attached, name, text[:, :2], 7), text)
 
 
 def test_sampled_and_searched_texts_follow_the_layer_s_probabilities():
@@ -354,6 +409,8 @@ def test_a_saved_model_comes_back(tmp_path, name, kind):
     model.save_pretrained(tmp_path)
     alone = type(model).from_pretrained(tmp_path)
     torch.testing.assert_close(alone(ids, labels=ids).loss, model(ids, labels=ids).loss)
+    again.load_state_dict({"output_layer.words.weight": torch.ones(N, D)}, strict=False)
+    assert (again.model.get_output_embeddings().weight == 1).all()
     with pytest.raises(RuntimeError, match="Missing key"):
         again.load_state_dict({k: v for k, v in state.items() if "norm" not in k and "ln" not in k})
 
@@ -394,7 +451,7 @@ def test_hugging_face_s_trainer_saves_and_resumes(tmp_path, name, kind):
         assert not torch.equal(value, start[key])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["GPT-2", "Gemma-2", "T5"])
 def test_checkpointed_activations_are_computed_twice_and_change_no_loss(tmp_path, name):
     losses, calls = [], [0, 0]
     for twice in (False, True):
