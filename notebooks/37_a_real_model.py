@@ -55,21 +55,29 @@ import pandas as pd
 import torch
 from IPython.display import Markdown, display
 
-from course_lab import examine, plots, results
-from course_lab.examine import atlas, tour
-from course_lib.metrics import geometry
+from course_lab import plots
+from course_lab.examine import tour
 from course_lib.progress import check
 
 live = tour.is_here() and PROFILE != "smoke"
 figures = tour.tour(THREADS) if live else tour.kept()
-made = figures["provenance"]
-how = f"{sum(figures['seconds'].values()):.0f} s on {made['threads']} threads"
-where = "computed now from" if live else "kept figures, computed earlier from"
-print(f"{where} {made['model'][0]}, SHA-256 {made['sha256'][:12]}…, in {how}")
-if not tour.is_here():
-    print("The model is not here; `data fetch smollm2` would bring it.")
 
 # %% [markdown]
+# ## Predict
+#
+# Write down your answers before you read on.
+#
+# 1. The course's own small models have a mean cosine of about a half among all words. Has this one?
+#    And is it the frequent words that share a direction, or the rare ones?
+# 2. Some of the 49,152 pieces never occur in training. Where do their rows stand?
+# 3. One repair subtracts the mean row of the output matrix, another also takes away its six largest
+#    principal directions. Which changes the perplexity, and by how much?
+# 4. $W$ hands the network $W^\top g$ of a gradient $g$ with $N$ numbers. Which share of $\|g\|^2$ is
+#    lost? Would a random matrix of the same shape lose more?
+
+# %% [markdown]
+# ## The model
+#
 # SmolLM2 is a Llama: 30 blocks of attention and gated networks, and one matrix $W$ of $N = 49{,}152$
 # rows, one a piece of a word, and $d = 576$ columns. It is *tied*: the same matrix reads and predicts.
 # The file holds $W$ in eight bits a number. The forward pass is plain PyTorch; this is all of it:
@@ -77,6 +85,7 @@ if not tour.is_here():
 # %%
 from course_lab.examine.llama import Llama
 
+print(tour.where_from(figures, live))
 print(inspect.getsource(Llama.contexts))
 
 # %% [markdown]
@@ -91,19 +100,6 @@ display(
         f"On {figures['text']} the perplexity is **{before:.1f}**."
     )
 )
-
-# %% [markdown]
-# ## Predict
-#
-# Write down your answers before you read on.
-#
-# 1. The course's own small models have a mean cosine of about a half among all words. Has this one?
-#    And is it the frequent words that share a direction, or the rare ones?
-# 2. Some of the 49,152 pieces never occur in training. Where do their rows stand?
-# 3. One repair subtracts the mean row of the output matrix, another also takes away its six largest
-#    principal directions. Which changes the perplexity, and by how much?
-# 4. $W$ hands the network $W^\top g$ of a gradient $g$ with $N$ numbers. Which share of $\|g\|^2$ is
-#    lost? Would a random matrix of the same shape lose more?
 
 # %% [markdown]
 # ## The cone
@@ -218,7 +214,8 @@ display(
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("all of them are in the crowd:", set(figures["never"]) <= set(figures["crowd"]))
+inside_crowd = set(figures["never"]) <= set(figures["crowd"])
+print("all of them are in the crowd:", inside_crowd)
 
 # %% [markdown]
 # For all other words that were asked there is a context that makes them the likeliest, though
@@ -235,12 +232,14 @@ print("all of them are in the crowd:", set(figures["never"]) <= set(figures["cro
 # %%
 table = pd.DataFrame(figures["repairs"]).T
 table.columns = ["perplexity", "largest change of a log-probability"]
-table.style.format({table.columns[0]: "{:.2f}", table.columns[1]: "{:.1e}"})
+first, second = table.columns
+table.style.format({first: "{:.2f}", second: "{:.1e}"})
 
 # %%
 # NBVAL_CHECK_OUTPUT
 repairs = figures["repairs"]
-print("centring moves no log-probability:", repairs["centring"]["moved"] < 1e-9)
+moved = repairs["centring"]["moved"]
+print("centring moves no log-probability:", moved < 1e-9)
 topped = repairs["all-but-the-top"]["perplexity"]
 print("all-but-the-top ruins the model:", topped > 2 * before)
 
@@ -265,17 +264,11 @@ kept = {
     "of a model that knows only frequencies": 1 - lost["start"],
     "by a random matrix": 1 - lost["chance"],
 }
-figure, ax = plots.panels(height=2.4)
-bars = ax.barh(list(kept), [100 * share for share in kept.values()],
-               color=plots.COLOURS[0], hatch="//", edgecolor=plots.PAPER)  # fmt: skip
-ax.bar_label(bars, [f" {share:.2%}" for share in kept.values()])
-ax.invert_yaxis()
-ax.set(xlabel="kept of the gradient's squared norm, %",
-       xlim=(0, 125 * max(kept.values())))  # fmt: skip
+figure = tour.bars(kept, "kept of the gradient's squared norm, %")
+shares = ", ".join(f"{name} {share:.2%}" for name, share in kept.items())
 plots.show(
     figure,
-    alt="Share of the gradient's squared norm that reaches the network: "
-    + ", ".join(f"{name} {share:.2%}" for name, share in kept.items()),
+    alt=f"Share of the squared norm that reaches the network: {shares}.",
 )
 
 # %% [markdown]
@@ -291,27 +284,7 @@ plots.show(
 # atlas, `python -m course_lab atlas`.
 
 # %%
-own = results.frame()
-tied = own[own.recipe == "docstrings/transformer-128/tied"]
-rows = [
-    {
-        "matrix": f"the course's Transformer, mean of {len(tied)} runs",
-        "N/d": round(tied["log_prob.words"].iloc[0] / 128, 1),
-        "mean cosine": tied["geometry.mean_cosine"].mean(),
-        "share of the mean row": tied["geometry.drift"].mean(),
-    }
-]
-rows += [
-    {
-        "matrix": row["title"].partition(":")[0],
-        "N/d": round(row["words"] / row["size"], 1),
-        "mean cosine": row["measures"]["mean cosine"],
-        "share of the mean row": row["measures"]["share of the mean vector"],
-        "equal rows": row["measures"]["equal rows"],
-    }
-    for row in atlas.atlas()
-]
-pd.DataFrame(rows).set_index("matrix").round(2)
+tour.beside().round(2)
 
 # %% [markdown]
 # The recognisers of printed text predict characters of which many never occurred in their training:
@@ -387,7 +360,7 @@ def is_share(keeps):
     if abs(float(keeps(10 * W, g)) - float(keeps(W, g))) > 1e-3:
         return "the length of W's columns does not matter to P"
     share = float(keeps(W, g))
-    return abs(share - 0.1) < 0.05 or f"d/N is 0.1, and this is {share:.3f}"
+    return abs(share - 0.1) < 0.05 or f"d/N is 0.1, this is {share:.3f}"
 
 
 check("37.2", keeps, is_share)
@@ -396,6 +369,13 @@ check("37.2", keeps, is_share)
 # ### 3. Another model (open)
 # Fetch Gemma with `python -m course_lab data fetch gemma3-270m` and examine it. Which pieces have one
 # row, and what would a tokenizer without them look like?
+#
+# <details><summary>Hint</summary>
+#
+# `python -m course_lab examine` takes the path that the first command prints. Pieces that no text can
+# produce, since others are merged before them, are one reason.
+#
+# </details>
 
 # %% [markdown]
 # ## What we saw

@@ -11,13 +11,16 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from course_lab import corpora
+from course_lab import corpora, plots, results
 from course_lab.corpora.packaged import PACKAGED
 from course_lab.examine import frequencies as counting
 from course_lab.examine import unargmaxable
+from course_lab.examine.atlas import atlas
 from course_lab.examine.chance import random_spectrum
 from course_lab.examine.crowds import crowds
 from course_lab.examine.groups import frequency_groups
@@ -40,6 +43,7 @@ ASKED = 300  # words nearest to the middle of which the first place is decided
 SECONDS = 20  # for that, at most
 SENTENCE = "The capital of France is"
 BANDS = 12  # of frequency
+OWN = "docstrings/transformer-128/tied"  # the small model of lesson 2
 
 
 def is_here() -> bool:
@@ -50,6 +54,20 @@ def is_here() -> bool:
 def kept() -> dict:
     """Return the figures that are kept beside this module, with their provenance."""
     return json.loads(resources.files("course_lab.examine").joinpath(FILE).read_text("utf-8"))
+
+
+def where_from(figures: dict, live: bool) -> str:
+    """Return the sentence that says where figures come from.
+
+    figures: of `tour` or `kept`. live: whether they were computed now.
+    """
+    made = figures["provenance"]
+    when = "computed now" if live else "kept"
+    spent = f"{sum(figures['seconds'].values()):.0f} s on {made['threads']} threads"
+    said = f"These figures are {when}: {made['model'][0]}, SHA-256 {made['sha256'][:12]}…, {spent}."
+    if not is_here():
+        said += " The model is not on this machine; `data fetch smollm2` brings it."
+    return said
 
 
 def keep(figures: dict, path: Path) -> None:
@@ -163,7 +181,7 @@ def shape_of(W: Tensor, counts: np.ndarray) -> dict:
 def names_of(W: Tensor, names: list[str], counts: np.ndarray) -> dict:
     """Return the words whose rows are equal or nearly so, and those that no context puts first."""
     crowd = crowds(W)[0]
-    places = unargmaxable.first_places(W, SECONDS, asked=ASKED)
+    places = unargmaxable.first_places(W, SECONDS, asked=ASKED, progress=False)
     typical = W.double().norm(dim=1).median()
     return {
         "crowd": [names[row] for row in crowd.rows],
@@ -198,6 +216,43 @@ def repairs_of(reading: Reading, W: Tensor) -> dict:
         }
         for name, matrix in matrices.items()
     }
+
+
+def beside() -> pd.DataFrame:
+    """Return the measures of the course's own small model and of the atlas, a row a matrix."""
+    own = results.frame()
+    tied = own[own.recipe == OWN]
+    rows = [
+        {
+            "matrix": f"{OWN}, mean of {len(tied)} runs",
+            "N/d": tied["log_prob.words"].iloc[0] / len(tied["geometry.singular_values"].iloc[0]),
+            "mean cosine": tied["geometry.mean_cosine"].mean(),
+            "share of the mean row": tied["geometry.drift"].mean(),
+        }
+    ]
+    rows += [
+        {
+            "matrix": row["title"].partition(":")[0],
+            "N/d": row["words"] / row["size"],
+            "mean cosine": row["measures"]["mean cosine"],
+            "share of the mean row": row["measures"]["share of the mean vector"],
+            "equal rows": row["measures"]["equal rows"],
+        }
+        for row in atlas()
+    ]
+    return pd.DataFrame(rows).set_index("matrix")
+
+
+def bars(shares: dict[str, float], xlabel: str) -> Figure:
+    """Return a bar for each share, in per cent, with its number beside it."""
+    figure, ax = plots.panels(height=2.6)
+    values = [100 * share for share in shares.values()]
+    drawn = ax.barh(list(shares), values, color=plots.COLOURS[0], hatch="//", edgecolor=plots.PAPER)
+    ax.bar_label(drawn, [f" {share:.2%}" for share in shares.values()])
+    ax.invert_yaxis()
+    ax.grid(False, axis="y")
+    ax.set(xlabel=xlabel, xlim=(0, 1.3 * max(values)))
+    return figure
 
 
 def rounded(W: Tensor) -> Tensor:

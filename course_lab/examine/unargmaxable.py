@@ -78,11 +78,14 @@ class FirstPlaces(NamedTuple):
     weights: dict[int, tuple[np.ndarray, np.ndarray]]
 
 
-def first_places(W, seconds: float, bias=None, asked: int | None = None) -> FirstPlaces:
+def first_places(
+    W, seconds: float, bias=None, asked: int | None = None, progress: bool = True
+) -> FirstPlaces:
     """Return the words that no context puts first, among those nearest to the middle.
 
     W: (N, d), a word a row. bias: (N,) or none. seconds: how long the search may take; a word that
         is not decided by then is open. asked: how many words, `ASKED` if None.
+        progress: whether a bar is shown.
 
     All words are rivals of those that are asked about, which are those whose rows
     lie nearest to the mean row where the cloud is stretched to be round, since what is inside the
@@ -94,7 +97,7 @@ def first_places(W, seconds: float, bias=None, asked: int | None = None) -> Firs
     lengths = squares.clamp_min(1e-10 * float(squares[-1]) or 1.0).sqrt()
     middle = (centred @ (axes / lengths)).norm(dim=1)
     words = middle.argsort()[: asked or ASKED].cpu().numpy()
-    verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=True)
+    verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=progress)
     return FirstPlaces(verdicts.unargmaxable, len(verdicts.undecided), len(words), verdicts.weights)
 
 
