@@ -39,7 +39,7 @@ from course_lib.metrics import geometry
 FILE = "smollm2.json"
 MODEL = PACKAGED["smollm2"]
 TOKENS = 512  # of English prose, read in one context
-ASKED = 300  # words nearest to the middle of which the first place is decided
+ASKED = 100  # words nearest to the middle of which the first place is decided
 SECONDS = 20  # for that, at most
 SENTENCE = "The capital of France is"
 BANDS = 12  # of frequency

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 from course_lab import corpora, examine
 from course_lab.cli import application
 from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
+from course_lab.examine import atlas, gguf_files, llama, onnx_files, quantised, real_models, tour
 from course_lab.examine import crowds as crowding
-from course_lab.examine import gguf_files, llama, onnx_files, quantised, real_models
 from course_lab.examine.crowds import crowds
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
 from course_lab.examine.measures import Spectra
+from course_lab.examine.report import places
 from course_lab.examine.weighted import weighted_measures
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
@@ -792,3 +793,100 @@ def test_what_cannot_be_run_says_why(tmp_path):
     with pytest.raises(CourseError, match="does not predict"):
         real_models.read_ids(examine.read(tmp_path / "W.npy"), torch.arange(3))
     assert os.listdir(tmp_path) == ["W.npy"]
+
+
+# --- the atlas, and the figures of lesson 37 -----------------------------------------------------
+
+
+def test_the_atlas_has_a_source_for_every_row():
+    rows = atlas.atlas()
+    assert {row["name"] for row in rows} <= set(PACKAGED) and len(rows) >= 8
+    for row in rows:
+        model = PACKAGED[row["name"]]
+        assert row["sha256"] == model.sha256 and row["licence"] == model.licence
+        assert row["source"] == [wheel.requirement for wheel in model.wheels]
+        assert set(row["severities"]) == {
+            "common_direction", "low_rank", "rogue", "norm_collapse"
+        }  # fmt: skip
+        assert all(0 <= value <= 1 for value in row["severities"].values())
+    assert [row["words"] for row in rows] == sorted((row["words"] for row in rows), reverse=True)
+
+
+def test_a_severity_has_its_place_among_public_matrices(monkeypatch):
+    rows = [{"sha256": str(i), "severities": {"low_rank": i / 10}} for i in range(10)]
+    monkeypatch.setattr(atlas, "atlas", lambda: rows)
+    assert atlas.rank("low_rank", 0.35) == (4, 10)
+    assert atlas.rank("low_rank", 0.35, sha256="1") == (3, 9)  # not with itself
+    assert str(atlas.rank("low_rank", 1.0)) == "more than 10 of 10 public matrices"
+    found = atlas.ranks(examine.diagnose(gaussian(300, 16)))
+    assert found == {"low_rank": atlas.rank("low_rank", found["low_rank"].below / 10)}
+
+
+def test_the_place_is_that_of_the_matrix_without_counts(tmp_path):
+    one = examine.diseased("frequency_split", 0.8, 400, 32)
+    np.save(tmp_path / "W.npy", one.W.numpy())
+    np.savetxt(tmp_path / "counts.txt", one.counts.numpy(), "%d")
+    counted = examine.examine(tmp_path / "W.npy", counts=tmp_path / "counts.txt")
+    alone = examine.examine(tmp_path / "W.npy")
+    assert places(counted) == places(alone) != {}
+    assert "frequency_split" not in places(counted)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_atlas_is_that_of_the_files(name):
+    if not PACKAGED[name].path.is_file() or PACKAGED[name].size > 20_000_000:
+        pytest.skip("the file has not been fetched, or takes long")
+    (kept,) = [row for row in atlas.atlas() if row["name"] == name]
+    row = atlas.row_of(name)
+    assert row["severities"] == pytest.approx(kept["severities"], rel=1e-3, abs=1e-5)
+    assert row["measures"] == pytest.approx(kept["measures"], rel=1e-3, abs=1e-5)
+
+
+def test_what_lesson_37_keeps_has_its_origin():
+    kept = tour.kept()
+    made = kept["provenance"]
+    assert made["sha256"] == PACKAGED["smollm2"].sha256 and made["packages"]["torch"]
+    assert kept["repairs"]["as it is"]["perplexity"] < 60
+    assert "SHA-256" in tour.where_from(kept, live=False)
+    assert (tour.beside()["mean cosine"].abs() <= 1).all()
+
+
+def test_eight_bits_move_a_number_by_half_a_step_at_most():
+    W = gaussian(20, 64).float()
+    rounded = tour.rounded(W)
+    step = W.reshape(20, 2, 32).abs().amax(2, keepdim=True) / 127
+    assert ((rounded - W).reshape(20, 2, 32).abs() <= 0.6 * step).all()
+    assert torch.allclose(tour.rounded(rounded), rounded, atol=1e-3) and (rounded != W).any()
+    assert (tour.rounded(torch.zeros(2, 32)) == 0).all()
+
+
+def test_a_reading_tells_what_each_repair_costs():
+    W = gaussian(60, 32, seed=1).float() + 0.5
+    reading = real_models.Reading(gaussian(70, 32, seed=2).float(), torch.arange(70) % 60)
+    found = tour.repairs_of(reading, W)
+    before = found["as it is"]["perplexity"]
+    loss = torch.nn.functional.cross_entropy(reading.contexts @ W.T, reading.target)
+    assert before == pytest.approx(float(loss.exp()), rel=1e-4)
+    assert found["centring"]["moved"] < 1e-12 < 1e-3 < found["all-but-the-top"]["moved"]
+    assert found["centring"]["perplexity"] == pytest.approx(before, rel=1e-4)
+    assert 0 < found["centring, stored"]["moved"] < 1
+
+
+def test_the_shape_of_a_cloud_whose_rare_words_share_a_direction():
+    one = examine.diseased("frequency_split", 0.8, 600, 32)
+    found = tour.shape_of(one.W.float(), one.counts.numpy())
+    assert found["cosine"]["rare"] > 0.6 and abs(found["cosine"]["frequent"]) < 0.2
+    assert found["cosine_by_frequency"] < found["cosine"]["all"]
+    assert sum(band["words"] for band in found["bands"]) == 600
+    assert [band["count"] for band in found["bands"]] == sorted(b["count"] for b in found["bands"])
+    width = np.diff(found["edges"])
+    assert (np.array(found["pairs"]["all"]) * width).sum() == pytest.approx(1, abs=0.01)
+
+
+def test_words_by_name_are_those_of_the_rows():
+    W = gaussian(300, 8).float()
+    W[40:50] = 0.2 * W[3]
+    words = [f"w{i}" for i in range(300)]
+    found = tour.names_of(W, words, np.arange(300) % 2)
+    assert found["crowd"] == words[40:50] and found["crowd_seen"] == 5
+    assert set(words[40:50]) <= set(found["never"]) and found["around"][0][0] == "w3"
