@@ -87,9 +87,9 @@ def first_places(
         is not decided by then is open. asked: how many words, `ASKED` if None.
         progress: whether a bar is shown.
 
-    All words are rivals of those that are asked about, which are those whose rows
-    lie nearest to the mean row where the cloud is stretched to be round, since what is inside the
-    others' hull lies there.
+    All words are rivals of those that are asked about. These are the words whose rows lie nearest
+    to the mean row once the cloud is stretched to be round: what is inside the others' hull lies
+    there.
     """
     rows = as_matrix(W)
     centred = rows - rows.mean(0)
