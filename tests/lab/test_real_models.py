@@ -890,3 +890,25 @@ def test_words_by_name_are_those_of_the_rows():
     found = tour.names_of(W, words, np.arange(300) % 2)
     assert found["crowd"] == words[40:50] and found["crowd_seen"] == 5
     assert set(words[40:50]) <= set(found["never"]) and found["around"][0][0] == "w3"
+
+
+@pytest.mark.parametrize("kind", ["T5", "untied T5", "Mamba", "Gemma"])
+def test_folders_of_other_shapes(tmp_path, kind):
+    transformers = pytest.importorskip("transformers")
+    size = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2}
+    if kind.endswith("T5"):
+        config = transformers.T5Config(
+            vocab_size=200, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
+            tie_word_embeddings=kind == "T5",
+        )  # fmt: skip
+        model = transformers.T5ForConditionalGeneration(config)
+    elif kind == "Mamba":
+        model = transformers.MambaForCausalLM(transformers.MambaConfig(state_size=4, **size))
+    else:
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+        config = transformers.GemmaConfig(intermediate_size=64, **heads, **size)
+        model = transformers.GemmaForCausalLM(config)
+    model.save_pretrained(tmp_path, max_shard_size="30KB")
+    source = examine.read(tmp_path)
+    assert torch.equal(source.W, model.get_output_embeddings().weight.detach())
+    assert source.predicts is True and source.tied is (kind != "untied T5")
