@@ -69,8 +69,8 @@ figures = tour.tour(THREADS) if live else tour.kept()
 #
 # 1. The course's own small models have a mean cosine of about a half among all words. Has this one?
 #    And is it the frequent words that share a direction, or the rare ones?
-# 2. Some of the 49,152 pieces never occur in training. Where do their rows stand?
-# 3. One repair subtracts the mean row of the output matrix, another also takes away its six largest
+# 2. Some of the pieces never occur in training. Where do their rows stand?
+# 3. One repair subtracts the mean row of the output matrix, another also takes away its largest
 #    principal directions. Which changes the perplexity, and by how much?
 # 4. $W$ hands the network $W^\top g$ of a gradient $g$ with $N$ numbers. Which share of $\|g\|^2$ is
 #    lost? Would a random matrix of the same shape lose more?
@@ -78,9 +78,8 @@ figures = tour.tour(THREADS) if live else tour.kept()
 # %% [markdown]
 # ## The model
 #
-# SmolLM2 is a Llama: 30 blocks of attention and gated networks, and one matrix $W$ of $N = 49{,}152$
-# rows, one a piece of a word, and $d = 576$ columns. It is *tied*: the same matrix reads and predicts.
-# The file holds $W$ in eight bits a number. The forward pass is plain PyTorch; this is all of it:
+# SmolLM2 is a Llama: blocks of attention and gated networks, and one matrix $W$ of $N$ rows, one a
+# piece of a word, and $d$ columns. It is *tied*: the same matrix reads and predicts. The file holds $W$ in eight bits a number. The forward pass is plain PyTorch; this is all of it:
 
 # %%
 from course_lab.examine.llama import Llama
@@ -96,6 +95,7 @@ print(inspect.getsource(Llama.contexts))
 before = figures["repairs"]["as it is"]["perplexity"]
 display(
     Markdown(
+        f"N = {figures['words']:,}, d = {figures['size']}. "
         f"“{tour.SENTENCE}” goes on as “{figures['goes_on']}”. "
         f"On {figures['text']} the perplexity is **{before:.1f}**."
     )
@@ -218,16 +218,15 @@ inside_crowd = set(figures["never"]) <= set(figures["crowd"])
 print("all of them are in the crowd:", inside_crowd)
 
 # %% [markdown]
-# For all other words that were asked there is a context that makes them the likeliest, though
-# $N/d$ is 85: in 576 dimensions the hull of 49,152 points has nearly all of them as corners. What the rank
-# forbids is seldom a word by itself. It is a *distribution*, as lesson 4 shows.
+# Every other word of these has a context that makes it the likeliest, or is open. There are far more
+# words than dimensions, and still nearly all words are corners of the hull. What the rank forbids is seldom a word by itself. It is a *distribution*, as lesson 4 shows.
 
 # %% [markdown]
 # ## Repairs, with their price
 #
 # **Centring** subtracts the mean row $m$ from every row: each logit of a context $h$ falls by the same
-# $m^\top h$, and a softmax does not see it. **All-but-the-top** also takes away the first $d/100$,
-# here six, principal directions. Only the output matrix is changed; the model reads with its own.
+# $m^\top h$, and a softmax does not see it. **All-but-the-top** also takes away the first
+# $d/100$ principal directions, rounded. Only the output matrix is changed; the model reads with its own.
 
 # %%
 table = pd.DataFrame(figures["repairs"]).T
