@@ -89,7 +89,7 @@ print(inspect.getsource(Llama.contexts))
 
 # %% [markdown]
 # To see that it is right, let it go on with a sentence, and look at its perplexity on prose: the
-# docstrings of the packages that this course installs, in lower case.
+# docstrings of the packages that this course installs.
 
 # %%
 before = figures["repairs"]["as it is"]["perplexity"]
