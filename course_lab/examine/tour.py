@@ -7,7 +7,6 @@ there, the lesson shows the figures that are kept beside this module, with where
 
 import json
 import time
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from course_lab.examine.atlas import atlas
 from course_lab.examine.chance import random_spectrum
 from course_lab.examine.crowds import crowds
 from course_lab.examine.groups import frequency_groups
+from course_lab.examine.kept import FILE, kept
 from course_lab.examine.llama import read_llama
 from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
@@ -36,7 +36,7 @@ from course_lab.examine.weighted import weighted_measures
 from course_lab.provenance import origin
 from course_lib.metrics import geometry
 
-FILE = "smollm2.json"
+__all__ = ["FILE", "kept", "tour"]
 MODEL = PACKAGED["smollm2"]
 TOKENS = 512  # of English prose, read in one context
 ASKED = 100  # words nearest to the middle of which the first place is decided
@@ -49,11 +49,6 @@ OWN = "docstrings/transformer-128/tied"  # the small model of lesson 2
 def is_here() -> bool:
     """Return whether the model's file is on this machine."""
     return MODEL.path.is_file()
-
-
-def kept() -> dict:
-    """Return the figures that are kept beside this module, with their provenance."""
-    return json.loads(resources.files("course_lab.examine").joinpath(FILE).read_text("utf-8"))
 
 
 def where_from(figures: dict, live: bool) -> str:

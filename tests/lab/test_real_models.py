@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import struct
 import subprocess
 import zipfile
@@ -590,6 +591,8 @@ def test_advice_depends_on_what_the_matrix_is_for():
         vectors = examine.diagnose(W, predicts=False).named[0].remedy
         assert head.startswith("Subtract the mean row: of an output matrix that changes no prob")
         assert "leave the matrix that predicts alone" in head
+        before, after = re.search(r"SmolLM2 .* from (\d+) to (\d+)", head).groups()
+        assert int(after) > 2 * int(before)
         assert "all-but-the-top" in vectors and vectors != head
 
 
