@@ -335,6 +335,7 @@ def toy(patch):
     """Make the corpus, the training and the sandbox so small that a test is quick."""
     patch.setattr(a6_experiment.runs, "corpus", lambda: CORPUS)
     patch.setattr(a6_experiment, "STEPS", 6)
+    patch.setattr(a6_claims, "TRAINED", 8)
     patch.setattr(a6_harness, "EARLY", 3)
     harness = a6_layer.HARNESS.replace("EARLY, FIRST = 60, 64", "EARLY, FIRST = 3, 64")
     patch.setattr(a6_claims, "LAYER", replace(STEPS["6.3"], harness=harness))
