@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 
 from tools.assignments import edition, marking
+from tools.assignments.laws.common import Step, judge
 
 # Attacks on the marker, each the code of a cell that defines the asked `NAME`, and a word of what
 # the student is told.
@@ -135,3 +137,51 @@ def hand_in(name: str, path: Path, answers: dict[str, str], variant: str = "") -
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(nbformat.from_dict(book)), "utf-8")
     return path
+
+
+SWAPPED = {"tau_l": "tau_s", "W": "E", "l": "s"}
+SWAPPED |= {other: name for name, other in SWAPPED.items()}
+
+
+def mutants(source: str, name: str, scope: dict):
+    """Yield copies of a function with one operator, constant, sign, axis or name changed."""
+    swaps = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+    for place in range(sum(1 for _ in ast.walk(ast.parse(source)))):
+        tree = ast.parse(source)
+        node = list(ast.walk(tree))[place]
+        if isinstance(node, ast.BinOp) and type(node.op) in swaps:
+            node.op = swaps[type(node.op)]()
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            node.value = node.value + 1
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            node.op = ast.UAdd()
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt):
+            node.ops = [ast.Lt()]
+        elif isinstance(node, ast.Name) and node.id in SWAPPED:
+            node.id = SWAPPED[node.id]
+        else:
+            continue
+        text = ast.unparse(ast.fix_missing_locations(tree))
+        if not any(equal in text for equal in EQUAL):
+            mutant = dict(scope)
+            exec(compile(text, "mutant", "exec"), mutant)
+            yield text, mutant[name]
+
+
+# Changes that change nothing, each looked at: both arguments have equally many rows; a sign is
+# its own inverse; an iteration that ended long ago may go on; short words may be shorter.
+EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(", "range(101)", "(1001 * longest)")
+
+
+def survivors(step: Step, candidates) -> tuple[int, list[str]]:
+    """Return how many mutants there are, and the code of those that are taken for right."""
+    count, alive = 0, []
+    for text, mutant in candidates:
+        count += 1
+        try:
+            small = judge(step, mutant, np.random.default_rng(3), large=False).share == 1
+            if small and judge(step, mutant, np.random.default_rng(3)).share == 1:
+                alive.append(text)
+        except Exception:
+            pass  # it ends in an error, which is no right answer
+    return count, alive

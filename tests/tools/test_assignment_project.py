@@ -1,15 +1,19 @@
 """A6, the project: its laws tell right from wrong, and its marker trusts no student's code."""
 
 import csv
+import inspect
 import io
 import itertools
 import json
 import linecache
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import assignment_sample as sample
 import numpy as np
 import pytest
 import torch
@@ -130,6 +134,65 @@ def test_every_law_is_needed(case):
 
 def test_the_list_of_needed_laws_is_whole():
     assert {*NEEDED} == {f"{s.name} {law.__name__}" for s in a6.STEPS for law in s.laws}
+
+
+# Changes of the report that are another report, each looked at: a threshold, or the shape of what a
+# round cloud has, may be another; the halves are alike, whichever is called the rare one.
+OTHER_REPORTS = ("1 + rogue", "2 - rogue", "1 < len(high)", "<= 5", "sum() + len(high)", "// 3")
+OTHER_REPORTS += (
+    "(len(values) + 1)",
+    "(len(values) - 2)",
+    "ranks)) ** 3",
+    "(2 + ratio",
+    "(2 - 2 *",
+)
+OTHER_REPORTS += ("(1 - 3 *", "+counts", "4.2 * held", "[::-2]")
+
+
+def code(*functions) -> str:
+    """Return the code of functions, without what the faults of the catalogue ask of them."""
+    text = "\n".join(map(inspect.getsource, functions))
+    text = re.sub(r" if (split|centred|by is None) else [^\n,]+", "", text).replace(" * chance", "")
+    return re.sub(r"    if not chance:\n.*\n", "", text)
+
+
+@pytest.mark.nightly
+def test_mutants_of_the_analysis_and_the_report_are_refused():
+    analysis, report = a6_registration.analysis, a6_mistakes.report
+    made = sample.mutants(
+        code(a6_registration.t_interval, analysis), "analysis", vars(a6_registration)
+    )
+    count, alive = sample.survivors(STEPS["6.1"], made)
+    assert count >= 8 and len(alive) <= 0.05 * count, alive
+    made = sample.mutants(code(report), "report", vars(a6_mistakes))
+    judged = [(text, m) for text, m in made if not any(x in text for x in OTHER_REPORTS)]
+    count, alive = sample.survivors(STEPS["6.2"], judged)
+    assert count >= 30 and len(alive) <= 0.05 * count, alive
+
+
+PAIRS = (("adversarial", "bend"), ("augmented", "cosine"), ("adversarial", "ceiling"))
+PAIRS += (("augmented", "bend"),)
+
+
+@pytest.mark.nightly
+def test_mutants_of_the_layer_are_refused_with_one_of_the_pairs():
+    parts = ("log_softmax", "bent", "log_prob", "data_loss", "over_the_ceiling", "penalty")
+    made = code(*(getattr(a6_layer, part) for part in (*parts, "layer_loss")))
+    alive = []
+    for _, mutant in sample.mutants(made, "layer_loss", vars(a6_layer)):
+        scope = mutant.__globals__
+        layer = partial(a6_layer.layer, loss=mutant, chances=scope["log_prob"])
+        alive.append(all(passes(STEPS["6.3"], with_methods(layer, pair)) for pair in PAIRS))
+    # What is taken from all logits of a context changes nothing: three mutants of log_softmax.
+    assert len(alive) >= 60 and sum(alive) <= 0.05 * len(alive)
+
+
+def passes(step, answer) -> bool:
+    """Return whether an answer is taken for right; an error is none."""
+    try:
+        return judge(step, answer, rng(3), large=False).share == 1
+    except Exception:
+        return False
 
 
 def test_the_definition_in_numpy_has_the_gradient_of_automatic_differentiation():
@@ -272,6 +335,7 @@ def toy(patch):
     """Make the corpus, the training and the sandbox so small that a test is quick."""
     patch.setattr(a6_experiment.runs, "corpus", lambda: CORPUS)
     patch.setattr(a6_experiment, "STEPS", 6)
+    patch.setattr(a6_claims, "TRAINED", 8)
     patch.setattr(a6_harness, "EARLY", 3)
     harness = a6_layer.HARNESS.replace("EARLY, FIRST = 60, 64", "EARLY, FIRST = 3, 64")
     patch.setattr(a6_claims, "LAYER", replace(STEPS["6.3"], harness=harness))

@@ -1,6 +1,5 @@
 """Assignments: the sandbox holds, the laws tell right from wrong, marks arrive where they go."""
 
-import ast
 import csv
 import inspect
 import io
@@ -495,54 +494,6 @@ def test_a_naive_answer_has_half_of_the_points(name, level):
     assert result["mistake"] in ("memory", "late")
 
 
-SWAPPED = {"tau_l": "tau_s", "W": "E", "l": "s"}
-SWAPPED |= {other: name for name, other in SWAPPED.items()}
-
-
-def mutants(source: str, name: str, scope: dict):
-    """Yield copies of a function with one operator, constant, sign, axis or name changed."""
-    swaps = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-    for place in range(sum(1 for _ in ast.walk(ast.parse(source)))):
-        tree = ast.parse(source)
-        node = list(ast.walk(tree))[place]
-        if isinstance(node, ast.BinOp) and type(node.op) in swaps:
-            node.op = swaps[type(node.op)]()
-        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            node.value = node.value + 1
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            node.op = ast.UAdd()
-        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt):
-            node.ops = [ast.Lt()]
-        elif isinstance(node, ast.Name) and node.id in SWAPPED:
-            node.id = SWAPPED[node.id]
-        else:
-            continue
-        text = ast.unparse(ast.fix_missing_locations(tree))
-        if not any(equal in text for equal in EQUAL):
-            mutant = dict(scope)
-            exec(compile(text, "mutant", "exec"), mutant)
-            yield text, mutant[name]
-
-
-# Changes that change nothing, each looked at: both arguments have equally many rows; a sign is
-# its own inverse; an iteration that ended long ago may go on; short words may be shorter.
-EQUAL = ("ones(len(W))", "(len(s) * tau_l)", "-r / np.sign(", "range(101)", "(1001 * longest)")
-
-
-def survivors(step: Step, candidates) -> tuple[int, list[str]]:
-    """Return how many mutants there are, and the code of those that are taken for right."""
-    count, alive = 0, []
-    for text, mutant in candidates:
-        count += 1
-        try:
-            small = judge(step, mutant, rng(3), large=False).share == 1
-            if small and judge(step, mutant, rng(3)).share == 1:
-                alive.append(text)
-        except Exception:
-            pass  # it ends in an error, which is no right answer
-    return count, alive
-
-
 DERIVED = {
     "1.3",
     "1.4",
@@ -558,8 +509,8 @@ DERIVED = {
 @pytest.mark.parametrize("name", sorted(DERIVED & TRIED))
 def test_mutants_of_the_oracle_are_refused(name):
     function = oracle(STEPS[name])
-    made = mutants(inspect.getsource(function), function.__name__, function.__globals__)
-    count, alive = survivors(STEPS[name], made)
+    made = sample.mutants(inspect.getsource(function), function.__name__, function.__globals__)
+    count, alive = sample.survivors(STEPS[name], made)
     assert count >= 3 and len(alive) <= 0.05 * count, alive
 
 
@@ -569,8 +520,8 @@ def test_mutants_of_the_divergence_are_refused_as_gradients():
             [divergence(x, s, a, b).imag / 1e-30 for x in l + 1e-30j * np.eye(len(l))]
         )
 
-    made = mutants(inspect.getsource(a1.divergence), "divergence", vars(a1))
-    count, alive = survivors(A1["1.1"], ((text, gradient(mutant)) for text, mutant in made))
+    made = sample.mutants(inspect.getsource(a1.divergence), "divergence", vars(a1))
+    count, alive = sample.survivors(A1["1.1"], ((text, gradient(mutant)) for text, mutant in made))
     # The target's own entropy is a constant in l, and its change is no change of the gradient.
     alive = [text for text in alive if "target / tau" not in text]
     assert count >= 10 and len(alive) <= 0.1 * count, alive
@@ -623,7 +574,7 @@ def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
     exec(code, right)
     for seed in range(int(os.environ.get("COURSE_INSTANCES", 30))):
         assert judge(step, right[step.function], rng(seed), large=False).sentence == ""
-    count, alive = survivors(step, mutants(code, step.function, scope))
+    count, alive = sample.survivors(step, sample.mutants(code, step.function, scope))
     print(step.name, count, "mutants, alive:", *alive, sep="\n")
     assert count >= 3 and len(alive) <= 0.05 * count, alive
 
