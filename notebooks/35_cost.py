@@ -137,8 +137,8 @@ factors.round(2)
 
 # %%
 index = ["machine", "precision", "method"]
-wide = layers.pivot_table(index=index, columns="words", values=["times naive", "times softmax"],
-                          sort=False)  # fmt: skip
+ratios_of = ["times naive", "times softmax"]
+wide = layers.pivot_table(ratios_of, index, "words", sort=False)
 wide.round(2).astype(object).fillna("")
 
 # %%
