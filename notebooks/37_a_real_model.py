@@ -230,9 +230,9 @@ print("all of them are in the crowd:", inside_crowd)
 
 # %%
 table = pd.DataFrame(figures["repairs"]).T
-table.columns = ["perplexity", "largest change of a log-probability"]
-first, second = table.columns
-table.style.format({first: "{:.2f}", second: "{:.1e}"})
+moved = [f"{change:.1e}" for change in table.pop("moved")]
+table["largest change of a log-probability"] = moved
+table.round(2)
 
 # %%
 # NBVAL_CHECK_OUTPUT
