@@ -123,14 +123,14 @@ plots.show(
 
 # %%
 bands = pd.DataFrame(figures["bands"])
-seen = bands[bands["count"] > 0]
+seen = bands[bands["count"] > 1]  # on average
 curves = {"two words of a band": (seen["count"], seen["cosine"])}
 xlabel = "mean count of a band's words"
 figure = plots.lines(curves, xlabel, "mean cosine", "x")
 plots.show(
     figure,
     alt="Mean cosine of two words in bands of frequency, from "
-    f"{seen['cosine'].iloc[0]:.2f} among the rarest that occur to "
+    f"{seen['cosine'].iloc[0]:.2f} among the rarest to "
     f"{seen['cosine'].iloc[-1]:.2f} among the most frequent.",
 )
 
@@ -260,10 +260,10 @@ print("all-but-the-top ruins the model:", topped > 2 * before)
 lost = figures["lost"]
 kept = {
     "at SmolLM2's positions": 1 - lost["squared"],
-    "of a model that knows only frequencies": 1 - lost["start"],
+    "knowing only frequencies": 1 - lost["start"],
     "by a random matrix": 1 - lost["chance"],
 }
-figure = tour.bars(kept, "kept of the gradient's squared norm, %")
+figure = tour.bars(kept, "kept of ‖g‖², %")
 shares = ", ".join(f"{name} {share:.2%}" for name, share in kept.items())
 plots.show(
     figure,
