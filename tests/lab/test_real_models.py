@@ -892,7 +892,10 @@ def test_words_by_name_are_those_of_the_rows():
     words = [f"w{i}" for i in range(300)]
     found = tour.names_of(W, words, np.arange(300) % 2)
     assert found["crowd"] == words[40:50] and found["crowd_seen"] == 5
-    assert set(words[40:50]) <= set(found["never"]) and found["around"][0][0] == "w3"
+    assert set(words[40:50]) <= set(found["never"])
+    apart = (W - W[40]).norm(dim=1)
+    apart[40:50] = np.inf
+    assert found["around"][0][0] == words[int(apart.argmin())]
 
 
 @pytest.mark.parametrize("kind", ["T5", "untied T5", "Mamba", "Gemma"])
