@@ -62,7 +62,7 @@ from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
 # %%
-import course_lab
+import course_lab  # noqa: I001
 from course_lab import (
     claims, cost, plans, plots, published, results, statistics,
 )

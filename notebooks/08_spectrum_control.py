@@ -53,7 +53,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of the models that are trained here
 
 # %%
-import inspect
+import inspect  # noqa: I001
 import tempfile
 
 import numpy as np
