@@ -52,7 +52,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of every random draw and of the models trained here
 
 # %%
-import inspect
+import inspect  # noqa: I001
 import tempfile
 
 import numpy as np
@@ -62,7 +62,7 @@ from IPython.display import Code, Markdown, display
 from torch.nn import functional as F
 
 # %%
-import course_lab  # noqa: I001
+import course_lab
 from course_lab import (
     claims, cost, plans, plots, published, results, statistics,
 )
