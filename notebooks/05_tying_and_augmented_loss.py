@@ -52,7 +52,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of every random draw and of the models trained here
 
 # %%
-import inspect
+import inspect  # noqa: I001
 import tempfile
 
 import numpy as np

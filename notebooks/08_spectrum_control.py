@@ -53,7 +53,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of the models that are trained here
 
 # %%
-import inspect
+import inspect  # noqa: I001
 import tempfile
 
 import numpy as np
@@ -63,13 +63,15 @@ from IPython.display import Code, Markdown, display
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import part, planned, plans, plots, published, statistics
+from course_lab import claims, part, planned, plans, plots, published
+from course_lab import statistics
 from course_lib import regularizers, theory
 from course_lib.errors import CourseError
 from course_lib.metrics import decay, geometry, subspaces
 from course_lib.output_layers import SpectralWords
 from course_lib.progress import check
 
+# %%
 _ = torch.manual_seed(SEED)
 
 # %% [markdown]
@@ -1377,6 +1379,20 @@ check("08.3", again, has_the_plain_law)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "wang2020-perplexity", "wang2020-cosine", "wang2020-isotropy-1",
+    "wang2020-prior",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 best_plain = min(list(parts)[:3], key=lambda n: validation(parts[n]))

@@ -57,7 +57,7 @@ import torch
 from IPython.display import Code, Markdown, display
 
 import course_lab
-from course_lab import corpora, plans, plots, published, statistics
+from course_lab import claims, corpora, plans, plots, published, statistics
 from course_lab.cost import encoder_macs, output_macs
 from course_lib import data
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -1474,6 +1474,20 @@ check("09.3", Sharing, is_sharing)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "parthiban2021-mos", "parthiban2021-mos-rank",
+    "parthiban2021-dropout", "parthiban2021-components",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 one, four = verdicts.loc[f"softmax, d = {width}"], verdicts.loc[baseline]

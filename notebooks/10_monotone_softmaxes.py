@@ -64,7 +64,7 @@ from torch.nn import functional as F
 import course_lab
 
 # %%
-from course_lab import corpora, plans, plots, published, statistics
+from course_lab import claims, corpora, plans, plots, published, statistics
 from course_lab.examine.unargmaxable import argmaxable_words
 from course_lib import data
 from course_lib.metrics import rank
@@ -1682,6 +1682,21 @@ check("10.3", hundred, have_rank_100)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "parthiban2021-sigsoftmax", "parthiban2021-gss",
+    "parthiban2021-plif", "parthiban2021-frozen",
+    "parthiban2021-gss-rank",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 top = order[-1]

@@ -64,7 +64,7 @@ from IPython.display import Code, Markdown, display
 import course_lab
 
 # %%
-from course_lab import overrides, plans, plots, results, statistics
+from course_lab import claims, overrides, plans, plots, results, statistics
 from course_lib import data
 from course_lib.metrics import geometry, subspaces
 from course_lib.output_layers import (
@@ -1277,6 +1277,20 @@ check("11.3", imbalances, add_up)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept
+# results by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "own-centred", "own-mu-loss", "own-z-loss", "own-capped",
+    "own-gated", "own-coupled-adam", "own-muon",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps of this lesson show. They are for the eye: they are made on a part of a
+# text, and where they contradict the list above, the list counts.
 
 # %%
 a, b = table.loc["Adam"], table.loc["coupled Adam"]
