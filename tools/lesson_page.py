@@ -71,10 +71,13 @@ def lesson(path: Path, source: Path) -> Lesson:
     for exercise in asked:
         name_heading(path.stem, exercise, cells)
 
-    # The page, and what other pages say about it.
+    # The page, with the lesson's number in its title, and what other pages say about it.
+    title, question = heading(cells, path.stem)
+    title = numbered(path.stem, title)
+    for cell in [cell for cell in cells if cell["cell_type"] == "markdown"][:1]:
+        cell["source"] = re.sub(r"(?m)^# .*$", lambda _: f"# {title}", cell["source"], count=1)
     notebook["cells"] = cells
     (source / "lessons" / path.name).write_text(json.dumps(notebook), "utf-8")
-    title, question = heading(cells, path.stem)
     _, png, alt = max(pictures, key=lambda picture: picture[0], default=(False, None, ""))
     return Lesson(path.stem, title, question, png, alt, asked)
 
@@ -116,6 +119,12 @@ def heading(cells: list[dict], name: str) -> tuple[str, str]:
     paragraphs = [p for p in re.split(r"\n\s*\n", top[2]) if p.strip()]
     first = paragraphs[0] if paragraphs else ""
     return top[1], " ".join(re.sub(r"^\s*>|\*\*Question\.?\*\*", "", first, flags=re.M).split())
+
+
+def numbered(name: str, title: str) -> str:
+    """Return a lesson's title with its number before it, as other lessons refer to it: "6b. …"."""
+    number = re.match(r"0?(\d+[b-z]?)_", name)
+    return f"{number[1]}. {title}" if number else title
 
 
 def name_heading(lesson: str, exercise: Exercise, cells: list[dict]) -> None:
