@@ -4,7 +4,8 @@ An exercise is a heading `### n. …` under `## Exercises`. Below it, but for th
 cell tagged `exercise` with one line `name = None  # what to assign`, where the reader's answer
 goes, and a cell with `check("NN.n", name, …)` (`course_lib.progress`). `solutions/NN_name.py` has
 a block `# %% NN.n` for each, code that takes the place of the tagged cell, and blocks
-`# %% NN.n wrong`, whose answers the check must refuse. The tests try them all.
+`# %% NN.n wrong`, whose answers the check must refuse. A line `# says: …` in such a block holds
+words that the refusal must say. The tests try them all.
 """
 
 import ast
@@ -204,5 +205,10 @@ def refuse(variable: str, wrong: list[str], check: str, scope: dict) -> None:
         except NotRight as refusal:
             if isinstance(refusal.__cause__, NameError):
                 raise
+            said = re.search(r"(?m)^# says: (.+)$", code)
+            if said and said[1] not in str(refusal):
+                raise CourseError(
+                    f"this wrong answer is told {str(refusal)!r}, not {said[1]!r}:\n{code}"
+                ) from None
         else:
             raise CourseError(f"this wrong answer is taken for right:\n{code}")

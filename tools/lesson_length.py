@@ -37,8 +37,9 @@ def measure(source: Path) -> Length:
 
 
 def words(text: str) -> int:
-    """Return the number of words of a Markdown text, without addresses, and formulas as one."""
-    text = re.sub(r"`%pip[^`]*`|<[^>]*>", "", text)
+    """Return the number of words of a Markdown text, without addresses; a formula is one."""
+    text = re.sub(r"`%pip[^`]*`|</?\w[^<>]*>", "", text)
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     text = re.sub(r"\$\$.*?\$\$|\$[^$]*\$", " x ", text, flags=re.S)
     return len(re.findall(r"[^\W\d_][\w’'-]*|\d[\d,.]*", text))

@@ -31,6 +31,7 @@ class Lesson(NamedTuple):
     thumbnail: bytes | None
     alt: str
     exercises: tuple[Exercise, ...] = ()
+    minutes: int = 0  # of reading, 0 where the lesson does not say
 
     @property
     def part(self) -> str:
@@ -79,7 +80,7 @@ def lesson(path: Path, source: Path) -> Lesson:
     notebook["cells"] = cells
     (source / "lessons" / path.name).write_text(json.dumps(notebook), "utf-8")
     _, png, alt = max(pictures, key=lambda picture: picture[0], default=(False, None, ""))
-    return Lesson(path.stem, title, question, png, alt, asked)
+    return Lesson(path.stem, title, question, png, alt, asked, reading_minutes(cells))
 
 
 def alternative_text(output: dict, cell: dict, name: str) -> str:
@@ -119,6 +120,13 @@ def heading(cells: list[dict], name: str) -> tuple[str, str]:
     paragraphs = [p for p in re.split(r"\n\s*\n", top[2]) if p.strip()]
     first = paragraphs[0] if paragraphs else ""
     return top[1], " ".join(re.sub(r"^\s*>|\*\*Question\.?\*\*", "", first, flags=re.M).split())
+
+
+def reading_minutes(cells: list[dict]) -> int:
+    """Return the minutes of reading that a lesson states, 0 where it states none."""
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    stated = re.search(r"\*\*Reading\.\*\* (\d+) minutes", text)
+    return int(stated[1]) if stated else 0
 
 
 def numbered(name: str, title: str) -> str:

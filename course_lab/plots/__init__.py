@@ -34,6 +34,14 @@ from course_lab.plots.figures import (
     wins,
 )
 from course_lab.plots.interactive import Panel, attended, collapse_animation, explorer, live
+from course_lab.plots.lessons import (
+    cloud_and_cosines,
+    hull_and_loss,
+    moving_hull,
+    several_against_frequency,
+    three_matrices,
+    toy_layer,
+)
 from course_lab.plots.style import (
     COLOURS,
     FREQUENCY,
@@ -63,6 +71,7 @@ __all__ = [
     "centring",
     "claims",
     "cloud",
+    "cloud_and_cosines",
     "collapse_animation",
     "correlated",
     "cosine_histogram",
@@ -73,19 +82,24 @@ __all__ = [
     "grids",
     "groups_of_points",
     "kinds",
+    "hull_and_loss",
     "learning_curve",
     "lines",
     "live",
+    "moving_hull",
     "multiples",
     "origin",
     "panels",
     "png",
     "priced",
     "seeds",
+    "several_against_frequency",
     "shares",
     "show",
     "singular_values",
     "states_and_classes",
+    "three_matrices",
+    "toy_layer",
     "turned",
     "wins",
 ]

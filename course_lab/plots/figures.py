@@ -369,7 +369,7 @@ def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> 
 def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Figure:
     """Draw hidden states as the numerals of their labels, class vectors as numbered arrows.
 
-    The longest class vector is drawn as long as the longest state.
+    The longest class vector is drawn as long as the longest state, so the axes have no numbers.
 
     states: (n, 2).
     labels: (n,), numbers 0 … C − 1.
@@ -396,6 +396,7 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
         middle = {"ha": "center", "va": "center", "fontweight": "bold"}
         ax.annotate(str(number), spot, **middle, zorder=5, path_effects=HALO)
     origin(ax)
+    ax.set(xticklabels=[], yticklabels=[])  # arrows and states have different units
     _name_axes(ax, "first singular direction", "second", title)
     return ax.figure
 

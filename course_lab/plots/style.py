@@ -9,6 +9,7 @@ one. Letters stay legible when a phone shrinks the figure.
 import base64
 import html
 import io
+import re
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -69,7 +70,8 @@ def colours(names) -> list[str]:
 
     The other names take the colours that are left, in order, and begin again where none is left.
     """
-    meant = [next((i for word, i in MEANING.items() if word in str(name)), None) for name in names]
+    words = [set(re.findall(r"\w+", str(name))) for name in names]
+    meant = [next((i for word, i in MEANING.items() if word in own), None) for own in words]
     free = [i for i in range(len(COLOURS)) if i not in meant] or list(range(len(COLOURS)))
     others = 0
     chosen = []
