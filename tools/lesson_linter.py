@@ -50,9 +50,6 @@ WORDS, CODE_LINES, FIGURES, MINUTES = 1_800, 250, 5, 45  # of a core lesson, one
 # stands here is a problem of its own.
 TOO_LONG = {
     "02_degeneration",
-    "03_why_it_happens",
-    "04_softmax_bottleneck",
-    "05_tying_and_augmented_loss",
     "06_cosine_regularization",
     "07_adversarial_softmax",
     "08_spectrum_control",

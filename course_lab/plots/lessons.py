@@ -15,7 +15,7 @@ from course_lab.plots.figures import (
     states_and_classes,
 )
 from course_lab.plots.interactive import collapse_animation
-from course_lab.plots.style import COLOURS, HALO, Animation, panels
+from course_lab.plots.style import COLOURS, HALO, PAPER, Animation, panels
 
 
 def toy_layer(vectors, names, degrees, probabilities) -> Figure:
@@ -104,8 +104,9 @@ def hull_and_loss(plane, direction, losses) -> Figure:
     left.annotate("v", 1.15 * v - 0.1, fontsize=14)
     below = {"ha": "center", "va": "top", "path_effects": HALO}
     left.annotate("contexts", (plane[:, 0].mean(), plane[:, 1].min() - 0.15), **below)
-    left.annotate("negative\ndirections", negative.mean(0) + (0, -0.75), **below)
+    left.annotate("negative\ndirections", negative.mean(0) + (0.35, -0.75), **below)
     origin(left)
+    left.set_xlim(left=-1.6)
     left.set(xlabel="first coordinate", ylabel="second")
     lines(losses, "length of w", "loss L(w)", ax=right)
     right.set_ylim(-0.1, 4)
@@ -133,3 +134,24 @@ def moving_hull(clouds, directions, captions) -> Animation:
     moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
     moving.last.axes[0].set(xlabel="first coordinate", ylabel="second")
     return moving
+
+
+def soft_targets(vectors, names, targets) -> Figure:
+    """Draw word vectors in the plane, and targets over the words as bars beside them.
+
+    vectors: (n, 2), with a name each.
+    targets: {name: probabilities (n,)}, at most four.
+    """
+    figure, (left, right) = panels(1, 2, height=4.2)
+    arrows(vectors, names, left)
+    origin(left)
+    left.margins(0.25)
+    left.set(title="word vectors", xlabel="first coordinate", ylabel="second")
+    for k, (name, heights) in enumerate(targets.items()):
+        look = {"color": COLOURS[k], "hatch": ["", "//", "..", "xx"][k], "edgecolor": PAPER}
+        places = np.arange(len(names)) + (k - 1.5) / 5
+        right.bar(places, heights, 1 / 5, label=name, linewidth=0.5, **look)
+    right.set_xticks(range(len(names)), names)
+    right.set(title=f"the target is {names[0]}", ylabel="probability in the target")
+    right.legend()
+    return figure

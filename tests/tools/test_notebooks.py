@@ -211,6 +211,13 @@ def test_a_short_lesson_leaves_the_list_of_long_ones(tmp_path, monkeypatch):
     assert lesson_linter.lint(write(tmp_path, text)) == []
 
 
+def test_length_counts_what_a_reader_reads():
+    from tools.lesson_length import words
+
+    assert words("Two [words](https://example.org/a/b) here, $x < 1$ and $y > 2$.") == 6
+    assert words("![a drawing](a.svg) one <summary>two</summary> `%pip install x` three") == 3
+
+
 def test_the_drawings_are_those_of_the_code():
     folder = notebook_source.FOLDER / "images"
     drawn = {path.name: path.read_text("utf-8") for path in folder.glob("*.svg")}
