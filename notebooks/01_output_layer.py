@@ -314,8 +314,8 @@ display(
 #
 # A step of gradient descent moves against the gradient. It **pulls** the target's row towards the
 # context, by $1 - p_y$. It **pushes** every other row away from the context, by $p_i$. A batch has $n$
-# positions. Its contexts are the rows of $H$, its predictions the rows of $P$, and its one-hot targets
-# the rows of $Y$. Then the gradient is one matrix product:
+# positions. Its contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets
+# are the rows of $Y$. Then the gradient is one matrix product:
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -409,7 +409,7 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # *Ten minutes.* In Figure 3, change the length of the context to 0.2 and to 20. What happens to the
 # probabilities, and why?
 #
-# All contexts become $s$ times as long. Assign `rescale`, a function of a tensor
+# Let all contexts become $s$ times as long. Assign `rescale`, a function of a tensor
 # `p` (…, number of words), whose rows add up to 1, and of a number `s`. It returns the new
 # probabilities in the same shape, computed from the old probabilities alone, without the vectors.
 #

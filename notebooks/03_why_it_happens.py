@@ -17,7 +17,7 @@
 #
 # ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: h and W. All contexts h lie on one side; rare rows of W flee from them.](images/03_model.svg)
 #
-# **Figure 1.** The cause lies in the contexts $h$, the effect in the rows of $W$.
+# **Figure 1.** The cause lies in the contexts $h$. The effect is seen in the rows of $W$.
 
 # %% [markdown]
 # ## What you will learn
@@ -35,7 +35,7 @@
 # ## Before you start
 #
 # **Prerequisites.** [Lesson 1](01_output_layer.ipynb) explains the push and the pull, [lesson
-# 2](02_degeneration.ipynb) the cone. You have met convex sets. You need no linear programming.
+# 2](02_degeneration.ipynb) explains the cone. You have met convex sets.
 #
 # **Reading.** 28 minutes. **Difficulty.** 2 of 3.
 #
@@ -351,8 +351,8 @@ pd.DataFrame(
 # ## Rare instead of never
 #
 # A word with a share $\varepsilon$ of the tokens minimises $F = (1-\varepsilon) f + \varepsilon q$. Here
-# $f$ is the loss of a word that never comes, and $q$ is the loss of its own occurrences. Let $w^*$ be
-# where $f$ is least and $w^*_\varepsilon$ where $F$ is least.
+# $f$ is the loss of a word that never comes, and $q$ is the loss of its own occurrences. Weight decay
+# gives both $f$ and $F$ a minimum, $w^*$ and $w^*_\varepsilon$.
 #
 # **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at
 # most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. Here $B$ bounds $|q|$, and $\alpha$ and $\beta$

@@ -412,8 +412,8 @@ for name, runs in kept.items():
 pd.DataFrame(rows).T.fillna("the same matrix")
 
 # %% [markdown]
-# The seeds agree: the cone is in $W$, tied or not. The **augmented loss** lowers the test perplexity of
-# both models. **Tying** makes the model worse here, which the paper reports for no size. Our models are
+# The seeds agree: the cone is in $W$, tied or not. In the table above
+# the **augmented loss** lowers the test perplexity of both models. **Tying** makes the model worse here, which the paper reports for no size. Our models are
 # trained for a few steps only, in which the tied model has learned less of the training text than the
 # untied one. [The deeper notebook](05b_tying_in_numbers.ipynb) has runs at the paper's size, where the tied
 # model has caught up in the end.

@@ -31,7 +31,7 @@
 #
 # **Prerequisites.** [Lesson 5](05_tying_and_augmented_loss.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 55 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 56 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -452,8 +452,8 @@ for name in columns:
 pd.DataFrame(rows).T.fillna("the same matrix")
 
 # %% [markdown]
-# The **augmented loss** lowers the test perplexity of both models, while the training perplexity stays
-# where it was. So the loss does not help to fit the text. Perhaps it helps the model not to be too sure of
+# In the table above the **augmented loss** lowers the test perplexity of both models, while the training
+# perplexity stays where it was. So the loss does not help to fit the text. Perhaps it helps the model not to be too sure of
 # the text, as a softened target would. The paper, too, sees the largest gains where data are few.
 #
 # **Tying** makes the model worse here, which the paper reports for no size. The training perplexity tells
@@ -604,12 +604,12 @@ compared.dropna(axis=1, how="all").fillna("")
 #
 # - **Tying.** The tied model is behind the untied model for most of the training, as in the small runs. It
 #   has caught up in the end, with little more than half of the parameters.
-# - **The augmented loss** lowers the perplexity of either model. In the first session it lowers it by less
-#   than half as much as in the paper.
-# - **A second session** begins at the final weights with a high learning rate. It lowers the perplexity by
-#   tenths, which is too little to count in single runs; with both remedies it lowers it by more. The whole
-#   session of the other seed lowers it by more than the short sessions did. So the length of the paper's
-#   second session is likely a part of the difference.
+# - **The augmented loss** lowers the perplexity of either model in the table. In the first session it does
+#   so by less than half as much as in the paper.
+# - **A second session**, as in the recipes `ptb/vd-lstm-200/*/second-session`, begins at the final weights
+#   with a high learning rate. By the table above it lowers the perplexity by tenths, which is too little to
+#   count in single runs. With both remedies at work, and in the whole session of the other seed, the table
+#   has a larger gain. So the length of the paper's second session is likely a part of the difference.
 # - **No cone.** Where the geometry was kept, the rare words of the matrix that predicts have a mean cosine
 #   near 0. These models are trained by SGD.
 # - **Single runs.** The augmented model, trained with another seed, ends farther from its first run than
@@ -777,7 +777,7 @@ pairs_of = {
 }
 
 # %% [markdown]
-# **Figure 6.** The upper panels show the perplexity, the lower panels the mean cosine of rare words. The
+# **Figure 6.** The perplexity is in the upper panels, the mean cosine of rare words in those at the bottom. The
 # band is the tied model without the loss.
 #
 # Are these differences more than the chance of three seeds? Welch's $t$-test compares two means whose

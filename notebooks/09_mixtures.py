@@ -14,6 +14,8 @@
 # # Mixtures: several softmaxes instead of one
 #
 # **Question.** A mixture of softmaxes escapes the softmax bottleneck. If it predicts better, is that why?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: h and softmax. Several contexts give several softmaxes, which are mixed.](images/09_model.svg)
 
 # %% [markdown]
 # ## What you will learn

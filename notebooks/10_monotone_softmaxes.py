@@ -14,6 +14,8 @@
 # # Monotone softmaxes: full rank for nothing
 #
 # **Question.** Bending every logit by a monotone function lifts the rank of log P to the full, at no cost; does the model then predict any better?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: softmax. The logits are bent by a rising curve before the softmax.](images/10_model.svg)
 
 # %% [markdown]
 # ## What you will learn

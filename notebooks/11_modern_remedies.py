@@ -14,6 +14,8 @@
 # # Modern remedies: the logits, the loss, the gradient, the step, the matrix
 #
 # **Question.** Each newer remedy takes hold of another part of a training step. Which of them make the cloud of words rounder, which make the model better, and are these the same?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W and softmax. Remedies centre W, gate its pushes or cap the logits.](images/11_model.svg)
 
 # %% [markdown]
 # ## What you will learn
