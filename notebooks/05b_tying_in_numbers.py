@@ -628,8 +628,8 @@ for folder in course_lab.kept_results():
             adam.append(content["metrics"]["geometry"])
 by_adam = [shape["mean_cosine_rare"] for shape in adam]
 by_sgd = full["tied-augmented"]["metrics"]["geometry"]["mean_cosine_rare"]
-m = interval_of(np.array(by_adam))
-print(f"AdamW, tied: {m.mean:.2f} over {len(by_adam)} seeds")
+adamw = interval_of(np.array(by_adam))
+print(f"AdamW, tied: {adamw.mean:.2f} over {len(by_adam)} seeds")
 print(f"SGD, tied and augmented: {by_sgd:.2f}")
 
 # %% [markdown]
@@ -859,18 +859,18 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # %% [markdown]
 # ## What the paper says and what it leaves open
 #
-# The authors released no code, so here is where the text is silent or where it says more than it
-# shows, and what we do.
+# The authors released no code. The table lists where the text is silent or says more than it shows, and
+# what we do.
 #
 # | in the paper | here |
 # |---|---|
-# | The theory assumes zero training loss and a mean logit of 0. | Neither is needed: least squares put the best $W$ for the augmented loss alone at a high temperature into the column space of $E$, after centring, however large the loss. |
-# | It does not say whether gradients flow through $\tilde y$. | Default no, `gradient=True` yes. The recipes of its tables let them flow in tied models, where a constant failed in the one run at full size; both above. |
+# | The theory assumes zero training loss and a mean logit of 0. | Neither assumption is needed: least squares put the best $W$ for the augmented loss alone at a high temperature into the column space of $E$, after centring, however large the loss. |
+# | It does not say whether gradients flow through $\tilde y$. | By default the soft target is a constant; `gradient=True` lets the gradients flow. The recipes of the paper's tables let them flow in tied models, because a constant failed in the one run at full size. |
 # | "We don't use dropout in the input embedding layer", and the same share for "inputs and hidden states". | The recipes drop nothing of the word vectors; `encoder.input_dropout` is there for the other reading. |
 # | The distance is called the average of the sines of the principal angles. | Its formula, $\lVert Q_1 - Q_2 Q_2^\top Q_1\rVert_F/\sqrt d$, is their root mean square ($Q_1$, $Q_2$: orthonormal bases of the two spaces); we use the formula. |
 # | Small models on the Penn Treebank were trained a second time from their final weights, which helped all but the baseline. | The recipes `…/second-session` do it; the small runs here are of one session. |
-# | One result a model, no seeds. | Three seeds and an interval of the small runs; at the paper's size one run, too, and of one model two. |
-# | No optimiser and no length is named for Figure 1, only "the minimum training loss possible". | Adam, and the last epoch counts, for nothing regularises; the length decides how near $W$ comes, see above. |
+# | Each model has one result, and no seeds are named. | The small runs have three seeds and an interval. At the paper's size a model has one run, and one model has two. |
+# | No optimiser and no length is named for Figure 1, only "the minimum training loss possible". | We use Adam, and the last epoch counts, because nothing regularises. The length decides how near $W$ comes, as Figure 3 shows. |
 # | Tying removes the output bias. | None of our small models has one; at the paper's size the untied ones have. |
 
 # %% [markdown]
@@ -1012,7 +1012,7 @@ text = (
     f"{gain.high:+.0f}]. After these few steps the untied model is "
     f"{-price.difference:.0f} ahead of the tied one; at the paper's size "
     f"the tied model has caught up. Trained by AdamW, that model has a "
-    f"cone of mean cosine {m.mean:.2f}."
+    f"cone of mean cosine {adamw.mean:.2f}."
 )
 display(Markdown(text))
 

@@ -415,8 +415,9 @@ plots.show(
 
 # %% [markdown]
 # At equal $d$ the mixture is well ahead with contexts of its own, and gains next to nothing with one
-# $h$ of $d$ numbers. But $d$ is the wrong price. Against the *numbers
-# learned* the free mixture is no better than a wider softmax, on a language made for it.
+# $h$ of $d$ numbers. But two layers with the same $d$ do not cost the same. A softmax that learns as many
+# *numbers* as the free mixture is wider, and the mixture is no better than this softmax, on a language made
+# for the mixture.
 #
 # Could it be better? Start at the truth, with every number disturbed a little:
 
