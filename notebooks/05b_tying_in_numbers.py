@@ -51,7 +51,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of every random draw and of the models trained here
 
 # %%
-import tempfile
+import tempfile  # noqa: I001
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,8 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import plans, plots, published, results, statistics
+from course_lab import claims, plans, plots, published, results
+from course_lab import statistics
 from course_lib import theory
 from course_lib.evaluation import cache
 from course_lib.metrics import subspaces
@@ -1001,6 +1002,20 @@ check("05b.2", shuffled, only_shuffled)
 
 # %% [markdown]
 # ## What we saw
+#
+# First what the best evidence of the repository says, wherever it was made. It is read from the kept results
+# by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+
+# %%
+evidence_of = [
+    "inan2017-tying", "inan2017-augmented", "inan2017-both",
+    "inan2017-subspace", "inan2017-frequent-words",
+]
+display(Markdown(claims.conclusions(*evidence_of)))
+
+# %% [markdown]
+# Then what the small runs and sweeps show. They are for the eye: they are made on a part of a text, and where
+# they contradict the list above, the list counts.
 
 # %%
 gain, price = tests["tied: loss − none"], tests["untied − tied"]
