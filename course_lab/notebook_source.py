@@ -22,8 +22,13 @@ METADATA = {
 
 
 def sources(folder: Path = FOLDER) -> list[Path]:
-    """Return the sources of all notebooks, `NN_name.py`, in the order of the course."""
-    return sorted(Path(folder).glob("[0-9][0-9]_*.py"))
+    """Return the sources of all notebooks, `NN_name.py` or `NNb_name.py`, in the course's order."""
+    return sorted(p for p in Path(folder).glob("*.py") if re.match(r"\d\d[b-z]?_", p.name))
+
+
+def number(name: str) -> str:
+    """Return the number of a lesson as its file's name has it, such as "06" or "06b"."""
+    return name.partition("_")[0]
 
 
 def select(names: list[str], folder: Path = FOLDER) -> list[Path]:

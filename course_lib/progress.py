@@ -16,7 +16,7 @@ class NotRight(CourseError):
 def check(exercise: str, answer, right: Callable) -> None:
     """Say whether an answer is right, and record it when it is.
 
-    exercise: the lesson's two digits, a dot and the exercise's number, such as "06.1".
+    exercise: the lesson's number, a dot and the exercise's number, such as "06.1" or "06b.1".
     answer: what the exercise asks for; None while it is not tried.
     right: called with the answer, gives True, False or a sentence that helps. An exception in it
         is told, not raised. What is printed depends on the answer alone, so that lessons with
@@ -27,7 +27,7 @@ def check(exercise: str, answer, right: Callable) -> None:
     """
     from course_lib.data import folders
 
-    if not isinstance(exercise, str) or not re.fullmatch(r"\d\d\.[1-9]\d*", exercise):
+    if not isinstance(exercise, str) or not re.fullmatch(r"\d\d[b-z]?\.[1-9]\d*", exercise):
         raise CourseError(
             "an exercise is named by its lesson's two digits, a dot and its own number, as "
             f"'06.1', not {exercise!r}"

@@ -14,23 +14,29 @@
 # # The output layer: one word matrix, used twice
 #
 # **Question.** How does a language model turn one vector into a probability for every word, and what does each training step do to the matrix that makes this possible?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: E and W. One matrix reads words and predicts them.](images/01_model.svg)
+#
+# **Figure 1.** A language model reads word $i$ with matrix $E$ and predicts the next word with matrix $W$. In this course $E$ and $W$ are mostly one matrix.
 
 # %% [markdown]
 # ## What you will learn
 #
 # - to read logits as inner products, and a softmax as a competition between directions;
-# - to say what it means that one matrix reads words *and* predicts them, and what that saves;
-# - to derive the gradient of the cross-entropy with respect to the word matrix, and to recognise in
-#   it a **pull** and a **push**;
-# - to see, on real English, how unequally the two are shared out among the words.
+# - to say what is saved when one matrix reads words *and* predicts them;
+# - to derive the gradient of the cross-entropy with respect to the word matrix, and to recognise a
+#   **pull** and a **push** in it;
+# - to see, on real English, how unequally the words share the pull and the push.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** One course on deep learning: you have met cross-entropy, backpropagation and an
-# embedding layer. A little linear algebra: inner product, norm, angle.
+# **Prerequisites.** You have met cross-entropy, backpropagation and an embedding layer in a course on
+# deep learning. You know inner products, norms and angles.
 #
-# Nothing is trained to the end here, so the lesson is short in every profile.
+# **Reading.** 26 minutes. **Difficulty.** 1 of 3.
+#
+# The lesson trains nothing to the end, so it is short in every profile.
 #
 # | profile | minutes | runs on | what changes |
 # |---|---|---|---|
@@ -70,30 +76,28 @@ if PROFILE == "smoke":
     corpus = corpus.small(train=30_000, words=3_000)
 
 # %% [markdown]
-# The corpus is English that is already on your machine: the prose inside the documentation of the
-# packages that this course installs. Each sentence is a line, lower-cased and cut into words; the
-# end of a line is a word of its own, `<eos>`, and what is too rare for the vocabulary is `<unk>`. A
-# **token** is one place in the running text, a **word** one entry of the vocabulary: *the* is one
-# word and thousands of tokens.
+# The corpus is English from the documentation of the packages that this course installs. Each sentence
+# is a line of lower-case words. `<eos>` ends a line, and `<unk>` stands for a word that is too rare for
+# the vocabulary. A **token** is one place in the running text; a **word** is one entry of the
+# vocabulary. *The* is one word and thousands of tokens.
 
 # %% [markdown]
 # ## Predict
 #
-# Write your answers down before you go on; there is nobody to see them but you.
+# Write your answers down before you go on.
 #
-# 1. The corpus has a vocabulary of ten thousand words. How many of them, taken from the top of the
-#    frequency list, are enough to cover *half* of the running text?
+# 1. The corpus has a vocabulary of ten thousand words. How many of the most frequent words are enough
+#    to cover *half* of the running text?
 # 2. One training step looks at about a thousand positions of text. How many of the ten thousand word
-#    vectors does it draw *towards* a context, because their word came next?
-# 3. And in which direction does it move the vectors of all the others: each in its own, or in a
-#    common one?
+#    vectors does the step draw *towards* a context, because their word came next?
+# 3. In which direction does the step move the vectors of all other words: does each move in its own
+#    direction, or do they move in a common one?
 
 # %% [markdown]
 # ## Few words do most of the work
 #
-# Count every word, sort by frequency, and plot share against rank with both axes logarithmic. A
-# straight line of slope −1 is **Zipf's law**: the word of rank $r$ is about $1/r$ as frequent as
-# the first.
+# We sort the words by frequency and plot each word's share of the text against its rank. **Zipf's law**
+# (Zipf 1935) says that the word of rank $r$ is about $1/r$ as frequent as the first word.
 
 # %%
 counts = corpus.counts.numpy()
@@ -122,38 +126,54 @@ display(
 )
 
 # %% [markdown]
-# Keep that second number in mind. Most rows of the matrix we are about to build belong to words
-# that the model hardly ever sees.
+# **Figure 2.** The share of a word falls about as fast as one over its rank. So most rows of the matrix
+# that we are about to build belong to words that the model hardly ever sees.
 
 # %% [markdown]
-# ## A matrix with one row for each word
+# ## The model in ten lines
 #
-# A **word matrix** $W$ has $N$ rows and $d$ columns; row $w_i$ is the vector of word $i$. Reading a
-# word means taking its row. That is the same as multiplying a one-hot vector by $W$, only cheaper.
-# Here is the class that every model in this course uses, as it stands in the library:
-
-# %% tags=["hide-input"]
-display(Code(inspect.getsource(FullWords), language="python"))
+# A **word matrix** $W$ has $N$ rows and $d$ columns; row $w_i$ is the vector of word $i$. A model reads
+# a word by taking its row. The rest of the network, the *encoder*, turns the rows so far into one
+# vector, the **context** $h \in \mathbb{R}^d$. The model then compares $h$ with every row of $W$.
+# Here is a whole language model and one step of its training. Its encoder is the simplest one: the
+# mean of the rows read so far.
 
 # %%
-d = 64
-words = FullWords(N, d, init=0.1)
-ids = corpus.train[:5]
-one_hot = F.one_hot(ids, N).float()
-print(corpus.decode(ids))
-print("rows taken:", tuple(words(ids).shape))
+N, d = len(corpus), 64
+W = (0.1 * torch.randn(N, d)).requires_grad_()
+ids, following = corpus.train[:5], corpus.train[1:6]
+
+read = W[ids]  # (5, d): the rows of five words
+h = read.cumsum(0) / torch.arange(1, 6)[:, None]  # (5, d): contexts
+logits = h @ W.T  # (5, N): a score for every word
+log_p = logits - logits.logsumexp(-1, keepdim=True)  # (5, N)
+loss = -log_p[range(5), following].mean()
+loss.backward()
+with torch.no_grad():
+    W_after = W - 0.5 * W.grad  # one step of gradient descent
+
+# %% [markdown]
+# The library has the same two parts as classes: `FullWords` is the matrix, and `Softmax` is the output
+# layer. The fold shows them. You can skip it: most of their lines are there for later lessons.
+
+# %% tags=["hide-input"]
+parts = [FullWords, Softmax.logits, Softmax.log_prob]
+source = "\n".join(inspect.getsource(part) for part in parts)
+display(Code(source, language="python"))
 
 # %%
 # NBVAL_CHECK_OUTPUT
-same = torch.allclose(words(ids), one_hot @ words.matrix())
-print("taking rows = one-hot times W:", same)
+one_hot = F.one_hot(ids, N).float()
+print("taking rows = one-hot times W:", torch.allclose(read, one_hot @ W))
+layer = Softmax(FullWords(N, d), bias=False)
+layer.words.weight.data = W.detach()
+same = torch.allclose(layer.log_prob(h), log_p, atol=1e-5)
+print("the library gives the same log P:", same)
 
 # %% [markdown]
 # ## Logits are inner products
 #
-# The rest of the network, the *encoder*, reads the words so far and leaves one vector, the
-# **context** $h \in \mathbb{R}^d$. The output layer compares it with every row. The scores are
-# called **logits**,
+# The scores are called **logits**,
 #
 # $$l_i = w_i^\top h = \|w_i\|\,\|h\|\cos\angle(w_i, h),$$
 #
@@ -161,10 +181,11 @@ print("taking rows = one-hot times W:", same)
 #
 # $$p_i = \frac{\exp l_i}{\sum_{j} \exp l_j}.$$
 #
-# So a word is likely when its vector is long and points the way the context does. (Some models add
-# to each logit a number $b_i$ of its own, the *bias*; those of this lesson do not.) With two
-# dimensions and five words we can look at the whole layer at once. Turn a context of length 2 once
-# around the circle and watch who wins, that is, which word is the likeliest.
+# So a word is likely when its vector is long and points the way the context does. Some models add a
+# number $b_i$ to each logit, the *bias*; the models of this lesson have none.
+#
+# Five words in a plane show the whole layer at once. We turn a context of length 2 around the circle
+# and ask at every angle which word is the likeliest.
 
 # %%
 names = ["matrix", "array", "plot", "the", "rarely"]
@@ -174,33 +195,26 @@ angle = torch.linspace(0, 2 * torch.pi, 181)
 around = 2 * torch.stack([angle.cos(), angle.sin()], dim=1)
 p = (around @ toy.T).softmax(dim=-1)
 
-# %%
-fig, (left, right) = plots.panels(1, 2)
-plots.arrows(toy, names, ax=left)
-left.set(xlim=(-3.1, 3.3), ylim=(-2.4, 2.8), title="five word vectors")
-left.set(xlabel="first number", ylabel="second number")
+# %% tags=["hide-input"]
 degrees = np.degrees(angle.numpy())
-curves = {name: (degrees, p[:, i]) for i, name in enumerate(names)}
-plots.lines(curves, "angle of the context (°)", "probability", ax=right)
-right.set(xticks=range(0, 361, 90), title="who wins where")
-right.legend_.remove()  # colours, lines and markers as on the left
 plots.show(
-    fig,
+    plots.toy_layer(toy, names, degrees, p),
     alt="Left: five word vectors as arrows in the plane. Right: their "
     "probabilities while the context turns through 360 degrees; each long "
     "vector wins near its own direction, the short one never does.",
 )
 
 # %% [markdown]
-# Two things are worth noticing. *Matrix* and *array* point almost the same way, and so they are
-# rivals: the layer can hardly raise one without the other. And *the*, whose vector is short, never
-# wins anywhere: it lies inside the polygon that the other four span, so that in every direction one of
-# them reaches farther. Around the origin a short vector is easily inside.
+# **Figure 3.** Each long vector wins near its own direction. Two things are worth noticing.
 #
-# What no picture shows is a freedom the softmax leaves open. Add the *same* vector $c$ to every
-# row: each logit grows by the same number $c^\top h$, and the probabilities do not change at all. The
-# *mean cosine*, over all pairs of rows, tells how closely the rows huddle: 1 if all point the same
-# way.
+# - *Matrix* and *array* point almost the same way, so they are rivals. The layer can hardly raise one
+#   of them without the other.
+# - *The* never wins anywhere. Its vector lies inside the polygon that the other four vectors span, so
+#   in every direction one of those four reaches farther.
+#
+# The softmax leaves a freedom that no picture shows. Add the *same* vector $c$ to every row: each
+# logit grows by the same number $c^\top h$, and the probabilities do not change. The *mean cosine* over
+# all pairs of rows tells how closely the rows huddle; it is 1 if all rows point the same way.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -212,30 +226,18 @@ print(f"mean cosine before: {geometry.mean_cosine(toy):.2f}")
 print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 
 # %% [markdown]
-# (After the shift *the* is longer than *plot* and still never wins: what counts is where a row stands
-# among the others, not its length alone.) As output matrices the likelihood cannot tell the two apart,
-# although in the second all words huddle together. Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson
-# 2](02_degeneration.ipynb) shows what happens when nothing does.
-#
-# The layer itself is short; `log_prob` is the definition above in logarithms. The code has room for
-# what later lessons put in: several contexts for one position, $K$ of them with weights
-# (`contexts`), something added to the target's logit in training (`target_offset`), a curve that
-# bends the logits (`transform`). A plain softmax has one context and does neither of the others, so
-# read past them:
-
-# %% tags=["hide-input"]
-methods = [Softmax.logits, Softmax.log_prob]
-source = "\n".join(inspect.getsource(method) for method in methods)
-display(Code(source, language="python"))
+# The likelihood cannot tell the two output matrices apart, although the words of the shifted matrix
+# huddle together. Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson
+# 2](02_degeneration.ipynb) shows what happens to a cloud that nothing holds.
 
 # %% [markdown]
 # ## The same matrix at both ends
 #
 # A model needs vectors to read words and vectors to predict them. If contexts have as many numbers
-# as word vectors, one matrix can do both: **tying** (Inan et al. 2017; Press and Wolf 2017). In
-# code it is one object given twice. The saving is $N d$ numbers, a large part of a small model. Two
-# models of the library show it. A *recipe* there describes a model, its corpus and its training;
-# `build` makes the model:
+# as word vectors, one matrix can do both jobs. This is **tying** (Inan et al. 2017; Press and Wolf
+# 2017); the ten lines above do it by using `W` twice. Tying saves $N d$ numbers. Two models of the
+# library show how much that is. A *recipe* describes a model, its corpus and its training; `build`
+# makes the model:
 
 
 # %%
@@ -255,11 +257,10 @@ for label, name in {
 pd.DataFrame(rows, columns=["model", "two matrices", "tied", "saved"])
 
 # %% [markdown]
-# Tying also means that each row is trained from two sides: as an input it hears from the encoder,
-# as an output from the softmax. The gradient of a tied matrix is the sum of the two. We check it on
-# a model with a Transformer between the ends, once tied and once with two matrices that hold the
-# same numbers. Neither is trained yet. The batch has 16 columns of text, each 64 tokens long, and
-# the target of a position is the token that comes next.
+# A tied row is trained from two sides. As an input, the row gets a gradient from the encoder. As an
+# output, it gets one from the softmax. The gradient of a tied matrix is the sum of the two. We check
+# this on two untrained Transformers that hold the same numbers: one is tied, the other is untied. The
+# batch has 16 columns of text, each 64 tokens long.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
@@ -296,20 +297,25 @@ display(
 # %% [markdown]
 # ## Push and pull
 #
+# ![A plane with a context h. The row of the target is pulled along h; the three other rows are pushed the other way, all in the same direction.](images/push_and_pull.svg)
+#
+# **Figure 4.** One step pulls the target's row towards the context $h$ and pushes all other rows away
+# from $h$.
+#
 # What does the output side do to a row? Take one position with context $h$ and target word $y$. The
-# loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. (The mean of $L$ over a text is the usual
-# figure of a language model, mostly as its **perplexity** $e^L$: among how many equally likely words it
-# seems to choose.) Differentiate $L$ with respect to logit $l_i$.
-# The first term gives $-1$ for the target and 0 for other words; write $-y_i$ for that. The second
-# gives $\exp l_i / \sum_j \exp l_j = p_i$. And $l_i = w_i^\top h$ has the derivative $h$ with respect to
-# $w_i$. Hence
+# loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. The mean of $L$ over a text gives the
+# **perplexity** $e^L$: the model is as unsure as if it chose among so many equally likely words.
+#
+# Differentiate $L$ with respect to logit $l_i$. The first term gives $-1$ for the target and 0 for
+# other words; write $-y_i$ for it. The second term gives $\exp l_i / \sum_j \exp l_j = p_i$. The
+# derivative of $l_i = w_i^\top h$ with respect to $w_i$ is $h$. Hence
 #
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
-# A step of gradient descent moves against it. The target's row is **pulled** towards the context,
-# by $1 - p_y$. Every other row is **pushed** away from it, by $p_i$. Over the $n$ positions of a
-# batch, with contexts as the rows of $H$, predictions as the rows of $P$ and one-hot targets as the
-# rows of $Y$, this is one matrix product:
+# A step of gradient descent moves against the gradient. It **pulls** the target's row towards the
+# context, by $1 - p_y$. It **pushes** every other row away from the context, by $p_i$. A batch has $n$
+# positions. Its contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets
+# are the rows of $Y$. Then the gradient is one matrix product:
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -327,10 +333,10 @@ gap = (by_hand - as_output).abs().max() / as_output.abs().max()
 print("(P - Y)ᵀ H / n is autograd's gradient:", gap.item() < 1e-3)
 
 # %% [markdown]
-# Now split it. The pull on row $i$ is $\frac1n\sum_t y_{ti} h_t$, a sum over the positions where
-# $i$ was the target. The push is $-\frac1n\sum_t p_{ti} h_t$, a sum over *all* positions. (Here $t$ counts
-# the positions; $p_{ti}$ and $y_{ti}$ are the entries of $P$ and $Y$.) For a few words, from the most
-# frequent to the rarest, per step:
+# Now split the gradient. Let $t$ count the positions. The pull on row $i$ is
+# $\frac1n\sum_t y_{ti} h_t$, a sum over the positions where word $i$ was the target. The push is
+# $-\frac1n\sum_t p_{ti} h_t$, a sum over *all* positions. The table shows both, from frequent
+# words to rare ones:
 
 # %%
 pull, push = Y.T @ hidden / n, -P.T @ hidden / n
@@ -352,6 +358,8 @@ directions = {
     "words in the batch": geometry.pair_cosines(by_hand[pulled]),
     "all other words": geometry.pair_cosines(by_hand[~pulled]),
 }
+
+# %% tags=["hide-input", "gallery"]
 title = "Do two rows move the same way?"
 figure = plots.cosine_histogram(directions, title=title)
 figure.axes[0].set(yscale="log", xlabel="cosine of two rows' gradients")
@@ -369,13 +377,14 @@ print("most words are absent:", (pulled.float().mean() < 0.5).item())
 print(f"mean cosine of their gradients: {common:.1f}")
 
 # %% [markdown]
-# Here are the answers to the second and the third prediction. Only a word that is the target
-# somewhere in the batch is pulled; these are few of all words, and their rows go many ways. (Near 1
-# are perhaps those that came after the same word, of which the untrained encoder makes nearly the same
-# context wherever it stands.) The others are all moved in *the same* direction: away from the average
-# context. At the start of training every $p_i$ is not far from $1/N$, so each of them receives about
-# the same vector, $-\frac{1}{nN}\sum_t h_t$. A single step is tiny. There are thousands, and a rare
-# word is pulled in almost none of them.
+# **Figure 5.** The rows of absent words all move the same way. This answers the second and the third
+# prediction.
+#
+# Only words that are targets in the batch are pulled. They are few, and their rows move in many
+# directions. All other rows move in *the same* direction: away from the average context. At the
+# start of training every $p_i$ is close to $1/N$, so each absent row receives about the same vector,
+# $-\frac{1}{nN}\sum_t h_t$. A single step is tiny, but training takes thousands of steps, and a rare word
+# is pulled in almost none of them. Gao et al. (2019) derive from this push what lesson 2 shows.
 
 # %% [markdown]
 # ## Symbols
@@ -383,8 +392,8 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # | symbol | code | meaning |
 # |---|---|---|
 # | $N$, $d$ | `N`, `d` | number of words, size of a word vector |
-# | $W$, $w_i$ | `words.matrix()`, `words(ids)` | word matrix, the row of word $i$ |
-# | $h$, $H$ | `hidden` | context of one position, contexts of a batch as rows |
+# | $W$, $w_i$ | `W`, `W[i]` | word matrix, the row of word $i$ |
+# | $h$, $H$ | `h`, `hidden` | context of one position, contexts of a batch as rows |
 # | $l$ | `logits` | scores $W h$ |
 # | $p$, $P$ | `log_prob(hidden).exp()` | predicted probabilities |
 # | $y$, $Y$ | `target`, `F.one_hot(target, N)` | target word, one-hot targets as rows |
@@ -397,14 +406,12 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # Replace `None` by your answer and run the cell below it, which tries the answer out.
 #
 # ### 1. Sharpen the softmax
-# In the picture with five words, change the length of the context from 2 to 0.2 and to 20. What
-# happens to the probabilities, and which property of $w_i^\top h$ explains it? On average over the
-# circle, which word gains most when the context becomes short?
+# *Ten minutes.* In Figure 3, change the length of the context to 0.2 and to 20. What happens to the
+# probabilities, and why?
 #
-# Then find the rule. All contexts become $s$ times as long. Say what the probabilities are then,
-# from the old probabilities alone, without the vectors: assign `rescale`, a function of a tensor
-# `p` (…, number of words), whose rows add up to 1, and of a number `s`; it returns the new
-# probabilities in the same shape.
+# Let all contexts become $s$ times as long. Assign `rescale`, a function of a tensor
+# `p` (…, number of words), whose rows add up to 1, and of a number `s`. It returns the new
+# probabilities in the same shape, computed from the old probabilities alone, without the vectors.
 #
 # <details><summary>Hint</summary>
 #
@@ -429,13 +436,13 @@ def sharpened(rescale):
     for s in (0.1, 10.0):
         new, true = rescale(p, s), (s * around @ toy.T).softmax(dim=-1)
         if torch.allclose(new, p):
-            return "they are the old ones: a common factor cancels"
+            return "these are the old ones: a common factor cancels"
         if not torch.allclose(new.sum(-1), torch.ones(len(p))):
-            return "they do not add up to one"
+            return "the probabilities of a context do not add up to one"
         if (new.max() - p.max()) * (true.max() - p.max()) < 0:
             return "should the winner gain or lose by a longer context?"
         if not torch.allclose(new, true, atol=1e-4):
-            return f"at s = {s:g} the vectors give others"
+            return "logits scale with s: what are they, given p alone?"
     return True
 
 
@@ -443,14 +450,14 @@ check("01.1", rescale, sharpened)
 
 # %% [markdown]
 # ### 2. The freedom of the softmax
-# Show that the gradient of the loss, summed over *all* rows of $W$, is exactly zero for every
-# batch. Then check it with `by_hand.sum(0)`. What does it say about the mean of the rows under
-# plain gradient descent? Does the argument hold when the matrix is tied, or when the optimiser is
+# *Ten minutes.* Show that the gradient of the loss, summed over *all* rows of $W$, is exactly zero for
+# every batch. Then check it with `by_hand.sum(0)`. What does this say about the mean of the rows under
+# plain gradient descent (SGD)? Does the argument hold when the matrix is tied, or when the optimiser is
 # Adam?
 #
-# Assign `kept`: the set of those cases in which one step leaves the mean of the rows where it is,
-# by their names `"untied, SGD"`, `"tied, SGD"`, `"untied, Adam"` and `"tied, Adam"`. (SGD is plain
-# gradient descent; "untied" means the output matrix of the model with two.)
+# There are four cases, named `"untied, SGD"`, `"tied, SGD"`, `"untied, Adam"` and `"tied, Adam"`;
+# "untied" means the output matrix of the model with two. Assign `kept`: the set of the names of those
+# cases in which one step leaves the mean of the rows where it is.
 #
 # <details><summary>Hint</summary>
 #
@@ -460,9 +467,8 @@ check("01.1", rescale, sharpened)
 #
 # <details><summary>Hint for the last part</summary>
 #
-# A tied row has a second gradient from the input side. Adam divides each number by a running
-# estimate of its own size. If the rows add up to zero, do they still when each number in them
-# is divided by another?
+# A tied row has a second gradient from the input side. Adam divides each number of the gradient by a
+# running estimate of its size. Do rows that add up to zero still do so after such a division?
 #
 # </details>
 
@@ -472,32 +478,32 @@ kept = None  # a set of names out of the four
 
 # %%
 def mean_stays(kept):
-    true = set()
+    if not isinstance(kept, (set, list, tuple)):
+        return "assign a set of names, as {'tied, SGD'}"
     for tie, gradient in {"untied": as_output, "tied": total}.items():
         for way in (torch.optim.SGD, torch.optim.Adam):
             W = torch.zeros_like(gradient, requires_grad=True)
             W.grad = gradient.clone()
             way([W], lr=0.1).step()
-            if W.mean(0).norm() < 1e-3 * W.norm(dim=1).mean():
-                true.add(f"{tie}, {way.__name__}")
-    return set(kept) == true or (
-        "a step of each says otherwise: take `as_output` or `total` as "
-        "a matrix' gradient and look at its mean row after the step"
-    )
+            stays = W.mean(0).norm() < 1e-3 * W.norm(dim=1).mean()
+            name = f"{tie}, {way.__name__}"
+            if stays != (name in kept):
+                does = "stays where it is" if stays else "moves"
+                return f"in the case '{name}' the mean row {does}"
+    return True
 
 
 check("01.2", kept, mean_stays)
 
 # %% [markdown]
 # ### 3. Count before you build
-# WikiText-103 has 267,735 words. How many numbers does one word matrix with $d = 410$ hold, and how
-# many megabytes (of $10^6$ bytes) is that in `float32`? How many logits does a batch of 60 columns and
-# 150 positions produce? Assign `counted`: the three numbers, in this order.
+# *Five minutes.* WikiText-103 has 267,735 words. How many numbers does one word matrix with $d = 410$
+# hold, and how many megabytes (of $10^6$ bytes) is that in `float32`? How many logits does a batch of
+# 60 columns and 150 positions produce? Assign `counted`: the three numbers, in this order.
 #
 # <details><summary>Hint</summary>
 #
-# Four bytes a number; and think about why the library computes logits block by block and never
-# keeps them all.
+# A number takes four bytes. Every position has a logit for every word.
 #
 # </details>
 
@@ -509,6 +515,8 @@ counted = None  # numbers in the matrix, megabytes, logits of a batch
 def built(counted):
     with torch.device("meta"):  # shapes without memory
         W, H = FullWords(267_735, 410).weight, torch.empty(60 * 150, 410)
+    if not isinstance(counted, (tuple, list)) or len(counted) != 3:
+        return "assign three numbers: matrix, megabytes, logits"
     true = W.numel(), W.nbytes / 1e6, (H @ W.T).numel()
     hints = (
         "a row for each word, d numbers in a row",
@@ -521,6 +529,7 @@ def built(counted):
     return True
 
 
+# %%
 check("01.3", counted, built)
 
 # %% [markdown]
@@ -532,11 +541,12 @@ display(
     Markdown(
         f"Of {N:,} words, {half} cover half of the text, and "
         f"{len(rare) / N:.0%} are rarer than one token in ten thousand. "
-        f"A softmax scores each by an inner product with the context, "
-        f"and its gradient pulls a row only where the word is the "
-        f"target: in a batch of {n:,} positions, {never:.0%} of the rows "
-        f"were pushed and never pulled. Those were all pushed the same "
-        f"way: the mean cosine between their gradients is {common:.3f}."
+        f"A softmax scores each word by an inner product with the "
+        f"context. Its gradient pulls a row only where the row's word is "
+        f"the target. In a batch of {n:,} positions, {never:.0%} of the "
+        f"rows were pushed and never pulled. All of those were pushed the "
+        f"same way: the mean cosine between their gradients is "
+        f"{common:.3f}."
     )
 )
 

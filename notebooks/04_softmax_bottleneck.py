@@ -14,27 +14,32 @@
 # # The softmax bottleneck: how many directions can log P have?
 #
 # **Question.** A context is a vector of d numbers; how much of a language's true probabilities can a softmax over it express, and does it matter?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. In colour: h and W and softmax. log P has rank d + 2 at most.](images/04_model.svg)
+#
+# **Figure 1.** The context $h$ has $d$ numbers. Every log-probability of the model comes out of them.
 
 # %% [markdown]
 # ## What you will learn
 #
 # - to derive the bound on the rank of log P, and to verify it on a trained model;
-# - to take a language whose true probabilities are known and measure what a softmax with too few
-#   dimensions loses;
-# - to compute two ranks of a matrix that is too large to store, and to see how fragile the first of
-#   them is;
+# - to measure what a softmax with too few dimensions loses on a language whose true probabilities are
+#   known;
+# - to compute two ranks of a matrix that is too large to store, and to see how fragile Press' rank is;
 # - to read the hidden size of a model off its outputs.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 1](01_output_layer.ipynb); singular values as in [lesson
-# 2](02_degeneration.ipynb).
+# **Prerequisites.** You have read [lesson 1](01_output_layer.ipynb), and you know singular values from
+# [lesson 2](02_degeneration.ipynb).
+#
+# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what changes |
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | fewer seeds, a model of seconds |
-# | quick | 2.5 | two CPU cores | three seeds, a Transformer on 200,000 tokens |
+# | quick | 3 | two CPU cores | two seeds, a Transformer on 200,000 tokens |
 # | standard | 15 | two CPU cores | the Transformer on the whole corpus, five times |
 # | full | 5 | one GPU | the same, twenty times |
 #
@@ -71,9 +76,9 @@ from course_lib.progress import check
 # data in the world.
 #
 # 1. From which $d$ on can the fit be perfect?
-# 2. Below that $d$: is there a cliff, or does the loss rise slowly?
-# 3. Another language has rank 80. Would a mixture of four softmaxes (four distributions, averaged),
-#    whose log P can have any rank, fit it much better than one softmax of the same $d$?
+# 2. Below that $d$, does the loss rise in one jump or in many steps?
+# 3. Another language has rank 80. A mixture of four softmaxes is the mean of four distributions, and its
+#    log P can have any rank. Does it fit this language much better than one softmax of the same $d$?
 
 # %% [markdown]
 # ## The bound
@@ -82,15 +87,15 @@ from course_lib.progress import check
 #
 # $$\log P = H W^\top + \mathbf 1 b^\top - z \mathbf 1^\top,$$
 #
-# with the bias $b$, a number for each word, and $z_i = \log\sum_j e^{l_{ij}}$, the logarithm of the
-# normaliser of row $i$; the logits $l$ are the first two terms. A product of $M\times d$ and
-# $d\times N$ has rank at most $d$, a column times a row has rank 1, and the rank of a sum is at most
-# the sum of the ranks. So
+# Here the bias $b$ has a number for each word, the logits $l$ are the first two terms, and $z_i =
+# \log\sum_j e^{l_{ij}}$ is the logarithm of the normaliser of row $i$. A product of $M\times d$ and
+# $d\times N$ has rank at most $d$. A column times a row has rank 1. The rank of a sum is at most the sum
+# of the ranks. So
 #
 # $$\operatorname{rank}(\log P) \le d + 2,$$
 #
-# however many contexts there are and however large the vocabulary. Yang et al. (2018) called it the
-# **softmax bottleneck**: if the truth has a higher rank, no training can reach it.
+# however many contexts there are and however large the vocabulary is. Yang et al. (2018) called this
+# bound the **softmax bottleneck**: if the truth has a higher rank, no training can reach it.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -105,14 +110,16 @@ print("bound, d + 2: ", theory.rank_bound(7))
 # ## Two languages whose truth is known
 #
 # The corpus `zipf` draws text from probabilities that we choose. The last word decides which of 80
-# contexts we are in, and each context has its own distribution over 200 words; word frequencies
-# follow Zipf's law. In the first language the truth is itself a softmax over 12 dimensions, with
-# rank $12 + 2 = 14$. In the second it is a **mixture of softmaxes**,
-# $P = \sum_{k=1}^4 \pi_k \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights
-# $\pi_k$ in each context. The logarithm of a sum is no sum of logarithms, so the bound does not hold
-# for it, and its log P has full rank. (The *effective* rank counts the directions that carry all but
-# a share ε of the sum of squares; more of it below. A *nat* is a unit of information, as a bit is, for
-# natural logarithms.)
+# contexts we are in, and each context has its own distribution over 200 words.
+#
+# - In the first language the truth is a softmax over 12 dimensions, with rank $12 + 2 = 14$.
+# - In the second language the truth is a **mixture of softmaxes**, $P = \sum_{k=1}^4 \pi_k
+#   \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights $\pi_k$ in each context. The
+#   logarithm of a sum is no sum of logarithms, so the bound does not hold for a mixture, and its log P
+#   has full rank.
+#
+# The table below has three numbers of each. The *effective* rank counts the directions that carry all
+# but a share ε of the sum of squares. The entropy is in *nats*, which are bits for natural logarithms.
 
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
@@ -132,22 +139,20 @@ columns = ["rank", "effective rank, ε = 1e-3", "entropy, nats"]
 pd.DataFrame(rows, index=columns).T
 
 # %% [markdown]
-# With the truth at hand there is no need to draw text: we minimise the *expected* cross-entropy
-# over all contexts directly. The lowest value it can take is the entropy of the language; what a
-# model stays above it is its **excess**. There is no test set and no overfitting here, only what can
-# be expressed, and what the optimiser finds of it. So that the second does not pass for the first,
-# the optimiser is L-BFGS, which uses curvature: where the truth can be expressed it should reach it.
+# With the truth at hand there is no need to draw text: we minimise the *expected* cross-entropy over all
+# contexts. Its lowest possible value is the entropy of the language. What a model stays above the
+# entropy is its **excess**. The optimiser is L-BFGS, which
+# uses curvature, so that it reaches the truth where the truth can be expressed.
 #
-# Three output layers compete: a softmax; a mixture of four; and a softmax whose logits are bent
-# first, by a fixed increasing curve that is steeper below some point than above it (**GSS**,
-# [lesson 10](10_monotone_softmaxes.ipynb)). The contexts are free numbers. For a mixture the encoder
-# hands over more of them than $d$, as the LSTMs of Yang et al. do, so that each of the four
-# components has a context of its own.
+# Three output layers compete: a softmax; a mixture of four softmaxes; and **GSS** ([lesson
+# 10](10_monotone_softmaxes.ipynb)), a softmax whose logits are first bent by a fixed increasing curve.
+# The contexts are free numbers. The mixture gets more of them than $d$, as in the LSTMs of Yang et al.,
+# so that each of its four components has a context of its own.
 
 
 # %%
 def excess(truth, layer, steps=250):
-    """Expected cross-entropy above the entropy, in nats a word."""
+    """Return the expected cross-entropy above the entropy, in nats."""
     P, share, layer = truth.matrix.exp(), truth.stationary, layer.double()
     H = torch.randn(len(P), layer.hidden_size).double().requires_grad_()
     settings = {"max_iter": steps, "line_search_fn": "strong_wolfe"}
@@ -165,53 +170,51 @@ def excess(truth, layer, steps=250):
 
 # %%
 def mixture(words):
-    """Four softmaxes; the encoder hands over 4 d + 4 numbers."""
+    """Return four softmaxes; their contexts have 4 d + 4 numbers."""
     wide = 4 * words.shape[1] + 4
     return MixtureOfSoftmaxes(words, hidden_size=wide, components=4)
 
 
 layers = {"softmax": Softmax, "GSS": output_layers.GeneralizedSigSoftmax}
 layers["mixture of 4"] = mixture
-sizes = [2, 4, 8, 12, 24]
-seeds = range(1 if PROFILE == "smoke" else 3)
+sizes = [4, 8, 12] if PROFILE == "smoke" else list(range(2, 15))
+seeds = range(1 if PROFILE == "smoke" else 2)
 
 # %%
-found = []
+fits = []
 for language, truth in languages.items():
     for name, make in layers.items():
         for d in sizes:
             for seed in seeds:
                 torch.manual_seed(seed)
                 value = excess(truth, make(FullWords(200, d)))
-                found.append((language, name, d, value))
-
-# %%
+                fits.append((language, name, d, value))
 columns = ["language", "layer", "d", "excess"]
-table = pd.DataFrame(found, columns=columns)
+table = pd.DataFrame(fits, columns=columns)
 means = table.pivot_table("excess", ["language", "layer"], "d")
-means.round(4)
 
-# %%
-figure, axes = plots.panels(1, 2, height=4.2, sharey=True)
+# %% tags=["hide-input", "gallery"]
+figure, axes = plots.panels(2, 1, height=3.4, sharex=True)
 for ax, language in zip(axes, languages, strict=True):
     curves = {name: (sizes, means.loc[language, name]) for name in layers}
     title = f"the truth: {language}"
-    plots.lines(curves, "d", "", title=title, log="y", ax=ax)
-axes[0].set_ylabel("excess, nats a word")
+    plots.lines(curves, "d", "excess, nats a word", title=title, ax=ax)
 plain = means.xs("softmax", level="layer")
 low, high = plain.loc["one softmax"].iloc[[0, -1]]
 plots.show(
     figure,
     alt="Excess cross-entropy against the dimension d for softmax, GSS "
-    "and a mixture of four, one panel for each language. Left, softmax "
-    f"falls from {low:.1f} nats at d = 2 to {high:.4f} at d = 24, "
-    "steepest between 8 and 12; right, all evenly, the mixture lowest.",
+    "and a mixture of four, one panel for each language. Above, softmax "
+    f"falls from {low:.1f} nats at d = {sizes[0]} to {high:.4f} at d = "
+    f"{sizes[-1]}, a little less with each dimension; below, it falls "
+    "evenly, and the mixture is lowest.",
 )
 
 # %%
 # NBVAL_CHECK_OUTPUT
 soft = plain.loc["one softmax"]
-print("excess falls up to d = 12:", bool((soft.diff()[1:4] < 0).all()))
+falls = soft[soft.index <= 12].diff()[1:]
+print("excess falls up to d = 12:", bool((falls < 0).all()))
 print("at d = 12, where it can be 0:", bool(soft[12] < 2e-3))
 print("at d = 4 above 0.1 nats:", bool(soft[4] > 0.1))
 mixed = means.loc["mixture of four", :]
@@ -221,45 +224,51 @@ print("a mixture fits its own language better:", bool(better))
 # %%
 last = mixed.loc["mixture of 4", 12] / mixed.loc["softmax", 12]
 bent = mixed.loc["GSS", 12] / mixed.loc["softmax", 12]
+steps = ", ".join(f"{soft[d]:.3f} at d = {d}" for d in sizes[-5:])
 display(
     Markdown(
-        f"At d = 12, of the excess of one softmax on the language of full "
-        f"rank, GSS leaves {bent:.0%} and the mixture {last:.0%}; on the "
-        f"language that a softmax of this size can express, the softmax "
-        f"itself has {soft[12]:.5f} nats, and had {soft[8]:.2f} at d = 8."
+        f"On the language of rank 14 the softmax has an excess of "
+        f"{steps}. On the language of full rank, at d = 12, GSS keeps "
+        f"{bent:.0%} of the softmax's excess and the mixture keeps "
+        f"{last:.0%} of it."
     )
 )
 
 # %% [markdown]
-# Three things to note.
+# **Figure 2.** Here are the answers to your predictions.
 #
-# - The bound is sharp: on the language that a softmax made, left, one softmax reaches the truth at
-#   $d = 12$. But in nats there is **no cliff** below it: each further dimension takes its part of the
-#   excess. (The axis is logarithmic: the fall
-#   at $d = 12$ is that of a small rest to nothing.) That a matrix *has* rank 80 says little about how
-#   much is lost, as the right panel shows: the excess falls evenly, and no $d$ stands out. (And the
-#   bound says only that fewer than 12 cannot do. That 12 are enough is so because a softmax of 12 made
-#   this table; another of the same rank may need more, up to its rank, with log P itself as logits.)
-# - GSS bends the logits one by one, which lifts the rank of log P to the full, at no cost in
-#   parameters. On the language of full rank it gains nothing by it: a rank that is there need not be
-#   in the directions that the truth has.
-# - A mixture fits better at every $d$ on the language that *is* a mixture, and at small $d$ on the
-#   other as well. It has more numbers for each
-#   context and four times the work; whether text is such a language is another question. And it is
-#   harder to fit: left, four equal components would be as good as one softmax, and the optimiser does
-#   not get there.
+# 1. The bound is sharp. On the language that a softmax made, one softmax reaches the truth at $d = 12$.
+#    The bound says that fewer than 12 dimensions cannot do. That 12 are enough is special to this
+#    table: a softmax of 12 dimensions made it.
+# 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has*
+#    rank 80 says little about how much is lost: in the lower panel the excess falls evenly, and no $d$
+#    stands out.
+# 3. A mixture fits better at every $d$ on the language that *is* a mixture. It has more numbers for each
+#    context and four times the work. On the first language it is harder to fit: from about $d = 7$ on
+#    the optimiser leaves it behind. Whether real text is a mixture is another question.
 #
-# High rank is necessary where the truth has it; it is not sufficient. This is the point of
-# Parthiban et al. (2021), and lessons 9 and 10 come back to it with real text.
+# GSS lifts the rank of log P to the full, at no cost in parameters. On the language of full rank it
+# hardly gains: a high rank need not lie in the directions that the truth has.
+#
+# Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor
+# sufficient** for a good perplexity. Our two languages show the second half: the GSS has full rank and
+# is no better. Lessons 9 and 10 come back to this with real text.
 
 # %% [markdown]
 # ## A real model
 #
-# How many directions does log P have in a model of English? Train the Transformer of lesson 2
-# briefly ($d = 128$, no bias, so that the bound is $d + 1$) and collect log P over a stretch of
-# text, a block of contexts after the other. The table would have thousands of rows and of columns;
-# it is never stored. What is kept is the sum of $x x^\top$ over its rows $x$, whose
-# eigenvalues are the squares of the singular values:
+# How many directions does log P have in a model of English? We train the Transformer of lesson 2 briefly.
+# It has $d = 128$ and no bias, so its bound is $d + 1$. We collect log P over a stretch of text, a block
+# of contexts after the other. The whole table is never stored. We keep the sum of $x x^\top$ over its
+# rows $x$, whose eigenvalues are the squares of the singular values.
+#
+# Two ranks come out of the singular values.
+#
+# - **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1 u$, for $m$ rows and
+#   $n$ columns, where $u$ is the precision of the numbers, here `float32`. It asks which directions are
+#   more than rounding.
+# - The **ε-effective rank** is the number of directions that carry all but a share ε of the sum of
+#   squares. It asks which directions matter.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
@@ -280,10 +289,10 @@ blocks = log_prob_blocks(
 )
 spectrum = rank.spectrum(blocks)
 values = spectrum.singular_values / spectrum.singular_values[0]
+
+# %% tags=["hide-input"]
 figure = plots.lines({"log P": values}, "k", "σ / σ₁", log="xy")
 axes = figure.axes[0]
-
-# %%
 axes.axvline(d + 1, color=plots.INK, linestyle=":")
 axes.text(d + 8, 0.1, f"d + 1 = {d + 1}")
 axes.set_ylim(1e-9, 2)
@@ -312,24 +321,17 @@ display(
 )
 
 # %% [markdown]
-# Two ranks. **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1 u$, for $m$
-# rows and $n$ columns, with $u$ the precision of the numbers (`float32` here): it asks
-# which directions are more than rounding. The **ε-effective rank** is the number of directions that
-# carry all but a share ε of the sum of squares: it asks which ones matter.
-#
-# Here they could not differ more. The bottleneck is *filled* (where one direction is missing from
-# $d + 1$, the end of this lesson says why), yet the first direction is nearly everything: a typical
-# entry of log P is far below zero, so the common part of all rows, their level and the frequency of
-# the words, outweighs what distinguishes one context from another. The effective rank sees hardly more than
-# this common part. It is a good measure of closeness to low rank, and a poor one of how much a model
-# knows.
+# **Figure 3.** The two ranks could not differ more. The bottleneck is *filled*: Press' rank is $d + 1$ or
+# one less. Yet the first direction is nearly everything. A typical entry of log P is far below zero, so
+# what all rows share outweighs what distinguishes one context from another. The effective rank sees
+# hardly more than this common part.
 
 # %% [markdown]
 # ## How fragile a rank is
 #
-# Take a matrix of $n$ rows and columns and rank 10, with $\sigma_1 = 1$, and add noise so faint that no
-# experiment could detect it: Gaussian, of variance $c/n^2$ (Parthiban et al., supplement). What do the
-# two ranks say, Press' with the precision $u$ of `float64`?
+# Take a matrix of $n$ rows and columns and rank 10, with $\sigma_1 = 1$, and add noise that no experiment
+# could detect: Gaussian noise of variance $c/n^2$ (Parthiban et al., supplement). What do the two ranks
+# say? Press' rank uses the precision $u$ of `float64`.
 
 # %%
 n = 200 if PROFILE == "smoke" else 600
@@ -340,7 +342,7 @@ curves = {
     "effective rank, ε = 1e-5": (c, [f.effective[1e-5] for f in study]),
 }
 
-# %%
+# %% tags=["hide-input"]
 figure = plots.lines(curves, "c, n² × variance of the noise", "rank", "x")
 plots.show(
     figure,
@@ -362,19 +364,20 @@ print(
 )
 
 # %% [markdown]
-# So a rank of 9,981, which Parthiban et al. (Table 2) count for a mixture of softmaxes on a
-# vocabulary of 10,000 words, can mean a few directions that matter and thousands that hardly
-# do: by the threshold above, with `float32`, it is enough that a nonlinearity moves the entries of
-# log P, some ten nats each, by a few hundredths of a nat. Published comparisons of ranks deserve this question
-# first.
+# **Figure 4.** Press' rank jumps from 10 to nearly the full size. The effective rank stays where it is.
+#
+# Parthiban et al. (Table 2) count a rank of 9,981 for a mixture of softmaxes on a vocabulary of 10,000
+# words. Such a rank can mean a few directions that matter and thousands that hardly do. With `float32`
+# it is enough that a nonlinearity moves the entries of log P, some ten nats each, by a few hundredths of
+# a nat.
 
 # %% [markdown]
 # ## Reading the hidden size off the outputs
 #
-# The bound has a use that was not intended: whoever sees a model's log-probabilities can count its
-# dimensions (Carlini et al. 2024; Finlayson et al. 2024). Take the mean out of each row (there goes
-# the normaliser), subtract the first row (there goes the bias), and count the singular values above
-# the gap, the great fall that the figure of log P shows:
+# The bound has a use that nobody intended: whoever sees a model's log-probabilities can count its
+# dimensions (Carlini et al. 2024; Finlayson et al. 2024). Subtract each row's mean, which removes the
+# normaliser. Subtract the first row from all rows, which removes the bias. Then count the singular
+# values above the great fall in Figure 3:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -385,9 +388,8 @@ size = theory.hidden_size(blocks)
 print("the hidden size is found, but for one:", size.d in (d - 1, d))
 
 # %% [markdown]
-# One may be missing for a reason that [lesson 3](03_why_it_happens.ipynb) explains: a layer
-# normalisation holds all contexts in a plane, so that their differences span $d - 1$ dimensions. And
-# if this plane passes close by the origin, the contexts themselves span no more, up to rounding.
+# One dimension may be missing for a reason that [lesson 3](03_why_it_happens.ipynb) explains. A layer
+# normalisation holds all contexts in a plane, so their differences span $d - 1$ dimensions.
 
 # %% [markdown]
 # ## Symbols
@@ -409,13 +411,13 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 # Replace `None` by your answer and run the cell below it, which tries the answer out.
 #
 # ### 1. A sharper language
-# Load a language with `sharpness=4` beside the other `options`, so that contexts differ more. Does the
-# excess at small $d$ grow? What happens to the effective rank of the truth?
+# *Ten minutes.* Load a language with `sharpness=4` beside the other `options`, so that contexts differ
+# more. Does the excess at small $d$ grow? What happens to the effective rank of the truth?
 #
-# To compare two languages one must know how much there is to lose. Assign `to_gain`: a function of
-# the truth that gives how many nats a word a model gains by knowing the context, against one that
-# knows only how frequent each word is. It finds log P in `truth.matrix`, a row for each context, how
-# often each context comes in `truth.stationary`, and the words' frequencies in `truth.unigram`.
+# To compare two languages one must know how much there is to lose. How many nats a word does a model
+# that knows the context gain over a model that knows only how frequent each word is? Assign `to_gain`: a
+# function of the truth that gives this number. `truth.matrix` is log P, a row for each context;
+# `truth.stationary` says how often each context comes; `truth.unigram` has the words' frequencies.
 #
 # <details><summary>Hint</summary>
 #
@@ -434,25 +436,29 @@ def by_words(to_gain):
     for truth in (*languages.values(), sharp):
         better = truth.matrix - truth.unigram.log()
         true = truth.stationary @ (truth.matrix.exp() * better).sum(1)
-        found = float(to_gain(truth))
-        if abs(found - true) > 1e-3:
-            return (
-                f"where it gives {found:.3f}, words are on average "
-                f"{true:.3f} nats likelier in their context than by "
-                "frequency alone"
-            )
+        gain = float(to_gain(truth))
+        if gain < 0:
+            return "a gain is positive: which entropy is the larger one?"
+        if abs(gain - true / np.log(2)) < 0.01:
+            return "these are bits, not nats"
+        if abs(gain - np.log(200) + truth.entropy) < 0.01:
+            return "the rival is to know the words' frequencies"
+        if abs(gain - true) > 1e-3:
+            return f"gained are {true:.3f} nats, not {gain:.3f}"
     return True
 
 
+# %%
 check("04.1", to_gain, by_words)
 
 # %% [markdown]
 # ### 2. What is fair?
-# (a) Cut `steps` to 20. Which layer suffers most? (b) Let the encoder hand over only $d$ numbers to
-# the mixture (`hidden_size=d`). What is left of its lead? (c) Count the numbers that a fit may
-# choose: those of the layer and those of the 80 contexts. Assign `fair`: the greatest $d$ at which one
-# softmax has no more of them than the mixture at $d = 12$. What is left of the mixture's lead over that
-# softmax?
+# *Ten minutes.* Cut `steps` to 20: which layer suffers most? Then let the encoder hand over only $d$
+# numbers to the mixture (`hidden_size=d`): what is left of its lead?
+#
+# Now count the numbers that a fit may choose: those of the layer and those of the 80 contexts. Assign
+# `fair`: the greatest $d$ at which one softmax has no more of them than the mixture at $d = 12$. What is
+# left of the mixture's lead over that softmax?
 #
 # <details><summary>Hint</summary>
 #
@@ -471,6 +477,8 @@ def as_many(fair):
         own = sum(p.numel() for p in layer.parameters())
         return own + 80 * layer.hidden_size
 
+    if not isinstance(fair, int):
+        return "assign an integer"
     most = numbers(mixture(FullWords(200, 12)))
     if numbers(Softmax(FullWords(200, fair))) > most:
         return "that softmax may choose more numbers than the mixture"
@@ -484,11 +492,10 @@ check("04.2", fair, as_many)
 
 # %% [markdown]
 # ### 3. Rounded outputs
-# Suppose a model's log-probabilities are published with a few decimals. Round `log_p`, the table of
-# the first cell, with $d = 7$ and a bias, before asking for `np.linalg.matrix_rank` and for
-# `theory.hidden_size`. Which of the two still sees $d$ at three decimals? Assign `decimals`: the fewest
-# decimals at which the first still says $d + 2$, and the fewest at which the second still finds $d$,
-# two integers.
+# *Fifteen minutes.* Suppose a model's log-probabilities are published with a few decimals. Round `log_p`,
+# the table of the first cell, before asking for `np.linalg.matrix_rank` and for `theory.hidden_size`.
+# Assign `decimals`, two integers: the fewest decimals at which `matrix_rank` still says $d + 2$, and the
+# fewest at which `hidden_size` still finds $d = 7$. Why do the two differ?
 #
 # <details><summary>Hint</summary>
 #
@@ -509,6 +516,8 @@ def fewest(decimals):
         found = np.linalg.matrix_rank(rounded), d
         return found[0] == 9, found[1] == 7
 
+    if not isinstance(decimals, (tuple, list)) or len(decimals) != 2:
+        return "assign two integers"
     names = ("matrix_rank", "hidden_size")
     for i, (name, k) in enumerate(zip(names, decimals, strict=True)):
         if not seen(k)[i]:
@@ -518,6 +527,7 @@ def fewest(decimals):
     return True
 
 
+# %%
 check("04.3", decimals, fewest)
 
 # %% [markdown]
@@ -528,13 +538,14 @@ ratio = means.loc[("mixture of four", "mixture of 4"), 12]
 rival = means.loc[("mixture of four", "softmax"), 12]
 display(
     Markdown(
-        f"A language of rank {languages['one softmax'].rank} costs a "
-        f"softmax of 4 dimensions {soft[4]:.2f} nats a word, one of 8 "
-        f"dimensions {soft[8]:.2f}, one of 12 only {soft[12]:.5f}. On a "
-        f"language that is a mixture, at d = 12, a mixture of four stays "
-        f"{ratio:.3f} nats above the truth and one softmax {rival:.3f}. "
-        f"The trained model fills its bottleneck to rank {press}; the "
-        f"effective rank of its log P is {effective[1e-3]}."
+        f"A softmax of 4 dimensions loses {soft[4]:.2f} nats a word on a "
+        f"language of rank {languages['one softmax'].rank}, one of 8 "
+        f"dimensions loses {soft[8]:.2f}, and one of 12 only "
+        f"{soft[12]:.5f}. On a language that is a mixture, at d = 12, a "
+        f"mixture of four stays {ratio:.3f} nats above the truth, and one "
+        f"softmax stays {rival:.3f} above it. The trained model fills its "
+        f"bottleneck to rank {press}; the effective rank of its log P is "
+        f"{effective[1e-3]}."
     )
 )
 

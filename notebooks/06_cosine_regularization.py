@@ -14,6 +14,8 @@
 # # Cosine regularisation: pushing the words apart
 #
 # **Question.** If training may no longer let all word vectors point the same way, does the model become better, or only its cloud rounder?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W. A penalty shortens the mean direction of the rows of W.](images/06_model.svg)
 
 # %% [markdown]
 # ## What you will learn

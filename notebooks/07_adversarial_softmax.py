@@ -14,6 +14,8 @@
 # # The adversarial softmax: words that must win by a margin
 #
 # **Question.** If in training every target must win even when its vector is moved against it, do the words move apart, and are the predictions better for it?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W. The row of the target is moved away from h before it is scored.](images/07_model.svg)
 
 # %% [markdown]
 # ## What you will learn

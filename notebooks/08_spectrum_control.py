@@ -14,6 +14,8 @@
 # # Spectrum control: choose how the singular values fall
 #
 # **Question.** If we fix in advance how fast the singular values of the word matrix fall, does the cone go away, and does the model predict better for it?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W. The singular values of W are chosen.](images/08_model.svg)
 
 # %% [markdown]
 # ## What you will learn

@@ -14,6 +14,8 @@
 # # Mixtures: several softmaxes instead of one
 #
 # **Question.** A mixture of softmaxes escapes the softmax bottleneck. If it predicts better, is that why?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: h and softmax. Several contexts give several softmaxes, which are mixed.](images/09_model.svg)
 
 # %% [markdown]
 # ## What you will learn
@@ -413,8 +415,9 @@ plots.show(
 
 # %% [markdown]
 # At equal $d$ the mixture is well ahead with contexts of its own, and gains next to nothing with one
-# $h$ of $d$ numbers. But $d$ is the wrong price. Against the *numbers
-# learned* the free mixture is no better than a wider softmax, on a language made for it.
+# $h$ of $d$ numbers. But two layers with the same $d$ do not cost the same. A softmax that learns as many
+# *numbers* as the free mixture is wider, and the mixture is no better than this softmax, on a language made
+# for the mixture.
 #
 # Could it be better? Start at the truth, with every number disturbed a little:
 

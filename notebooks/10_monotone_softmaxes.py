@@ -14,6 +14,8 @@
 # # Monotone softmaxes: full rank for nothing
 #
 # **Question.** Bending every logit by a monotone function lifts the rank of log P to the full, at no cost; does the model then predict any better?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: softmax. The logits are bent by a rising curve before the softmax.](images/10_model.svg)
 
 # %% [markdown]
 # ## What you will learn
@@ -1438,11 +1440,11 @@ print("in every run ρ loses more than a third without the mean row:",
 #   with a handful of known pairs counts as much as the longest, and the lists overlap: the first is the
 #   next two put together, RG-65 holds all of MC-30. So even a count that a coin would hardly give, as the
 #   paper's on WikiText-2, comes from fewer independent witnesses than lists, and from one run each.
-# - **Our vectors know little, and much of it is the cone.** Look at the last table: without the mean row
-#   most of $\rho$ is gone. What the cosines had told was less what words mean than how far they lie along
-#   the common direction, which in lesson 2 went with how rare they are.
-#   A difference that needs good vectors to show cannot show here; the paper's vectors, trained for
-#   hundreds of passes and not for two, have several times our $\rho$.
+# - **After two passes our vectors know little, and much of it is the cone.** In the last table most of
+#   $\rho$ is gone without the mean row. The cosines had told less what words mean than how far they lie
+#   along the common direction, which in lesson 2 went with how rare they are. This is a result of short
+#   training, not of the layers: the paper's vectors, trained for hundreds of passes, have several times
+#   our $\rho$. A difference that needs good vectors cannot show here.
 #
 # The paper concludes that a high rank does not by itself give better vectors. Such counts cannot settle
 # it: on WikiText-2 MoC wins over MoS on nearly all lists, but GSS, of high rank, over the softmax on

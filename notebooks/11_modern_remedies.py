@@ -14,6 +14,8 @@
 # # Modern remedies: the logits, the loss, the gradient, the step, the matrix
 #
 # **Question.** Each newer remedy takes hold of another part of a training step. Which of them make the cloud of words rounder, which make the model better, and are these the same?
+#
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W and softmax. Remedies centre W, gate its pushes or cap the logits.](images/11_model.svg)
 
 # %% [markdown]
 # ## What you will learn
@@ -621,10 +623,11 @@ print("in balance:", ", ".join(kept))
 
 # %% [markdown]
 # The adversarial margin keeps the balance: its probabilities sum to 1, and the margin counts as a
-# constant in the gradient, so that every logit still has the derivative $h$. All others
-# give the mean a force of its own: the μ-loss and the cosine penalty a restoring one, the z-loss
-# one away from the mean context, gating one that is only what the missing pushes leave, soft-capping
-# one that is slight at the usual cap and not at a cap within reach of the logits.
+# constant in the gradient, so that every logit still has the derivative $h$. All other
+# methods give the mean a force of its own. The μ-loss and the cosine penalty pull the mean back. The z-loss
+# pushes it away from the mean context. Gating leaves some pushes out, and the others no longer add up to
+# zero. Soft-capping exerts a slight force at the usual cap, and a strong one at a cap within reach of the
+# logits.
 #
 # ## The step once more: Muon, and spectrum control
 #

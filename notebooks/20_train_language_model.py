@@ -198,11 +198,11 @@ plots.show(
 )
 
 # %% [markdown]
-# One set of weights tells no difference, and two trainings differ after an epoch
-# by less than the looks of either spread over the steps that follow. So there is
-# no sign of more than rounding that has grown. (A single row of the table may
-# part by two per cent or a little more, as single looks do; the last column,
-# over the seeds, should not.)
+# With one set of weights the two programs give the same losses, up to rounding.
+# After an epoch of training the perplexities of the two runs differ, but by less
+# than either varies over the steps that follow. So there is no sign of anything
+# but rounding that has grown. A single row of the table may differ by two per
+# cent or a little more. The last column, over the seeds, should not.
 #
 # ## From here
 #

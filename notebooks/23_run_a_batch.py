@@ -168,9 +168,9 @@ plots.show(
 # Take the best setting and the next. Welch's $t$-test asks how often a
 # difference this large would come about if both had the same mean. The two were
 # picked by looking at the results. For the best against the next, with as many
-# seeds each, that makes false alarms no more frequent; for other pairs picked so,
-# as the best against the worst, it does: correct those p-values
-# (`statistics.holm`). From the
+# seeds each, this choice makes false alarms no more frequent. For other pairs that
+# are picked by their results, such as the best against the worst, it makes false
+# alarms more frequent: correct those p-values by `statistics.holm`. From the
 # spread one can say beforehand how many seeds would settle a difference of a
 # given size in four of five such experiments.
 

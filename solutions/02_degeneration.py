@@ -3,18 +3,23 @@
 moved = after - after.mean(0)
 
 # %% 02.1 wrong: nothing done
+# says: do not add up to zero
 moved = after
 
 # %% 02.1 wrong: a number from each row, not a vector from all
+# says: do not add up to zero
 moved = after - after.mean(1, keepdim=True)
 
 # %% 02.1 wrong: the mean of the unit rows
+# says: do not add up to zero
 moved = after - axis * unit.mean(0).norm()
 
 # %% 02.1 wrong: each column scaled, too
+# says: the probabilities have changed
 moved = (after - after.mean(0)) / after.std(0)
 
 # %% 02.1 wrong: the mean itself
+# says: its shape is
 moved = after.mean(0)
 
 # %% 02.2
@@ -32,9 +37,11 @@ with tempfile.TemporaryDirectory() as folder:
 by_sgd = plainly.model.words.matrix().detach().cpu()
 
 # %% 02.2 wrong: Adam's
+# says: went far
 by_sgd = after
 
 # %% 02.2 wrong: before training
+# says: as short as before
 by_sgd = before
 
 # %% 02.2 wrong: after a few steps of Adam
@@ -48,6 +55,7 @@ predicted = lambda init: u @ u / (u @ u + len(u) * init**2)
 predicted = lambda init: u @ u / (u @ u + init**2)
 
 # %% 02.3 wrong: lengths for squares
+# says: how long are they at the start
 predicted = lambda init: u.norm() / (u.norm() + len(u) ** 0.5 * init)
 
 # %% 02.3 wrong: the cosine of a row with u

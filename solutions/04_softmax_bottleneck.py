@@ -5,11 +5,13 @@ def to_gain(truth):
 
 
 # %% 04.1 wrong: against a model that knows nothing
+# says: know the words' frequencies
 def to_gain(truth):
     return np.log(len(truth.unigram)) - truth.entropy
 
 
 # %% 04.1 wrong: the wrong sign
+# says: a gain is positive
 def to_gain(truth):
     return truth.entropy + (truth.unigram @ truth.unigram.log())
 
@@ -21,6 +23,7 @@ def to_gain(truth):
 
 
 # %% 04.1 wrong: bits
+# says: these are bits, not nats
 def to_gain(truth):
     nats = -(truth.unigram @ truth.unigram.log()) - truth.entropy
     return nats * 1.4427
@@ -38,6 +41,7 @@ def to_gain(truth):
 fair = (9512 - 200) // 280
 
 # %% 04.2 wrong: the same d
+# says: would still have no more numbers
 fair = 12
 
 # %% 04.2 wrong: without the contexts
@@ -47,6 +51,7 @@ fair = (5352 - 200) // 200
 fair = 52
 
 # %% 04.2 wrong: rounded up
+# says: may choose more numbers
 fair = (9512 - 200) // 280 + 1
 
 # %% 04.2 wrong: the words alone
@@ -58,16 +63,20 @@ fair = 48
 decimals = 11, 1
 
 # %% 04.3 wrong: the other way round
+# says: matrix_rank does not see it with 1
 decimals = 1, 11
 
 # %% 04.3 wrong: more than needed
+# says: could do with fewer
 decimals = 12, 3
 
 # %% 04.3 wrong: whole numbers
+# says: hidden_size does not see it with 0
 decimals = 11, 0
 
 # %% 04.3 wrong: what is asked in passing
 decimals = 3, 3
 
 # %% 04.3 wrong: one of them
+# says: assign two integers
 decimals = 1

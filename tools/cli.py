@@ -245,6 +245,18 @@ def solve(names: Names = None):
 
 
 @group.command()
+def draw():
+    """Draw the model of each lesson anew, as SVG, into `notebooks/images`."""
+    from course_lab.plots import schematic
+
+    folder = notebook_source.FOLDER / "images"
+    folder.mkdir(exist_ok=True)
+    for name, drawing in schematic.drawings().items():
+        (folder / name).write_text(drawing, "utf-8")
+        print(f"drew {name}")
+
+
+@group.command()
 def check(names: Names = None):
     """Compare the sources, cell kinds and tags of every pair."""
     from tools import notebooks

@@ -4,7 +4,8 @@ An exercise is a heading `### n. …` under `## Exercises`. Below it, but for th
 cell tagged `exercise` with one line `name = None  # what to assign`, where the reader's answer
 goes, and a cell with `check("NN.n", name, …)` (`course_lib.progress`). `solutions/NN_name.py` has
 a block `# %% NN.n` for each, code that takes the place of the tagged cell, and blocks
-`# %% NN.n wrong`, whose answers the check must refuse. The tests try them all.
+`# %% NN.n wrong`, whose answers the check must refuse. A line `# says: …` in such a block holds
+words that the refusal must say. The tests try them all.
 """
 
 import ast
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from course_lab.notebook_source import number as lesson_number
 from course_lib.errors import CourseError
 from course_lib.progress import NotRight
 
@@ -94,7 +96,7 @@ def assigned(cell) -> str | None:
 
 
 def find(lesson: str, cells: list) -> list[Exercise]:
-    """Return the exercises of the lesson NN_name, in order; `cells` are those of a notebook."""
+    """Return the exercises of a lesson, in order; `cells` are those of its notebook."""
     exercises: list[Exercise] = []
     inside = False
     for cell in cells:
@@ -106,7 +108,7 @@ def find(lesson: str, cells: list) -> list[Exercise]:
             if level == "##":
                 inside = title == "Exercises"
             elif inside:
-                exercises.append(Exercise(f"{lesson[:2]}.{number}", title, []))
+                exercises.append(Exercise(f"{lesson_number(lesson)}.{number}", title, []))
     return exercises
 
 
@@ -118,7 +120,7 @@ def solutions(source: Path) -> dict[str, Solution]:
     path = source.parent.parent / "solutions" / source.name
     if not path.is_file():
         return {}
-    blocks = re.split(r"(?m)^# %% (\d\d\.\d+)( wrong\b)?.*\n", path.read_text("utf-8") + "\n")
+    blocks = re.split(r"(?m)^# %% (\d\d[b-z]?\.\d+)( wrong\b)?.*\n", path.read_text("utf-8") + "\n")
     right, wrong = {}, {}
     for name, no, code in zip(blocks[1::3], blocks[2::3], blocks[3::3], strict=True):
         if not no and name in right:
@@ -141,7 +143,7 @@ def lint(source: Path, cells: list) -> list[str]:
     problems = []
     for number, exercise in enumerate(exercises, 1):
         name = exercise.name
-        if name != f"{source.stem[:2]}.{number}":
+        if name != f"{lesson_number(source.stem)}.{number}":
             problems.append(f"the exercise {exercise.title!r} must be headed `### {number}. …`")
         if exercise.open:
             continue
@@ -203,5 +205,10 @@ def refuse(variable: str, wrong: list[str], check: str, scope: dict) -> None:
         except NotRight as refusal:
             if isinstance(refusal.__cause__, NameError):
                 raise
+            said = re.search(r"(?m)^# says: (.+)$", code)
+            if said and said[1] not in str(refusal):
+                raise CourseError(
+                    f"this wrong answer is told {str(refusal)!r}, not {said[1]!r}:\n{code}"
+                ) from None
         else:
             raise CourseError(f"this wrong answer is taken for right:\n{code}")

@@ -27,6 +27,7 @@ from course_lab.notebook_source import (
 )
 from tools import exercises
 from tools.evidence_rule import unnamed_evidence
+from tools.lesson_length import measure
 from tools.notebooks import CHECK, EXECUTED
 
 LESSON = (  # the headings of a lesson, in this order; others may stand between them
@@ -44,6 +45,17 @@ LINES = 15  # of a code cell
 WIDTH = 75  # characters of a line of code
 ALT = 20  # characters of an alternative text
 SIZE = 2**20  # bytes of a notebook
+WORDS, CODE_LINES, FIGURES, MINUTES = 1_800, 250, 5, 45  # of a core lesson, one sitting
+# Core lessons that are still longer. The list only gets shorter: a lesson within the limits that
+# stands here is a problem of its own.
+TOO_LONG = {
+    "06_cosine_regularization",
+    "07_adversarial_softmax",
+    "08_spectrum_control",
+    "09_mixtures",
+    "10_monotone_softmaxes",
+    "11_modern_remedies",
+}
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written
 RESULT = re.compile(r"\b(show|display|print|course_lab\.run)\(")
 
@@ -70,6 +82,8 @@ def lint(source: Path) -> list[str]:
         except MissingSection:  # already reported by `sections`
             continue
     problems += exercises.lint(source, notebook.cells)
+    if re.match(r"[01]\d[b-z]?_", source.name):
+        problems += sitting(source, prose(notebook.cells))
     problems += outputs(source.with_suffix(".ipynb"))
     return [f"{source.name}: {problem}" for problem in problems]
 
@@ -106,6 +120,30 @@ def minutes_table(cells):
     ]
     if "**Prerequisites.**" not in text:
         problems.append("`Before you start` must say `**Prerequisites.** …`")
+    return problems
+
+
+def sitting(source: Path, text: str) -> list[str]:
+    """Return by how much a lesson is longer than one sitting, and what it does not say of it.
+
+    A core lesson, which has no letter after its number, has limits. A lesson within them, or a
+    deeper one, states the minutes that reading it takes, and its difficulty.
+    """
+    length = measure(source)
+    problems = []
+    if not re.match(r"\d\d[b-z]_", source.name):
+        limits = {"words": WORDS, "lines": CODE_LINES, "figures": FIGURES, "minutes": MINUTES}
+        problems = [
+            f"{getattr(length, name):,} {name}, at most {limit:,} in a core lesson: move what is "
+            "not needed to a deeper notebook, `NNb_…`"
+            for name, limit in limits.items()
+            if getattr(length, name) > limit
+        ]
+    if source.stem in TOO_LONG:
+        return [] if problems else ["it is short enough: take its name out of TOO_LONG"]
+    line = f"**Reading.** {length.minutes} minutes. **Difficulty.**"
+    if line not in text:
+        problems.append(f"`Before you start` must say `{line} … of 3.`")
     return problems
 
 

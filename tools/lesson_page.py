@@ -31,6 +31,7 @@ class Lesson(NamedTuple):
     thumbnail: bytes | None
     alt: str
     exercises: tuple[Exercise, ...] = ()
+    minutes: int = 0  # of reading, 0 where the lesson does not say
 
     @property
     def part(self) -> str:
@@ -71,12 +72,15 @@ def lesson(path: Path, source: Path) -> Lesson:
     for exercise in asked:
         name_heading(path.stem, exercise, cells)
 
-    # The page, and what other pages say about it.
+    # The page, with the lesson's number in its title, and what other pages say about it.
+    title, question = heading(cells, path.stem)
+    title = numbered(path.stem, title)
+    for cell in [cell for cell in cells if cell["cell_type"] == "markdown"][:1]:
+        cell["source"] = re.sub(r"(?m)^# .*$", lambda _: f"# {title}", cell["source"], count=1)
     notebook["cells"] = cells
     (source / "lessons" / path.name).write_text(json.dumps(notebook), "utf-8")
-    title, question = heading(cells, path.stem)
     _, png, alt = max(pictures, key=lambda picture: picture[0], default=(False, None, ""))
-    return Lesson(path.stem, title, question, png, alt, asked)
+    return Lesson(path.stem, title, question, png, alt, asked, reading_minutes(cells))
 
 
 def alternative_text(output: dict, cell: dict, name: str) -> str:
@@ -116,6 +120,19 @@ def heading(cells: list[dict], name: str) -> tuple[str, str]:
     paragraphs = [p for p in re.split(r"\n\s*\n", top[2]) if p.strip()]
     first = paragraphs[0] if paragraphs else ""
     return top[1], " ".join(re.sub(r"^\s*>|\*\*Question\.?\*\*", "", first, flags=re.M).split())
+
+
+def reading_minutes(cells: list[dict]) -> int:
+    """Return the minutes of reading that a lesson states, 0 where it states none."""
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    stated = re.search(r"\*\*Reading\.\*\* (\d+) minutes", text)
+    return int(stated[1]) if stated else 0
+
+
+def numbered(name: str, title: str) -> str:
+    """Return a lesson's title with its number before it, as other lessons refer to it: "6b. …"."""
+    number = re.match(r"0?(\d+[b-z]?)_", name)
+    return f"{number[1]}. {title}" if number else title
 
 
 def name_heading(lesson: str, exercise: Exercise, cells: list[dict]) -> None:

@@ -36,6 +36,8 @@ LESSON = '''\
 #
 # **Prerequisites.** ✎ [Lesson 1](01_output_layer.ipynb).
 #
+# **Reading.** 2 minutes. **Difficulty.** ✎ 1 of 3.
+#
 # | profile | minutes | runs on |
 # |---|---|---|
 # | smoke | 0.1 | any CPU |

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import typer
 
+from course_lab import notebook_source
 from course_lab.notebook_source import ROOT
 from course_lib.errors import CourseError
 from tools import reference, site_pages
@@ -60,6 +61,8 @@ def build(
         (source / "_static" / "figures").mkdir()
         for path in notebooks:
             (source / "lessons" / path.name).touch()
+        images = notebook_source.FOLDER / "images"
+        shutil.copytree(images, source / "lessons" / "images")
         lessons = [lesson(path, source) for path in notebooks]
 
         # The pages that depend on what there is.

@@ -27,10 +27,12 @@ def write_course_pages(lessons: list[Lesson], source: Path) -> None:
         pages = "\n".join(f"lessons/{lesson.name}" for lesson in members)
         navigation.append(f"```{{toctree}}\n:hidden:\n:caption: {part}\n\n{pages}\n```\n")
         rows = [
-            f"| [{cell(lesson.title)}](lessons/{lesson.name}.ipynb) | {cell(lesson.question)} |\n"
+            f"| [{cell(lesson.title)}](lessons/{lesson.name}.ipynb) | {cell(lesson.question)} "
+            f"| {lesson.minutes or ''} |\n"
             for lesson in members
         ]
-        course_map.append(f"## {part}\n\n| lesson | asks |\n|---|---|\n{''.join(rows)}")
+        head = "| lesson | asks | minutes to read |\n|---|---|---|\n"
+        course_map.append(f"## {part}\n\n{head}{''.join(rows)}")
         cards += [
             card(lesson, source / "_static" / "figures") for lesson in members if lesson.thumbnail
         ]

@@ -21,6 +21,7 @@ from course_lab.plots.style import (
     LOST_WON,
     MARKERS,
     PAPER,
+    colours,
     curve_style,
     panels,
 )
@@ -44,11 +45,13 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
         ax = panels(height=4.4 if len(series) > 3 else 3.9)[1]
 
     # the curves
+    inks = colours(series)
     for i, (name, values) in enumerate(series.items()):
         x, y = values if isinstance(values, tuple) else (None, values)
         y = np.atleast_2d(np.asarray(y, dtype=float))
         x = np.arange(1, y.shape[1] + 1) if x is None else np.asarray(x)
         style = curve_style(i) | {"markevery": max(1, math.ceil(y.shape[1] / 8)), "label": name}
+        style |= {"color": inks[i], "markeredgecolor": inks[i]}
         if len(y) == 1:  # seaborn would join the neighbours of a point that is missing
             ax.plot(x, np.where(np.isfinite(y[0]), y[0], np.nan), **style)
             continue
@@ -284,6 +287,7 @@ def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
     """
     if ax is None:
         ax = panels()[1]
+    inks = colours(groups)
     for i, (name, cosines) in enumerate(groups.items()):
         seaborn.histplot(
             x=np.asarray(cosines, dtype=float),
@@ -291,7 +295,7 @@ def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
             stat="density",
             element="step",
             alpha=0.15,
-            color=COLOURS[i],
+            color=inks[i],
             linestyle=LINES[i],
             linewidth=2,
             label=name,
@@ -365,7 +369,7 @@ def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> 
 def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Figure:
     """Draw hidden states as the numerals of their labels, class vectors as numbered arrows.
 
-    The longest class vector is drawn as long as the longest state.
+    The longest class vector is drawn as long as the longest state, so the axes have no numbers.
 
     states: (n, 2).
     labels: (n,), numbers 0 … C − 1.
@@ -392,6 +396,7 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
         middle = {"ha": "center", "va": "center", "fontweight": "bold"}
         ax.annotate(str(number), spot, **middle, zorder=5, path_effects=HALO)
     origin(ax)
+    ax.set(xticklabels=[], yticklabels=[])  # arrows and states have different units
     _name_axes(ax, "first singular direction", "second", title)
     return ax.figure
 

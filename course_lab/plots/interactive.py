@@ -35,7 +35,7 @@ DASH = '<svg viewBox="0 0 36 8" aria-hidden="true"><line x2="36" y1="4" y2="4" s
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def collapse_animation(frames, group, names, captions) -> Animation:
+def collapse_animation(frames, group, names, captions, one_scale: bool = False) -> Animation:
     """Snapshots of a cloud to be played or dragged through.
 
     Each snapshot fills the view: the radius that holds 99 % of its points is stated under it. The
@@ -45,6 +45,7 @@ def collapse_animation(frames, group, names, captions) -> Animation:
     group: (P,), numbers 0 … len(names) − 1, drawn in that order as discs, squares and triangles.
     names: at most three.
     captions: a line for each snapshot.
+    one_scale: whether all snapshots have the view of the widest one.
     Raises CourseError if shapes disagree or the page exceeds 300 kB.
     """
     frames = np.asarray(frames, dtype=float)
@@ -56,6 +57,8 @@ def collapse_animation(frames, group, names, captions) -> Animation:
             f"got {len(captions)} and {len(group)}"
         )
     radius = np.quantile(np.abs(frames).max(-1), 0.99, axis=1).clip(1e-12)
+    if one_scale:
+        radius = np.full(F, np.abs(frames).max())
     data = {
         "points": _packed(frames / radius[:, None, None] * 16_000),
         "group": base64.b64encode(group.astype("u1").tobytes()).decode(),

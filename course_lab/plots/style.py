@@ -9,6 +9,7 @@ one. Letters stay legible when a phone shrinks the figure.
 import base64
 import html
 import io
+import re
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -23,6 +24,7 @@ from course_lib.errors import CourseError
 
 INK, PAPER = "#1f2430", "#fdfcf9"
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#8B3F77", "#A66F00", "#3D3D3D"]
+MEANING = {"rare": 1, "between": 3, "frequent": 0, "plain": 5, "remedy": 2}  # in every lesson
 LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2))]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 FREQUENCY = LinearSegmentedColormap.from_list("rare to frequent", ["#F2A65A", "#C4446A", "#1B1F5E"])
@@ -61,6 +63,24 @@ plt.rcParams.update(
         "axes.edgecolor": INK,
     }
 )
+
+
+def colours(names) -> list[str]:
+    """Return a colour for each name: that of its meaning, where it speaks of rare words and so on.
+
+    The other names take the colours that are left, in order, and begin again where none is left.
+    """
+    words = [set(re.findall(r"\w+", str(name))) for name in names]
+    meant = [next((i for word, i in MEANING.items() if word in own), None) for own in words]
+    free = [i for i in range(len(COLOURS)) if i not in meant] or list(range(len(COLOURS)))
+    others = 0
+    chosen = []
+    for number in meant:
+        if number is None:
+            number = free[others % len(free)]
+            others += 1
+        chosen.append(COLOURS[number])
+    return chosen
 
 
 def curve_style(number: int) -> dict:

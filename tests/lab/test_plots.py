@@ -263,6 +263,66 @@ def test_states_are_numerals_and_class_vectors_keep_their_directions():
     assert min(apart) >= 0.179 * longest
 
 
+def test_a_colour_keeps_its_meaning_and_no_other_name_takes_it():
+    drawn = style.colours(["sigma", "cosine, rare words", "500 most frequent", "rarely"])
+    assert drawn[1] == style.COLOURS[style.MEANING["rare"]]
+    assert drawn[2] == style.COLOURS[style.MEANING["frequent"]]
+    assert len(set(drawn)) == 4
+    axes = plots.lines({"x": [1, 2], "rare words": [2, 1]}, "x", "y").axes[0]
+    assert axes.lines[1].get_color() == drawn[1]
+
+
+def test_a_view_of_one_scale_is_that_of_the_widest_snapshot():
+    page = animation(one_scale=True).page
+    radius = json.loads(re.search(r'"radius": ?(\[.*?\])', page)[1])
+    assert len(set(radius)) == 1
+    assert radius[0] == pytest.approx(np.abs(4 * cloud(30, 3)).max(), rel=0.01)
+
+
+def test_a_toy_layer_names_every_curve_at_its_highest_point():
+    degrees = np.linspace(0, 360, 5)
+    p = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7], [0.9, 0.1]])
+    right = plots.toy_layer(np.eye(2), ["up", "down"], degrees, p).axes[1]
+    places = {text.get_text(): text.xy for text in right.texts}
+    assert places == {"up": (0.0, 0.9), "down": (180.0, 0.8)}
+
+
+def test_the_wedge_holds_exactly_the_negative_directions():
+    plane = np.array([[1.0, 0.5], [2.0, -0.5], [1.5, 1.0]])
+    figure = plots.hull_and_loss(plane, np.array([-1.0, 0.0]), {"along v": ([0, 1], [1, 0])})
+    wedge = figure.axes[0].patches[1].get_xy()[1:-1]
+    assert len(wedge) > 100 and (wedge @ plane.T < 0).all()
+
+
+def test_the_outline_of_a_moving_hull_goes_round_its_contexts():
+    square = np.array([[1.0, 1], [3, 1], [3, 3], [1, 3], [2, 2]])
+    moving = plots.moving_hull([square, square - 4], [[-1, -1], [1, 1]], ["a", "b"])
+    outline, contexts, v = (c.get_offsets() for c in moving.last.axes[0].collections)
+    assert contexts.tolist() == (square - 4).tolist() and v.tolist() == [[1, 1]]
+    assert np.abs(np.abs(outline + 2) - 1).min(1).max() < 1e-9  # on the sides of the square
+
+
+def test_pairs_of_panels_have_what_they_name():
+    points, counts = cloud(), np.arange(1, 61)
+    both = plots.several_against_frequency({"norm": points[:, 0], "cosine": points[:, 1]}, counts)
+    assert [ax.get_ylabel() for ax in both.axes] == ["norm", "cosine"]
+    share = counts / counts.sum()
+    both = plots.cloud_and_cosines(points, share, {3: "the"}, {"rare": points[:, 0]})
+    assert [text.get_text() for text in both.axes[0].texts] == ["origin", "the"]
+    bars = plots.soft_targets(np.eye(3, 2), ["a", "b", "c"], {"one-hot": [1, 0, 0]}).axes[1]
+    assert [bar.get_height() for bar in bars.patches] == [1, 0, 0]
+
+
+def test_three_matrices_are_three_clouds_and_all_spectra():
+    clouds = {"model": cloud(), "Word2Vec": cloud(seed=1)}
+    classifier = cloud(20), np.arange(20) % 2, np.array([[1.0, 0], [0, 1]])
+    values = {name: np.array([3.0, 2, 1]) for name in ("model", "Word2Vec", "classifier")}
+    axes = plots.three_matrices(clouds, classifier, values).axes
+    assert [ax.get_title() for ax in axes] == [*clouds, "classifier", "singular values"]
+    assert len(axes[3].lines) == 3
+    assert not [label.get_text() for label in axes[2].get_xticklabels() if label.get_text()]
+
+
 def test_a_learning_curve_begins_where_its_epochs_do():
     epochs = [
         {"epoch": e, "train_perplexity": 90.0 / e, "valid_perplexity": 100.0 / e} for e in (3, 4, 5)

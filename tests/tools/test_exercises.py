@@ -224,3 +224,24 @@ def test_what_solutions_get_wrong_is_noticed(source, strict, tmp_path, old, new,
     (tmp_path / "solutions" / f"{LESSON}.py").write_text(SOLUTIONS.replace(old, new))
     with pytest.raises(error, match=message):
         run(exercises.solve(source, cells()))
+
+
+@pytest.mark.parametrize("words, fits", [("one factor too few", True), ("too large", False)])
+def test_a_refusal_must_say_what_the_catalogue_asks_of_it(strict, words, fits):
+    check = 'check("06b.1", turn, lambda f: f(2) == 0.25 or "one factor too few")'
+    wrong = f"# says: {words}\nturn = lambda rho: 1 / rho"
+    scope = run([code("from course_lib.progress import check")])
+    if fits:
+        exercises.refuse("turn", [wrong], check, scope)
+        return
+    with pytest.raises(CourseError, match="one factor too few.*not 'too large'"):
+        exercises.refuse("turn", [wrong], check, scope)
+
+
+def test_a_deeper_notebook_has_exercises_of_its_own(tmp_path):
+    found = exercises.find("06b_turn", cells())
+    assert [each.name for each in found] == ["06b.1", "06b.2", "06b.3"]
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions" / "06b_turn.py").write_text(SOLUTIONS.replace("06.", "06b."))
+    known = exercises.solutions(tmp_path / "notebooks" / "06b_turn.py")
+    assert known["06b.1"].wrong == ["turn = lambda rho: 1 / rho", "turn = 0.25"]

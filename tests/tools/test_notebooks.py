@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from course_lab import notebook_source
+from course_lab.plots import schematic
 from course_lib.errors import CourseError
 from tools import lesson_linter, new_lesson, notebooks
 
@@ -28,6 +29,8 @@ LESSON = f"""# %% [markdown]
 # ## Before you start
 #
 # **Prerequisites.** Lesson 01.
+#
+# **Reading.** 1 minutes. **Difficulty.** 1 of 3.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -146,6 +149,9 @@ BROKEN = {
     "prerequisites": (LESSON.replace("**Prerequisites.** ", ""), "**Prerequisites.**"),
     "minutes of a profile": (LESSON.replace("# | `full` | 90 | a GPU |\n", ""), "row `full`"),
     "minutes as a number": (LESSON.replace("| 2.5 |", "| some |"), "row `quick`"),
+    "reading minutes": (LESSON.replace("** 1 minutes", "** 9 minutes"), "`**Reading.** 1 minutes"),
+    "words": (LESSON.replace("to see the cone", "to see " * 1800), "words, at most 1,800"),
+    "lines": (LESSON.replace("SEED = 1  #", "SEED = 1  # x\n" * 250 + "#"), "lines, at most 250"),
     "colab": (LESSON.replace("%pip install -q", "%pip install"), "Google Colab"),
     "parameters tag": (LESSON.replace('tags=["parameters"]', ""), "tagged `parameters`, found 0"),
     "default profile": (LESSON.replace('"quick"  #', '"smoke"  #'), 'PROFILE = "quick"'),
@@ -188,6 +194,34 @@ def test_every_broken_item_of_the_contract_is_found(tmp_path, item):
     found = lesson_linter.lint(write(tmp_path, text))
     assert any(message in problem for problem in found), found
     assert all(problem.startswith("02_cone.py: ") for problem in found)
+
+
+def test_a_deeper_notebook_has_no_limits_but_states_its_minutes(tmp_path):
+    text = LESSON.replace("to see the cone", "to see " * 1800)
+    problems = lesson_linter.lint(write(tmp_path, text, "02b_cone"))
+    (problem,) = [problem for problem in problems if "**Reading.**" in problem]
+    assert "**Reading.** 19 minutes" in problem
+
+
+def test_a_short_lesson_leaves_the_list_of_long_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(lesson_linter, "TOO_LONG", {"02_cone"})
+    (problem,) = lesson_linter.lint(write(tmp_path))
+    assert "take its name out of TOO_LONG" in problem
+    text = LESSON.replace("to see the cone", "to see " * 1800)
+    assert lesson_linter.lint(write(tmp_path, text)) == []
+
+
+def test_length_counts_what_a_reader_reads():
+    from tools.lesson_length import words
+
+    assert words("Two [words](https://example.org/a/b) here, $x < 1$ and $y > 2$.") == 6
+    assert words("![a drawing](a.svg) one <summary>two</summary> `%pip install x` three") == 3
+
+
+def test_the_drawings_are_those_of_the_code():
+    folder = notebook_source.FOLDER / "images"
+    drawn = {path.name: path.read_text("utf-8") for path in folder.glob("*.svg")}
+    assert drawn == schematic.drawings()
 
 
 def test_full_scale_notebooks_have_lighter_rules(tmp_path):

@@ -1,0 +1,157 @@
+"""Whole figures of single lessons, one call each, made of the shared ones."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.spatial import ConvexHull
+
+from course_lab.plots.figures import (
+    against_frequency,
+    arrows,
+    cloud,
+    cosine_histogram,
+    lines,
+    origin,
+    singular_values,
+    states_and_classes,
+)
+from course_lab.plots.interactive import collapse_animation
+from course_lab.plots.style import COLOURS, HALO, PAPER, Animation, panels
+
+
+def toy_layer(vectors, names, degrees, probabilities) -> Figure:
+    """Draw a layer of a few words in the plane, and who wins while the context turns.
+
+    vectors: (n, 2), with a name each.
+    degrees: (A,), the angles of the context.
+    probabilities: (A, n). Each curve has its word's name at its highest point.
+    """
+    figure, (left, right) = panels(1, 2, height=4.0)
+    arrows(vectors, names, left)
+    left.set(xlabel="first number", ylabel="second number", title="five word vectors")
+    reach = 1.55 * np.abs(np.asarray(vectors)).max()
+    left.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect=1)
+    probabilities = np.asarray(probabilities)
+    curves = {name: (degrees, probabilities[:, i]) for i, name in enumerate(names)}
+    lines(curves, "angle of the context (°)", "probability", ax=right, title="who wins where")
+    right.legend_.remove()
+    right.set(xticks=range(0, 361, 90), ylim=(-0.03, 1.12))
+    for i, name in enumerate(names):
+        highest = int(probabilities[:, i].argmax())
+        at = (degrees[highest], probabilities[highest, i])
+        style = {"color": COLOURS[i], "ha": "center", "fontsize": 11.5, "path_effects": HALO}
+        right.annotate(name, at, (0, 5), textcoords="offset points", **style)
+    return figure
+
+
+def cloud_and_cosines(points, share, words, cosines) -> Figure:
+    """Draw a cloud of words coloured by frequency, and beside it the cosines of pairs of words.
+
+    points: (N, 2), with a share of the tokens each.
+    words: {row: name} to be written beside points.
+    cosines: {group: cosines of its pairs}.
+    """
+    figure, (left, right) = panels(1, 2, height=4.2)
+    cloud(points, share, words, "word vectors after training", left)
+    cosine_histogram(cosines, right, "pairs of words after training")
+    return figure
+
+
+def several_against_frequency(measures, counts) -> Figure:
+    """Draw measures of the words, one a panel, against how often the words come.
+
+    measures: {name: values (N,)}, two of them.
+    """
+    figure, axes = panels(1, len(measures), height=3.9)
+    for ax, (name, values) in zip(axes, measures.items(), strict=True):
+        against_frequency(values, counts, name, ax=ax)
+    return figure
+
+
+def three_matrices(clouds, classifier, values) -> Figure:
+    """Draw two clouds of words, a classifier, and the singular values of all matrices.
+
+    clouds: {name: points (n, 2)}, two of them.
+    classifier: states (n, 2), their labels and the classes (C, 2).
+    values: {name: singular values, falling}.
+    """
+    figure, grid = panels(2, 2, height=3.9)
+    for ax, (title, points) in zip(grid[0], clouds.items(), strict=True):
+        cloud(points, title=title, ax=ax)
+    states, labels, classes = classifier
+    states_and_classes(states, labels, classes, "classifier", grid[1, 0])
+    singular_values(values, grid[1, 1], "singular values")
+    grid[1, 1].legend(fontsize=9.5, loc=(0.3, 0.13), labelspacing=0.2)
+    return figure
+
+
+def hull_and_loss(plane, direction, losses) -> Figure:
+    """Draw contexts with their hull and the wedge of negative directions, and losses beside them.
+
+    plane: (M, 2), contexts.
+    direction: (2,), a uniformly negative direction, drawn as the arrow v.
+    losses: {way: (lengths, losses)}.
+    """
+    figure, (left, right) = panels(1, 2, height=4.2)
+    plane = np.asarray(plane)
+    v = np.asarray(direction)
+    angles = np.linspace(0, 2 * np.pi, 721)
+    circle = np.stack([np.cos(angles), np.sin(angles)], 1)
+    negative = circle[(circle @ plane.T < 0).all(1)]
+    left.fill(*plane[ConvexHull(plane).vertices].T, alpha=0.25, color=COLOURS[0])
+    left.plot(*plane.T, "o", color=COLOURS[0])
+    left.fill(*np.r_[[[0, 0]], negative].T, alpha=0.35, color=COLOURS[1])
+    left.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
+    left.annotate("v", 1.15 * v - 0.1, fontsize=14)
+    below = {"ha": "center", "va": "top", "path_effects": HALO}
+    left.annotate("contexts", (plane[:, 0].mean(), plane[:, 1].min() - 0.15), **below)
+    left.annotate("negative\ndirections", negative.mean(0) + (0.35, -0.75), **below)
+    origin(left)
+    left.set_xlim(left=-1.6)
+    left.set(xlabel="first coordinate", ylabel="second")
+    lines(losses, "length of w", "loss L(w)", ax=right)
+    right.set_ylim(-0.1, 4)
+    return figure
+
+
+def moving_hull(clouds, directions, captions) -> Animation:
+    """Contexts that move over the origin, with the outline of their hull and a direction each.
+
+    clouds: (F, M, 2), the contexts at each moment.
+    directions: (F, 2), the uniformly negative direction at each, 0 where there is none.
+    captions: a line for each moment.
+    """
+    frames = []
+    for cloud_now, direction in zip(clouds, directions, strict=True):
+        points = np.asarray(cloud_now)
+        corners = points[ConvexHull(points).vertices]
+        along = np.linspace(0, 1, 24, endpoint=False)[:, None, None]
+        outline = (1 - along) * corners + along * np.roll(corners, -1, axis=0)
+        frames.append(np.concatenate([outline.reshape(-1, 2), points, [direction]]))
+    most = max(len(frame) for frame in frames)
+    frames = [np.pad(frame, ((most - len(frame), 0), (0, 0)), mode="edge") for frame in frames]
+    group = np.repeat([0, 1, 2], [most - len(points) - 1, len(points), 1])
+    names = ["outline of the hull", "contexts", "v"]
+    moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
+    moving.last.axes[0].set(xlabel="first coordinate", ylabel="second")
+    return moving
+
+
+def soft_targets(vectors, names, targets) -> Figure:
+    """Draw word vectors in the plane, and targets over the words as bars beside them.
+
+    vectors: (n, 2), with a name each.
+    targets: {name: probabilities (n,)}, at most four.
+    """
+    figure, (left, right) = panels(1, 2, height=4.2)
+    arrows(vectors, names, left)
+    origin(left)
+    left.margins(0.25)
+    left.set(title="word vectors", xlabel="first coordinate", ylabel="second")
+    for k, (name, heights) in enumerate(targets.items()):
+        look = {"color": COLOURS[k], "hatch": ["", "//", "..", "xx"][k], "edgecolor": PAPER}
+        places = np.arange(len(names)) + (k - 1.5) / 5
+        right.bar(places, heights, 1 / 5, label=name, linewidth=0.5, **look)
+    right.set_xticks(range(len(names)), names)
+    right.set(title=f"the target is {names[0]}", ylabel="probability in the target")
+    right.legend()
+    return figure
