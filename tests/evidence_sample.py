@@ -71,7 +71,8 @@ def _keep_desk(folder, method: str, seed: int) -> None:
     lists = at_hand()
     lists = {name: lists[name] for name in EMBEDDED}
     arrays = {TEST_LOSSES: losses.astype(np.float16)} | _pairs(lists, seed)
-    level = 0.3 + METHODS.index(method) / 100 + rng.normal(0, 0.002)
+    number = METHODS.index(method)
+    level = 0.3 + number / 100 + np.random.default_rng([seed, number]).normal(0, 0.002)
     told = {"rho": level, "rho_centred": level - 0.1, "missing": 0}
     scores = {name: told | {"found": len(one.pairs)} for name, one in lists.items()}
     figures |= {"predictions": _told(method, seed, losses), "word_similarity": scores}
