@@ -1,6 +1,7 @@
 """What kept models predict: contexts in print and ours, groups of words, calibration, tokens."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from course_lab import (
@@ -97,6 +98,23 @@ def test_the_calibration_error_is_weighed_by_tokens(runs):
     assert errors["mean"]["tied"] == pytest.approx(0.02)
     assert errors.confident["tied"] == pytest.approx(0.02)
     assert errors["mean"]["mos"] == pytest.approx(0) and errors.n["mos"] == 3
+
+
+def test_bins_of_opposite_sign_do_not_cancel():
+    rows = {"method": "m", "seed": 1, "bin": [0, 1], "tokens": [300, 100]}
+    rows |= {"probability": [0.1, 0.8], "right": [0.2, 0.5]}
+    (error,) = predictions.calibration_error(pd.DataFrame(rows)).itertuples()
+    assert error.mean == pytest.approx((300 * 0.1 + 100 * 0.3) / 400)
+    assert error.confident == pytest.approx(0)
+
+
+def test_classes_by_both_losses_show_no_regression_to_the_mean():
+    rng = np.random.default_rng(0)
+    base = rng.gamma(2.0, 2.2, 50_000)
+    ours, theirs = ({1: base + np.abs(rng.standard_normal(len(base)))} for _ in range(2))
+    table = predictions.by_likelihood(ours, theirs)
+    assert (table.gain.abs() < 0.05).all()  # by one of the two it would be half a nat
+    assert ((table.low < 0.02) & (table.high > -0.02)).all()
 
 
 def test_tokens_that_gain_are_told_by_both_losses(of, runs):
