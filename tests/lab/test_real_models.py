@@ -898,18 +898,22 @@ def test_words_by_name_are_those_of_the_rows():
     assert found["around"][0][0] == words[int(apart.argmin())]
 
 
-@pytest.mark.parametrize("kind", ["T5", "untied T5", "Mamba", "Gemma"])
+@pytest.mark.parametrize("kind", ["T5", "untied Llama", "Mamba", "Gemma"])
 def test_folders_of_other_shapes(tmp_path, kind):
     transformers = pytest.importorskip("transformers")
     size = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2}
-    if kind.endswith("T5"):
+    if kind == "T5":
         config = transformers.T5Config(
-            vocab_size=200, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
-            tie_word_embeddings=kind == "T5",
-        )  # fmt: skip
+            vocab_size=200, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+        )
         model = transformers.T5ForConditionalGeneration(config)
     elif kind == "Mamba":
         model = transformers.MambaForCausalLM(transformers.MambaConfig(state_size=4, **size))
+    elif kind == "untied Llama":
+        config = transformers.LlamaConfig(
+            intermediate_size=64, num_attention_heads=2, tie_word_embeddings=False, **size
+        )
+        model = transformers.LlamaForCausalLM(config)
     else:
         heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
         config = transformers.GemmaConfig(intermediate_size=64, **heads, **size)
@@ -917,4 +921,4 @@ def test_folders_of_other_shapes(tmp_path, kind):
     model.save_pretrained(tmp_path, max_shard_size="30KB")
     source = examine.read(tmp_path)
     assert torch.equal(source.W, model.get_output_embeddings().weight.detach())
-    assert source.predicts is True and source.tied is (kind != "untied T5")
+    assert source.predicts is True and source.tied is (kind != "untied Llama")

@@ -260,7 +260,7 @@ def test_search_finds_softmax(browser, address, width):
     hits = page.locator("#search-results ul.search li a").all_inner_texts()
     page.wait_for_load_state("networkidle")
     page.close()
-    assert "A small lesson" in hits
+    assert "1. A small lesson" in hits
     assert not wrong, "\n".join(wrong)
 
 
