@@ -634,9 +634,9 @@ print(f"AdamW, tied: {adamw.mean:.2f} over {len(by_adam)} seeds")
 print(f"SGD, tied and augmented: {by_sgd:.2f}")
 
 # %% [markdown]
-# By AdamW the same model has the cone. The optimiser decides, at least for this model: text, dropout and
-# start are the same. The tied run by SGD kept no geometry, so the SGD figure is that of the tied and
-# augmented model.
+# By AdamW the same model has the cone. Text, dropout and start are the same. The optimiser is the likeliest
+# cause, but it is not alone: weight decay, the length of a segment and the augmented loss differ, too,
+# because the tied run by SGD kept no geometry. The plan `optimiser-and-cone` changes the optimiser alone.
 
 # %% [markdown]
 # ## Which way the gradient flows
