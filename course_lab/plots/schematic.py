@@ -87,7 +87,7 @@ def model(name: str) -> str:
         pieces.append(f"<path d='{path}' fill='none' stroke='{ink}' stroke-width='2.5'/>")
         pieces.append(_text((start + end) / 2, 28, "tied: one matrix", ink))
     pieces.append(_text(330, TOP + HEIGHT + 38, schematic.line))
-    return _drawing(660, TOP + HEIGHT + 56, words(name), pieces)
+    return _drawing(674, TOP + HEIGHT + 56, words(name), pieces)
 
 
 def push_and_pull() -> str:
