@@ -17,14 +17,19 @@ from torch.nn import functional as F
 from course_lib.machine import accelerated, quickest
 
 LARGE = 1 << 22  # logits, below which a launch takes as long as the work
-ROUNDING = 0.02  # of the largest number, which two implementations may differ by in bf16
+# By how much two implementations may differ, as a share of the largest number, by the bytes of what
+# their products read. TF32, which a library may take for float32, rounds to 11 bits.
+ROUNDING = {2: 2e-2, 4: 2e-3, 8: 1e-9}
 _NAMES: dict[str, str] = {}  # the way that was taken in this process, by question
 
 
-def quickest_equal(question: str, ways: dict[str, Callable[..., Tensor]], *arguments) -> Callable:
+def quickest_equal(
+    question: str, ways: dict[str, Callable[..., Tensor]], dtype: torch.dtype, *arguments
+) -> Callable:
     """Return the quickest of several implementations of one function.
 
     question: names the function, as in `machine.quickest`; sizes and types are added.
+    dtype: of what the products read, which says what counts as rounding.
     ways: functions by name, of the same arguments; the first is right.
     arguments: tensors or None. Those that require a gradient are differentiated.
 
@@ -36,14 +41,15 @@ def quickest_equal(question: str, ways: dict[str, Callable[..., Tensor]], *argum
     shapes = [(1 << (rows.bit_length() - 1), *size)]
     shapes += [None if a is None else tuple(a.shape) for a in arguments[1:]]
     device = torch.cuda.get_device_name() if arguments[0].is_cuda else "cpu"
-    question = f"{question}, {shapes}, {arguments[0].dtype} on {device}"
+    question = f"{question}, {shapes}, {dtype} on {device}"
     if question not in _NAMES:
         expected = _with_gradients(ways[own], arguments)
         timed = {own: partial(_with_gradients, ways[own], arguments)}
         for name in others:
             try:
                 differs = _distance(_with_gradients(ways[name], arguments), expected)
-                fault = None if differs <= ROUNDING else f"it is {differs:.1g} of the largest off"
+                equal = differs <= ROUNDING[dtype.itemsize]
+                fault = None if equal else f"it is {differs:.1g} of the largest off"
             except Exception as error:  # whatever another package may raise
                 fault = f"it fails: {error}"
             if fault:
@@ -87,8 +93,9 @@ def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor,
             ways["torch"] = partial(by_torch, target=target, dtype=dtype)
         if importlib.util.find_spec("quack") and dtype.itemsize == 2:
             ways["QuACK"] = partial(by_quack, target=target, dtype=dtype)
-    way = quickest_equal(f"softmax in {dtype}", ways, x, matrix, bias) if len(ways) > 1 else own
-    return way(x, matrix, bias)
+    if len(ways) > 1:
+        own = quickest_equal("softmax", ways, dtype, x, matrix, bias)
+    return own(x, matrix, bias)
 
 
 def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
@@ -122,7 +129,7 @@ def elementwise(written: Callable, formula: Callable | None, logits: Tensor, *pa
     if formula is None or not accelerated(logits) or logits.numel() < LARGE:
         return written
     ways = {"written": written, "compiled": _compiled(formula)}
-    return quickest_equal(formula.__qualname__, ways, logits, *parameters)
+    return quickest_equal(formula.__qualname__, ways, logits.dtype, logits, *parameters)
 
 
 _compiled = lru_cache(torch.compile)

@@ -58,9 +58,30 @@ WRONG = {
 def test_a_way_that_computes_something_else_is_left_out_with_a_warning(monkeypatch, fault):
     starters = take(monkeypatch, "rival")
     x = torch.tensor([[3.0, 1.0]], requires_grad=True)
+    ways = {"own": square, "rival": WRONG[fault]}
     with pytest.warns(UserWarning, match="rival is not used for squares"):
-        way = rivals.quickest_equal("squares", {"own": square, "rival": WRONG[fault]}, x)
+        way = rivals.quickest_equal("squares", ways, x.dtype, x)
     assert way is square and starters == [["own"]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "off", "taken"),
+    [
+        (torch.bfloat16, 0.01, True),
+        (torch.float32, 0.01, False),
+        (torch.float32, 5e-4, True),
+        (torch.float64, 5e-4, False),
+    ],
+)
+def test_rounding_is_that_of_the_type(monkeypatch, dtype, off, taken):
+    """TF32 may stand in for float32, bfloat16 may not."""
+    take(monkeypatch, "rival")
+    ways = {"own": square, "rival": lambda x: x.square() * (1 + off)}
+    x = torch.ones(5, 2, dtype=torch.float64, requires_grad=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        way = rivals.quickest_equal("squares", ways, dtype, x)
+    assert (way is ways["rival"]) is taken and len(told) == (not taken)
 
 
 def test_the_quickest_of_the_equal_is_taken_and_asked_for_once(monkeypatch):
@@ -69,17 +90,20 @@ def test_the_quickest_of_the_equal_is_taken_and_asked_for_once(monkeypatch):
     ways = {"own": square, "rival": lambda x: x * x}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert rivals.quickest_equal("squares", ways, x) is ways["rival"]
-        assert rivals.quickest_equal("squares", ways, x[:4]) is ways["rival"]  # 4 to 7 rows
+        assert rivals.quickest_equal("squares", ways, x.dtype, x) is ways["rival"]
+        assert (
+            rivals.quickest_equal("squares", ways, x.dtype, x[:4]) is ways["rival"]
+        )  # 4 to 7 rows
     assert starters == [["own", "rival"]]
-    rivals.quickest_equal("squares", ways, x[:3])
+    rivals.quickest_equal("squares", ways, x.dtype, x[:3])
     assert len(starters) == 2
 
 
 def test_a_choice_that_is_not_here_gives_way_to_our_own(monkeypatch):
     """A checkpoint may name a kernel that another machine had."""
     take(monkeypatch, "QuACK")
-    assert rivals.quickest_equal("squares", {"own": square}, torch.ones(2)) is square
+    x = torch.ones(2)
+    assert rivals.quickest_equal("squares", {"own": square}, x.dtype, x) is square
 
 
 def problem(bias=True, dtype=torch.float64):
