@@ -46,8 +46,7 @@ def fetch(name: str, progress: bool = True) -> Path:
     entry = DOWNLOADS[name]
     folder = folders.corpora() / name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with alone_in(folder):
+        with filling(folder, name):
             for file in absent(entry, folder):
                 download(file, folder, f"{name}/{file.name}", progress)
     except Unavailable as error:
@@ -59,6 +58,19 @@ def fetch(name: str, progress: bool = True) -> Path:
             f"course_lab data fetch {name}` with a network, or put {wanted} from {entry.source} "
             f"into {folder.resolve()}, or set COURSE_DATA to a folder that has {name}/"
         ) from None
+    return folder
+
+
+@contextmanager
+def filling(folder: Path, name: str):
+    """Make a folder and hold its lock; an empty one goes again.
+
+    name: of what comes into it, for the CourseError that is raised where it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with alone_in(folder):
+            yield
     except OSError as error:
         raise CourseError(
             f"{name} cannot be written to {folder}: {error.strerror or error}; set COURSE_DATA to "
@@ -67,7 +79,6 @@ def fetch(name: str, progress: bool = True) -> Path:
     finally:
         with suppress(OSError):
             folder.rmdir()  # refuses unless it is empty
-    return folder
 
 
 @contextmanager

