@@ -1,9 +1,9 @@
 """GGUF, the file format of llama.cpp: what it says of itself, and its tensors.
 
 A header of keys and values, a table of tensors, and their bytes; nothing in it can run. The
-package `gguf` reads such files, too. It is not used: it takes seven seconds to open a model of
-49,152 words, and this file half a second, and it believes every length that a file announces.
-Here a length is held against the bytes that are left before anything is made of it.
+format's own library turns blocks into numbers. It does not read the header, because it believes
+every length that a file announces. Here a length is held against the bytes that are left before
+anything is made of it.
 """
 
 import mmap
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from course_lab.examine.quantised import KINDS
+from course_lab.examine.quantised import kinds
 from course_lib.errors import CourseError
 
 MAGIC = b"GGUF"
@@ -144,7 +144,7 @@ def _contents(stream: _Bytes) -> Contents:
         if name in places:
             raise ValueError(f"two tensors are called {name}")
         place = Place(shape, kind, start + offset)
-        if kind in KINDS and place.offset + _length(place) > len(stream.data):
+        if kind in kinds() and place.offset + _length(place) > len(stream.data):
             raise EOFError(f"{name} of shape {shape} does not fit into the file")
         places[name] = place
     return Contents(metadata, places)
@@ -152,7 +152,7 @@ def _contents(stream: _Bytes) -> Contents:
 
 def _length(place: Place) -> int:
     """Return the bytes of a tensor; ValueError where its rows are no whole blocks."""
-    kind = KINDS[place.kind]
+    kind = kinds()[place.kind]
     numbers = 1
     for size in place.shape:
         numbers *= size
@@ -163,7 +163,7 @@ def _length(place: Place) -> int:
 
 def read_tensor(file: Path, place: Place) -> np.ndarray:
     """Return a tensor in float32, or float64 where it is stored so; CourseError if bytes lack."""
-    kind = KINDS[place.kind]
+    kind = kinds()[place.kind]
     size = _length(place)
     try:
         # a copy of the bytes, since a mapped file that shrinks ends the process

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from course_lab.examine import gguf_files, onnx_files
-from course_lab.examine.quantised import KINDS
+from course_lab.examine.quantised import kinds
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.training.checkpoint import is_pickle
 
@@ -247,9 +247,9 @@ def _gguf_table(file: Path) -> TensorFiles:
     model = gguf_files.contents(file)
     entries = {}
     for name, place in model.tensors.items():
-        if place.kind in KINDS:
+        if place.kind in kinds():
             read = gguf_files.reader(file, place)
-            entries[name] = Entry(file, place.shape, KINDS[place.kind].name, True, read)
+            entries[name] = Entry(file, place.shape, kinds()[place.kind].name, True, read)
         else:
             entries[name] = Entry(file, place.shape, f"type {place.kind}", False)
     return TensorFiles(file, entries, {}, model)

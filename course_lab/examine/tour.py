@@ -28,7 +28,6 @@ from course_lab.examine.llama import read_llama
 from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import Spectra
-from course_lab.examine.quantised import q8_0
 from course_lab.examine.real_models import Reading, encoding, read_ids
 from course_lab.examine.record import plain
 from course_lab.examine.repairs import REPAIRS
@@ -252,8 +251,7 @@ def bars(shares: dict[str, float], xlabel: str) -> Figure:
 
 def rounded(W: Tensor) -> Tensor:
     """Return W (N, d) as Q8_0 stores it: 32 numbers share a scale, their largest over 127."""
-    groups = W.reshape(-1, 32)
-    scale = (groups.abs().amax(1, keepdim=True) / 127).half()
-    quants = (groups / scale.float().clamp_min(1e-12)).round().clamp(-127, 127).to(torch.int8)
-    blocks = np.concatenate([scale.numpy().view(np.uint8), quants.numpy().view(np.uint8)], axis=1)
-    return torch.from_numpy(q8_0(blocks)).reshape(W.shape)
+    from gguf import GGMLQuantizationType, quants  # takes half a second
+
+    kind = GGMLQuantizationType.Q8_0
+    return torch.from_numpy(quants.dequantize(quants.quantize(W.numpy(), kind), kind))
