@@ -1,4 +1,4 @@
-"""What kept models predict: best words, losses by frequency, calibration, tokens that gain.
+"""The predictions of kept models: best words, loss by frequency, calibration, tokens that gain.
 
 Results of whole texts keep a few figures of their predictions (`course_lab.predicting`) and the
 loss of every test token. Methods are compared within one context: one family, text and budget.

@@ -357,8 +357,8 @@ pd.DataFrame(
 # **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at
 # most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. Here $B$ bounds $|q|$, and $\alpha$ and $\beta$
 # bound the curvature of $f$ and of $q$. [Going deeper](03b_three_more_theorems.ipynb) proves theorem 3 and
-# measures both sides. The theorem holds *whatever the word means*: every rare word ends near a word
-# that never comes.
+# measures both sides. The theorem holds *whatever the word means*: a word that is rare enough ends near a
+# word that never comes.
 
 # %%
 seen = torch.bincount(target, minlength=len(corpus))

@@ -26,7 +26,7 @@ KNOWN = {"glove": False, "wordllama": False}  # whether it predicts, where the f
 
 
 class Rank(NamedTuple):
-    """Of `matrices` public ones, how many have a severity below this one."""
+    """The severity's place among public matrices: so many of them have a lower one."""
 
     below: int
     matrices: int

@@ -29,7 +29,7 @@ ALIKE = 1e-3  # of the logits' spread: our logits and the model's own
 
 @dataclass(frozen=True)
 class Reading:
-    """What a model made of a text: contexts (T, d) and the tokens (T,) that came after them."""
+    """The contexts (T, d) that a model made of a text, and the tokens (T,) that came after them."""
 
     contexts: Tensor
     target: Tensor
