@@ -73,8 +73,17 @@ class Work:
     memory: float = 0.0  # float32 numbers to and from memory
 
 
+class Training:
+    """A training step of a `batch` of texts, each of them `length` tokens long."""
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """Return the tokens of a step of the course's form and of the plain one."""
+        return dict.fromkeys(KINDS, self.batch * self.length)
+
+
 @dataclass(frozen=True)
-class Recurrent:
+class Recurrent(Training):
     """A training step of AWD-LSTM, with `components` a mixture of softmaxes."""
 
     vocabulary: int
@@ -89,10 +98,6 @@ class Recurrent:
     length: int = 70
     rate: float = 1e-3  # of learning, which does not change the speed
     penalties: tuple = (ActivationRegularizer(), TemporalActivationRegularizer())
-
-    @property
-    def tokens(self) -> dict[str, int]:
-        return dict.fromkeys(KINDS, self.batch * self.length)
 
     def build(self, kind: str, device: str) -> nn.Module:
         """Return the model in training mode."""
@@ -143,7 +148,7 @@ _PASSES = 7
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Training):
     """A training step of Transformer-XL, tied, its memory full."""
 
     vocabulary: int
@@ -157,10 +162,6 @@ class Attention:
     memory: int
     reference: Reference | None = None
     rate: float = 1e-3
-
-    @property
-    def tokens(self) -> dict[str, int]:
-        return dict.fromkeys(KINDS, self.batch * self.length)
 
     def build(self, kind: str, device: str) -> nn.Module:
         """Return the model in training mode."""
@@ -188,7 +189,7 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Encoded(Training):
     """A training step of a tied model whose encoder the released codes loop over word by word."""
 
     vocabulary: int
@@ -199,10 +200,6 @@ class Encoded:
     length: int
     reference: Reference | None = None
     rate: float = 1e-3
-
-    @property
-    def tokens(self) -> dict[str, int]:
-        return dict.fromkeys(KINDS, self.batch * self.length)
 
     def build(self, kind: str, device: str) -> nn.Module:
         """Return the model in training mode."""

@@ -131,6 +131,28 @@ def test_a_disturbed_measurement_is_made_again():
     assert timing.undisturbed(lambda: next(rows), tries=3)["n"] == 2
 
 
+@pytest.mark.parametrize("what", ["models", "their layers", "output layers"])
+def test_each_table_measures_a_disturbed_row_again(monkeypatch, what):
+    module = output_layers if what == "output layers" else models
+    others = iter([1.0, 0.0])
+    monkeypatch.setattr(
+        module,
+        "alternating",
+        lambda steps, rounds: Seconds(dict.fromkeys(steps, [1.0]), next(others)),
+    )
+    monkeypatch.setattr(module, "in_a_process", here)
+    monkeypatch.setattr(models, "MODELS", SMALL)
+    monkeypatch.setattr(output_layers, "SHAPES", {400: 40})
+    if what == "models":
+        rows = models.models(["awd-lstm/ptb"], "fp32", 1, device="cpu")
+    elif what == "their layers":
+        rows = models.output_layers(["softmax"], "fp32", 1, device="cpu")
+    else:
+        rows = output_layers.output_layers(400, [], "fp32", 1, whole=False, device="cpu")
+    (row,) = rows
+    assert row["counts"] and next(others, None) is None
+
+
 def test_a_long_round_warms_up_once(monkeypatch):
     """Three steps in all for two rounds, where a short one takes four."""
     calls = []
