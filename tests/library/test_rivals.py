@@ -13,8 +13,13 @@ from torch.nn import functional as F
 from course_lib import machine, rivals
 from course_lib.models import lstm_recurrence
 from course_lib.output_layers import (
+    AdaptiveSoftmax,
+    AdversarialSoftmax,
     FullWords,
+    GatedSoftmax,
     GeneralizedSigSoftmax,
+    MixtureOfContexts,
+    MixtureOfSoftmaxes,
     PiecewiseLinearSoftmax,
     SigSoftmax,
     SoftCappedSoftmax,
@@ -180,6 +185,29 @@ def test_our_own_kernel_keeps_what_no_other_computes(monkeypatch, what):
     objective = LabelSmoothing(0.1) if what == "objective" else None
     layer(hidden, target, objective, reduction="sum" if what == "sum" else "mean")
     assert not starters
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [AdversarialSoftmax, GatedSoftmax, AdaptiveSoftmax, MixtureOfSoftmaxes, MixtureOfContexts],
+)
+def test_a_layer_that_is_no_plain_softmax_keeps_its_own_loss(monkeypatch, rehearsed, kind):
+    """Whatever else is quicker: each computes what its plain form computes."""
+    torch.manual_seed(3)
+    options = {"cutoffs": [5]} if kind is AdaptiveSoftmax else {}
+    layer = kind(FullWords(13, 6), **options).double()
+    hidden = torch.randn(7, 2, 6, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(13, (7, 2))
+    expected = layer.reference(hidden, target)
+    expected = expected, *torch.autograd.grad(expected, [hidden, layer.words.weight])
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    starters = take(monkeypatch, "torch")
+    loss = layer(hidden, target)[0]
+    made = loss, *torch.autograd.grad(loss, [hidden, layer.words.weight])
+    assert not starters or kind is MixtureOfContexts  # which is one softmax of one context
+    if kind is GatedSoftmax:  # which counts its targets at every call
+        made, expected = made[:1], expected[:1]
+    torch.testing.assert_close(made, expected)
 
 
 @pytest.mark.parametrize("kind", BENT)
