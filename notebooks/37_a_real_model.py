@@ -112,8 +112,11 @@ display(
 edges = np.array(figures["edges"])
 middles = (edges[1:] + edges[:-1]) / 2
 curves = {name: (middles, bell) for name, bell in figures["pairs"].items()}
-figure = plots.lines(curves, "cosine of two word vectors", "density")
 cosine = figures["cosine"]
+title = f"Rare words stand at {cosine['rare']:.2f}, "
+title += f"frequent ones at {cosine['frequent']:.2f}"
+xlabel = "cosine of two word vectors"
+figure = plots.lines(curves, xlabel, "density", title=title)
 plots.show(
     figure,
     alt="Densities of the cosines of pairs. Rare words stand about "
@@ -126,7 +129,9 @@ bands = pd.DataFrame(figures["bands"])
 seen = bands[bands["count"] > 1]  # on average
 curves = {"two words of a band": (seen["count"], seen["cosine"])}
 xlabel = "mean count of a band's words"
-figure = plots.lines(curves, xlabel, "mean cosine", "x")
+title = f"Cosine {seen['cosine'].iloc[0]:.2f} among the rarest, "
+title += f"{seen['cosine'].iloc[-1]:.2f} among the most frequent"
+figure = plots.lines(curves, xlabel, "mean cosine", "x", title=title)
 plots.show(
     figure,
     alt="Mean cosine of two words in bands of frequency, from "
@@ -163,8 +168,9 @@ curves = {
     "SmolLM2": np.array(figures["spectrum"]),
     "random matrix": np.array(figures["random"]),
 }
-figure = plots.singular_values(curves)
 ratio = figures["spectrum"][1] / figures["spectrum"][0]
+title = f"SmolLM2's second singular value is {ratio:.2f} of its first"
+figure = plots.singular_values(curves, title=title)
 plots.show(
     figure,
     alt="Singular values over the largest, logarithmic, beside a random "
@@ -193,8 +199,9 @@ display(
 )
 
 # %% [markdown]
-# The reserved pieces are no surprise. The others are: they were frequent enough in the text on which
-# the *pieces* were chosen, program code, and are absent from the text on which the *model* was trained.
+# The reserved pieces are no surprise. The others are. A likely reason is that the *pieces* were chosen on
+# a text in which they were frequent, such as program code, and that the *model* was trained on a text
+# without them. Nothing here shows it: neither text is in the file.
 #
 # ## Words that cannot win
 #
@@ -263,7 +270,9 @@ kept = {
     "knowing only frequencies": 1 - lost["start"],
     "by a random matrix": 1 - lost["chance"],
 }
-figure = tour.bars(kept, "kept of ‖g‖², %")
+title = f"{lost['squared']:.1%} of ‖g‖² are lost, by chance "
+title += f"{lost['chance']:.1%}"
+figure = tour.bars(kept, "kept of ‖g‖², %", title)
 shares = ", ".join(f"{name} {share:.2%}" for name, share in kept.items())
 plots.show(
     figure,

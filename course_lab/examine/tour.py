@@ -237,7 +237,7 @@ def beside() -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("matrix")
 
 
-def bars(shares: dict[str, float], xlabel: str) -> Figure:
+def bars(shares: dict[str, float], xlabel: str, title: str) -> Figure:
     """Return a bar for each share, in per cent, with its number beside it."""
     figure, ax = plots.panels(height=2.6)
     values = [100 * share for share in shares.values()]
@@ -245,7 +245,7 @@ def bars(shares: dict[str, float], xlabel: str) -> Figure:
     ax.bar_label(drawn, [f" {share:.2%}" for share in shares.values()])
     ax.invert_yaxis()
     ax.grid(False, axis="y")
-    ax.set(xlabel=xlabel, xlim=(0, 1.3 * max(values)))
+    ax.set(xlabel=xlabel, xlim=(0, 1.3 * max(values)), title=title)
     return figure
 
 

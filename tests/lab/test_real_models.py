@@ -932,3 +932,15 @@ def test_folders_of_other_shapes(tmp_path, kind):
     source = examine.read(tmp_path)
     assert torch.equal(source.W, model.get_output_embeddings().weight.detach())
     assert source.predicts is True and source.tied is (kind != "untied Llama")
+
+
+def test_the_how_to_s_own_columns_are_those_of_the_atlas():
+    """Beside other packages' numbers, which no command here can compute again."""
+    page = (Path(__file__).parents[2] / "docs/how-to/examine.md").read_text("utf-8")
+    cells = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    measures = {row["name"]: row["measures"] for row in atlas.atlas()}
+    told = {row[0].strip(" `"): [float(cell) for cell in row[1:]] for row in cells if len(row) == 6}
+    assert len(told) == 5
+    for name, (isoscore, theirs, stable, weightwatcher, _) in told.items():
+        assert isoscore == theirs == measures[name]["IsoScore"]
+        assert stable == weightwatcher == measures[name]["stable rank"]
