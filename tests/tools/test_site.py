@@ -190,6 +190,8 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     """In tables that hold together; without a measurement it says so."""
     site_pages.write_speed(tmp_path)
     text = (tmp_path / "speed.md").read_text("utf-8")
+    tables = results.tables("benchmarks")
+    assert text.count("\n### ") == len(tables)  # each table stands once, below its machine
     for name, table in results.tables("benchmarks/models").items():
         part = text.split(f"## {table['machine']}\n")[1].split("\n## ")[0]
         part = part.split(f"### Models in {name.rpartition('/')[2]}\n")[1].split("\n##")[0]
