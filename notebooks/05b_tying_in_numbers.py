@@ -31,7 +31,7 @@
 #
 # **Prerequisites.** [Lesson 5](05_tying_and_augmented_loss.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 56 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 59 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -51,7 +51,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of every random draw and of the models trained here
 
 # %%
-import tempfile  # noqa: I001
+import tempfile
 
 import numpy as np
 import pandas as pd
@@ -61,8 +61,17 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import claims, plans, plots, published, results
-from course_lab import statistics
+from course_lab import (
+    claims,
+    cost,
+    plans,
+    plots,
+    published,
+    results,
+    statistics,
+)
+
+# %%
 from course_lib import theory
 from course_lib.evaluation import cache
 from course_lib.metrics import subspaces
@@ -856,6 +865,35 @@ pd.DataFrame(rows).T.astype(float).map("{:.5g}".format)
 # short, and $s$ is nearly the same for all words. So the loss asks that the logits hardly spread, which makes
 # it a relative of label smoothing. What similarity adds needs longer vectors, that is, longer training than
 # ours.
+
+# %% [markdown]
+# ## The cost at the paper's largest size
+#
+# Lesson 5 counts the parameters and the operations of the small model. Here is the same count for the
+# paper's largest model on its 10,000 words, in millions of multiplications and additions for a token of
+# training (MFLOP):
+
+# %%
+rows = {}
+for name in columns:
+    recipe = "ptb/vd-lstm-1500/" + name.replace("untied", "baseline")
+    large = course_lab.recipes[recipe]
+    with torch.device("meta"):  # shapes only
+        built = large.build(10_000)
+    layer = cost.output_macs(built, large)
+    rest = cost.encoder_macs(built, large)
+    rows[name] = {
+        "parameters": f"{sum(p.numel() for p in built.parameters()):,}",
+        "output layer, MFLOP": f"{6 * layer / 1e6:.1f}",
+        "whole model, MFLOP": f"{6 * (layer + rest) / 1e6:.1f}",
+    }
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# Tying takes a whole word matrix away and adds no operation. The augmented loss makes the output layer a
+# third dearer in products, and twice as dear where the gradient flows through the soft target, as in the
+# paper's tied models here. The loss also takes three softmaxes in place of one. On a processor the softmaxes
+# can cost as much again; `python -m benchmarks output-layers` measures them on your machine.
 
 # %% [markdown]
 # ## What the paper says and what it leaves open
