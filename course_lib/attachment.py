@@ -175,37 +175,53 @@ class Attached(nn.Module):
     @torch.no_grad()
     def _compare(self, head, scale, cap) -> None:
         """Raise CourseError unless the model's own loss of twelve words is as `attach` was told."""
-        # Tiny hidden states at the head's door show a scale, huge ones a cap, others the labels.
+        own, loss, raw, labels = self._own_answer(head)
+
+        # What it may do to its head's logits: what was told, or what tiny and huge logits show.
+        told = [(scale, cap), (scale, getattr(self.output_layer, "cap", cap))]
+        slope = ((own * raw)[0].sum() / raw[0].square().sum()).item()
+        bound = own.abs().max().item()
+        bends = told + [(s, c) for s in (1.0, slope) for c in (None, bound)]
+
+        # Which of these give its logits, and which labels its loss.
+        close = partial(torch.allclose, rtol=2e-5 + 2 * torch.finfo(head.weight.dtype).eps)
+        lengths = own.norm(dim=-1)
+        bends = [bend for bend in bends if close(lengths, _logits(*bend, None, raw).norm(dim=-1))]
+        shifted = close(loss, F.cross_entropy(own[:, :-1].mT, labels[:, 1:]))
+        straight = close(loss, F.cross_entropy(own.mT, labels))
+
+        # Parameters beside matrix and bias, such as an adapter's, are not in the output layer.
+        plain = {k for k, p in head.named_parameters() if p.requires_grad} <= {"weight", "bias"}
+        known = plain and bends and (shifted or straight)
+        if known and any(bend in told for bend in bends) and (shifted or self.aligned):
+            return
+        way = "merge or switch off what is added to its head, as LoRA does, or to its loss"
+        if known:
+            s, c = bends[0]
+            aligned = self.aligned or not shifted
+            way = f"tell attach scale={s:.6g}, cap={c}, aligned={aligned}"
+        raise CourseError(f"the loss of {type(self.model).__name__} would be another; {way}")
+
+    def _own_answer(self, head) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the model's logits (3, 4, N) and loss of three texts, the head's, and the labels.
+
+        Hidden states at the head's door are tiny in the first text, where a scale shows, huge in
+        the second, where a cap does, and middling in the third, which alone has labels. Random
+        numbers go on as if nothing had been read.
+        """
         weight = head.weight
         words = torch.arange(12, device=weight.device).view(3, 4) % len(weight)
         labels = words.flip(1)
         labels[:2] = IGNORE
-        hidden = self.hidden(words, labels=labels)
-        hidden = hidden / F.linear(hidden, weight).abs().amax(-1, keepdim=True).clamp(min=1e-5)
-        hidden = hidden * hidden.new_tensor([1e-2, 1e3, 10.0]).view(3, 1, 1)
-        with head.register_forward_pre_hook(lambda *_: hidden):
-            output = self.model(words, labels=labels)
-        own, loss = output.logits.float(), output.loss.float()
-        # Which scale and cap make its logits of the head's, and which alignment its loss.
-        raw = F.linear(hidden, weight, getattr(head, "bias", None)).float()
-        slope = ((own * raw)[0].sum() / raw[0].square().sum()).item()
-        told = [(scale, cap), (scale, getattr(self.output_layer, "cap", cap))]
-        others = [(s, c) for s in (1.0, slope) for c in (None, own.abs().max().item())]
-        plain = {k for k, p in head.named_parameters() if p.requires_grad} <= {"weight", "bias"}
-        close = partial(torch.allclose, rtol=2e-5 + 2 * torch.finfo(weight.dtype).eps)
-        answers = [
-            (bend, straight)
-            for bend in (told + others if plain else ())
-            for straight, end in ((False, -1), (True, None))
-            if close(own.norm(dim=-1), _logits(*bend, None, raw).norm(dim=-1))
-            and close(loss, F.cross_entropy(own[:, :end].mT, labels[:, not straight :]))
-        ]
-        if not any(bend in told and straight <= self.aligned for bend, straight in answers):
-            way = "merge or switch off what is added to its head, as LoRA does, or to its loss"
-            if answers:
-                (s, c), straight = answers[0]
-                way = f"tell attach scale={s:.6g}, cap={c}, aligned={straight or self.aligned}"
-            raise CourseError(f"the loss of {type(self.model).__name__} would be another; {way}")
+        with torch.random.fork_rng([weight.device] if weight.is_cuda else []):
+            hidden = self.hidden(words, labels=labels)
+            largest = F.linear(hidden, weight).abs().amax(-1, keepdim=True)
+            sizes = hidden.new_tensor([1e-2, 1e3, 10.0]).view(3, 1, 1)
+            hidden = hidden / largest.clamp(min=1e-5) * sizes
+            with head.register_forward_pre_hook(lambda *_: hidden):
+                output = self.model(words, labels=labels)
+        raw = F.linear(hidden, weight, getattr(head, "bias", None))
+        return output.logits.float(), output.loss.float(), raw.float(), labels
 
 
 class _Reached(Exception):

@@ -211,6 +211,14 @@ def test_labels_that_are_shifted_already_are_no_reason_to_refuse():
         course_lib.attach(build("Granite"), aligned=True)
 
 
+def test_attaching_draws_no_random_numbers():
+    """The comparison reads words with a model that may drop out, and gives the numbers back."""
+    model = build("GPT-2").train()
+    before = torch.get_rng_state()
+    course_lib.attach(model)
+    assert torch.equal(torch.get_rng_state(), before) and model.training
+
+
 def test_a_model_without_numbers_is_not_compared():
     with torch.device("meta"):
         model = GPT2LMHeadModel(GPT2Config(**SIZES))
