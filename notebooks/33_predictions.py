@@ -152,7 +152,7 @@ display(Markdown(
     f"*Elsewhere, against {base}, in hundredths of a probability: "
     f"{len(elsewhere)} comparisons with two seeds or more.*"
 ))  # fmt: skip
-elsewhere.round(3)
+elsewhere.round(3) if len(elsewhere) else None
 
 # %% [markdown]
 # ## Loss by frequency
@@ -193,7 +193,7 @@ if len(runs):
         alt=f"Loss by frequency of the word in training. {title}. "
         f"Methods: {', '.join(names) or 'the tied softmax alone'}.",
     )
-changes.round(2)
+changes.round(2) if len(changes) else None
 
 # %% [markdown]
 # ## Calibration
