@@ -44,7 +44,7 @@ from course_lib.regularizers import (
 SIZE = 400  # d, and the hidden size that the output layer reads
 # vocabulary -> positions: an AWD-LSTM's batch on Penn Treebank and WikiText-2, and for the large
 # vocabularies as many as keep a naive table of logits at 0.4 GB
-SHAPES = {10_000: 1400, 33_278: 5600, 128_000: 700, 267_735: 350}
+SHAPES = {10_000: 1400, 33_278: 5600, 128_000: 700, 267_735: 360}
 SIZES, BATCH = (400, 1150, 1150, 400), 20
 TABLE = "benchmarks/layers/KIND/WORDS-PRECISION"  # where `output-layers --keep` puts its tables
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
