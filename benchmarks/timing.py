@@ -20,7 +20,7 @@ from course_lib.output_layers import FullWords, Softmax
 
 UNITS, LAYERS, BATCH, LENGTH, DROPOUT = 200, 2, 20, 35, 0.3
 BUSY = 0.1  # of all processors, taken by other processes: from there on a time does not count
-LONG = 10.0  # seconds of a round, beyond which one round is enough to warm up
+LONG = 3.0  # seconds of a round, beyond which one round is enough to warm up
 VARIANTS = [(kind, precision) for precision in ("fp32", "bf16") for kind in ("plain", "course")]
 
 
