@@ -14,6 +14,7 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.predicting import predictions
 from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
+from course_lib.data.piece_text import PieceText
 from course_lib.evaluation.adaptation import compute
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity, token_losses
@@ -67,6 +68,10 @@ def final_figures(
         f"{name}_perplexity": noted(name, partial(perplexity, model, split, **settings))
         for name, split in (("valid", corpus.valid), ("test", corpus.test))
     }
+    if isinstance(corpus, PieceText) and "small" not in experiment.corpus.options:
+        for name, split in (("valid", corpus.valid), ("test", corpus.test)):
+            of_pieces = figures[f"{name}_perplexity"]
+            figures[f"{name}_word_perplexity"] = corpus.per_word(of_pieces, split)
     if arrays is not None:
         # Two bytes a token hold a loss to 1 part in 2,000, as comparisons of words need it.
         losses = token_losses(model, corpus.test, **settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_lab.validation import validated
-from course_lib.errors import unknown
+from course_lib.errors import CourseError, unknown
 from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.translation import BeamSearch
 from course_lib.models import (
@@ -54,6 +54,20 @@ KINDS = {
 }
 # The first arguments of a class, which the experiment gives and an option cannot.
 GIVEN = {"encoder": 1, "words": 2, "output_layer": 2}
+
+
+def enter(role: str, kind: type) -> type:
+    """Enter a class of the reader's own, so that recipes can name it; return the class.
+
+    role: encoder, words, output_layer and so on, a key of `KINDS`.
+    Raise CourseError for an unknown role, and for a name that another class of the role has.
+    """
+    if role not in KINDS:
+        raise unknown("role", role, KINDS)
+    if any(kind.__name__ == other.__name__ and kind is not other for other in KINDS[role]):
+        raise CourseError(f"there is another {role} called {kind.__name__}; choose another name")
+    KINDS[role] = tuple(dict.fromkeys((*KINDS[role], kind)))
+    return kind
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from course_lab import results
 from course_lab.experiment import Experiment
 from course_lab.overrides import at, differences, has_settings, override, plain
+from course_lab.own_text import is_own, on_text, recipe_of
 from course_lab.recipes import profile, recipes
 from course_lib.data import folders
 from course_lib.errors import CourseError
@@ -36,6 +37,7 @@ OWN += ("optimisation", "adaptation", "decoding", "ranked_contexts")
 class Planned:
     """A recipe at a profile and seed, with `change`: dotted settings and their values.
 
+    The setting `corpus` is another text, by name or path, whose options follow as `corpus.pieces`.
     Settings equal to the recipe's are dropped, so that one experiment has one name. The constructor
     raises CourseError for an unknown recipe, profile or setting, for a value that does not fit, and
     for a setting of another kind of run.
@@ -48,18 +50,30 @@ class Planned:
     _experiment: Experiment = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        base = profile(recipes[self.recipe], self.profile, self.seed)
-        changed = override(base, self.change)
-        _check_read(changed, self.change)
+        recipe = recipes[self.recipe]
+        text = self.change.get("corpus", recipe.corpus.kind)
+        is_moved = text != recipe.corpus.kind
+        if is_moved:
+            recipe = on_text(recipe, text)
+        base = profile(recipe, self.profile, self.seed)
+        changes = {path: value for path, value in self.change.items() if path != "corpus"}
+        changed = override(base, changes)
+        _check_read(changed, changes)
+        differing = dict(sorted(differences(base, changed)))
         object.__setattr__(self, "profile", base.profile)
-        object.__setattr__(self, "change", dict(sorted(differences(base, changed))))
+        object.__setattr__(self, "change", {"corpus": text} | differing if is_moved else differing)
         object.__setattr__(self, "_experiment", changed.change(variant=self.variant))
         earlier(changed)  # what it starts from is a recipe, and has the settings that it hands on
 
     @property
     def variant(self) -> str:
-        """The name of `change` in names of folders."""
-        return label(self.change)
+        """The name of `change` in names of folders; that of one's own text is in the run's name."""
+        named = self.change.get("corpus")
+        told = self.change.items() if named is None or not is_own(named) else self._beside_text()
+        return label(dict(told))
+
+    def _beside_text(self) -> Iterable[tuple[str, Any]]:
+        return ((path, value) for path, value in self.change.items() if path != "corpus")
 
     def experiment(self) -> Experiment:
         """Return the experiment itself, its `variant` set."""
@@ -104,11 +118,15 @@ def earlier(experiment: Experiment) -> Experiment | None:
     """
     if experiment.start_from is None:
         return None
-    kind, seed = experiment.profile, experiment.seed
-    first = profile(recipes[experiment.start_from], kind, seed)
+    kind, seed, text = experiment.profile, experiment.seed, experiment.corpus.kind
+    first, recipe = recipes[experiment.start_from], recipe_of(experiment)
+    moved = {}
+    if is_own(text) and text != first.corpus.kind:
+        first, moved = on_text(first, text), {"corpus": text}
+    first = profile(first, kind, seed)
     handed_on = {}
-    if experiment.name in recipes:
-        own = profile(recipes[experiment.name], kind, seed)
+    if recipe is not None:
+        own = profile(recipe, kind, seed)
         handed_on = {
             path: value
             for path, value in differences(own, experiment)
@@ -116,15 +134,19 @@ def earlier(experiment: Experiment) -> Experiment | None:
             and plain(at(own, path)) == plain(at(first, path))
             and not has_settings(value)  # another part altogether, as no plan can ask for
         }
-    return Planned(first.name, kind, seed, handed_on).experiment()
+    return Planned(experiment.start_from, kind, seed, moved | handed_on).experiment()
 
 
 def command(experiment: Experiment) -> str:
     """Return the command that trains a recipe with the settings of an experiment."""
-    base = profile(recipes[experiment.name], experiment.profile, experiment.seed)
+    recipe = recipe_of(experiment)
+    base = profile(recipe, experiment.profile, experiment.seed)
     changes = [f" --change '{p}={_short(v)}'" for p, v in differences(base, experiment)]
+    name = experiment.name
+    if name not in recipes:
+        name = f"{name.partition('/')[2]} --corpus '{experiment.corpus.kind}'"
     return (
-        f"python -m course_lab train {experiment.name} --profile {experiment.profile} "
+        f"python -m course_lab train {name} --profile {experiment.profile} "
         f"--seed {experiment.seed}" + "".join(changes)
     )
 

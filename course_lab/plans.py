@@ -5,9 +5,11 @@ baseline = "tied"                         # all other models are the family of t
 margin = 2.0                              # per cent of perplexity that would not matter
 hours = 60                                # of one core, as the plan's author estimates
 [[runs]]
-recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name
+recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name;
+                                          # my_recipes.py:mine/* are those of a file
 profile = "full"                          # the default
 seeds = [1, 2, 3]                         # the default is [1]
+corpus = "novel.txt"                      # another text than the recipe's, beside the plan's file
 change = {"optimisation.epochs" = 10}     # settings that differ from the recipe; "none" for none
 grid = {"encoder.dropout" = [0.2, 0.4]}   # all combinations
 """
@@ -16,15 +18,16 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from course_lab.experiment import Seed
+from course_lab.own_text import absolute
 from course_lab.planned import Planned
-from course_lab.recipes import recipes
+from course_lab.recipes import elsewhere, recipes
 from course_lab.validation import CONFIG, validated
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
@@ -68,6 +71,7 @@ class _Runs:
     recipes: list[str]
     profile: str = "full"
     seeds: list[Seed] = field(default_factory=lambda: [1])
+    corpus: str | None = None
     change: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, list] = field(default_factory=dict)
 
@@ -90,9 +94,10 @@ class _Runs:
 
     def __iter__(self) -> Iterator[Planned]:
         """Yield the runs: seeds outermost, so that every setting is tried once first."""
+        text = {} if self.corpus is None else {"corpus": self.corpus}
         for seed, name, values in product(self.seeds, self.names(), product(*self.grid.values())):
             settings = dict(zip(self.grid, values, strict=True))
-            yield Planned(name, self.profile, seed, self.change | settings)
+            yield Planned(name, self.profile, seed, text | self.change | settings)
 
 
 def plans() -> dict[str, Path]:
@@ -120,13 +125,15 @@ def read_plan(name: str | Path) -> Plan:
         raise CourseError(f"{path} is not readable TOML: {error}") from None
     try:
         file = validated("a plan", content, _File)
-        return Plan(path, file.title, _expanded(file), file.baseline, file.margin, file.hours)
+        return Plan(
+            path, file.title, _expanded(file, path.parent), file.baseline, file.margin, file.hours
+        )
     except CourseError as error:
         raise CourseError(f"{path}: {error}") from None
 
 
-def _expanded(file: _File) -> tuple[Planned, ...]:
-    """Return the runs of a plan file."""
+def _expanded(file: _File, folder: Path) -> tuple[Planned, ...]:
+    """Return the runs of a plan file; the reader's own files are looked for below its folder."""
     if not file.runs:
         raise CourseError("a plan has at least one table [[runs]]")
     runs: dict[str, Planned] = {}
@@ -134,6 +141,10 @@ def _expanded(file: _File) -> tuple[Planned, ...]:
     for number, table in enumerate(file.runs, 1):
         try:
             entry = validated("[[runs]]", table, _Runs)
+            named = [elsewhere.absolute(name, folder) for name in entry.recipes]
+            entry = replace(entry, recipes=named)
+            if entry.corpus is not None:
+                entry = replace(entry, corpus=absolute(entry.corpus, folder))
             total += entry.count()
             if total > MOST:
                 raise CourseError(
@@ -151,6 +162,10 @@ def _expanded(file: _File) -> tuple[Planned, ...]:
 
 def _matching(pattern: str) -> list[str]:
     """Return the recipes of a name or glob."""
+    if found := elsewhere.split(pattern):
+        file, pattern = found
+        elsewhere.load(file)
+        return [f"{file}:{name}" for name in _matching(pattern)]
     if not re.search(r"[*?\[]", pattern):
         return [recipes[pattern].name]
     wanted = pattern.split("/")

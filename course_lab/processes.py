@@ -1,6 +1,8 @@
 """Several processes that train one model: how they begin, and how long one waits for another."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 from accelerate import Accelerator
@@ -16,13 +18,20 @@ PATIENCE = 600.0
 LONG_PATIENCE = 7_200.0
 
 
-def accelerator_on(device: str, patience: float = PATIENCE) -> Accelerator:
+def accelerator_on(
+    device: str,
+    patience: float = PATIENCE,
+    trackers: Sequence[str] = (),
+    folder: Path | None = None,
+) -> Accelerator:
     """Return accelerate's object for a device, whatever an earlier run in this process had.
 
     It computes in float32, because training and evaluation decide on their own precision.
 
     device: "auto" or "cpu"; CourseError for another.
     patience: seconds that a process waits for another.
+    trackers: names that accelerate knows, such as tensorboard; they are started later.
+    folder: where trackers that write files write them.
     """
     if device not in ("auto", "cpu"):
         raise unknown("device", device, ("auto", "cpu"))
@@ -32,7 +41,13 @@ def accelerator_on(device: str, patience: float = PATIENCE) -> Accelerator:
         if now.num_processes == 1 and (now.device.type == "cpu") != cpu:
             AcceleratorState._reset_state(reset_partial_state=True)
     waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=patience))
-    return Accelerator(cpu=cpu, mixed_precision="no", kwargs_handlers=[waiting])
+    return Accelerator(
+        cpu=cpu,
+        mixed_precision="no",
+        kwargs_handlers=[waiting],
+        log_with=list(trackers) or None,
+        project_dir=folder if trackers else None,
+    )
 
 
 class Meeting:

@@ -6,7 +6,7 @@ on from its last checkpoint, and final figures that were computed before come fr
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from course_lab.locks import alone_in
 from course_lab.pair_cosines import pair_arrays
 from course_lab.processes import PATIENCE, Meeting, accelerator_on
 from course_lab.results import Result
+from course_lab.tracking import Report, check_trackers, tracked, with_geometry
 from course_lib import machine
 from course_lib.data import Corpus, SentencePairs
 from course_lib.data.vocabulary import vocabulary_to_dict
@@ -36,7 +37,7 @@ from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.machine import keep_freed_memory
 from course_lib.metrics.similarity import lower_cased
-from course_lib.ranges import Finite, NonNegative, Positive, checked
+from course_lib.ranges import Count, Finite, NonNegative, Positive, checked
 from course_lib.training.batches import LanguageModelBatches, TranslationBatches
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
@@ -49,6 +50,9 @@ def run(
     folder: Path | None = None,
     *,
     callback: Callable[[int, nn.Module], None] | None = None,
+    report: Report | None = None,
+    trackers: Sequence[str] = (),
+    geometry_every: Count | None = None,
     progress: bool = True,
     device: str = "auto",
     checkpoint_seconds: NonNegative = 60.0,
@@ -64,6 +68,11 @@ def run(
     experiment: everything that decides the figures.
     folder: where checkpoints and result go; by default runs/<recipe>/<profile>-seed<n>.
     callback: called with the step and the model before the first step and after each.
+    report: called with a step and figures: loss, rate, speed and norm of the gradient every twenty
+        steps, perplexities after each epoch, and the geometry where it is asked for.
+    trackers: names of accelerate's trackers that are told the same, such as tensorboard, whose
+        files lie in the folder's `tracker`.
+    geometry_every: steps between two looks at the matrix that predicts; None for no look.
     progress: whether bars are shown.
     device: "auto", or "cpu" to keep a GPU out of it.
     checkpoint_seconds: time between two checkpoints within an epoch.
@@ -78,8 +87,9 @@ def run(
     result, or those that it started from, are no longer the same.
     """
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
-    options = _Options(callback, progress, checkpoint_seconds, deadline)
-    accelerator = accelerator_on(device, patience)
+    check_trackers(trackers)
+    options = _Options(callback, report, geometry_every, progress, checkpoint_seconds, deadline)
+    accelerator = accelerator_on(device, patience, trackers, folder)
     if accelerator.device.type == "cpu":
         keep_freed_memory()  # or each step would get its memory from the system anew
     if not accelerator.is_main_process:  # the first process locks the folder for all
@@ -93,6 +103,8 @@ class _Options:
     """Those arguments of `run` that the training takes; none of them changes a figure."""
 
     callback: Callable[[int, nn.Module], None] | None
+    report: Report | None
+    geometry_every: int | None
     progress: bool
     checkpoint_seconds: float
     deadline: float | None
@@ -208,22 +220,28 @@ def _train(
     options: _Options,
 ) -> list[dict]:
     """Train to the end, from the last checkpoint if there is one; return the epochs' figures."""
-    return fit(
-        prepared.model,
-        prepared.task,
-        experiment.optimisation,
-        accelerator,
-        folder=folder,
-        identity=prepared.identity,
-        vocabulary=vocabulary_to_dict(prepared.corpus),
-        starts=prepared.starts,
-        seed=experiment.seed,
-        callback=options.callback,
-        progress=options.progress,
-        checkpoint_seconds=options.checkpoint_seconds,
-        deadline=options.deadline,
-        trained=experiment.start_from is not None,
-    )
+    every = options.geometry_every
+    with tracked(accelerator, experiment, options.report) as report:
+        callback = options.callback
+        if report and every:
+            callback = with_geometry(report, prepared.corpus.counts, every, callback)
+        return fit(
+            prepared.model,
+            prepared.task,
+            experiment.optimisation,
+            accelerator,
+            folder=folder,
+            identity=prepared.identity,
+            vocabulary=vocabulary_to_dict(prepared.corpus),
+            starts=prepared.starts,
+            seed=experiment.seed,
+            callback=callback,
+            report=report,
+            progress=options.progress,
+            checkpoint_seconds=options.checkpoint_seconds,
+            deadline=options.deadline,
+            trained=experiment.start_from is not None,
+        )
 
 
 def _best_model(

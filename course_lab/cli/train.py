@@ -18,13 +18,29 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name, or a file experiment.json.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A recipe's name, my_recipes.py:NAME of a file, or a file experiment.json."
+        ),
+    ],
     profile: Annotated[
         str | None,
         typer.Option(help="smoke, quick, desk, standard or full.", show_default="standard"),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Initialisation, dropout and shuffling.", show_default="1")
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Another text than the recipe's: a name, a folder or a text file."),
+    ] = None,
+    pieces: Annotated[
+        int | None,
+        typer.Option(help="Read your own text in so many pieces of words, not in words."),
+    ] = None,
+    words: Annotated[
+        int | None, typer.Option(help="Keep the most frequent words of your own text.")
     ] = None,
     change: Annotated[
         list[str] | None,
@@ -41,6 +57,14 @@ def train(
             help="First train what it begins with the weights of, each in its default folder.",
         ),
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="A tracker to log to, tensorboard, wandb, mlflow or aim, or several."),
+    ] = None,
+    geometry_every: Annotated[
+        int | None,
+        typer.Option(help="With --track: steps between two looks at the word matrix."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, or cpu to leave a GPU alone.")] = "auto",
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 60.0,
     deadline: Annotated[
@@ -57,14 +81,22 @@ def train(
     and no result, where it paused at the deadline that it was given.
     """
     import course_lab
-    from course_lib.errors import Paused
+    from course_lib.errors import CourseError, Paused
 
+    text = {"corpus": corpus, "corpus.pieces": pieces, "corpus.words": words}
+    text = {path: value for path, value in text.items() if value is not None}
     if recipe.endswith(".json"):
-        _refuse_beside_a_file(recipe, {"--change": change, "--profile": profile, "--seed": seed})
+        given = {"--change": change, "--profile": profile, "--seed": seed}
+        given |= {f"--{path.rpartition('.')[2]}": value for path, value in text.items()}
+        _refuse_beside_a_file(recipe, given)
         experiment = _experiment_of_file(recipe)
     else:
-        experiment = _experiment_of_recipe(recipe, profile, seed, change)
+        experiment = _experiment_of_recipe(recipe, profile, seed, change, text)
+    if geometry_every is not None and not track:
+        raise CourseError("--geometry-every says how often a tracker is told; add --track")
     options = {
+        "trackers": track or [],
+        "geometry_every": geometry_every,
         "device": device,
         "checkpoint_seconds": checkpoint_seconds,
         "deadline": deadline,
@@ -114,13 +146,18 @@ def _experiment_of_file(file: str):
 
 
 def _experiment_of_recipe(
-    recipe: str, profile: str | None, seed: int | None, change: list[str] | None
+    recipe: str, profile: str | None, seed: int | None, change: list[str] | None, text: dict
 ):
-    """Return a recipe's experiment with the settings that differ."""
+    """Return a recipe's experiment with the settings that differ, those of its text in `text`."""
     from course_lab import overrides
+    from course_lab.own_text import absolute
     from course_lab.planned import Planned
+    from course_lab.recipes import elsewhere
 
-    changes = overrides.settings(change or [])
+    recipe = elsewhere.absolute(recipe, Path.cwd())
+    changes = overrides.settings(change or []) | text
+    if "corpus" in changes:
+        changes["corpus"] = absolute(str(changes["corpus"]), Path.cwd())
     seed = 1 if seed is None else seed
     return Planned(recipe, profile or "standard", seed, changes).experiment()
 

@@ -1,6 +1,8 @@
 """Corpora read from text files: the downloaded ones, and the reader's own."""
 
 import hashlib
+import re
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,8 +18,11 @@ from course_lib.data.corpus import (
     from_texts,
     with_line_feeds,
 )
+from course_lib.data.piece_text import from_pieces
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, Positive, checked
+
+GLUED = 0.02  # share of words that end in punctuation, from which on a text is called untokenised
 
 
 def read_text(path: Path) -> str:
@@ -32,11 +37,17 @@ def read_text(path: Path) -> str:
 
 
 @checked
-def load_folder(folder: Path, words: Count | None = None, by_frequency: bool = False) -> Corpus:
+def load_folder(
+    folder: Path,
+    words: Count | None = None,
+    by_frequency: bool = False,
+    pieces: Count | None = None,
+) -> Corpus:
     """Load the reader's own folder with train.txt, valid.txt and test.txt.
 
     folder: has the three files.
     words: the largest size of the vocabulary; rarer words become `<unk>`. None: all words.
+    pieces: the most pieces of a byte-pair encoding that take the place of words. None: words.
     by_frequency: whether ids fall with the count in train, as an adaptive softmax needs.
     """
     missing = [f"{split}.txt" for split in SPLITS if not (folder / f"{split}.txt").is_file()]
@@ -47,7 +58,7 @@ def load_folder(folder: Path, words: Count | None = None, by_frequency: bool = F
             'pairs, train.fr and train.en, need the option direction = "fr-en")'
         )
     texts = {split: read_text(folder / f"{split}.txt") for split in SPLITS}
-    return own(folder, texts, words, by_frequency)
+    return own(folder, texts, words, by_frequency, pieces)
 
 
 @checked
@@ -56,11 +67,12 @@ def load_file(
     words: Count | None = None,
     split: tuple[Positive, Positive, Positive] = (0.8, 0.1, 0.1),
     by_frequency: bool = False,
+    pieces: Count | None = None,
 ) -> Corpus:
     """Load the reader's own text file, its lines cut in order into train, valid and test.
 
     path: of the text file.
-    words, by_frequency: as `load_folder` takes them.
+    words, by_frequency, pieces: as `load_folder` takes them.
     split: the shares of lines in train, valid and test, which sum to 1.
     """
     if len(split) != 3 or abs(sum(split) - 1) > 1e-6:
@@ -77,15 +89,37 @@ def load_file(
                 f"(shares {split}); give a longer file, other shares, or a folder with "
                 "train.txt, valid.txt and test.txt"
             )
-    return own(path, texts, words, by_frequency)
+    return own(path, texts, words, by_frequency, pieces)
 
 
-def own(path: Path, texts: dict[str, str], words: int | None, by_frequency: bool) -> Corpus:
+def own(
+    path: Path, texts: dict[str, str], words: int | None, by_frequency: bool, pieces: int | None
+) -> Corpus:
+    """Return the corpus of the reader's own texts, in words or in pieces.
+
+    CourseError where both `words` and `pieces` are given.
+    """
+    if words is not None and pieces is not None:
+        raise CourseError(f"{path} is read in words or in pieces; give words or pieces, not both")
     sha256 = {split: digest(text) for split, text in texts.items()}
-    return from_texts(
-        path.stem, texts, words, by_frequency=by_frequency, sha256=sha256,
-        licence="the reader's own", source=str(path),
-    )  # fmt: skip
+    origin = {"sha256": sha256, "licence": "the reader's own", "source": str(path)}
+    if pieces is not None:
+        return from_pieces(path.stem, texts, pieces, by_frequency, **origin)
+    _warn_of_punctuation(path, texts["train"])
+    return from_texts(path.stem, texts, words, by_frequency, **origin)
+
+
+def _warn_of_punctuation(path: Path, text: str) -> None:
+    """Warn of a text in which words and punctuation are not separated by blanks."""
+    words = text.split()
+    ends = [word for word in words if re.fullmatch(r"\w+[.,;:!?]", word)]
+    if len(ends) > GLUED * len(words):
+        warnings.warn(
+            f"{path}: {len(ends):,} of {len(words):,} words end in punctuation, such as "
+            f"{ends[0]!r}, and each of them gets a vector of its own; read the text in pieces "
+            "(pieces=8000, or --pieces 8000), or separate punctuation by blanks",
+            stacklevel=2,
+        )
 
 
 def load_download(name: str, by_frequency: bool = False, download: bool = True) -> Corpus:

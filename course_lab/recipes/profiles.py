@@ -86,7 +86,8 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     """
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
-    family = next((f for f in _OWN if f"{experiment.name}/".startswith(f"{f}/")), None)
+    of_course = _of_course(experiment.name)
+    family = next((f for f in _OWN if f"{of_course}/".startswith(f"{f}/")), None)
     own = _OWN.get(family, {})
     if (name == "full" and "standard" not in own) or (name == "desk" and own.get("desk") == {}):
         name = "standard"
@@ -95,6 +96,12 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     elif name in _MOST:
         experiment = _small(experiment, name)
     return experiment.change(profile=name, seed=seed)
+
+
+def _of_course(name: str) -> str:
+    """Return the name of the recipe in that of a run: without the reader's own text before it."""
+    recipe = name.partition("/")[2]
+    return recipe if name not in recipes and recipe in recipes else name
 
 
 def _small(e: Experiment, name: str) -> Experiment:
@@ -110,7 +117,7 @@ def _small(e: Experiment, name: str) -> Experiment:
         output_layer=_small_options(e.output_layer, e, name),
         optimisation=_short(e.optimisation, name),
         ranked_contexts=DESK_CONTEXTS if desk and e.ranked_contexts else None,
-    ).change(**({} if desk else SMALL.get(e.name, {})))
+    ).change(**({} if desk else SMALL.get(_of_course(e.name), {})))
     return small.change(regularizers=tuple(_scaled(r, e, small) for r in e.regularizers))
 
 
@@ -172,7 +179,7 @@ def _words(e: Experiment) -> int | None:
     if cut := e.corpus.options.get("small", {}).get("words"):
         return cut
     with suppress(CourseError):
-        return corpus_size(recipes[e.name].corpus).words
+        return corpus_size(recipes[_of_course(e.name)].corpus).words
     return None
 
 

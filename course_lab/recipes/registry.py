@@ -1,13 +1,21 @@
 """The table of recipes, and how the files beside this one enter theirs."""
 
 from course_lab.experiment import Experiment
+from course_lab.recipes import elsewhere
 from course_lib.errors import unknown
 
 
 class Recipes(dict):
-    """Recipes by name; an unknown name lists the near matches."""
+    """Recipes by name; an unknown name lists the near matches.
+
+    A name such as `my_recipes.py:mine/tied` is looked for in that file.
+    """
 
     def __missing__(self, name):
+        if found := elsewhere.split(name):
+            file, name = found
+            elsewhere.load(file)
+            return self[name]
         raise unknown("recipe", name, self)
 
 

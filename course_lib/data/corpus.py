@@ -157,7 +157,7 @@ class Corpus(ThreeSplits, WordEncoding):
         if self.is_by_frequency:
             ids = {split: x.clone() for split, x in ids.items()}
             words = sort_by_frequency(words, ids)
-        half = Corpus(f"{self.name} ({which} half)", words, **ids, licence=self.licence)
+        half = self._part(f"{self.name} ({which} half)", words, ids)
         half.source = f"the {which} half of the train split of {self.name}"
         half.sha256 = dict(self.sha256) | {"train": digest(half.decode(half.train))}
         return half
@@ -189,10 +189,14 @@ class Corpus(ThreeSplits, WordEncoding):
             by_frequency = self.is_by_frequency
         if by_frequency:
             vocabulary = sort_by_frequency(vocabulary, ids)
-        small = Corpus(f"{self.name} (small)", vocabulary, **ids, licence=self.licence)
+        small = self._part(f"{self.name} (small)", vocabulary, ids)
         small.source = f"the beginning of each split of {self.name}"
         small.sha256 = {split: digest(small.decode(ids[split])) for split in SPLITS}
         return small
+
+    def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "Corpus":
+        """Return a corpus of a part of this text; a corpus of another kind overrides it."""
+        return Corpus(name, words, **ids, licence=self.licence)
 
 
 def digest(text: str | bytes) -> str:

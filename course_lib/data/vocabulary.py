@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from course_lib.data.corpus import EOS, Corpus, WordEncoding
 from course_lib.data.pairs import PieceEncoding, SentencePairs
+from course_lib.data.piece_text import PieceTextEncoding
 from course_lib.errors import CourseError
 
 
@@ -22,6 +23,13 @@ class WordVocabulary(WordEncoding):
     words: list[str] = field(repr=False)
     counts: torch.Tensor = field(repr=False)  # (N,) int64
     sha256: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass
+class PieceTextVocabulary(PieceTextEncoding, WordVocabulary):
+    """The pieces of a language model whose text was cut into pieces."""
+
+    pieces: Tokenizer = field(default=None, repr=False)
 
 
 @dataclass
@@ -43,6 +51,8 @@ Vocabulary = WordVocabulary | PieceVocabulary | Corpus | SentencePairs
 def vocabulary_to_dict(corpus: Vocabulary) -> dict:
     """Return the vocabulary of a corpus as plain data, ready for JSON."""
     plain = {"name": corpus.name, "counts": corpus.counts.tolist(), "sha256": dict(corpus.sha256)}
+    if isinstance(corpus, PieceTextEncoding):
+        plain["pieces"] = json.loads(corpus.pieces.to_str())
     if isinstance(corpus, WordEncoding):
         return plain | {"words": corpus.words}
     return plain | {
@@ -64,11 +74,12 @@ def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocab
         counts = torch.tensor(plain["counts"], dtype=torch.int64)
         sha256 = dict(plain["sha256"])
         if "tokenizer" in plain:
-            encoding = Tokenizer.from_str(json.dumps(plain["tokenizer"]))
+            encoding = _tokenizer(plain["tokenizer"])
+        if "pieces" in plain:
+            pieces = _tokenizer(plain["pieces"])
     except Exception as error:  # tokenizers raises nothing more special
         raise CourseError(f"{damaged} ({error})") from None
     if "tokenizer" in plain:
-        encoding.encode_special_tokens = True  # a text with "<pad>" in it means the five characters
         words = [encoding.id_to_token(i) for i in range(encoding.get_vocab_size())]
         direction, lowercase = plain.get("direction"), plain.get("lowercase")
         made = PieceVocabulary(plain["name"], words, counts, encoding, direction, lowercase, sha256)
@@ -76,7 +87,16 @@ def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocab
     else:
         words = plain.get("words")
         made = WordVocabulary(plain["name"], words, counts, sha256)
+        if "pieces" in plain:
+            made = PieceTextVocabulary(plain["name"], words, counts, sha256, pieces)
         good = isinstance(words, list) and EOS in words and all(type(w) is str for w in words)
     if not good or None in words or counts.shape != (len(words),) or (counts < 0).any():
         raise damaged
     return made
+
+
+def _tokenizer(plain: dict) -> Tokenizer:
+    """Return the tokenizer of plain data."""
+    encoding = Tokenizer.from_str(json.dumps(plain))
+    encoding.encode_special_tokens = True  # a text with "<pad>" in it means the five characters
+    return encoding

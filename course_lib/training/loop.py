@@ -51,6 +51,7 @@ def fit(
     starts: list[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
+    report: Callable[[int, dict[str, float]], None] | None = None,
     progress: bool = True,
     checkpoint_seconds: float = 60.0,
     deadline: float | None = None,
@@ -71,6 +72,9 @@ def fit(
     starts: each different machine and code that began or resumed the run; in last.safetensors only.
     seed: decides the order of the batches and all chance of the training.
     callback: `callback(step, model)` sees step 0 before training and every step after it.
+    report: `report(step, figures)` is told, after every WINDOW steps, their mean loss in nats a
+        token, the learning rate, the speed, and the norm of the last gradient where it is clipped;
+        after an epoch its perplexities.
     progress: whether a progress bar is shown.
     checkpoint_seconds: how often last.safetensors is written within an epoch.
     deadline: seconds as time.time() counts, after which the run saves and raises `Paused`. One
@@ -87,6 +91,7 @@ def fit(
     run.vocabulary = vocabulary
     run.starts = list(starts)
     run.callback = callback
+    run.report = report or (lambda step, figures: None)
     run.checkpoint_seconds = checkpoint_seconds
     run.deadline = math.inf if deadline is None else deadline
     run.resume()
@@ -136,7 +141,7 @@ class _Run:
     """A run holds what changes while a model is trained.
 
     `save` writes all of it that decides what happens next, and `resume` reads it back. `fit` sets
-    its vocabulary, starts, callback, checkpoint_seconds and deadline before the first step.
+    its vocabulary, starts, callback, report, checkpoint_seconds and deadline before the first step.
     """
 
     def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
@@ -185,6 +190,7 @@ class _Run:
         self.best = math.inf  # the lowest validation perplexity
         self.average = None  # the mean of the weights, once it has begun
         self.rate = None  # the learning rate of the last step
+        self.norm = None  # of the last gradient, before it was clipped; on the device
         self.seed_generators()
 
     def seed_generators(self) -> None:
@@ -233,11 +239,12 @@ class _Run:
             # Look at the losses where the window is full, and before anything is saved.
             late, due = self.late_or_due(saved, full=len(window) == WINDOW)
             if len(window) == WINDOW or due or last:
-                self.take_losses(window)
+                loss = self.take_losses(window)
                 now = time.perf_counter()
                 self.seconds += now - started
                 started = now
                 bar.set_postfix_str(self.speed())
+                self.report(self.step, self.step_figures(loss))
             if due and not last:
                 self.save()
                 saved = time.perf_counter()
@@ -279,6 +286,15 @@ class _Run:
         speed = self.tokens / max(self.seconds, 1e-9)
         return f"perplexity {math.exp(self.nll / self.tokens):.1f}, {speed:,.0f} tokens/s"
 
+    def step_figures(self, loss: float) -> dict[str, float]:
+        """Return what a report is told within an epoch; `loss` is the mean of the last window."""
+        figures = {
+            "loss": loss,
+            "learning_rate": self.rate,
+            "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
+        }
+        return figures if self.norm is None else figures | {"gradient_norm": float(self.norm)}
+
     def one_step(self, update: Update) -> torch.Tensor:
         """Do one update; return what `gradients` returns, still on the device."""
         o = self.optimisation
@@ -299,7 +315,7 @@ class _Run:
         # The gradient, clipped, and the step.
         nll = self.gradients(update)
         if o.clip:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
+            self.norm = self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
         self.optimizer.step()
 
         # What follows a step: constraints, the average of the weights.
@@ -351,8 +367,11 @@ class _Run:
             return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
 
-    def take_losses(self, window) -> None:
-        """Move a window of losses to the epoch's sums; CourseError for NaN and from HUGE on."""
+    def take_losses(self, window) -> float:
+        """Move a window of losses to the epoch's sums and return their mean.
+
+        CourseError for NaN and from HUGE on.
+        """
         losses = torch.stack([nll for nll, _ in window]).double()
         losses = self.accelerator.reduce(losses, "mean").tolist()
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
@@ -362,6 +381,7 @@ class _Run:
             self.nll += loss * count
             self.tokens += count
         window.clear()
+        return sum(losses) / len(losses)
 
     def diverged(self, what: str) -> CourseError:
         """Return the error that says what to do, and where the run was still well."""
@@ -406,6 +426,9 @@ class _Run:
                 "validation_seconds": round(time.perf_counter() - started, 3),
             }
         )
+
+        told = ("train_perplexity", "valid_perplexity")
+        self.report(self.step, {name: self.epochs[-1][name] for name in told})
 
         # The next epoch begins with nothing: no row, no state, no sums.
         self.epoch += 1

@@ -1,0 +1,136 @@
+"""Recipes and parts of the reader's own: from a file that is named, from an installed package."""
+
+import re
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from course_lab import parts, recipes, results
+from course_lab.cli import application
+from course_lab.planned import Planned
+from course_lab.plans import read_plan
+from course_lab.recipes import elsewhere
+from course_lib.data import folders
+from course_lib.errors import CourseError
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-recipes.md"
+SIZES = {"size": 8, "encoder.units": 8, "optimisation.epochs": 1}
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Forget afterwards what a test has entered."""
+    known, kinds = dict(recipes), dict(parts.KINDS)
+    yield
+    recipes.clear()
+    recipes.update(known)
+    parts.KINDS.update(kinds)
+    for name in [name for name in sys.modules if name.startswith("course_recipes_")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a file with all that the page says."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    path = tmp_path / "my_recipes.py"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    return path
+
+
+def test_a_recipe_of_a_file_is_a_recipe(file):
+    planned = Planned(f"{file}:mine/gru/tied", "smoke", 2)
+    assert planned.key == "mine/gru/tied/smoke-seed2"
+    model = planned.experiment().build(50)
+    contexts, state = model.encoder(torch.randn(5, 2, model.words.shape[1]))
+    assert contexts.shape == (5, 2, model.encoder.output_size) and state is not None
+    assert recipes["mine/vd-lstm-200/wider"].size == 300
+
+
+def test_a_hugging_face_model_is_an_encoder(file):
+    pytest.importorskip("transformers")
+    model = Planned(f"{file}:mine/gpt2/tied", "smoke").experiment().build(50)
+    tokens = torch.randint(50, (7, 3))
+    step = model(tokens, None, tokens)
+    step.loss.backward()
+    assert all(p.grad is not None for n, p in model.named_parameters() if "wte" not in n)
+    # causal: what comes later changes nothing before
+    model.eval()
+    other = tokens.clone()
+    other[-1] = (other[-1] + 1) % 50
+    first, second = (model.encoder(model.words(t))[0] for t in (tokens, other))
+    torch.testing.assert_close(first[:-1], second[:-1])
+    assert not torch.equal(first[-1], second[-1])
+
+
+def test_a_plan_finds_the_file_beside_it(file):
+    plan = file.with_name("plan.toml")
+    plan.write_text(
+        'title = "t"\n[[runs]]\nrecipes = ["my_recipes.py:mine/*/tied", "ptb/vd-lstm-200/tied"]\n'
+        'profile = "smoke"\n',
+        encoding="utf-8",
+    )
+    runs = read_plan(plan).runs
+    assert [run.recipe for run in runs] == [
+        f"{file}:mine/gru/tied", f"{file}:mine/gpt2/tied", "ptb/vd-lstm-200/tied",
+    ]  # fmt: skip
+
+
+def test_a_recipe_of_a_file_is_trained_from_the_command_line(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    call = ["train", "my_recipes.py:mine/gru/tied", "--profile", "smoke"]
+    done = CliRunner().invoke(application(), call)
+    assert done.exit_code == 0, done.output
+    content = results.read_result(tmp_path / "runs/mine/gru/tied/smoke-seed1")
+    assert content["experiment"]["encoder"]["kind"] == "GRU"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("from course_lab import nothing_such\n", "line 1: ImportError"),
+        ("x = 1\ny = (\n", "line 2: SyntaxError"),
+        ("def f():\n    raise ValueError('no')\nf()\n", "line 2: ValueError: no"),
+    ],
+)
+def test_a_file_that_fails_is_named_with_its_line(tmp_path, text, message):
+    path = tmp_path / "bad.py"
+    path.write_text(text, encoding="utf-8")
+    for _ in range(2):  # what failed once is not taken for loaded
+        with pytest.raises(CourseError, match=re.escape(f"{path}, {message}")):
+            Planned(f"{path}:mine/tied")
+
+
+def test_names_that_are_not_there(file, tmp_path):
+    with pytest.raises(CourseError, match="there is no file .*none.py with recipes"):
+        Planned(f"{tmp_path / 'none.py'}:mine/tied")
+    with pytest.raises(CourseError, match="mine/gru/tied"):
+        Planned(f"{file}:mine/gru/tide")
+
+
+def test_what_is_entered_has_a_role_and_a_name_of_its_own():
+    class VariationalLSTM(torch.nn.Module):
+        pass
+
+    with pytest.raises(CourseError, match="another encoder called VariationalLSTM"):
+        parts.enter("encoder", VariationalLSTM)
+    with pytest.raises(CourseError, match="did you mean encoder"):
+        parts.enter("encoders", VariationalLSTM)
+
+
+def test_installed_packages_are_asked_and_a_broken_one_is_left_out(tmp_path, monkeypatch):
+    (tmp_path / "good_recipes.py").write_text(
+        "from course_lab.recipes import add, recipes\n"
+        "add(recipes['ptb/vd-lstm-200/tied'], name='installed/tied', source='a package')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint(n, f"{n}_recipes", elsewhere.GROUP) for n in ("bad", "good")]
+    monkeypatch.setattr(elsewhere, "entry_points", lambda group: points)
+    with pytest.warns(UserWarning, match="bad_recipes are left out: ModuleNotFoundError"):
+        elsewhere.load_installed()
+    assert Planned("installed/tied").key == "installed/tied/standard-seed1"

@@ -1,0 +1,157 @@
+"""A text of the reader's own: in pieces, on the command line, in a plan, under its own name."""
+
+import json
+import warnings
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from course_lab import corpora, results
+from course_lab.cli import application
+from course_lab.planned import Planned, command, earlier
+from course_lab.plans import read_plan
+from course_lib.data import folders
+from course_lib.data.piece_text import PieceText
+from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
+from course_lib.errors import CourseError
+
+TIED, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
+LINES = [
+    "It was a dark night; the rain fell, and nobody came.\n",
+    "“Who’s there?” said the old man, slowly: 3,141.5 times.\n",
+    "\n",
+]
+
+
+@pytest.fixture
+def novel(tmp_path):
+    path = tmp_path / "My novel.txt"
+    path.write_text("".join(LINES) * 300, encoding="utf-8")
+    return path
+
+
+# Pieces ------------------------------------------------------------------------------------------
+
+
+def test_a_text_in_pieces_comes_back(novel):
+    corpus = corpora.load(novel, pieces=70)
+    assert isinstance(corpus, PieceText) and len(corpus) <= 70
+    text = "".join(LINES)
+    assert corpus.decode(corpus.encode(text)) == text
+    assert corpus.decode(corpus.train).startswith(text * 3)
+    assert corpus.eos == corpus.index["<eos>"]
+    ids = corpus.encode("Ж")  # which is not in the text
+    assert [corpus.words[i] for i in ids] == ["▁", "<unk>"]
+    assert corpus.counts[corpus.unk] == 0
+
+
+def test_unusual_line_ends_do_not_join_words(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("one\u2028two three\x0bfour\n" * 30, encoding="utf-8")
+    corpus = corpora.load(path, pieces=60)
+    assert corpus.decode(corpus.train).split("\n")[0] == "one two three four"
+
+
+def test_perplexity_per_word_is_that_of_the_same_likelihood(novel):
+    """exp(−log-likelihood / words), whatever the text is cut into."""
+    corpus = corpora.load(novel, pieces=70)
+    text = corpus.decode(corpus.test)
+    words = len(text.split()) + text.count("\n")
+    nats = len(corpus.test) * torch.log(torch.tensor(7.0, dtype=torch.float64))
+    expected = float(torch.exp(nats / words))
+    assert corpus.per_word(7.0, corpus.test) == pytest.approx(expected, rel=1e-9)
+
+
+def test_ids_by_frequency_and_parts_stay_a_text_in_pieces(novel):
+    corpus = corpora.load(novel, pieces=70, by_frequency=True)
+    assert corpus.is_by_frequency
+    for part in (corpus.half("first"), corpus.small(train=600, valid=90, test=90, words=40)):
+        assert isinstance(part, PieceText) and part.is_by_frequency
+        assert part.decode(part.train[:40]) == corpus.decode(corpus.train[:40]) or part.unk
+
+
+def test_the_vocabulary_of_a_text_in_pieces_outlives_the_text(novel):
+    corpus = corpora.load(novel, pieces=70)
+    kept = json.loads(json.dumps(vocabulary_to_dict(corpus)))
+    again = vocabulary_from_dict(kept, "x")
+    text = "Nobody fell, slowly.\n"
+    assert again.encode(text).tolist() == corpus.encode(text).tolist()
+    assert again.decode(again.encode(text)) == corpus.decode(corpus.encode(text))
+    with pytest.raises(CourseError, match="vocabulary that cannot be read"):
+        vocabulary_from_dict(kept | {"pieces": {}}, "x")
+
+
+def test_words_or_pieces_and_glued_punctuation(novel):
+    with pytest.raises(CourseError, match="words or pieces, not both"):
+        corpora.load(novel, pieces=70, words=20)
+    with pytest.warns(UserWarning, match="end in punctuation, such as 'night;'"):
+        corpora.load(novel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        corpora.load(novel, pieces=70)
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+def test_a_run_on_ones_own_text_has_a_name_of_its_own(novel):
+    text = {"corpus": str(novel), "corpus.pieces": 70}
+    planned = Planned(TIED, "quick", 2, text | {"encoder.dropout": 0.1})
+    experiment = planned.experiment()
+    assert planned.key == f"My-novel/{TIED}/quick-seed2-corpus.pieces=70,encoder.dropout=0.1"
+    assert experiment.corpus.options["small"]["words"] == 10_000  # the profile cuts it, too
+    assert f"train {TIED} --corpus '{novel}'" in command(experiment)
+    assert Planned(TIED, "quick", 2, planned.change) == planned
+    # another corpus by name is a setting like others
+    other = Planned(TIED, "standard", 1, {"corpus": "wikitext-2"})
+    assert other.key == f"{TIED}/standard-seed1-corpus=wikitext-2"
+    assert Planned(TIED, "full", 1, {"corpus": "ptb"}) == Planned(TIED)
+    with pytest.raises(CourseError, match="does not exist"):
+        Planned(TIED, "quick", 1, {"corpus": "there/is/none.txt"})
+
+
+def test_what_a_run_begins_with_is_trained_on_the_same_text(novel):
+    text = {"corpus": str(novel), "corpus.pieces": 70}
+    first = earlier(Planned(CACHE, "quick", 3, text).experiment())
+    assert first == Planned("ptb/awd-lstm/softmax/finetuned", "quick", 3, text).experiment()
+    assert earlier(first) == Planned("ptb/awd-lstm/softmax", "quick", 3, text).experiment()
+    assert earlier(earlier(first)) is None
+
+
+def test_a_profile_of_a_family_holds_on_another_text(novel):
+    docstrings = "docstrings/transformer-128/tied"
+    own, plain = (Planned(docstrings, "standard", 1, c) for c in ({"corpus": str(novel)}, {}))
+    assert own.experiment().optimisation == plain.experiment().optimisation
+
+
+def test_a_plan_finds_the_text_beside_it(novel):
+    path = novel.with_name("plan.toml")
+    path.write_text(
+        f'title = "t"\n[[runs]]\nrecipes = ["{TIED}"]\ncorpus = "{novel.name}"\n'
+        'seeds = [1, 2]\nchange = {"corpus.pieces" = 70}\n',
+        encoding="utf-8",
+    )
+    runs = read_plan(path).runs
+    assert [r.change["corpus"] for r in runs] == [str(novel)] * 2
+    assert runs[0].experiment().load_corpus().name.startswith("My novel")
+    path.write_text(path.read_text(encoding="utf-8").replace("My novel", "Our novel"), "utf-8")
+    with pytest.raises(CourseError, match="number 1: .*Our novel.txt does not exist"):
+        read_plan(path)
+
+
+def test_training_on_ones_own_text_from_the_command_line(novel, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = ["train", TIED, "--corpus", novel.name, "--pieces", "70", "--profile", "standard"]
+    changes = {"optimisation.epochs": 1, "size": 8, "encoder.units": 8}
+    options = [text for path, value in changes.items() for text in ("--change", f"{path}={value}")]
+    done = CliRunner().invoke(application(), [*words, *options])
+    assert done.exit_code == 0, done.output
+    planned = Planned(TIED, "standard", 1, changes | {"corpus": str(novel), "corpus.pieces": 70})
+    content = results.read_result(tmp_path / "runs" / planned.key)
+    metrics = content["metrics"]
+    assert metrics["test_word_perplexity"] > metrics["test_perplexity"] > 1
+    assert "test word perplexity" in done.output
+    refused = CliRunner().invoke(application(), ["train", "mine.json", "--pieces", "70"])
+    assert "--pieces goes with a recipe's name" in str(refused.exception)
