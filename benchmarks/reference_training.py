@@ -36,6 +36,7 @@ from course_lib.training.checkpoint import (
 )
 
 RECIPE = "ptb/awd-lstm/softmax"
+CHECK = f"{RECIPE}/standard-seed1-3-epochs-check"  # the kept table that `check` made
 
 
 def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[str, Experiment]:
@@ -49,6 +50,16 @@ def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[
     """
     course = Planned(RECIPE, kind, seed, {"optimisation.epochs": epochs}).experiment()
     return {"course": course, "plain": course.change(name=f"{RECIPE}/plainly")}
+
+
+def kept_pairs() -> dict[int, tuple[list[float], list[float]]]:
+    """Return validation perplexities by epoch of each kept pair, course and plain, by its seed."""
+    pairs = {}
+    for path in sorted((results.kept_folder() / RECIPE).glob("standard-seed*-3-epochs")):
+        both = [results.read_result(path), results.read_result(Path(f"{path}-plainly"))]
+        course, plain = ([row["valid_perplexity"] for row in run["epochs"]] for run in both)
+        pairs[both[0]["experiment"]["seed"]] = course, plain
+    return pairs
 
 
 def train(kind: str, experiment: Experiment, progress: bool = True) -> Path:

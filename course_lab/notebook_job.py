@@ -99,7 +99,8 @@ def execute_notebook(
     """Execute a notebook in a kernel of its own, which hashes alike in every run.
 
     Arguments:
-        source: the notebook's `.py`; it runs in the folder of that file.
+        source: the notebook's `.py`; it runs in the folder of that file, or where the course is an
+            installed package in the working folder, which holds the runs.
         parameters: the values of its `parameters` cell.
         executed: the file that receives the executed notebook.
         threads: the threads with which the kernel computes.
@@ -120,7 +121,7 @@ def execute_notebook(
         kernel_name="python3",
         progress_bar=False,
         record_timing=False,
-        cwd=str(source.parent),
+        cwd=str(source.parent if notebook_source.IN_REPOSITORY else Path.cwd()),
         kernel_manager_class=kernel_manager(environment),
     )
 

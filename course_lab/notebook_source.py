@@ -13,7 +13,8 @@ from nbformat import NotebookNode
 from course_lib.errors import CourseError, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "notebooks"
+IN_REPOSITORY = (ROOT / "pyproject.toml").exists()  # else the course is an installed package
+FOLDER = (ROOT if IN_REPOSITORY else ROOT / "course_lab" / "shipped") / "notebooks"
 PROFILES = ("smoke", "quick", "standard", "full")
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

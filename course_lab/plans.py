@@ -102,7 +102,7 @@ class _Runs:
 
 def plans() -> dict[str, Path]:
     """Return the plans that come with the course, by name."""
-    paths = (folders.home() / "data" / "plans").glob("*.toml")
+    paths = (folders.shipped() / "data" / "plans").glob("*.toml")
     return {path.stem: path for path in sorted(paths)}
 
 

@@ -51,7 +51,7 @@ def contexts(table: str) -> pd.DataFrame:
 
 
 def _read(name: str) -> pd.DataFrame:
-    path = folders.home() / "data" / name
+    path = folders.shipped() / "data" / name
     try:
         return pd.read_csv(path, dtype={"table": str})
     except FileNotFoundError:

@@ -37,11 +37,14 @@ def headline(result: Result) -> str:
         )
     else:
         figures = f"validation perplexity {metrics['valid_perplexity']:.2f}, {test_perplexity}"
+    tokens = result.provenance["tokens_seen"]
     return (
         f"**{f'{experiment.name} {experiment.variant}'.strip()}**, profile "
         f"`{experiment.profile}`, seed {experiment.seed}: {figures} with "
         f"{metrics['parameters']:,} parameters, best epoch {metrics['best_epoch']} of "
-        f"{len(result.epochs)}."
+        f"{len(result.epochs)}. The text is `{result.corpus.name}`: {len(result.corpus):,} words, "
+        f"and {tokens:,} tokens seen in training. A word vector has {experiment.size} numbers. "
+        "Figures of another text or another vocabulary do not compare."
     )
 
 

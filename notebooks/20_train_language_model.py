@@ -61,11 +61,10 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% tags=["hide-output"]
 import json
 
-import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab import plots, results, training_report
+from course_lab import training_report
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
 
@@ -118,92 +117,6 @@ for statement, holds in training_report.checks(result).items():
     print(f"{statement}: {holds}")
 
 # %% [markdown]
-# ## Does it train as a plain loop does?
-#
-# `python -m benchmarks training` trains AWD-LSTM on the Penn Treebank
-# for three epochs twice, with the paper's settings: by this library, and
-# *plainly*, by a loop written after the released code around torch's own LSTM.
-# Both begin with the same weights and draw the same lengths and dropout masks,
-# so that nothing but rounding should part them. At a learning rate of 30 that is
-# enough: a small difference soon grows large, and after each epoch the two stand
-# at different points of the same noisy descent. Validation perplexity of the
-# committed pairs:
-
-# %%
-kept = results.kept_folder() / "ptb/awd-lstm/softmax"
-names = {"the course": "", "plainly": "-plainly"}
-found = sorted(kept.glob("standard-seed*-3-epochs"))
-seeds = [folder.name.split("-")[1] for folder in found]
-pairs = {}
-for seed in seeds:
-    for who, end in names.items():
-        name = f"standard-{seed}-3-epochs{end}"
-        run = course_lab.read_result(kept / name)
-        rows = {e["epoch"]: e["valid_perplexity"] for e in run["epochs"]}
-        pairs[seed, who] = pd.Series(rows)
-
-# %%
-pairs, apart = pd.DataFrame(pairs), {}
-for seed in seeds:
-    apart[seed] = pairs[seed]["the course"] / pairs[seed]["plainly"] - 1
-    pairs[seed, "apart"] = apart[seed].map("{:+.2%}".format)
-mean = pd.DataFrame(apart).mean(axis=1)
-pairs["all seeds", "apart"] = mean.map("{:+.2%}".format)
-pairs.index.name = "after epoch"
-pairs[[*seeds, "all seeds"]].round(2)
-
-# %% [markdown]
-# The table alone cannot tell rounding from a small mistake. Two comparisons can,
-# which the command makes with `--check`. The first is of the losses of *one* set
-# of weights, with all dropout, on segments from all over the text: there nothing
-# can grow.
-
-# %%
-name = "ptb/awd-lstm/softmax/standard-seed1-3-epochs-check"
-check = results.read_table(name)
-once = check["same_weights"]
-losses = once["course_loss"], once["plain_loss"]
-print(f"{once['segments']} segments, the same weights and masks")
-print("mean loss: the course {:.6f}, plainly {:.6f}".format(*losses))
-print(f"largest difference: {once['largest_difference']:.1e}")
-
-# %% [markdown]
-# The second lets both go on from where their three epochs ended, with the same
-# lengths and masks, and looks at every tenth step. How far one run's perplexity
-# swings from look to look says how much a difference between two single looks,
-# such as each row of the table above, can mean. Two per cent is what we would let
-# pass, of the means.
-
-# %%
-swings = pd.DataFrame(check["iterates"])
-swings.columns = list(names)
-swings.index = 10 * (swings.index + 1)
-means, spread = swings.mean(), swings.max() - swings.min()
-first, second = means
-apart = f"{first / second - 1:+.1%} apart"
-swing = " and ".join(f"{s:.0%}" for s in spread / means)
-print(f"means {first:.1f}, {second:.1f}: {apart}")
-print("one run's own swing:", swing)
-print("less than two per cent apart:", abs(first / second - 1) < 0.02)
-
-# %%
-axis = swings.plot(style=["o-", "s--"], figsize=(5.5, 3.2))
-axis.set_xlabel("steps after the third epoch")
-axis.set_ylabel("validation perplexity")
-plots.show(
-    axis.figure,
-    alt="Validation perplexity of two trainings at every tenth step "
-    f"after the third epoch: they swing by {swing} of their means, "
-    f"which are {apart}.",
-)
-
-# %% [markdown]
-# With one set of weights the two programs give the same losses, up to rounding.
-# After an epoch of training the perplexities of the two runs differ, but by less
-# than either varies over the steps that follow. So there is no sign of anything
-# but rounding that has grown. A single row of the table may differ by two per
-# cent or a little more. The last column, over the seeds, should not.
-#
 # ## From here
 #
 # * `python -m course_lab next FOLDER "the company said"` shows what the model

@@ -14,6 +14,15 @@ def home() -> Path:
     return REPOSITORY if (REPOSITORY / "pyproject.toml").exists() else Path.cwd()
 
 
+def shipped() -> Path:
+    """Return the folder of what comes with the course: plans, published figures, notebooks.
+
+    That is the repository, or in an installed package a folder of the laboratory.
+    """
+    is_repository = (REPOSITORY / "pyproject.toml").exists()
+    return REPOSITORY if is_repository else REPOSITORY / "course_lab" / "shipped"
+
+
 def corpora() -> Path:
     """Return `COURSE_DATA` if it is set, else `data/corpora`; it has one folder a corpus.
 

@@ -574,7 +574,7 @@ def _check_the_twins(found):
 
 
 def test_the_kept_check_is_of_the_kept_pair():
-    """The table that lesson 20 shows beside the two results, of which it must be."""
+    """The table that the page of speeds shows beside the two results, of which it must be."""
     first = "ptb/awd-lstm/softmax/standard-seed1-3-epochs"
     pair = {
         "course": results.kept_folder() / first,

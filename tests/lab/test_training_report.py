@@ -17,8 +17,24 @@ def finished(recipe="ptb/vd-lstm-200/tied", valid=(90.0, float("nan"), 70.5, 80.
     ]
     experiment = recipes[recipe].change(profile="quick", seed=4)
     return SimpleNamespace(
-        experiment=experiment, epochs=epochs, metrics=figures | metrics, corpus=range(300)
-    )
+        experiment=experiment, epochs=epochs, metrics=figures | metrics, corpus=Words(),
+        provenance={"tokens_seen": 40_000},
+    )  # fmt: skip
+
+
+class Words:
+    """A corpus, as far as a headline reads it."""
+
+    name = "some text (small)"
+
+    def __len__(self):
+        return 300
+
+
+TEXT = (
+    " The text is `some text (small)`: 300 words, and 40,000 tokens seen in training. A word "
+    "vector has {} numbers. Figures of another text or another vocabulary do not compare."
+)
 
 
 @pytest.fixture
@@ -45,11 +61,12 @@ def test_the_curve_names_the_best_epoch(shown, recipe, unit):
 def test_the_headline_has_the_figures_of_the_kind_of_model():
     assert training_report.headline(finished()) == (
         "**ptb/vd-lstm-200/tied**, profile `quick`, seed 4: validation perplexity 70.50, test "
-        "perplexity 71.25 with 1,234 parameters, best epoch 3 of 4."
+        "perplexity 71.25 with 1,234 parameters, best epoch 3 of 4." + TEXT.format(200)
     )
     assert training_report.headline(finished("cldr/transformer-tiny")) == (
         "**cldr/transformer-tiny**, profile `quick`, seed 4: validation BLEU 20.12, test BLEU "
         "19.50 (`sig`), test perplexity 71.25 with 1,234 parameters, best epoch 3 of 4."
+        + TEXT.format(recipes["cldr/transformer-tiny"].size)
     )
     variant = finished()
     variant.experiment = variant.experiment.change(variant="warm")
