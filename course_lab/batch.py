@@ -22,11 +22,14 @@ from course_lab.batch_states import State, state, states_of
 from course_lab.experiment import Experiment
 from course_lab.notebook_job import Job, execute
 from course_lab.plans import Plan
+from course_lab.slurm import check_cluster, run_on_cluster
 from course_lab.workers import KILLED, run_in_workers
+from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Count, checked
 
-BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray"}  # and what each needs installed
+# and what each needs installed
+BACKENDS = {"loky": None, "dask": "distributed", "ray": "ray", "slurm": "submitit"}
 START_SECONDS = 10  # a run takes about this long to its first step; with less left none is begun
 Minutes = Annotated[float, Gt(0), Le(525_600)]  # a year, well below what a clock can wait for
 
@@ -50,7 +53,7 @@ def run_plan(
         workers: how many runs are done at the same time.
         minutes: the budget; then training pauses with a checkpoint, to go on at the next call.
         retry: whether runs that failed are begun again.
-        backend: loky, or dask or ray for a cluster.
+        backend: loky, or dask, ray or slurm for a cluster.
         progress: whether a bar is shown.
 
     Raises CourseError for a number out of its range, for a budget in which no run can begin, and
@@ -67,6 +70,7 @@ def run_plan(
     if start_by < time.time():
         raise CourseError(f"in {minutes:g} minutes no run can begin; give it a quarter at least")
 
+    share = 1 if backend == "slurm" else workers  # a cluster's job has its own cores
     tried: dict[str, tuple[str, str] | None] = {}
 
     def jobs() -> dict[str, Job]:
@@ -78,14 +82,19 @@ def run_plan(
         unfinished = {"waiting", "paused", "running"} | ({"failed"} if retry else set())
         states = [s for s in states if s.name in unfinished and not s.waits]
         states.sort(key=lambda s: s.name != "paused")
-        return {s.planned.key: _job(s, deadline, workers, start_by, retry) for s in states}
+        return {s.planned.key: _job(s, plan, deadline, share, start_by, retry) for s in states}
 
     # Round by round, as finished runs let others begin
     with tqdm(total=0, unit="run", disable=not progress) as bar:
         while ready := jobs():
             bar.total += len(ready)
-            local = backend == "loky"
-            outcomes = _local(ready, workers, end) if local else _remote(ready, backend)
+            if backend == "loky":
+                outcomes = _local(ready, workers, end)
+            elif backend == "slurm":
+                printed = folders.home() / "runs" / ".slurm"
+                outcomes = run_on_cluster(ready, plan.slurm, workers, printed)
+            else:
+                outcomes = _remote(ready, backend)
             with closing(outcomes):  # an interruption ends the workers
                 for key, trouble in outcomes:
                     tried[key] = trouble
@@ -108,7 +117,9 @@ def notebook(experiment: Experiment) -> Path:
     return notebook_source.select([name])[0]
 
 
-def _job(now: State, deadline: float | None, workers: int, start_by: float, retry: bool) -> Job:
+def _job(
+    now: State, plan: Plan, deadline: float | None, share: int, start_by: float, retry: bool
+) -> Job:
     planned = now.planned
     parameters = {
         "RECIPE": planned.recipe,
@@ -118,8 +129,10 @@ def _job(now: State, deadline: float | None, workers: int, start_by: float, retr
         "FOLDER": str(now.folder),
         "DEADLINE": deadline or 0,
     }
+    if plan.slurm.gpus > 1:
+        parameters["PROCESSES"] = plan.slurm.gpus
     source = notebook(planned.experiment())
-    return Job(now.folder, source, parameters, workers, start_by, retry)
+    return Job(now.folder, source, parameters, share, start_by, retry)
 
 
 # The back ends -----------------------------------------------------------------------------------
@@ -134,6 +147,8 @@ def check_backend(backend: str) -> None:
     needs = BACKENDS[backend]
     if needs and find_spec(needs) is None:
         raise CourseError(f"the back end {backend} is not installed; pip install {needs}")
+    if backend == "slurm":
+        check_cluster()
 
 
 def _local(jobs: dict[str, Job], workers: int, end: float | None) -> Iterator[tuple]:

@@ -4,6 +4,7 @@ title = "inan2017, Table 1: four columns of a small LSTM"
 baseline = "tied"                         # all other models are the family of the correction
 margin = 2.0                              # per cent of perplexity that would not matter
 hours = 60                                # of one core, as the plan's author estimates
+slurm = {gpus = 1, hours = 8}             # what each run asks of a cluster, `Resources`
 [[runs]]
 recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name;
                                           # my_recipes.py:mine/* are those of a file
@@ -28,6 +29,7 @@ from course_lab.experiment import Seed
 from course_lab.own_text import absolute
 from course_lab.planned import Planned
 from course_lab.recipes import elsewhere, recipes
+from course_lab.resources import Resources
 from course_lab.validation import CONFIG, validated
 from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
@@ -47,6 +49,7 @@ class Plan:
     baseline: str | None = None  # what the others, the family of Holm's correction, stand beside
     margin: float = MARGIN  # per cent of perplexity that would not matter
     hours: float | None = None  # of one core, as estimated before the first run
+    slurm: Resources = Resources()  # what each run asks of a Slurm cluster
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class _File:
     baseline: str | None = None
     margin: Positive = MARGIN
     hours: Positive | None = None
+    slurm: Resources = Resources()
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,9 @@ def read_plan(name: str | Path) -> Plan:
         raise CourseError(f"{path} is not readable TOML: {error}") from None
     try:
         file = validated("a plan", content, _File)
-        return Plan(
-            path, file.title, _expanded(file, path.parent), file.baseline, file.margin, file.hours
-        )
+        runs = _expanded(file, path.parent)
+        told = file.baseline, file.margin, file.hours, file.slurm
+        return Plan(path, file.title, runs, *told)
     except CourseError as error:
         raise CourseError(f"{path}: {error}") from None
 

@@ -21,7 +21,9 @@ def run(
         float | None, typer.Option(help="Minutes; then runs pause, to go on at the next call.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
-    backend: Annotated[str, typer.Option(help="loky, dask or ray.")] = "loky",
+    backend: Annotated[
+        str, typer.Option(help="loky, or for a cluster dask, ray or slurm.")
+    ] = "loky",
 ):
     """Do the unfinished runs of a plan, or go on with them; never one twice.
 

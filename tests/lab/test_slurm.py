@@ -1,0 +1,223 @@
+"""Runs of a plan as jobs of a cluster: submitit's local one always, a real Slurm each night."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from course_lab import batch, slurm
+from course_lab.batch_states import states_of
+from course_lab.notebook_job import Job
+from course_lab.plans import read_plan
+from course_lab.resources import Resources
+from course_lib.data import folders
+from course_lib.errors import CourseError
+
+PLAN = """title = "t"
+{table}
+[[runs]]
+recipes = ["docstrings/transformer-128/tied"]
+profile = "smoke"
+seeds = {seeds}
+change = {{"optimisation.epochs" = {epochs}, "size" = 8, "encoder.head_size" = 8}}
+"""
+
+
+def plan_of(tmp_path, seeds, epochs=1, table=""):
+    path = tmp_path / "mine.toml"
+    path.write_text(PLAN.format(seeds=seeds, epochs=epochs, table=table), encoding="utf-8")
+    return read_plan(path)
+
+
+def test_a_plan_says_what_its_runs_ask_for(tmp_path):
+    plan = plan_of(tmp_path, [1], table='slurm = {gpus = 2, hours = 0.5, partition = "long"}')
+    asked = plan.slurm.parameters(at_once=3)
+    assert (asked["gpus_per_node"], asked["timeout_min"], asked["slurm_partition"]) == (
+        2,
+        30,
+        "long",
+    )
+    assert asked["slurm_array_parallelism"] == 3 and "mem_gb" not in asked
+    with pytest.raises(CourseError, match="gpu"):
+        plan_of(tmp_path, [1], table="slurm = {gpu = 2}")
+    with pytest.raises(CourseError, match="hours"):
+        plan_of(tmp_path, [1], table="slurm = {hours = 0}")
+
+
+def test_a_run_with_several_gpus_is_told_how_many(tmp_path):
+    plan = plan_of(tmp_path, [1], table="slurm = {gpus = 4}")
+    (state,) = states_of(plan)
+    assert batch._job(state, plan, None, 1, 0.0, False).parameters["PROCESSES"] == 4
+    plan = plan_of(tmp_path, [1], table="slurm = {gpus = 1}")
+    assert "PROCESSES" not in batch._job(state, plan, None, 1, 0.0, False).parameters
+
+
+def test_without_slurm_the_error_says_where_to_go(monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(CourseError, match="sbatch is not found: .* login node"):
+        batch.check_backend("slurm")
+
+
+def test_jobs_end_each_with_its_own_outcome(tmp_path, monkeypatch):
+    """By submitit's executor for this machine, with processes of its own as on a cluster."""
+    pytest.importorskip("submitit")
+    monkeypatch.setattr(slurm, "CLUSTER", "local")
+    jobs = {
+        "late": Job(tmp_path / "late", Path("none.py"), {}, start_by=0.0),
+        "broken": Job(tmp_path / "broken", tmp_path / "none.py", {}),
+    }
+    outcomes = dict(slurm.run_on_cluster(jobs, Resources(hours=0.2), 2, tmp_path / "printed"))
+    assert outcomes["late"] is None
+    assert outcomes["broken"][0] == "failed" and "none.py" in outcomes["broken"][1]
+
+
+def test_what_has_not_ended_is_cancelled(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setattr(slurm, "CLUSTER", "local")
+    jobs = {"late": Job(tmp_path / "late", Path("none.py"), {}, start_by=0.0)}
+    jobs["slow"] = Job(tmp_path / "slow", Path("none.py"), {})
+    monkeypatch.setattr(slurm, "Requeued", Slow)
+    outcomes = slurm.run_on_cluster(jobs, Resources(hours=0.2), 2, tmp_path / "printed")
+    assert next(outcomes)[0] == "late"
+    started = time.monotonic()
+    outcomes.close()
+    assert time.monotonic() - started < 20
+    deadline = time.monotonic() + 20
+    pid = int((tmp_path / "slow.pid").read_text()) if (tmp_path / "slow.pid").exists() else None
+    while pid and Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.2)
+    assert not pid or time.monotonic() < deadline, "the job goes on"
+
+
+class Slow:
+    """A job that sleeps, unless it is the late one."""
+
+    def __call__(self, job):
+        if job.folder.name == "slow":
+            job.folder.with_suffix(".pid").write_text(str(os.getpid()))
+            time.sleep(600)
+
+
+# A real cluster ----------------------------------------------------------------------------------
+
+DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
+CONF = """ClusterName=course
+SlurmctldHost={host}
+SlurmUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldPort=16817
+SlurmdPort=16818
+AuthType=auth/munge
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SchedulerType=sched/builtin
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+MinJobAge=600
+KillWait=5
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+NodeName={host} CPUs={cpus} State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+# Accounting needs a database. Slurm's controller knows of the jobs of the last minutes, and this
+# tells them as `sacct` would.
+SACCT = r"""#!/bin/sh
+echo "JobID|State|NodeList"
+id='JobId=([0-9]+)'
+of_array="$id ArrayJobId=([0-9]+) ArrayTaskId=([0-9]+)"
+state='.* JobState=([A-Z_]+) .*'
+scontrol show job -o |
+    sed -nE -e "s/^$of_array $state/\2_\3|\4|n/p" -e t -e "s/^$id JobName$state/\1|\2|n/p"
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """Start a Slurm of one node, as root, and end it afterwards."""
+    absent = [name for name in DAEMONS if shutil.which(name) is None]
+    if absent or os.geteuid() != 0:
+        pytest.skip(f"needs {', '.join(absent) or 'root'}: apt install slurmctld slurmd munge")
+    host = socket.gethostname().partition(".")[0]
+    for name in ("state", "spool"):
+        (tmp_path / name).mkdir()
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(CONF.format(host=host, folder=tmp_path, cpus=os.cpu_count()))
+    monkeypatch.setenv("SLURM_CONF", str(conf))
+    (tmp_path / "sacct").write_text(SACCT)
+    (tmp_path / "sacct").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    munge = Path("/run/munge")
+    munge.mkdir(exist_ok=True)
+    shutil.chown(munge, "munge", "munge")
+    subprocess.run(["runuser", "-u", "munge", "--", "munged"], check=False)
+    started = [
+        subprocess.Popen([shutil.which(name), "-D", "-f", conf]) for name in ("slurmctld", "slurmd")
+    ]
+    try:
+        deadline = time.monotonic() + 60
+        while "idle" not in subprocess.run(["sinfo", "-h"], capture_output=True, text=True).stdout:
+            assert time.monotonic() < deadline, "Slurm does not start"
+            time.sleep(0.5)
+        yield tmp_path
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+@pytest.mark.nightly
+def test_a_plan_on_slurm_with_a_kill_and_a_requeue(cluster, monkeypatch):
+    """Each run is done exactly once, also one whose job is queued again in the middle."""
+    pytest.importorskip("submitit")
+    monkeypatch.setattr(folders, "home", lambda: cluster)
+    plan = plan_of(cluster, [1, 2, 3], epochs=6, table="slurm = {hours = 0.2, cpus = 1}")
+    requeued = []
+
+    def interrupt(outcomes):
+        """Queue the first job again as soon as it has a checkpoint, as a cluster would."""
+        first = plan.runs[0]
+        path = cluster / "runs" / first.key / "last.safetensors"
+        deadline = time.monotonic() + 240
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        listed = subprocess.run(["squeue", "-h", "-o", "%A"], capture_output=True, text=True).stdout
+        number = min(map(int, listed.split()))
+        subprocess.run(["scontrol", "requeue", str(number)], check=True)
+        requeued.append(number)
+        yield from outcomes
+
+    original = batch.run_on_cluster
+    monkeypatch.setattr(batch, "run_on_cluster", lambda *a: interrupt(started(original(*a))))
+    states = batch.run_plan(plan, workers=2, backend="slurm", progress=False)
+    assert requeued and [state.name for state in states] == ["done"] * 3
+    assert batch.run_plan(plan, workers=2, backend="slurm", progress=False) == states
+
+
+def started(outcomes):
+    """Begin a generator, whose first outcome is handed on later."""
+    import itertools
+    import threading
+
+    box = []
+    thread = threading.Thread(target=lambda: box.extend(outcomes))
+    thread.start()
+
+    def rest():
+        thread.join()
+        yield from box
+
+    return itertools.chain(rest())
