@@ -174,9 +174,13 @@ def cluster(tmp_path, monkeypatch):
             time.sleep(0.5)
         yield tmp_path
     finally:
+        subprocess.run(["scancel", "--quiet", "--user", "root"], check=False)
         for process in started:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 @pytest.mark.nightly
@@ -194,9 +198,10 @@ def test_a_plan_on_slurm_with_a_kill_and_a_requeue(cluster, monkeypatch):
         deadline = time.monotonic() + 240
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.2)
-        listed = subprocess.run(["squeue", "-h", "-o", "%A"], capture_output=True, text=True).stdout
-        number = min(map(int, listed.split()))
-        subprocess.run(["scontrol", "requeue", str(number)], check=True)
+        running = ["squeue", "-h", "-t", "R", "-o", "%i"]  # 1_0, the first of the array
+        listed = subprocess.run(running, capture_output=True, text=True).stdout
+        number = sorted(listed.split())[0]
+        subprocess.run(["scontrol", "requeue", number], check=True)
         requeued.append(number)
         yield from outcomes
 
