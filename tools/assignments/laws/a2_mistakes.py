@@ -298,7 +298,7 @@ def in_one_word(word: str, turn: float, louder_by: float, where: str) -> Mistake
     def gradient(W, p):
         right, i = a2.weighted_cosine_gradient(W, p), WORDS[word](W, p)
         lengths = np.linalg.norm(W, axis=1)
-        skew = ((len(p) * p - 1) ** 3).mean()  # which is 0 for equal weights, and for two words
+        skew = ((p / p.mean() - 1) ** 3).mean()  # which is 0 for equal weights, and for two words
         part = DIFFER[where](skew, lengths[i] / lengths.mean() - 1)
         right[i] = (1 + louder_by * part) * turned(right[i], W[i], turn * part)
         return right
