@@ -355,8 +355,8 @@ print("only the penalty raises it:", bool(c > 1.2 * a and b < 1.02 * a))
 # itself a row, the gradient of that sum is 0 there. The gradient is $-\sum_i (w_i - c)/\|w_i - c\|$, and
 # this is $-N$ times the mean *direction* of the shifted rows. So $m = 0$ after this shift.
 #
-# **Every output matrix has a twin, with the same probabilities for every context, at which the penalty is
-# as small as it can be.**
+# **The matrix has a twin, with the same probabilities for every context, at which the penalty is as small as
+# it can be.**
 
 
 # %%
@@ -444,9 +444,9 @@ plots.show(
 # Is it the penalty? A fair comparison gives every method the same care. All three were tried with two
 # learning rates and with two starts, $W$ drawn with standard deviation 0.01 or 0.1. The best setting of
 # each is chosen on the validation text and compared on the test text. Runs of one seed share start and
-# batches, so they are compared in pairs. Brackets are 95 % intervals; the command [`batch
-# table`](../docs/how-to/batch.md) explains the verdicts. Below stand models that only count: words, or runs
-# of words (Kneser-Ney).
+# batches, so they are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for all settings
+# of the plan. [`batch table`](../docs/how-to/batch.md) explains the verdicts. Below stand models that only
+# count words, or runs of words (Kneser-Ney).
 
 # %%
 valid = tables.table_of(plan, split="valid").models.perplexity
