@@ -148,7 +148,7 @@ display(Code(inspect.getsource(CosineRegularizer), language="python"))
 # %% [markdown]
 # ## The push on one word
 #
-# What does a step along $-\nabla R$ do to a single row? Go through the chain from the outside.
+# What does a step along $-\nabla R$ do to a single row?
 #
 # 1. $R = m^\top m - \frac1N$, so $dR = 2\, m^\top dm$. If only $w_i$ moves, then $dm = \frac1N\, d\hat
 #    w_i$.
@@ -266,9 +266,9 @@ of_frequent = [geometry.mean_cosine(V[frequent]) for V in W.values()]
 # %% tags=["hide-input"]
 plots.show(
     plots.cosines_over_training(snapshots, groups),
-    alt=f"Mean cosine over training. Rare words: {of_rare[0]:.2f} at the "
-    f"end of the plain model, {of_rare[1]:z.2f} with the penalty. Frequent "
-    f"words: {of_frequent[0]:z.2f} and {of_frequent[1]:z.2f}.",
+    alt=f"Mean cosine over training. Rare words end at {of_rare[0]:.2f}, "
+    f"with the penalty at {of_rare[1]:z.2f}. Frequent words end at "
+    f"{of_frequent[0]:z.2f}, with the penalty at {of_frequent[1]:z.2f}.",
 )
 
 # %%
@@ -305,8 +305,7 @@ plots.show(
 
 # %%
 plain = W["plain"]
-shown = {"plain": plain, "centred": plain - plain.mean(0)}
-shown["penalty"] = W["penalty"]
+shown = {"plain": plain, "centred": plain - plain.mean(0)} | W
 measured, spectra = {}, {}
 for name, V in shown.items():
     found = summary(V, counts)
@@ -416,9 +415,8 @@ print("mean cosine after the median below 0.001:", abs(cosine[2]) < 1e-3)
 rows = []
 for p in plan.runs:
     e, kept = p.experiment(), course_lab.read_kept(p.key)["metrics"]
-    usual = e.optimisation.learning_rate == 1e-3
-    usual = usual and e.words.options["init"] == 0.01
-    if usual and not p.recipe.endswith("centred"):
+    rate, start = e.optimisation.learning_rate, e.words.options["init"]
+    if rate == 1e-3 and start == 0.01 and "centred" not in p.recipe:
         γ = sum(r.options["weight"] for r in e.regularizers)
         rows.append({"γ": γ, "seed": p.seed} | kept | kept["geometry"])
 swept = pd.DataFrame(rows)
@@ -531,8 +529,8 @@ def mistake(ratio, rho, theta, length):
         180 / np.pi: "these are degrees, not radians",
         length: "the slope of ‖m‖² has one factor ‖m‖, not two",
     }
-    known[ratio] = f"for a ρ of {rho} it is {ratio:.3g} times the angle"
-    return next(s for f, s in known.items() if abs(ratio / f - 1) < 0.02)
+    near = (s for f, s in known.items() if abs(ratio / f - 1) < 0.02)
+    return next(near, f"for a ρ of {rho} it is {ratio:.3g} times the angle")
 
 
 # %%
@@ -578,7 +576,7 @@ def same_in_a_cone(function):
         if not torch.allclose(log_p, before, atol=1e-6):
             return "some context gets other probabilities than before"
         if (R := penalty(found)) < 0.99:
-            low = f"where the longest word has {longest:.0f}, R is {R:z.2f}"
+            low = f"where the longest word has {longest:.0f}, R is {R:.2f}"
             return "this is no cone" if R < 0 else low
     return True
 
@@ -603,13 +601,12 @@ low, high = strong[["difference low", "difference high"]]
 display(
     Markdown(
         f"At γ = 1 the mean cosine of the rare words ended at "
-        f"{of_rare[1]:z.2f} instead of {of_rare[0]:.2f}, and that of the "
-        f"frequent words at {of_frequent[1]:z.2f} instead of "
-        f"{of_frequent[0]:z.2f}. At its best, the penalty changes the test "
-        f"perplexity by {strong.difference:+.0f} % [{low:+.0f}, "
-        f"{high:+.0f}]. And the softmax never saw the cone: a shift of the "
-        f"plain matrix takes its mean cosine to {cosine[2]:z.3f} at the "
-        f"same perplexity."
+        f"{of_rare[1]:z.2f} instead of {of_rare[0]:.2f}, that of frequent "
+        f"words at {of_frequent[1]:z.2f} instead of {of_frequent[0]:z.2f}. "
+        f"At its best, the penalty changes the test perplexity by "
+        f"{strong.difference:+.0f} % [{low:+.0f}, {high:+.0f}]. The "
+        f"softmax never saw the cone: a shift of the plain matrix takes "
+        f"its mean cosine to {cosine[2]:z.3f} at the same perplexity."
     )
 )
 

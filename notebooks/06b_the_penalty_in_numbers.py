@@ -202,11 +202,11 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 1.** The number of frequent words is nearly a law. If the word of rank $r$ has the share
+# **Figure 1.** Nearly a law says how many words are frequent. If the word of rank $r$ has the share
 # $\frac{1}{r \ln N}$ (Zipf), then the words above $10^{-4}$ are the first $10^4/\ln N$. That is about a
 # thousand, *however large the vocabulary*. The table has the share of rare words that this law predicts.
-# The text of the paper has "10e-4", which read literally is $10^{-3}$; at that threshold even more words
-# would be rare.
+# The paper prints the threshold as "10e-4". Read literally that is $10^{-3}$, below which even more words
+# lie.
 
 # %%
 sizes = {kind: len(n) for kind, n in kinds.items()}
@@ -259,8 +259,8 @@ display(
 # %% [markdown]
 # So $\gamma = 1$ is neither small nor large by nature. At $\gamma = 1$ the two gradients of a rare word
 # happen to balance, because the factor $1/N$ of the penalty's gradient and the tiny probability of a rare
-# word are of the same order. Expect little from a $\gamma$ ten times smaller. Expect the penalty to have
-# its way at one ten times larger. For a word that comes a thousand times the penalty is a whisper.
+# word are of the same order. Expect little from a $\gamma$ ten times smaller. At a $\gamma$ ten times larger
+# the penalty has its way. A word that comes a thousand times hardly feels the penalty.
 
 # %% [markdown]
 # ## Where does a difference in perplexity come from?
@@ -341,8 +341,8 @@ pd.DataFrame(rows).T.map("{:.1f}".format)
 # Lesson 3 found the cause of the cone in the contexts: they all lie on one side of the origin. Does the
 # penalty change that? Here is the linear programme of lesson 3 on the contexts of both models. Its
 # **margin** is 0 if the contexts surround the origin. The number $\mathbf 1^\top(b/g)$ belongs to the last
-# layer normalisation, with gain $g$ and bias $b$. Unless it is 0, the contexts lie in a plane that misses
-# the origin.
+# layer normalisation, with gain $g$ and bias $b$. Unless this number is 0, the contexts lie in a plane that
+# misses the origin.
 
 # %%
 tokens, _ = next(data.batches(data.columns(corpus.valid, 40), 50))
@@ -369,7 +369,7 @@ print("both still have a uniformly negative direction:", min(margins) > 0)
 # %% [markdown]
 # The cause is untouched. With the penalty, too, all the contexts that we looked at lie on one side of the
 # origin, and the margin is about as wide. There is still a direction along which a word that never comes
-# lowers the loss at every position. The penalty only holds the words back from taking it together.
+# lowers the loss at every position. The penalty only keeps the words from taking that direction together.
 
 # %% [markdown]
 # ## Had the paper's models a cone?
@@ -382,7 +382,10 @@ print("both still have a uniformly negative direction:", min(margins) > 0)
 larger = {  # recipe, and how the run differs from it
     "AWD-LSTM, SGD": ("awd-lstm/softmax", "3-epochs"),
     "VD-LSTM-200, augmented, SGD": ("vd-lstm-200/tied-augmented", ""),
-    "AWD-LSTM, AdamW": ("awd-lstm/softmax/short", "optimisation.epochs=30"),
+    "AWD-LSTM, AdamW": (
+        "awd-lstm/softmax/short",
+        "optimisation.epochs=30",
+    ),
     "VD-LSTM-200, AdamW": ("vd-lstm-200/tied/adamw", ""),
     "the desk model, AdamW": ("desk/tied", ""),
 }
@@ -416,13 +419,13 @@ print("every model by AdamW has a cone, none by SGD:",
 
 # %% [markdown]
 # This answers the third prediction as far as our runs go. The AWD-LSTM by AdamW is a *real* degenerate
-# model: its perplexity is near the published one, and nearly all pairs of its words have a positive cosine.
-# The same network by SGD, which is the paper's optimiser, has no cone after three epochs. Our SGD runs of
-# this network are short, so they do not say what its cone is in the end. The VD-LSTM by SGD was trained to
-# the end and has none.
+# model: it has the published size, it has read all of the Penn Treebank thirty times, and nearly all pairs
+# of its words have a positive cosine. The same network by SGD, the paper's optimiser, has no cone after
+# three epochs. These runs are too short to say whether a cone comes later. The VD-LSTM by SGD was trained
+# to the end, and it has no cone.
 #
-# So the baseline of the paper's Table 1 may have had no cone for the penalty to open. Its Transformers are
-# trained by Adam; there the cone is to be expected.
+# So the baseline of the paper's Table 1 may have had no cone for the penalty to open. The paper's
+# Transformers are trained by Adam, and there a cone is to be expected.
 
 # %% [markdown]
 # ## Every weight and every setting
@@ -452,7 +455,7 @@ captions = [line.format(*np.mean(told[γ], axis=0)) for γ in weights]
 k = np.arange(1, mean.shape[1] + 1)
 panel = plots.Panel(
     {"plain": (k, mean[0]), "penalty": (k, mean)},
-    "k", "σₖ", (1, k[-1]), (0.9 * mean.min(), 1.1 * mean.max()), log=True,
+    "k", "σₖ", (1, len(k)), (0.9 * mean.min(), 1.1 * mean.max()), log=True,
 )  # fmt: skip
 plots.show(
     plots.explorer({"γ": weights}, [panel], captions, (weights.index(1),)),
@@ -494,7 +497,7 @@ tables.worded(whole)
 # and $3Nd$ backwards, once a step, whatever $n$ is.
 
 # %%
-o = runs["plain"].experiment.optimisation
+o = chosen.optimisation
 rows = {}
 steps = {"here": o.batch * o.length, "a translator": 3_500}
 for where, n in steps.items():
@@ -536,12 +539,12 @@ printed.reset_index()
 # | in the paper | here |
 # |---|---|
 # | The penalty takes $\Theta(N)$ time (proposition 1). | It takes $\Theta(Nd)$: each of the $N$ rows has $d$ numbers. |
-# | $R$ is defined once with $1/N^2$ (equation 6) and once without. | $\gamma = 1$ belongs to the first; without the factor it would be $N^2$ times as strong. |
-# | Theorem 4 bounds $\lambda_1$ by $\operatorname{Sum}(A)$. | That is never below the trace; the lower bound is the useful one. |
-# | The singular values are more uniform (Figure 2b). | They are drawn divided by $\sigma_1$, which falls. |
-# | "$\gamma$ is not very sensitive" | No sweep is shown; ours is above. |
+# | $R$ is defined once with $1/N^2$ (equation 6) and once without. | $\gamma = 1$ belongs to equation 6. Without the factor the same $\gamma$ would be $N^2$ times as strong. |
+# | Theorem 4 bounds $\lambda_1$ by $\operatorname{Sum}(A)$. | This bound is never below the trace. The lower bound is the useful one. |
+# | The singular values are more uniform (Figure 2b). | The figure divides them by $\sigma_1$, which falls. |
+# | "$\gamma$ is not very sensitive" | The paper shows no sweep. Ours is above. |
 # | The theorem is about $\hat W$, the figure about $W$. | We draw $W$, as the figure does. |
-# | Each cell has one number. | There are no seeds, so there is no interval. |
+# | Each cell has one number. | No seeds are named, so there is no interval. |
 #
 # The course has two translators of Multi30k, captions of pictures in English and German, with the penalty
 # and without, one seed each. BLEU is the share of a translation's word sequences that a reference has as
@@ -675,8 +678,8 @@ display(
     Markdown(
         f"A short mean direction is necessary for a flat spectrum and not "
         f"sufficient: two bunches have R = {R:z.3f} and give the first "
-        f"direction {long:.0%}. {below['words']:.0%} of our words are rare, "
-        f"and for them the penalty's gradient is {typical['rare']:.2g} "
+        f"direction {long:.0%}. {below['words']:.0%} of our words are rare; "
+        f"for them the penalty's gradient is {typical['rare']:.2g} "
         f"times the likelihood's. Of the change of the validation loss, "
         f"{change.mean():+.3f} nats, {unseen:+.3f} come from words that "
         f"never came in training. The rare words of an AWD-LSTM have a "
