@@ -253,6 +253,7 @@ def swept(cosines, changes, setting: str) -> Figure:
     places = np.arange(len(changes.columns))
     curves = {group: (places, np.asarray(means)) for group, means in cosines.items()}
     lines(curves, setting, "mean cosine", ax=left)
+    left.set_ylim(top=1.1)  # room for the legend above the curves
     seed = {"color": COLOURS[MEANING["remedy"]], "lw": 1, "alpha": 0.6, "marker": "o"}
     for row in changes.to_numpy():
         right.plot(places, row, **seed, linestyle="-")
