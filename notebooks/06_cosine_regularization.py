@@ -435,7 +435,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The rare words come apart, and the perplexity of all three seeds falls. The frequent words
+# **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The frequent words
 # lean to the other side, so $m$ can vanish while the rare words stay on the far side of the contexts. This
 # is the loophole of the two bunches.
 #

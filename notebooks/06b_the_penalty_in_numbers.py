@@ -437,9 +437,10 @@ print("every model by AdamW has a cone, none by SGD:",
 plan = plans.read_plan("lessons-06")
 spectra, told = {}, {}
 for p in plan.runs:
-    e, kept = p.experiment(), course_lab.read_kept(p.key)["metrics"]
+    e = p.experiment()
     usual = e.optimisation.learning_rate, e.words.options["init"]
     if usual == (1e-3, 0.01) and not p.recipe.endswith("centred"):
+        kept = course_lab.read_kept(p.key)["metrics"]
         γ = float(sum(r.options["weight"] for r in e.regularizers))
         shape = kept["geometry"]
         spectra.setdefault(γ, []).append(shape["singular_values"])
