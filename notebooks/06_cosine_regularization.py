@@ -113,7 +113,7 @@ _ = torch.manual_seed(SEED)
 # $$R = \|m\|^2 - \frac1N.$$
 #
 # The penalty was introduced as something about *pairs* of words, but it sees one vector, $m$, and makes $m$
-# shorter. In PyTorch:
+# shorter. Here it is in PyTorch:
 
 
 # %%
@@ -216,12 +216,12 @@ plots.show(
 # - **The push stops as soon as $m = 0$**, whatever the cloud then looks like. Two bunches on opposite sides
 #   satisfy the penalty perfectly.
 #
-# So look at measures that are not the mean cosine, such as the nearest neighbour and the whole spectrum.
+# So look at other measures, such as the nearest neighbour and the whole spectrum.
 
 # %% [markdown]
 # ## With and without
 #
-# Now we train the Transformer of lesson 2 twice, from the same start. The recipes differ in one line, the
+# We train the Transformer of lesson 2 twice, from the same start. The recipes differ in one line, the
 # penalty with the paper's $\gamma = 1$.
 
 # %%
@@ -320,7 +320,7 @@ for name, V in shown.items():
 pd.DataFrame(measured).map("{:z.3g}".format)
 
 # %% [markdown]
-# Now the spectrum. The paper's Figure 2b divides each curve by its own largest value, as the left panel
+# The paper's Figure 2b is the spectrum. It divides each curve by its own largest value, as the left panel
 # does. That picture has a trap. Make only $\sigma_1$ smaller, and the *whole* curve rises, although no
 # other singular value has changed.
 
@@ -443,8 +443,8 @@ plots.show(
 # learning rates and with two starts, $W$ drawn with standard deviation 0.01 or 0.1. The best setting of
 # each is chosen on the validation text and compared on the test text. Runs of one seed share start and
 # batches, so they are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for all settings
-# of the plan. [`batch table`](../docs/how-to/batch.md) explains the verdicts. Below stand models that only
-# count words, or runs of words (Kneser-Ney).
+# of the plan. [`batch table`](../docs/how-to/batch.md) explains the verdicts. The last rows are models
+# that only count words, or runs of words (Kneser-Ney).
 
 # %%
 valid = tables.table_of(plan, split="valid").models.perplexity
@@ -586,14 +586,14 @@ check("06.2", in_a_cone, same_in_a_cone)
 # %% [markdown]
 # ## What we saw
 #
-# First what the best evidence says, read from all kept results by [notebook 30](30_leaderboard.ipynb).
+# [Notebook 30](30_leaderboard.ipynb) reads the best evidence from all kept results:
 
 # %%
 tested = ["gao2019-cone", "gao2019-cosines", "gao2019-perplexity"]
 display(Markdown(claims.conclusions(*tested)))
 
 # %% [markdown]
-# Then what the small runs of this lesson show. Where they contradict the list above, the list counts.
+# The small runs of this lesson show the following. Where they contradict the list, the list counts.
 
 # %%
 strong = compared.models.loc[best["cosine"]]

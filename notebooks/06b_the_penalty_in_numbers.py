@@ -522,7 +522,7 @@ display(Code(inspect.cleandoc(source), language="python"))
 # %% [markdown]
 # ## What the paper says and what it leaves open
 #
-# The published figures, one run each:
+# The published figures are of one run each:
 
 # %%
 rows = published.rows()
