@@ -434,9 +434,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The frequent words
-# lean to the other side, so $m$ can vanish while the rare words stay on the far side of the contexts. This
-# is the loophole of the two bunches.
+# **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The
+# frequent words lean to the other side, so $m$ can vanish while the rare words stay on the far side of the
+# contexts. This is the loophole of the two bunches.
 #
 # Is it the penalty? A fair comparison gives every method the same care. The plain model and the penalty were
 # tried with two learning rates and two starts, $W$ drawn with standard deviation 0.01 or 0.1. The best
@@ -455,9 +455,9 @@ tables.worded(replace(compared, models=both))
 # %% [markdown]
 # This answers the second prediction, and the answer changes with the question. *All else equal*, a strong
 # penalty lowers the perplexity of every seed in the figure. *Each at its best*, the table decides nothing:
-# a plain model whose words begin farther apart gets most of the gain. None of these small models is good,
-# because counting runs of words beats them all in the table. They do not refute the paper; they say what
-# to ask of it. How was $W$ initialised, and was the baseline's start tuned as well?
+# a plain model whose words begin farther apart gets most of the gain. None of these small models is good:
+# in the table, counting runs of words beats them all. They do not refute the paper; they say what to ask
+# of it. How was $W$ initialised, and was the baseline's start tuned as well?
 
 # %% [markdown]
 # ## When not to use it

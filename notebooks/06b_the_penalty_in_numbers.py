@@ -149,8 +149,8 @@ print("two bunches, m short and λ₁ long:", short < 0.01 and long > 0.8)
 # %% [markdown]
 # ## Two models to look into
 #
-# We train the two models of lesson 6 again, now with a vocabulary of 10,000 words in `quick`. Some of these
-# words never come in the training text. They are the words that the theorem of lesson 3 is about.
+# We train the two models of lesson 6 again, now with a larger vocabulary. Some of its words never come in the
+# training text. They are the words that the theorem of lesson 3 is about.
 
 # %%
 recipes = {

@@ -199,6 +199,7 @@ def cosines_over_training(snapshots, groups) -> Figure:
         }
         lines(curves, "training step", "mean cosine", title=f"{group} words", ax=ax)
         ax.legend_.remove()
+        ax.locator_params(axis="x", nbins=5)
     axes[-1].set_ylabel("")
     axes[-1].legend(loc="upper left")
     return figure
@@ -309,5 +310,6 @@ def ratio_against_frequency(ratio, counts, ylabel: str) -> Figure:
     ax = figure.axes[0]
     ax.set_yscale("log")
     ax.axhline(1, color=INK, lw=1)
-    ax.annotate("equally long", (1, 1), (0.99, 3), ("axes fraction", "offset points"), ha="right")
+    above = {"xytext": (0, 3), "textcoords": "offset points", "ha": "right"}
+    ax.annotate("equally long", (0.99, 1), xycoords=("axes fraction", "data"), **above)
     return figure
