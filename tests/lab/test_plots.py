@@ -357,7 +357,7 @@ def test_a_sweep_has_a_line_for_each_seed_and_their_mean():
     changes = pd.DataFrame([[0.0, -2.0], [0.0, -4.0]], columns=[0.0, 1.0])
     left, right = plots.swept({"rare": [0.8, 0.1]}, changes, "weight γ").axes
     assert left.lines[0].get_ydata().tolist() == [0.8, 0.1]
-    drawn = [line.get_ydata().tolist() for line in right.lines if len(line.get_xdata())]
+    drawn = [list(line.get_ydata()) for line in right.lines if len(line.get_xdata())]
     assert drawn[:3] == [[0, -2], [0, -4], [0, -3]]
     assert [text.get_text() for text in right.get_xticklabels()] == ["0", "1"]
 
