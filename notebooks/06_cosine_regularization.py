@@ -529,7 +529,8 @@ def mistake(ratio, rho, theta, length):
         length: "the slope of ‖m‖² has one factor ‖m‖, not two",
     }
     near = (s for f, s in known.items() if abs(ratio / f - 1) < 0.02)
-    return next(near, f"for a ρ of {rho} it is {ratio:.3g} times the angle")
+    return next(near, f"for a ρ of {rho} it is {ratio:.3g} times "
+                "the angle")  # fmt: skip
 
 
 # %%
@@ -597,17 +598,15 @@ display(Markdown(claims.conclusions(*tested)))
 # %%
 strong = compared.models.loc[best["cosine"]]
 low, high = strong[["difference low", "difference high"]]
-display(
-    Markdown(
-        f"At γ = 1 the mean cosine of the rare words ended at "
-        f"{of_rare[1]:z.2f} instead of {of_rare[0]:.2f}, that of frequent "
-        f"words at {of_frequent[1]:z.2f} instead of {of_frequent[0]:z.2f}. "
-        f"At its best, the penalty changes the test perplexity by "
-        f"{strong.difference:+.0f} % [{low:+.0f}, {high:+.0f}]. The "
-        f"softmax never saw the cone: a shift of the plain matrix takes "
-        f"its mean cosine to {cosine[2]:z.3f} at the same perplexity."
-    )
-)
+display(Markdown(
+    f"At γ = 1 the mean cosine of the rare words ended at "
+    f"{of_rare[1]:z.2f} instead of {of_rare[0]:.2f}, that of frequent "
+    f"words at {of_frequent[1]:z.2f} instead of {of_frequent[0]:z.2f}. "
+    f"At its best, the penalty changes the test perplexity by "
+    f"{strong.difference:+.0f} % [{low:+.0f}, {high:+.0f}]. The "
+    f"softmax never saw the cone: a shift of the plain matrix takes "
+    f"its mean cosine to {cosine[2]:z.3f} at the same perplexity."
+))  # fmt: skip
 
 # %% [markdown]
 # ## References

@@ -31,7 +31,7 @@
 # **Prerequisites.** [Lesson 6](06_cosine_regularization.ipynb), whose symbols this notebook uses. The
 # eigenvalues of a symmetric matrix add up to its trace.
 #
-# **Reading.** 35 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 36 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -462,8 +462,8 @@ panel = plots.Panel(
 plots.show(
     plots.explorer({"γ": weights}, [panel], captions, (weights.index(1),)),
     alt="Singular values of the plain model and of the model with the "
-    f"penalty at the weights γ = {weights}, which a slider sets. The first "
-    f"value is {mean[:, 0].round(1)}, the middle one "
+    f"penalty at the weights γ = {weights}, which a slider sets. The "
+    f"first value is {mean[:, 0].round(1)}, the middle one "
     f"{mean[:, 64].round(2)}.",
 )
 
@@ -678,19 +678,17 @@ display(Markdown(claims.conclusions(*tested)))
 
 # %%
 R = bunches.total / N**2 - 1 / N
-display(
-    Markdown(
-        f"A short mean direction is necessary for a flat spectrum and not "
-        f"sufficient: two bunches have R = {R:z.3f} and give the first "
-        f"direction {long:.0%}. {below['words']:.0%} of our words are rare; "
-        f"for them the penalty's gradient is {typical['rare']:.2g} "
-        f"times the likelihood's. Of the change of the validation loss, "
-        f"{change.mean():+.3f} nats, {unseen:+.3f} come from words that "
-        f"never came in training. The rare words of an AWD-LSTM have a "
-        f"mean cosine of {cosine['AWD-LSTM, AdamW']:.2f} by AdamW, and of "
-        f"{cosine['AWD-LSTM, SGD']:.2f} after three epochs of SGD."
-    )
-)
+display(Markdown(
+    f"A short mean direction is necessary for a flat spectrum and not "
+    f"sufficient: two bunches have R = {R:z.3f} and give the first "
+    f"direction {long:.0%}. {below['words']:.0%} of our words are rare; "
+    f"for them the penalty's gradient is {typical['rare']:.2g} "
+    f"times the likelihood's. Of the change of the validation loss, "
+    f"{change.mean():+.3f} nats, {unseen:+.3f} come from words that "
+    f"never came in training. The rare words of an AWD-LSTM have a "
+    f"mean cosine of {cosine['AWD-LSTM, AdamW']:.2f} by AdamW, and of "
+    f"{cosine['AWD-LSTM, SGD']:.2f} after three epochs of SGD."
+))  # fmt: skip
 
 # %% [markdown]
 # ## References
