@@ -31,7 +31,7 @@
 # **Prerequisites.** [Lesson 6](06_cosine_regularization.ipynb), whose symbols this notebook uses. The
 # eigenvalues of a symmetric matrix add up to its trace.
 #
-# **Reading.** 36 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 35 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
