@@ -16,6 +16,7 @@ from course_lab import plots
 from course_lab.plots import interactive, style
 from course_lab.statistics import mean_interval, wins
 from course_lib.errors import CourseError
+from course_lib.metrics.geometry import mean_cosine
 
 ALT = "Two points on a line, the second one higher than the first."
 
@@ -311,6 +312,72 @@ def test_pairs_of_panels_have_what_they_name():
     assert [text.get_text() for text in both.axes[0].texts] == ["origin", "the"]
     bars = plots.soft_targets(np.eye(3, 2), ["a", "b", "c"], {"one-hot": [1, 0, 0]}).axes[1]
     assert [bar.get_height() for bar in bars.patches] == [1, 0, 0]
+
+
+def test_a_push_leads_away_from_the_mean_direction_along_the_circle():
+    dots = np.array([[1.0, 0], [0, 1]])
+    opposite = np.array([[1.0, 0], [-1, 0]])
+    axes = plots.pushes_on_a_circle({"a cone": dots, "no mean": opposite}).axes
+    pushes, mean = axes[0].collections
+    steps = np.stack([pushes.U, pushes.V], 1)
+    assert np.allclose((steps * dots).sum(1), 0) and (steps @ dots.mean(0) < 0).all()
+    assert (mean.U, mean.V) == (0.5, 0.5)
+    assert not axes[1].collections and axes[1].texts[0].get_text() == "m = 0"
+
+
+def test_cosines_over_training_are_those_of_each_group():
+    models = {"plain": {0: cloud(), 5: cloud(seed=1)}, "penalty": {0: cloud(), 5: cloud(seed=2)}}
+    groups = {"rare": np.arange(30), "frequent": np.arange(30, 60)}
+    axes = plots.cosines_over_training(models, groups).axes
+    assert [ax.get_title() for ax in axes] == ["rare words", "frequent words"]
+    drawn = axes[1].lines[1].get_ydata()
+    assert drawn.tolist() == [mean_cosine(W[30:]) for W in models["penalty"].values()]
+
+
+def test_stacked_clouds_have_one_scale_and_one_legend():
+    figure = plots.stacked_clouds(
+        {"plain": cloud(), "penalty": 3 * cloud(seed=1)},
+        {"rare": np.arange(20), "500 most frequent": np.arange(40, 60)},
+    )
+    upper, lower = figure.axes
+    assert upper.get_xlim() == lower.get_xlim() and upper.get_ylim() == lower.get_ylim()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["rare", "between", "500 most frequent"]
+    assert [len(c.get_offsets()) for c in upper.collections] == [20, 20, 20]
+
+
+def test_spectra_are_drawn_divided_and_undivided():
+    spectra = {"plain": np.array([4.0, 2, 1, 1]), "penalty": np.array([2.0, 2, 2, 2])}
+    left, right = plots.spectra_twice(spectra).axes
+    assert left.lines[0].get_ydata().tolist() == [1, 0.5, 0.25, 0.25]
+    assert right.lines[0].get_ydata().tolist() == [4, 2, 1, 1]
+
+
+def test_a_sweep_has_a_line_for_each_seed_and_their_mean():
+    changes = pd.DataFrame([[0.0, -2.0], [0.0, -4.0]], columns=[0.0, 1.0])
+    left, right = plots.swept({"rare": [0.8, 0.1]}, changes, "weight γ").axes
+    assert left.lines[0].get_ydata().tolist() == [0.8, 0.1]
+    drawn = [list(line.get_ydata()) for line in right.lines if len(line.get_xdata())]
+    assert drawn[:3] == [[0, -2], [0, -4], [0, -3]]
+    assert [text.get_text() for text in right.get_xticklabels()] == ["0", "1"]
+
+
+def test_parts_of_a_difference_have_their_numbers():
+    parts = {"by word": {"never": -0.04, "often": 0.01}, "before": {"never": 0.0, "often": 1.0}}
+    axes = plots.shares_of_a_difference(parts, "nats").axes
+    assert [text.get_text() for text in axes[0].texts] == ["-0.040", "+0.010"]
+
+
+def test_ranks_of_several_vocabularies_share_a_picture():
+    axes = plots.frequency_ranks({"words": [6, 3, 0, 1], "pieces": [5, 5]}).axes[0]
+    assert axes.lines[0].get_ydata().tolist() == [0.6, 0.3, 0.1]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["4 words", "2 pieces", "rare below 0.0001"]
+
+
+def test_a_ratio_is_drawn_beside_one():
+    axes = plots.ratio_against_frequency(np.full(50, 0.1), np.arange(1, 51), "a / b").axes[0]
+    assert axes.get_yscale() == "log" and axes.texts[0].get_text() == "equally long"
 
 
 def test_three_matrices_are_three_clouds_and_all_spectra():
