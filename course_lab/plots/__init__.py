@@ -35,8 +35,11 @@ from course_lab.plots.figures import (
 )
 from course_lab.plots.interactive import Panel, attended, collapse_animation, explorer, live
 from course_lab.plots.lessons import (
+    below_the_diagonal,
+    beside_each_other,
     cloud_and_cosines,
     hull_and_loss,
+    moved_targets,
     moving_hull,
     several_against_frequency,
     soft_targets,
@@ -69,7 +72,9 @@ __all__ = [
     "against_frequency",
     "arrows",
     "attended",
+    "below_the_diagonal",
     "beside",
+    "beside_each_other",
     "centring",
     "claims",
     "cloud",
@@ -89,6 +94,7 @@ __all__ = [
     "learning_curve",
     "lines",
     "live",
+    "moved_targets",
     "moving_hull",
     "multiples",
     "origin",
