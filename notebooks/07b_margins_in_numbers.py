@@ -81,7 +81,7 @@ _ = torch.manual_seed(SEED)
 # $$p_k \approx q_k\Big(1 + m\big(q_k - \textstyle\sum_j q_j^2\big)\Big).$$
 #
 # What is likely becomes likelier, and what is unlikely becomes less likely: the distribution is
-# **sharpened**. This is not in the paper, and exercise 1 derives it. With two words the solution has a
+# **sharpened**. This is not in the paper, and exercise 2 derives it. With two words the solution has a
 # closed form for every $m$.
 
 # %%
@@ -344,7 +344,74 @@ display(
 # %% [markdown]
 # ## Exercises
 #
-# ### 1. Derive the sharpening
+# ### 1. Move the target
+# *Fifteen minutes, easy.* Find the angle of $h$ in Figure 2 of lesson 7, in degrees from the first axis, at which the
+# target's lead over the best of the *other six words* is largest. `theory.margin_witness(plane, 0)` computes
+# the context and the lead, which is the target's **margin**. Then move the rival, `plane[1]`, to
+# `[1.6, 1.3]` in a copy. A word that never wins has margin 0. Assign to `by_hand` three numbers: the angle
+# before, and the margins of target and rival after.
+#
+# <details><summary>Hint</summary>
+#
+# The lead of $w_y$ over one word, per unit of length of $h$, is $(w_y - w_j)^\top h/\|h\|$. Which $h$ makes
+# it largest if there is only one rival? Does the target win there in the picture?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# With several rivals the margin is the distance from the origin to the convex hull of the differences
+# $w_y - w_j$. A target that moves into the hull of the others has margin 0.
+#
+# </details>
+
+# %% tags=["exercise"]
+by_hand = None  # (degrees of h, then the margins of target and rival)
+
+
+# %%
+def leads(words, i):
+    """Return the lead of word i over the best other, at every angle."""
+    turn = np.radians(np.arange(0, 360, 0.1))
+    others = words[i] - np.delete(words, i, axis=0)
+    return (others @ np.stack([np.cos(turn), np.sin(turn)])).min(0)
+
+
+def widest(words):
+    """Return the margins of words 0 and 1, by trying all angles."""
+    return np.array([max(0, leads(words, i).max()) for i in (0, 1)])
+
+
+# %%
+def wrong_angle(degrees):
+    """Return what is wrong with the angle, empty if nothing is."""
+    lead = leads(plane, 0)
+    here = lead[int(degrees % 360 * 10)]
+    if here > lead.max() - 0.01:
+        return ""
+    told = f"at {degrees:.0f}° its lead is {here:.2f}, elsewhere more"
+    return "is the angle in degrees?" if abs(degrees) < 7 else told
+
+
+# %%
+def by_trying(found):
+    """Return whether angle and margins are those of all angles tried."""
+    degrees, margins = found[0], np.array(found[1:])
+    moved = np.vstack([plane[:1], [[1.6, 1.3]], plane[2:]])
+    before, after = widest(plane), widest(moved)
+    told = wrong_angle(degrees)
+    if np.allclose(margins, before, atol=0.01):
+        told = told or "these are the margins before the rival moves"
+    if np.allclose(margins[::-1], after, atol=0.01):
+        told = told or "target first, then rival"
+    if (margins > after + 0.01).any():
+        told = told or "no context wins by so much: a distance is no margin"
+    return told or np.allclose(margins, after, atol=0.01)
+
+
+check("07b.1", by_hand, by_trying)
+
+# %% [markdown]
+# ### 2. Derive the sharpening
 # *Half an hour, difficult, worth it.* Show that $p_k \approx q_k(1 + m(q_k - \sum_j q_j^2))$ for a small
 # margin that is the same for all words. Then let the margins differ, $m_y$ if the target is $y$, as they do
 # where $\varepsilon = \alpha\|w_y\|$. Assign to `sharpened` a function of two tensors, $q$ and the margins,
@@ -396,10 +463,10 @@ def to_first_order(sharpened):
     return True
 
 
-check("07b.1", sharpened, to_first_order)
+check("07b.2", sharpened, to_first_order)
 
 # %% [markdown]
-# ### 2. Words on a sphere
+# ### 3. Words on a sphere
 # *Ten minutes, medium.* Theorem 3.3 bounds a margin from above. On a sphere there is a bound from below,
 # too. Let all words have the same norm $r$, and let $D$ be the distance of word $i$ to its nearest
 # neighbour. By which margin does $w_i$ win in the context that points along $w_i$ itself? Assign `least`, a
@@ -437,7 +504,7 @@ def along_itself(least):
     return True
 
 
-check("07b.2", least, along_itself)
+check("07b.3", least, along_itself)
 
 # %% [markdown]
 # ## What we saw
