@@ -194,8 +194,8 @@ plots.show(
 # %%
 display(
     Markdown(
-        f"**Figure 2.** In the plane {lost:.0%} of the words never win. In "
-        f"32 dimensions the margin is on average {ratio:.0%} of the "
+        f"**Figure 2.** In the plane {lost:.0%} of the words never win. "
+        f"In 32 dimensions the margin is on average {ratio:.0%} of the "
         "distance, which answers the third prediction."
     )
 )
@@ -215,8 +215,9 @@ sure = float((pairs["‖h‖ = 8"][0] > 0.99).double().mean())
 plots.show(
     plots.below_the_diagonal(pairs, "bound σ(Φ)", "AdvSoft", "xy"),
     alt="Probability of the moved target against its bound, both axes "
-    "logarithmic, for contexts of length 2, 8 and 32. All points lie below "
-    f"the diagonal. At length 8 the bound is above 0.99 for {sure:.0%}.",
+    "logarithmic, for contexts of length 2, 8 and 32. All points lie "
+    "below the diagonal. At length 8 the bound is above 0.99 for "
+    f"{sure:.0%} of them.",
 )
 
 # %%
@@ -404,7 +405,7 @@ def by_trying(found):
     if np.allclose(margins[::-1], after, atol=0.01):
         told = told or "target first, then rival"
     if (margins > after + 0.01).any():
-        told = told or "no context wins by so much: a distance is no margin"
+        told = told or "no context wins by that: a distance is no margin"
     return told or np.allclose(margins, after, atol=0.01)
 
 
@@ -500,7 +501,8 @@ def along_itself(least):
         if ratio.std() > 1e-3 * ratio.mean():
             return "the lead does not grow with D as this does"
         if not torch.allclose(ratio, torch.ones(40).double(), rtol=1e-3):
-            return f"with r = {r:g} that is {ratio.mean():.2g} times the lead"
+            factor = ratio.mean()
+            return f"with r = {r:g} that is {factor:.2g} times the lead"
     return True
 
 

@@ -14,7 +14,7 @@ def constant(h, w, alpha):
 
 
 # %% 07.1 wrong: the mean norm, though long words come after long contexts
-# says: a long word after a long context has the largest margin
+# says: long words come after long contexts here
 def constant(h, w, alpha):
     return float(alpha * w.norm(dim=1).mean())
 
@@ -26,7 +26,7 @@ def constant(h, w, alpha):
 
 
 # %% 07.1 wrong: the norm without the share
-# says: the share alpha of the norm is missing
+# says: alpha is missing
 def constant(h, w, alpha):
     length = h.norm(dim=1)
     return float((w.norm(dim=1) * length).mean() / length.mean())
