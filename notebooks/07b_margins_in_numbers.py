@@ -29,7 +29,7 @@
 #
 # **Prerequisites.** [Lesson 7](07_adversarial_softmax.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 20 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 25 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|

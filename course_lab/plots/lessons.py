@@ -231,8 +231,9 @@ def below_the_diagonal(groups, xlabel: str, ylabel: str, log: str = "") -> Figur
         ax.plot(x, y, MARKERS[number], label=name, **style)
     if log:
         ax.set(xscale="log", yscale="log")
-    highest = max(float(np.max(x)) for x, _ in groups.values())
-    lowest = min(float(np.min(x)) for x, _ in groups.values()) if log else 0
+    across = np.concatenate([np.asarray(x) for x, _ in groups.values()])
+    lowest = across.min() if log else 0
+    highest = across.max()
     ax.plot([lowest, highest], [lowest, highest], "--", color=INK, label="equal")
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.legend()
