@@ -260,8 +260,8 @@ print("the library's loss is ours:", own.isclose(loss["hidden"]).item())
 # ### Which gradient regularises?
 #
 # The toy language of [lesson 4](04_softmax_bottleneck.ipynb) has a known truth: 30 contexts and 80 words.
-# The model has a free vector for each context and each word. It sees only 2,000 tokens, so it overfits. Its
-# **excess** is its expected loss above the entropy of the language; a perfect model has none. We train with
+# The model has a free vector for each context and each word. The model sees only 2,000 tokens, so it
+# overfits. The **excess** is the expected loss above the entropy; a perfect model has none. We train with
 # both gradients on six samples. A plain **rival** is trained beside them: the penalty $\lambda\|h\|^2$ on
 # the contexts' length. AWD-LSTM, the paper's base model, has this penalty anyway.
 
@@ -360,10 +360,10 @@ print("everything stayed finite:", all(finite))
 # %% [markdown]
 # ## With and without
 #
-# Does it hold on a text, too? We train an LSTM, whose contexts are free: a layer normalisation would fix
-# their length. It reads 10,000 tokens ten times, so it overfits. Three runs share their start and everything but
-# the loss. The **plain** run has the softmax. The **adversarial** run has the `ALPHA` and `GRADIENT` of the
-# parameters at the top. The **rival** has AWD-LSTM's penalty on $\|h\|^2$.
+# Does the norm do the work on a text, too? We train an LSTM, whose contexts are free: a layer normalisation
+# would fix their length. The LSTM reads 10,000 tokens ten times, so it overfits. Three runs share their start
+# and everything but the loss. The **plain** run has the softmax. The **adversarial** run has the `ALPHA` and
+# `GRADIENT` set at the top. The **rival** has AWD-LSTM's penalty on $\|h\|^2$.
 
 # %%
 plan = plans.read_plan("lessons-07-lstm")
@@ -438,7 +438,7 @@ figures.round(2)
 # distance grows as it is, and falls in units of the norm. This answers the fourth prediction: the words
 # have become longer, and have not moved apart.
 #
-# Is that a matter of the seed, or of a badly tuned plain model? The plan `data/plans/lessons-07-lstm.toml` has
+# Is the difference a matter of the seed, or of a badly tuned plain model? The plan `data/plans/lessons-07-lstm.toml` has
 # three seeds a model. The baseline has the best of four learning rates, and the others have the rate 0.003.
 # Runs of one seed are **pairs**: they share their start and the order of the text.
 
@@ -485,7 +485,7 @@ plots.show(
 # ## What it costs, and when not to use it
 #
 # For every position the layer computes two norms of $d$ numbers, beside the $3Nd$ multiplications of the
-# logits and their gradients. Its true cost is the search for $\alpha$, which every model needs anew.
+# logits and their gradients. The true cost is the search for $\alpha$, which every model needs anew.
 #
 # - **When the model does not overfit**, the loss aims at a sharpened distribution and gives nothing in
 #   return. One epoch over a large corpus is such a case.
