@@ -228,8 +228,8 @@ print("theorem 3.3 holds:", all(third))
 print("theorem 3.4 holds:", all(fourth))
 
 # %% [markdown]
-# **Figure 3.** The noise of 0.2 is a fifth of a word's length, and still the bound of theorem 3.4 is next to
-# 1 as soon as contexts have length 8. There the bound says nothing.
+# **Figure 3.** The noise of 0.2 is a fifth of a word's length. For short contexts the bound of theorem 3.4 is
+# near the probability. At length 32 the bound is next to 1 for every word, and says nothing.
 #
 # So the theorems are true. They are no reason for words to move apart. Random words in 32 dimensions, which
 # nobody has spread, have margins far above $\alpha\|w\|$ with the paper's $\alpha = 0.005$. The margins of
