@@ -484,7 +484,7 @@ plots.show(
 # %% [markdown]
 # ## What it costs, and when not to use it
 #
-# For every position the layer computes two norms of $d$ numbers, beside the $3Nd$ multiplications of the
+# For every position the layer computes two norms of $d$ numbers, beside the $3 N d$ multiplications of the
 # logits and their gradients. The true cost is the search for $\alpha$, which every model needs anew.
 #
 # - **When the model does not overfit**, the loss aims at a sharpened distribution and gives nothing in

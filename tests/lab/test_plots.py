@@ -304,8 +304,8 @@ def test_the_outline_of_a_moving_hull_goes_round_its_contexts():
 
 def test_what_beats_the_moved_target_lies_in_the_shaded_half_plane():
     words = np.array([[1.0, 0.0], [0.6, 0.0], [0.8, 3.0]])
-    ax = plots.moved_targets(words, 0.3, {"right": 0}).axes
-    shade, disc = ax[0].patches[:2]
+    figure = plots.moved_targets(words, 0.3, {"right": 0, "up": 90})
+    shade, disc = figure.axes[0].patches[:2]
     inside = shade.get_path().contains_points(words)
     assert inside.tolist() == [True, False, True]  # logits 1, 0.6 and 0.8; moved 0.7
     assert disc.get_path().vertices[:, 0].min() == pytest.approx(0.7, abs=1e-3)
