@@ -35,10 +35,13 @@ from course_lab.plots.figures import (
 )
 from course_lab.plots.interactive import Panel, attended, collapse_animation, explorer, live
 from course_lab.plots.lessons import (
+    below_the_diagonal,
+    beside_each_other,
     cloud_and_cosines,
     cosines_over_training,
     frequency_ranks,
     hull_and_loss,
+    moved_targets,
     moving_hull,
     pushes_on_a_circle,
     ratio_against_frequency,
@@ -77,7 +80,9 @@ __all__ = [
     "against_frequency",
     "arrows",
     "attended",
+    "below_the_diagonal",
     "beside",
+    "beside_each_other",
     "centring",
     "claims",
     "cloud",
@@ -99,6 +104,7 @@ __all__ = [
     "learning_curve",
     "lines",
     "live",
+    "moved_targets",
     "moving_hull",
     "multiples",
     "origin",

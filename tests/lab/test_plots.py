@@ -303,6 +303,35 @@ def test_the_outline_of_a_moving_hull_goes_round_its_contexts():
     assert np.abs(np.abs(outline + 2) - 1).min(1).max() < 1e-9  # on the sides of the square
 
 
+def test_what_beats_the_moved_target_lies_in_the_shaded_half_plane():
+    words = np.array([[1.0, 0.0], [0.6, 0.0], [0.8, 3.0]])
+    figure = plots.moved_targets(words, 0.3, {"right": 0, "up": 90})
+    shade, disc = figure.axes[0].patches[:2]
+    inside = shade.get_path().contains_points(words)
+    assert inside.tolist() == [True, False, True]  # logits 1, 0.6 and 0.8; moved 0.7
+    assert disc.get_path().vertices[:, 0].min() == pytest.approx(0.7, abs=1e-3)
+
+
+def test_methods_beside_each_other_share_one_legend_and_the_plain_level():
+    curves = {name: {"none": [1, 2], "hidden": [2, 1]} for name in ("excess", "length")}
+    figure = plots.beside_each_other(curves, "α", plain=[1.5, 3.0])
+    assert [ax.get_legend() for ax in figure.axes] == [None, None]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == [
+        "none",
+        "hidden",
+        "plain softmax",
+    ]
+    assert [ax.lines[-1].get_ydata()[0] for ax in figure.axes] == [1.5, 3.0]
+
+
+def test_the_diagonal_spans_the_points_on_both_kinds_of_axes():
+    points = {"d = 2": ([0.1, 1.0], [0.05, 0.5])}
+    for log, start in (("", 0), ("xy", 0.1)):
+        ax = plots.below_the_diagonal(points, "distance", "margin", log).axes[0]
+        assert ax.lines[-1].get_xdata()[0] == start and ax.lines[-1].get_xdata()[1] == 1.0
+        assert ax.get_xscale() == ("log" if log else "linear")
+
+
 def test_pairs_of_panels_have_what_they_name():
     points, counts = cloud(), np.arange(1, 61)
     both = plots.several_against_frequency({"norm": points[:, 0], "cosine": points[:, 1]}, counts)
