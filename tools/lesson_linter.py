@@ -51,7 +51,6 @@ WORDS, CODE_LINES, FIGURES, MINUTES = 1_800, 250, 5, 45  # of a core lesson, one
 TOO_LONG = {
     "06_cosine_regularization",
     "07_adversarial_softmax",
-    "08_spectrum_control",
     "09_mixtures",
     "10_monotone_softmaxes",
     "11_modern_remedies",
