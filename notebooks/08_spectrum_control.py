@@ -94,7 +94,7 @@ _ = torch.manual_seed(SEED)
 # - $\Sigma$ is diagonal, with the singular values $\sigma_1 \ge \dots \ge \sigma_d \ge 0$;
 # - $V$ ($d \times d$) is orthogonal.
 #
-# The product is a recipe for a cloud of words: take a round cloud, stretch it along its axes, turn it.
+# The product is a recipe: take a round cloud of words, stretch it along its axes, turn it.
 
 # %%
 dots = np.random.default_rng(0).normal(size=(400, 2))
@@ -114,7 +114,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** The three factors at work on 400 words in a plane. $U$ is drawn enlarged by $\sqrt N$.
+# **Figure 2.** The three factors act on 400 words in a plane. $U$ is drawn enlarged by $\sqrt N$.
 #
 # In ordinary training the push of lesson 3 makes $\sigma_1$ outgrow the other singular values. **Spectrum
 # control** (Wang et al. 2020) makes the three factors the parameters. It holds $U$ and $V$ near orthonormal,
@@ -136,8 +136,8 @@ plots.show(
 # $$s \;=\; \frac{\|m\|^2}{\overline{\|w_i\|^2}} \;\le\; \frac{\sigma_1^2}{\sum_k \sigma_k^2}
 # \;=\; \frac{1}{r}.$$
 #
-# The number $r = \sum_k\sigma_k^2/\sigma_1^2$ is the **stable rank**: 1 if one singular value is everything,
-# $d$ if all are equal. So the spectrum alone limits how much all words can have in common. With equal
+# The number $r = \sum_k\sigma_k^2/\sigma_1^2$ is the **stable rank**. It is 1 if one singular value is
+# everything, and $d$ if all are equal. So the spectrum alone limits how much all words can have in common. With equal
 # singular values $s \le 1/d$, which answers the first prediction.
 #
 # The paper does not state this bound. We check it on a random cloud that is shifted away from the origin:
@@ -155,8 +155,8 @@ for shift in (0.0, 0.3, 3.0):
 # %% [markdown]
 # ## Never form the matrix
 #
-# A training step reads the rows of some words, and it multiplies contexts by all rows. It can do both
-# without building $U\Sigma V^\top$, which would be one more matrix of $N \times d$ numbers:
+# A training step reads the rows of some words, and it multiplies contexts by all rows. No step has to
+# build $U\Sigma V^\top$, which would be one more matrix of $N \times d$ numbers:
 #
 # $$\text{rows of the words } i:\ (U_i \circ \sigma)\,V^\top, \qquad
 # \text{logits of a context } h:\ \big((h^\top V) \circ \sigma\big)\,U^\top .$$
@@ -178,8 +178,8 @@ def logits(h, U, s, V):
 # %% [markdown]
 # ## Three penalties
 #
-# Nothing in these lines keeps $U$ and $V$ orthonormal, or $\sigma_k$, the $k$-th largest, near the prior
-# $p_k$. Three penalties do:
+# Nothing in these lines keeps $U$ and $V$ orthonormal, or the $k$-th largest $\sigma_k$ near the prior $p_k$.
+# Three penalties do:
 #
 # $$\lambda\Big(\|U^\top U - I\|_F^2 + \|U^\top U - I\|_2^2\Big)
 # + \lambda\Big(\|V^\top V - I\|_F^2 + \|V^\top V - I\|_2^2\Big)
@@ -276,7 +276,7 @@ plots.show(
 # tokens twelve times.
 #
 # One setting wants thought. A step of $U$ moves $W$ by $\sigma$ times as much. Here $\sigma$ is about 2, and
-# the plain model's learning rate will do. With a $\sigma$ near 10 the factors would need a tenth of it.
+# the plain model's learning rate will do. With a $\sigma$ near 10 the factors would need a tenth of this rate.
 
 # %%
 MODEL = "docstrings/transformer-128"
@@ -328,8 +328,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The share and its ceiling, step by step. The plain model lifts its own ceiling: as the common
-# vector grows, $\sigma_1$ grows, and $r$ falls. With spectrum control the ceiling hardly moves.
+# **Figure 4.** The plain model lifts its own ceiling: as the common vector grows, $\sigma_1$ grows, and $r$
+# falls. With spectrum control the ceiling hardly moves.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -392,14 +392,14 @@ pd.concat([table, three]).astype(object).fillna("")
 
 # %% [markdown]
 # In the table $I_1$ is higher and $I_2$ lower with control, in the paper's models and in ours. Read both with
-# care: short vectors look isotropic whatever their directions. The other measures do not change with length.
+# care: short vectors look isotropic, whatever their directions are. The other measures ignore length.
 
 # %% [markdown]
 # ## Piece by piece
 #
 # The method has three parts: the factors, the penalties for orthogonality, and the prior. It also changes
-# the *start*: the matrix begins with the norm of the prior, several times that of the plain matrix. So the
-# plain model gets a start as wide as the prior, and a start three times as wide again.
+# the *start*: the norm of the prior is several times the norm at which the plain matrix begins. So the plain
+# model gets a start as wide as the prior, and a start three times as wide again.
 #
 # All runs are kept results of the plan `lessons-08`, with three seeds each and 95 % intervals as in [lesson
 # 5](05_tying_and_augmented_loss.ipynb).
@@ -408,8 +408,8 @@ pd.concat([table, three]).astype(object).fillna("")
 # %%
 def kept(recipe, change):
     """Return the kept results of a recipe with other settings."""
-    settings = f"{MODEL}/{recipe}", "quick"
-    runs = [planned.Planned(*settings, s, small | change) for s in (1, 2, 3)]
+    of, own = f"{MODEL}/{recipe}", small | change
+    runs = [planned.Planned(of, "quick", seed, own) for seed in (1, 2, 3)]
     return [course_lab.read_kept(run.key) for run in runs]
 
 
@@ -427,8 +427,10 @@ parts = {
 
 # %%
 metrics = {n: [c["metrics"] for c in found] for n, found in parts.items()}
-shares = {n: [m["geometry"]["drift"] for m in v] for n, v in metrics.items()}
-scores = {n: [m["test_perplexity"] for m in v] for n, v in metrics.items()}
+shares, scores = {}, {}
+for n, found in metrics.items():
+    shares[n] = [m["geometry"]["drift"] for m in found]
+    scores[n] = [m["test_perplexity"] for m in found]
 measures = {"share s": shares, "test perplexity": scores}
 
 # %% tags=["hide-input"]
@@ -441,7 +443,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** Read it from the top down.
+# **Figure 6.** Read the figure from the top down.
 #
 # - **The start.** In the figure the wide start lowers the share and the perplexity of the plain model. With
 #   the very wide start the cone is all but gone, and the perplexity is high again: roundness is no aim in
@@ -454,10 +456,11 @@ plots.show(
 
 # %%
 run = parts["plain"][0]
-o, read = run["experiment"]["optimisation"], run["provenance"]["tokens_seen"]
-steps, rate = read // (o["batch"] * o["length"]), o["learning_rate"]
-text = f"In {steps} steps at a rate of {rate:g} or less no σ can go farther "
-display(Markdown(f"{text} than about **{steps * rate:.2f}**."))
+o, tokens = run["experiment"]["optimisation"], run["provenance"]
+steps = tokens["tokens_seen"] // (o["batch"] * o["length"])
+rate = o["learning_rate"]
+text = f"In {steps} steps at a rate of {rate:g} or less no σ can go "
+display(Markdown(f"{text}farther than about **{steps * rate:.2f}**."))
 
 # %% [markdown]
 # Over the far more steps of the paper's models the pull has time to act.
@@ -468,9 +471,8 @@ display(Markdown(f"{text} than about **{steps * rate:.2f}**."))
 
 # %%
 *_, last = parts
-tuned = {n: v for n, v in metrics.items() if n.startswith("plain")}
-valid = {n: sum(m["valid_perplexity"] for m in v) for n, v in tuned.items()}
-best = min(valid, key=valid.get)
+valid = {n: sum(m["valid_perplexity"] for m in metrics[n]) for n in parts}
+best = min(list(parts)[:3], key=valid.get)
 test = statistics.welch(scores[last], scores[best])
 verdict = "better" if test.high < 0 else "worse"
 verdict = "inconclusive" if test.low < 0 < test.high else verdict
@@ -573,7 +575,7 @@ spend = None  # a function of N and σ (d,): two tensors (N, d)
 def spends_a_column(spend):
     """Return whether both matrices have the shares they should have."""
     sigma, found = torch.linspace(3, 1, 24).double(), []
-    wanted = [(s / sigma.norm()).item() ** 2 for s in (sigma[0], sigma[-1])]
+    wanted = ((sigma[[0, -1]] / sigma.norm()) ** 2).tolist()
     for W in spend(300, sigma):
         values = torch.linalg.svdvals(W).double()
         if W.shape != (300, 24) or not values.allclose(sigma, rtol=1e-3):
@@ -602,14 +604,13 @@ display(Markdown(told))
 # The small runs of this lesson show the following. Where they contradict the list above, the list counts.
 
 # %%
-held, tuned, alone = (
-    statistics.mean_interval(shares[n]) for n in (last, best, "factors alone")
-)
+of = shares[last], shares[best], shares["factors alone"]
+held, tuned, alone = map(statistics.mean_interval, of)
 line = "{0.mean:.3f} [{0.low:.3f}, {0.high:.3f}]"
 display(
     Markdown(
-        f"With its singular values held at a prior, a word matrix can give "
-        f"at most {top:.3f} of its cloud to what all words share. The "
+        f"With its singular values held at a prior, a word matrix can "
+        f"give all words at most {top:.3f} of its cloud in common. The "
         f"share is {line.format(held)} over three seeds. The plain matrix "
         f"with its best start has {line.format(tuned)}, the factors "
         f"without penalties {line.format(alone)}. The test perplexity "
