@@ -108,9 +108,9 @@ stages["U Σ Vᵀ: turned"] = stretch, np.array(turn)
 plots.show(
     plots.stretched_and_turned(round_cloud, stages),
     alt="Three clouds of points with two arrows each. The first is round, "
-    "with arrows of length 1. The second is stretched to nearly four "
-    "times its width along the longer arrow. The third is the stretched "
-    "cloud, turned by 35 degrees.",
+    "with arrows of length 1. The second is stretched along one arrow and "
+    "flattened along the other. The third is the second, turned by 35 "
+    "degrees.",
 )
 
 # %% [markdown]
@@ -259,8 +259,8 @@ plots.show(
     plots.explorer(sliders, [panel], captions, at),
     alt="Exponential and polynomial prior against k, on a logarithmic "
     "axis, at c₂ = 0.05, γ = 0.6. The exponential prior falls gently all "
-    "the way. The polynomial prior falls steeply at first. The "
-    f"{captions[at]}.",
+    "the way. The polynomial prior falls steeply at first. "
+    f"{captions[at].capitalize()}.",
 )
 
 # %% [markdown]
@@ -368,7 +368,7 @@ plots.show(
 
 # %% [markdown]
 # **Figure 5.** Without control one singular value stands far above the rest, and the rare words share one
-# direction. With control the spectrum follows the prior, and the cosines of pairs lie around 0.
+# direction. The clump apart has the words that never come. With control the spectrum follows the prior, and the cosines of pairs lie around 0.
 #
 # The paper measures how round a cloud is by $Z(a) = \sum_i e^{w_i^\top a}$, with $a$ the eigenvectors of
 # $W^\top W$ and their opposites: $I_1 = \min_a Z / \max_a Z$, and $I_2$ is the standard deviation of $Z$ over

@@ -515,14 +515,14 @@ pd.DataFrame(
 # The paper points to the code that it builds on, and not to code of its own. Whoever repeats it has to
 # decide:
 #
-# | the paper | here |
+# | the paper … | here |
 # |---|---|
-# | It names no $c_1$, $c_2$, $\gamma$. | The constants are swept above. |
-# | It says that $\sigma_k$ is the $k$-th largest. | The $\sigma_k$ cross in training, so the library sorts them at every step. |
-# | Its theory has $\sigma_k \le p_k$. Its penalty pulls $\sigma_k$ to $p_k$ from both sides. | The penalty is the paper's. |
-# | It is silent on where training begins. | $\sigma$ begins at the prior, $U$ and $V$ begin at those of a random matrix. |
-# | It is silent on the learning rates. A step of $U$ counts $\sigma$ times. | The translator's factors have the plain rate over a typical $\sigma$. Those of the language model, whose $\sigma$ is small, have the plain rate. |
-# | It evaluates $Z(a)$ at eigenvectors, whose sign is arbitrary. | Both signs count. |
+# | names no $c_1$, $c_2$, $\gamma$ | The constants are swept above. |
+# | says that $\sigma_k$ is the $k$-th largest | The $\sigma_k$ cross in training, so the library sorts them at every step. |
+# | assumes $\sigma_k \le p_k$ in its theory | The penalty is the paper's: it pulls $\sigma_k$ to $p_k$ from both sides. |
+# | is silent on where training begins | $\sigma$ begins at the prior. $U$ and $V$ begin at those of a random matrix. |
+# | is silent on the learning rates | The translator's factors have the plain rate over a typical $\sigma$. The language model, whose $\sigma$ is small, has the plain rate. |
+# | evaluates $Z(a)$ at eigenvectors, whose sign is arbitrary | Both signs count. |
 #
 # The sign of a $\sigma_k$ is no freedom, because a column of $U$ can be turned round. So the library takes the
 # absolute value of a free parameter. The bound of the paper's theorem 4.1 and its Remark 4.2 are in

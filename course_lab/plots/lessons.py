@@ -239,7 +239,8 @@ def seeds_by_row(measures) -> Figure:
         ax.set_yticks(range(len(groups)), list(groups))
         ax.set(xlabel=measure, ylim=(len(groups) - 0.5, -0.5))
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles[:2], labels[:2], loc="outside lower center", ncols=2)
+    names = dict(zip(labels, handles, strict=True))  # each name once
+    figure.legend(names.values(), names, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -363,6 +363,8 @@ def test_settings_stand_in_rows_with_every_seed_and_the_mean():
     assert share.get_ylim()[0] > share.get_ylim()[1]  # the first setting is at the top
     drawn = [line.get_xdata().tolist() for line in perplexity.lines]
     assert [2.0] in drawn and groups["remedy"] in drawn
+    named = [text.get_text() for text in share.figure.legends[0].get_texts()]
+    assert sorted(named) == ["a seed", "mean and interval"]
 
 
 def test_a_spectrum_ends_where_it_leaves_the_picture():
