@@ -174,8 +174,8 @@ shape.round(3)
 
 # %% [markdown]
 # With the norm held, the two gentler priors have nearly the same gap in the table, which agrees with the first
-# form. Only the steepest spectrum, which leaves $W$ with a handful of directions, has a smaller gap at equal
-# norm. The bound cannot see that.
+# form. The steepest spectrum, which leaves $W$ with a handful of directions, has a smaller mean gap at equal
+# norm. The interval of this change holds 0, with three seeds.
 #
 # Both halves of the remark are seen. But the second half follows from the first: a model that fits the
 # training text less has less to lose on other text. A smaller gap is worth something only if the

@@ -216,6 +216,7 @@ def two_clouds(clouds, group, names, values, cosines) -> Figure:
     figure, grid = panels(2, 2, height=3.7)
     for ax, (title, points) in zip(grid[0], clouds.items(), strict=True):
         groups_of_points(points, group, names, title, ax)
+        ax.locator_params(axis="x", nbins=4)
     grid[0, 1].legend_.remove()
     singular_values(values, grid[1, 0], "singular values")
     cosine_histogram(cosines, grid[1, 1], "pairs of words")
