@@ -348,6 +348,7 @@ def figures(content):
     return told | {"share s": m["geometry"]["drift"]}
 
 
+# %%
 def means(settings):
     """Return a table of all figures, means over the seeds."""
     rows = {
@@ -415,6 +416,8 @@ grid = {
     f"orthogonality, λ = {λ:g}": dict.fromkeys(ORTHOGONALITY, λ)
     for λ in (0.01, 0.1, 1.0, 10.0)
 }
+
+# %%
 swept = {}
 for name, change in grid.items():
     with contextlib.suppress(CourseError):  # not all seeds are kept
@@ -633,8 +636,8 @@ display(
         f"and the mean test perplexity by {score:.0f}. Spectral "
         f"normalisation leaves the words so short that a word can be at "
         f"most {factor['spectral normalisation']:.0f} times as likely as "
-        f"another. The plain model allows {factor['plain']:.0f} times as "
-        f"likely. A step with spectrum control takes "
+        f"another; in the plain model it can be {factor['plain']:.0f} "
+        f"times as likely. A step with spectrum control takes "
         f"{steps[1] / steps[0]:.2f} times the operations of a plain step."
     )
 )
