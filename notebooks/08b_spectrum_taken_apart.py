@@ -268,14 +268,13 @@ off = np.abs(law(np.arange(1, 65)) / wanted - 1).max()
 print("the fitted law is the prior's, to a fifth:", bool(off < 0.2))
 
 # %% [markdown]
-# With control the fitted *curve* is the prior's. The fitted constants are not: quite different $c_1$, $c_2$
-# and $\gamma$ draw nearly the same curve over so few values. So constants that are read off a spectrum say
-# little.
+# With control the fitted *curve* is the prior's. The fitted constants are not the prior's, because quite
+# different $c_1$, $c_2$ and $\gamma$ draw nearly the same curve over so few values. So constants that are read
+# off a spectrum say little.
 #
 # A free spectrum has no law of its own: a first value stands apart, and a long flat stretch follows. Neither
-# curve describes it well, and a law that is fitted to it hides the one value that matters most. In the table
-# the exponential's $\gamma$ is 0.02, the least that is tried: there the exponential law has turned into the
-# polynomial one.
+# curve describes such a spectrum well, and a fitted law hides the one value that matters most. The exponential
+# law of the plain model has the least $\gamma$ that is tried, where it nearly is the polynomial law.
 
 # %% [markdown]
 # ## The penalties that fail
@@ -332,8 +331,8 @@ plots.show(
 # Weight decay would leave the curve of the plain model where it is.
 #
 # The paper's Table 6 has two of these methods, both of Jiang et al.: spectral normalisation, and the same
-# with the D-optimal penalty. The first column is the paper's, on WikiText-2. The others are our kept runs of
-# the plan `lessons-08`, means over three seeds.
+# with the D-optimal penalty. The first column is the paper's, on WikiText-2. The other columns are means over
+# three seeds of our kept runs of the plan `lessons-08`.
 
 
 # %%
@@ -374,8 +373,9 @@ table.insert(0, "paper, test", [six[m] for m, _ in failing.values()])
 table
 
 # %% [markdown]
-# Both penalties raise the perplexity in the table, the paper's and ours. *Training loss* is the mean of the
-# last epoch in nats a word, and *gap* is the validation loss at its end minus that.
+# Both methods raise the perplexity in the table, in the paper's model and in ours. The *training loss* is the
+# mean of the last epoch in nats a word. The *gap* is the validation loss after this epoch minus the training
+# loss.
 #
 # The reason is not the shape of the cloud, which is round, but its size. With $\sigma_1 = 1$ and orthonormal
 # $U$ the rows of $W$ have a mean squared length of at most $\frac1N\sum_k\sigma_k^2 \le d/N$. A logit is
