@@ -419,6 +419,57 @@ def test_three_matrices_are_three_clouds_and_all_spectra():
     assert not [label.get_text() for label in axes[2].get_xticklabels() if label.get_text()]
 
 
+def test_a_cloud_is_stretched_and_then_turned():
+    quarter = np.array([[0.0, -1], [1, 0]])
+    stages = {"round": (np.eye(2), np.eye(2)), "turned": (np.diag([2.0, 1]), quarter)}
+    figure = plots.stretched_and_turned(np.array([[1.0, 0], [0, 1]]), stages)
+    first, second = (np.array(ax.lines[0].get_xydata()) for ax in figure.axes)
+    assert np.allclose(first, [[1, 0], [0, 1]]) and np.allclose(second, [[0, 2], [-1, 0]])
+    labels = [[t.get_text() for t in ax.texts if t.get_text()] for ax in figure.axes]
+    assert labels == [["1", "1"], ["σ₁", "1"]]
+
+
+def test_shares_and_ceilings_have_their_names_at_their_ends():
+    curves = {
+        "plain": ([1, 9], [0.1, 0.5], [0.2, 0.8]),
+        "control": ([1, 9], [0.1, 0.1], [0.2, 0.3]),
+    }
+    (ax,) = plots.share_under_ceiling(curves).axes
+    named = {text.get_text(): text.xy for text in ax.texts}
+    assert named["share s, plain"] == (9, 0.5) and named["ceiling 1/r, control"] == (9, 0.3)
+    plain, remedy = (style.COLOURS[style.MEANING[name]] for name in ("plain", "remedy"))
+    assert [line.get_color() for line in ax.lines] == [plain, plain, remedy, remedy]
+
+
+def test_two_clouds_have_the_groups_the_spectra_and_the_cosines():
+    clouds = {"plain": cloud(), "control": cloud(seed=1)}
+    values = {name: np.array([3.0, 2, 1]) for name in ("plain", "control", "prior")}
+    group = np.arange(60) % 3
+    names = ["rare", "between", "frequent"]
+    axes = plots.two_clouds(clouds, group, names, values, {"plain": [0.1, 0.2]}).axes
+    assert [ax.get_title() for ax in axes[:2]] == list(clouds)
+    assert [len(c.get_offsets()) for c in axes[1].collections] == [20, 20, 20]
+    assert axes[0].legend_ and not axes[1].legend_ and len(axes[2].lines) == 3
+
+
+def test_settings_stand_in_rows_with_every_seed_and_the_mean():
+    groups = {"plain": [1.0, 2, 3], "remedy": [2.0, 2.5, 3]}
+    share, perplexity = plots.seeds_by_row({"share": groups, "perplexity": groups}).axes
+    assert [label.get_text() for label in share.get_yticklabels()] == list(groups)
+    assert share.get_ylim()[0] > share.get_ylim()[1]  # the first setting is at the top
+    drawn = [line.get_xdata().tolist() for line in perplexity.lines]
+    assert [2.0] in drawn and groups["remedy"] in drawn
+    named = [text.get_text() for text in share.figure.legends[0].get_texts()]
+    assert sorted(named) == ["a seed", "mean and interval"]
+
+
+def test_a_spectrum_ends_where_it_leaves_the_picture():
+    spectra = {"gone": np.array([2.0, 1, 1e-9]), "stays": np.array([2.0, 1, 1])}
+    (ax,) = plots.where_penalties_lead(spectra).axes
+    assert [line.get_ydata().tolist() for line in ax.lines] == [[1, 0.5], [1, 0.5, 0.5]]
+    assert [text.xy for text in ax.texts] == [(2, 0.5), (3, 0.5)]
+
+
 def test_a_learning_curve_begins_where_its_epochs_do():
     epochs = [
         {"epoch": e, "train_perplexity": 90.0 / e, "valid_perplexity": 100.0 / e} for e in (3, 4, 5)
