@@ -357,13 +357,13 @@ usual = table[(table.rate == 0.004) & (table.dropout == 0)]
 usual = usual[(usual.layer != "softmax") & usual.K.isin([1, 4])]
 groups, differences = {}, {}
 for (size, K, layer), runs in usual.groupby(["d", "K", "layer"]):
-    label = f"{layer}, K = {K}\nrank {runs['rank'].mean():.0f}"
+    label = f"{layer}\nK = {K}\nrank {runs['rank'].mean():.0f}"
     models = groups.setdefault(f"d = {size}", {})
     models[label] = dict(zip(runs.seed, runs.test))
 for size, models in groups.items():
     *others, best = models  # MoS with K = 4 is the last
     for other in others:
-        name = f"{size}: MoS against {other.splitlines()[0]}"
+        name = f"{size}, against " + ", ".join(other.splitlines()[:2])
         pairs = comparison.paired_differences(models, best, other)
         differences[name] = pairs
 tested = pd.DataFrame(comparison.tested(differences)).T

@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
 
+from course_lab.plots.evidence import _written_out
 from course_lab.plots.figures import (
     against_frequency,
     arrows,
@@ -235,8 +236,9 @@ def joined_by_seed(groups, ylabel: str) -> Figure:
 
     groups: {title: {model: {seed: value}}}.
     """
-    figure, axes = panels(1, len(groups), height=4.0)
-    for ax, (title, models) in zip(np.atleast_1d(axes), groups.items(), strict=True):
+    widths = [1 + len(models) for models in groups.values()]
+    figure, axes = panels(1, len(groups), height=4.2, squeeze=False, width_ratios=widths)
+    for ax, (title, models) in zip(axes[0], groups.items(), strict=True):
         names = list(models)
         for i, seed in enumerate(next(iter(models.values()))):
             values = [models[name][seed] for name in names]
@@ -244,9 +246,8 @@ def joined_by_seed(groups, ylabel: str) -> Figure:
             ax.plot(names, values, linewidth=1.3, label=f"seed {seed}", **style)
         ax.margins(x=0.3)
         ax.set_title(title)
-    np.atleast_1d(axes)[0].set_ylabel(ylabel)
-    handles = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=3)
+    axes[0, 0].set_ylabel(ylabel)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -262,6 +263,7 @@ def excess_and_size(fits) -> Figure:
         curves = {name: (x / (1, 1000)[number], y) for name, (x, y) in curves.items()}
         lines(curves, label, "" if number else "excess, nats a word", log="y", ax=ax)
         ax.legend_.remove()
+    _written_out(axes[0].yaxis, (1, 2, 5))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -293,8 +295,8 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     for i, (seed, values) in enumerate(perplexities.items()):
         style = {"color": COLOURS[0], "linestyle": LINES[i], "marker": MARKERS[i]}
         left.plot(list(values), list(values.values()), label=f"seed {seed}", **style)
-    left.set_ylim(bottom=0)
-    left.legend(loc="lower center")
+    left.margins(y=0.3)
+    left.legend(loc="upper center", ncols=3, handlelength=1.6, columnspacing=1, fontsize=10.5)
     curves = {name: (list(r), list(r.values())) for name, r in ranks.items()}
     lines(curves, xlabel, "rank of log P", log="xy", ax=right)
     left.set(xlabel=xlabel, ylabel="test perplexity", xscale="log", title="what it predicts")
