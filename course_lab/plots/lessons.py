@@ -295,8 +295,6 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     for i, (seed, values) in enumerate(perplexities.items()):
         style = {"color": COLOURS[0], "linestyle": LINES[i], "marker": MARKERS[i]}
         left.plot(list(values), list(values.values()), label=f"seed {seed}", **style)
-    left.margins(y=0.3)
-    left.legend(loc="upper center", ncols=3, handlelength=1.6, columnspacing=1, fontsize=10.5)
     curves = {name: (list(r), list(r.values())) for name, r in ranks.items()}
     lines(curves, xlabel, "rank of log P", log="xy", ax=right)
     left.set(xlabel=xlabel, ylabel="test perplexity", xscale="log", title="what it predicts")
@@ -304,4 +302,5 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     for ax in (left, right):
         ax.set_xticks(list(values), [str(k) for k in values])
         ax.minorticks_off()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
