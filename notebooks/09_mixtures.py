@@ -319,9 +319,9 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # ## Is it the rank? Two controls
 #
 # From here on the numbers come from the kept runs, three seeds for each setting. Runs of one seed are pairs:
-# they share the order of their batches. We compare perplexities by the per cent in which the pairs differ,
-# with a 95 % interval of the mean and with $p$, the chance of a difference at least as large if there were
-# none. The number of comparisons is taken into account in $p$.
+# they share the order of their batches. The mean difference of the pairs is given in per cent, with its 95 %
+# interval and with $p$, the chance of a difference at least as large if there were none. The number of
+# comparisons is taken into account in $p$.
 
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
@@ -382,10 +382,10 @@ plots.show(
 # %% [markdown]
 # **Figure 4.** Each line joins the runs of a seed. Below a model's name is its mean Press' rank.
 #
-# This answers the second prediction. At $d = 64$ MoC predicts a little worse than MoS in every pair. But rank
-# alone gains nothing here: the mixture of one component has the low rank, too, and predicts as well as MoS with
-# $K = 4$. At $d = 16$ the seeds lie far apart, and MoS has hardly passed $d + 1$ in these short runs, so they
-# tell nothing of a tight bottleneck.
+# This answers the second prediction. At $d = 64$ in the figure, MoC predicts a little worse than MoS in every
+# pair. But the table shows no gain by rank alone: the mixture of one component has the low rank, too, and is as
+# good as MoS with $K = 4$. At $d = 16$ the seeds lie far apart, and MoS has hardly passed $d + 1$ in these short
+# runs, so they tell nothing of a tight bottleneck.
 
 # %% [markdown]
 # ### Control 2: the same parameters or the same work, in one softmax
@@ -459,7 +459,7 @@ rows.pivot_table("value", **shape).fillna("")
 
 # %% [markdown]
 # - **Own settings.** MoS is well ahead of the softmax, but the two differ in the width of $h$, too.
-# - **Control 1.** On the Penn Treebank, MoC makes most of the way from one component to MoS, without any rank.
+# - **Control 1.** On the Penn Treebank, MoC makes most of the way from one component to fifteen, without the rank.
 #   On WikiText-2, MoC is behind the softmax and MoS is ahead, which speaks for a mixture of probabilities.
 # - **Equal parameters.** With equal inner layers and parameters, and with a search of the dropout for both
 #   layers, the difference is gone. In this row $h$ has only $d$ numbers. [The deeper

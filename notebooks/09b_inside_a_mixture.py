@@ -450,7 +450,7 @@ shape = dict(index="setting", columns=["corpus", "metric"], sort=False)
 knob.pivot_table("value", **shape).iloc[::-1]
 
 # %% [markdown]
-# Less dropout gives a higher rank and *worse* predictions. In our short runs Press' rank is at its limit, so
+# In the table above, less dropout gives a higher rank and *worse* predictions. In our short runs Press' rank is at its limit, so
 # the effective rank takes its place. The table has what a dropout of 0.3 changes in pairs of one seed: the
 # perplexity in per cent, and the mean effective rank at $\varepsilon = 10^{-4}$ without dropout and with it.
 
@@ -468,8 +468,8 @@ tested = pd.DataFrame(comparison.tested(differences)).T.drop(columns="n")
 tested.join(pd.DataFrame(rows).T.round(1))
 
 # %% [markdown]
-# In the mixture the effective rank falls with dropout, and the perplexity does not follow. In the softmax the
-# means of both are worse with dropout, and three seeds decide nothing. This answers the second prediction: no,
+# In the mixture of the table the effective rank falls with dropout, and the perplexity does not follow. In the
+# softmax both means are worse with dropout, and three seeds decide nothing. This answers the second prediction: no,
 # the rank is no reason. Whether dropout pays is a matter of perplexity alone.
 
 # %% [markdown]
@@ -485,7 +485,7 @@ figures = ["mean_cosine", "positive_share", "I1"]
 shapes.groupby(["layer", "K"])[figures].agg(["mean", "std"]).round(2)
 
 # %% [markdown]
-# The cone is there in all of them. Nothing in a mixture forbids it: its contexts, too, can lie on one side of
+# A wide cone is there in all of them. Nothing in a mixture forbids it: its contexts, too, can lie on one side of
 # the origin, and lesson 3 asks for no more.
 
 # %% [markdown]
