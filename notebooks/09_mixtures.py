@@ -320,8 +320,8 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 #
 # From here on the numbers come from the kept runs, three seeds for each setting. Runs of one seed are pairs:
 # they share the order of their batches. The mean difference of the pairs is given in per cent, with its 95 %
-# interval and with $p$, the chance of a difference at least as large if there were none. The number of
-# comparisons is taken into account in $p$.
+# interval and with $p$, the chance of a difference at least as large if there were none, corrected for the
+# number of comparisons.
 
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
@@ -473,7 +473,7 @@ rows.pivot_table("value", **shape).fillna("")
 # - **$d$ can be raised instead.** A wider softmax of equal work is the first rival to try.
 # - **You want the word vectors.** [Lesson 10](10_monotone_softmaxes.ipynb) compares those of MoC and MoS.
 #
-# A mixture may be worth a try where $d$ is fixed and small, and $h$ is wider than $d$. Mixtape (Yang et al.
+# A mixture may be worth a try where $d$ is small and fixed, and $h$ is wider. Mixtape (Yang et al.
 # 2019) cuts its cost with sigmoid trees.
 
 # %% [markdown]
