@@ -415,7 +415,7 @@ for name in ("parameters", "products"):
     spent = {n: r[name].iloc[0] for n, r in rivals.items()}
     compared[name] = pd.Series(spent).map("{:,.0f}".format)
 shown = compared[["parameters", "products", "perplexity", "p", "verdict"]]
-shown.sort_values("perplexity").round(2).fillna("")
+shown.sort_values("perplexity").round(2).astype(object).fillna("")
 
 # %% tags=["hide-input"]
 gaps = compared.difference.dropna()
@@ -455,7 +455,7 @@ rows = pd.concat([said[k].assign(setting=n) for n, k in kinds.items()])
 rows.loc[said.setting == "NT-ASGD K=1", "method"] = "mos, K = 1"
 rows = rows[rows.method.isin(["softmax", "mos, K = 1", "moc", "mos"])]
 shape = dict(index=["setting", "corpus"], columns="method", sort=False)
-rows.pivot_table("value", **shape).fillna("")
+rows.pivot_table("value", **shape).astype(object).fillna("")
 
 # %% [markdown]
 # - **Own settings.** MoS is well ahead of the softmax, but the two differ in the width of $h$, too.
