@@ -52,7 +52,6 @@ TOO_LONG = {
     "07_adversarial_softmax",
     "06_cosine_regularization",
     "08_spectrum_control",
-    "09_mixtures",
     "10_monotone_softmaxes",
     "11_modern_remedies",
 }

@@ -468,6 +468,53 @@ def test_a_spectrum_ends_where_it_leaves_the_picture():
     (ax,) = plots.where_penalties_lead(spectra).axes
     assert [line.get_ydata().tolist() for line in ax.lines] == [[1, 0.5], [1, 0.5, 0.5]]
     assert [text.xy for text in ax.texts] == [(2, 0.5), (3, 0.5)]
+def test_a_mixture_lies_on_the_chord_and_leaves_the_line_of_the_log_ratios():
+    ends = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    chord = np.stack([ends[0], ends.mean(0), ends[1]])
+    line = np.exp([[1.0, 0, -1], [0, 0, 0], [-1, 0, 1]])
+    curve = line / line.sum(1, keepdims=True)
+    drawn = plots.softmax_and_mixture(["a", "b", "c"], curve, chord, ends, [chord[1], curve[1]])
+    left, right = drawn.axes
+    assert [text.get_text() for text in left.texts] == ["a", "b", "c"]
+    straight, bent = (np.diff(ax.get_xydata(), axis=0) for ax in right.lines[:2])
+    assert np.allclose(straight[0], straight[1]) and not np.allclose(bent[0], bent[1])
+    assert np.allclose(left.lines[2].get_ydata(), 0.1 * 0.75**0.5)  # b has 0.1 on the whole chord
+
+
+def test_layers_keep_their_colours_and_the_bound_is_named():
+    ax = plots.layer_spectra({"softmax": [2.0, 1.0, 1e-9], "MoS": [3.0, 2.0, 1.0]}, 2).axes[0]
+    grey, green = (line.get_color() for line in ax.lines[:2])
+    assert [grey, green] == [plots.COLOURS[5], plots.COLOURS[2]]
+    assert ax.lines[1].get_ydata()[0] == 1 and ax.texts[0].get_text() == "d + 1 = 2"
+
+
+def test_a_line_joins_the_runs_of_one_seed():
+    groups = {"d = 1": {"MoC": {1: 5.0, 2: 6.0}, "MoS": {2: 3.0, 1: 4.0}}}
+    drawn = plots.joined_by_seed(groups, "test perplexity").axes[0]
+    assert [line.get_ydata().tolist() for line in drawn.lines] == [[5.0, 4.0], [6.0, 3.0]]
+    assert [line.get_label() for line in drawn.lines] == ["seed 1", "seed 2"]
+
+
+def test_excess_is_drawn_against_d_and_against_thousands_of_numbers():
+    axes = plots.excess_and_size({"one": ([4, 8], [1000, 2000], [0.2, 0.1])}).axes
+    places = [ax.lines[0].get_xdata().tolist() for ax in axes]
+    assert places == [[4, 8], [1, 2]]
+
+
+def test_every_word_and_every_component_has_its_cell():
+    ax = plots.responsibilities([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]], ["a", "b", "c"]).axes[0]
+    assert ax.images[0].get_array().shape == (2, 3)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2"]
+
+
+def test_ranks_stand_beside_the_perplexity_of_every_seed():
+    drawn = plots.rank_and_perplexity(
+        {1: {1: 50.0, 2: 49.0}, 2: {1: 51.0, 2: 52.0}}, {"Press' rank": {1: 65, 2: 990}}, "K"
+    )
+    left, right = drawn.axes
+    assert [line.get_ydata().tolist() for line in left.lines] == [[50, 49], [51, 52]]
+    assert right.lines[0].get_ydata().tolist() == [65, 990]
 
 
 def test_a_learning_curve_begins_where_its_epochs_do():

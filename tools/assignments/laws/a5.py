@@ -475,7 +475,7 @@ STEPS = (
         (),
         16,
         25,
-        read="lesson 09, A language that is a mixture",
+        read="lesson 09b, A language that is a mixture",
         kind="experiment",
     ),
     Step("5.7", "a law of your own", "is_right", ("f", "rng"), 8, 8, kind="law"),
