@@ -1291,7 +1291,7 @@ display(
 # - **When $d$ can be raised instead.** A wider softmax is the first rival to try, at equal
 #   operations.
 # - **When the word vectors are all you want.** Parthiban et al. find those of MoC better than those
-#   of MoS on most benchmarks of word similarity; [lesson 10](10_monotone_softmaxes.ipynb) repeats it
+#   of MoS on most benchmarks of word similarity; [notebook 32](32_word_similarity.ipynb) repeats it
 #   and asks how much of that is chance.
 # - It **may** be worth a try where $d$ is fixed and small, the encoder's output is wider than $d$ (exercise
 #   4), and a few components do. Mixtape (Yang et al. 2019) cuts the cost with sigmoid trees; Chang and

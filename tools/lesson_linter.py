@@ -53,7 +53,6 @@ TOO_LONG = {
     "07_adversarial_softmax",
     "08_spectrum_control",
     "09_mixtures",
-    "10_monotone_softmaxes",
     "11_modern_remedies",
 }
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written
