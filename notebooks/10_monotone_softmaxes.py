@@ -35,7 +35,7 @@
 # **Prerequisites.** [Lesson 4](04_softmax_bottleneck.ipynb) explains the bound on the rank of log P,
 # Press' rank and the effective rank.
 #
-# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 28 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -115,12 +115,12 @@ bends = {
 }
 h = torch.linspace(-7, 7, 141).double()[:, None]
 three = h * torch.tensor([1, -0.5, 0.25]) + torch.tensor([-1, 0.5, 0])
-fifty = 3 * torch.randn(200, 1) * torch.randn(50) + torch.randn(50)
+fifty = 3 * torch.randn(200, 1).double() @ torch.randn(1, 50).double()
 drawn, odds, spectra = {}, {}, {}
 for name, f in bends.items():
     drawn[name] = (h[:, 0], f(h)[:, 0])
-    odds[name] = [f(three)[:, i] - f(three)[:, 2] for i in (0, 1)]
-    table = f(fifty.double()).log_softmax(1)
+    odds[name] = tuple((f(three)[:, :2] - f(three)[:, 2:]).T)
+    table = f(fifty + torch.arange(50) / 25 - 1).log_softmax(1)
     spectra[name] = torch.linalg.svdvals(table) + 1e-18
 
 # %% tags=["hide-input"]
@@ -130,12 +130,12 @@ plots.show(
     "one number h runs, a straight line for the softmax, a curve for GSS, "
     "a broken line for the kink. Below: singular values of log P for 50 "
     "words. The softmax has three above rounding; those of GSS fall on "
-    "until they are rounding, too, those of the kink to the fiftieth.",
+    "until they are rounding, too, those of the kink stay high for most.",
 )
 
 # %% [markdown]
 # **Figure 2.** The softmax draws a straight line. A bent line needs a plane to lie in. With 50 words it needs
-# all 50 dimensions, though the last ones of GSS drown in rounding.
+# nearly 50 dimensions, though the last ones of GSS drown in rounding.
 #
 # The **rank** says how many dimensions the smallest *flat* space has that holds all the points. But a bent
 # wire is still a wire. One number $h$ moves the point, whatever $f$ is, and there are no more distributions
@@ -210,9 +210,8 @@ never = argmaxable_words(W).unargmaxable
 print("with a proof,", len(never), "words never win")
 
 # %% [markdown]
-# This answers the second prediction: a bend makes no word win that could not win before. Nor does a bend add
-# directions in which a context can move log P, but for one; [the deeper notebook](10b_learned_bends.ipynb)
-# counts them. If a high rank is to help, it must help because the *curved* set happens to pass nearer to the
+# This answers the second prediction: a bend makes no word win that could not win before. A bend adds at most
+# one direction in which a context can move log P; [the deeper notebook](10b_learned_bends.ipynb) counts. If a high rank is to help, it must help because the *curved* set happens to pass nearer to the
 # truth than the flat set. That is an empirical question.
 
 # %% [markdown]
@@ -448,11 +447,11 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The rank grows from top to bottom. The perplexity does not fall with it. After the correction
-# no setting differs from the softmax: three seeds are too few for differences of this size.
+# **Figure 6.** The rank grows from top to bottom. The perplexity in the figure does not fall with it. After the correction
+# no setting differs surely from the softmax, with three seeds.
 #
-# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and five times the rank
-# of the softmax. But a logit below its bend at 3 is simply multiplied by 3, and most logits may lie there.
+# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a rank far above
+# that of the softmax. But a logit below its bend at 3 is simply multiplied by 3, and most logits may lie there.
 # The control multiplies *all* logits by 3 at the rank of the softmax, and it has most of the gain. So the
 # **scale** of the logits may be what helps. The bends of the highest rank lie on the worse side of the softmax.
 #
@@ -466,7 +465,7 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
       f"{lowest}: {compared.perplexity[lowest]:.1f}")  # fmt: skip
 
 # %% [markdown]
-# Counting has the lower perplexity of the two. So our runs show what a bend does in a short training; they
+# Counting has the lower of the two perplexities above. So our runs show what a bend does in a short training; they
 # are no evidence on the paper's models. Three analyses go on:
 # [31](31_rank_and_perplexity.ipynb) divides the paper's correlation of rank and perplexity,
 # [32](32_word_similarity.ipynb) asks whether the word vectors gain, and [33](33_predictions.ipynb) compares
