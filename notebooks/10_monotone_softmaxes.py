@@ -175,7 +175,6 @@ paper = 2.5 * (x + 1.5) - 1.5 - 1.5 * F.softplus(x + 1.5)
 pairs = {
     "the paper's form": (PL(x, -1.5, 2.5), paper),
     "(0, 2) is SigSoftmax": (PL(x, 0, 2), x + x.sigmoid().log()),
-    "c far above: slope k": (PL(x, 90, 3), 3 * x),
 }
 words, H = FullWords(50, 8).double(), torch.randn(20, 8).double()
 layer = monotone.GeneralizedSigSoftmax(words, bias=False, c=-1.5, k=2.5)
@@ -232,13 +231,15 @@ for p in plans.read_plan("lessons-10").runs:
         plan.setdefault(name.replace("-", "−"), {})[p.seed] = p
 
 
+# %%
 def experiment(p):
     """Return that of the plan, or that of another profile."""
     if PROFILE in ("standard", "full"):
         recipe = course_lab.recipes[p.recipe]
         return course_lab.profile(recipe, PROFILE, seed=SEED)
-    small = {"train": 15_000} if PROFILE == "smoke" else {}
-    return p.experiment().change(seed=SEED, corpus={"small": small})
+    e = p.experiment().change(seed=SEED)
+    small = e.corpus.options["small"] | {"train": 15_000}
+    return e.change(corpus={"small": small}) if PROFILE == "smoke" else e
 
 
 # %%
@@ -280,11 +281,11 @@ spectra = {name: rank.spectrum(table) for name, table in log_p.items()}
 press = {name: s.press_rank() for name, s in spectra.items()}
 rows = {}
 for name, s in spectra.items():
-    reached = live[name].metrics["test_perplexity"]
-    rows[name] = {"test perplexity": reached, "Press' rank": press[name]}
+    score = f"{live[name].metrics['test_perplexity']:.1f}"
+    rows[name] = {"test perplexity": score, "Press' rank": press[name]}
     for epsilon in (1e-3, 1e-4, 1e-5):
         rows[name][f"ε = {epsilon:g}"] = s.effective_rank(epsilon)
-pd.DataFrame(rows).T.round(1)
+pd.DataFrame(rows).T
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -313,7 +314,7 @@ def tried(c, k):
     return PL(raw["softmax"], c, k).log_softmax(1)
 
 
-at = int(target.ne(corpus.eos).nonzero()[120])  # the context to look at
+at = int(target.ne(corpus.eos).nonzero()[120])  # a context
 places = np.geomspace(1, len(corpus), 50).astype(int)
 before = perplexity(log_p["softmax"])
 

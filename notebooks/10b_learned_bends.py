@@ -297,8 +297,9 @@ def experiment(p):
     if PROFILE in ("standard", "full"):
         recipe = course_lab.recipes[p.recipe]
         return course_lab.profile(recipe, PROFILE, seed=SEED)
-    small = {"train": 15_000} if PROFILE == "smoke" else {}
-    return p.experiment().change(seed=SEED, corpus={"small": small})
+    e = p.experiment().change(seed=SEED)
+    small = e.corpus.options["small"] | {"train": 15_000}
+    return e.change(corpus={"small": small}) if PROFILE == "smoke" else e
 
 
 # %%
@@ -435,6 +436,8 @@ kept = {name: {s: course_lab.read_kept(p.key)["metrics"]
         for name, seeds in plan.items()}  # fmt: skip
 tests = {name: {s: m["test_perplexity"] for s, m in runs.items()}
          for name, runs in kept.items()}  # fmt: skip
+
+# %%
 pairs = [
     ("PLIF, 1 piece", "softmax"), ("PLIF, frozen", "softmax"),
     ("PLIF by SGD", "PLIF, frozen"), ("PLIF by Adam", "PLIF, 1 piece"),
@@ -444,7 +447,8 @@ differences = {
     for a, b in pairs
 }
 told = comparison.tested(differences)
-pd.DataFrame(told).T.drop(columns="n").rename(columns={"p": "p, Holm"})
+table = pd.DataFrame.from_dict(told, orient="index").round(2)
+table.drop(columns="n").rename(columns={"p": "p, Holm"})
 
 # %% [markdown]
 # The differences of test perplexity are in per cent. This answers the first prediction, as far as short runs
@@ -478,7 +482,7 @@ for name, t in truths.items():
 
 
 # %%
-def excess(name, make, d, seed, steps=40 if PROFILE == "smoke" else 200):
+def excess(name, make, d, seed, steps=100 if PROFILE == "smoke" else 200):
     """Return the expected cross-entropy above the entropy, in nats."""
     torch.manual_seed(seed)
     P, layer = truths[name].exp(), make(FullWords(200, d)).double()

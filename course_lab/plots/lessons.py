@@ -209,10 +209,11 @@ def bends_explorer(sliders, bend, described, places, start) -> Animation:
     at = np.log10(places)
     bent = [[bend(x, c, k).numpy() for k in sliders["k"]] for c in sliders["c"]]
     told = [[described(c, k) for k in sliders["k"]] for c in sliders["c"]]
-    after = np.array([[p for p, _ in row] for row in told]).clip(1e-12)
+    after = np.array([[np.asarray(p) for p, _ in row] for row in told]).clip(1e-12)
     captions = [[caption for _, caption in row] for row in told]
     before = np.asarray(described(0.0, 1.0)[0]).clip(1e-12)
-    left = {"softmax": (x, x), "bent": (x, np.array(bent))}
+    logits = x.numpy()
+    left = {"softmax": (logits, logits), "bent": (logits, np.array(bent))}
     right = {"softmax": (at, before), "bent": (at, after)}
     xlabel = "log₁₀ of the word's place"
     end = float(at.max()) + 0.1
