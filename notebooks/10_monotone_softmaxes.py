@@ -81,9 +81,9 @@ from course_lib.progress import check
 #
 # 1. We round the logits of a trained softmax to two decimals. Rounding is an increasing function, too. What
 #    becomes of the rank of log P, and what of the perplexity?
-# 2. No context makes a certain word the likeliest. Can a bend do so?
-# 3. We train a model with a bend, and then take from its log P all directions but $d + 1$. What does the
-#    perplexity lose?
+# 2. A certain word is the likeliest in no context. Can a bend make it the likeliest?
+# 3. We train a model with a bend, and then take from its log P all directions but $d + 1$. How far does the
+#    perplexity rise?
 
 # %% [markdown]
 # ## The idea in one picture
@@ -209,9 +209,10 @@ never = argmaxable_words(W).unargmaxable
 print("with a proof,", len(never), "words never win")
 
 # %% [markdown]
-# This answers the second prediction: a bend makes no word win that could not win before. A bend adds at most
-# one direction in which a context can move log P; [the deeper notebook](10b_learned_bends.ipynb) counts. If a high rank is to help, it must help because the *curved* set happens to pass nearer to the
-# truth than the flat set. That is an empirical question.
+# This answers the second prediction: a bend makes no word win that could not win before. Nor does a context
+# gain freedom: [the deeper notebook](10b_learned_bends.ipynb) counts one new direction at most. If a high rank
+# is to help, it must help because the *curved* set happens to pass nearer to the truth than the flat set. That
+# is an empirical question.
 
 # %% [markdown]
 # ## Training with and without a bend
@@ -302,7 +303,7 @@ six.pivot_table("value", "method", "setting", sort=False).astype(int)
 
 # %% [markdown]
 # The bend multiplies Press' rank, in our model and in the paper's. The effective rank at $\epsilon = 10^{-3}$
-# rises far less: most of the new directions together carry less than a thousandth of the sum of squares.
+# rises far less: nearly all new directions together carry less than a thousandth of the sum of squares.
 #
 # ## Bend a trained softmax by hand
 #
@@ -448,8 +449,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The rank grows from top to bottom. The perplexity in the figure does not fall with it. After the correction
-# no setting differs surely from the softmax, with three seeds.
+# **Figure 6.** The rank grows from top to bottom, and the perplexity in the figure does not fall with it. With
+# three seeds, and after the correction, no setting differs surely from the softmax.
 #
 # Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a rank far above
 # that of the softmax. But a logit below its bend at 3 is simply multiplied by 3, and most logits may lie there.
@@ -466,9 +467,9 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
       f"{lowest}: {compared.perplexity[lowest]:.1f}")  # fmt: skip
 
 # %% [markdown]
-# Counting has the lower of the two perplexities above. So our runs show what a bend does in a short training; they
-# are no evidence on the paper's models. Three analyses go on:
-# [31](31_rank_and_perplexity.ipynb) divides the paper's correlation of rank and perplexity,
+# Counting has the lower of the two perplexities above. So our runs show what a bend does in a short training;
+# they are no evidence on the paper's models. Three analyses go on: [notebook
+# 31](31_rank_and_perplexity.ipynb) divides the paper's correlation of rank and perplexity,
 # [32](32_word_similarity.ipynb) asks whether the word vectors gain, and [33](33_predictions.ipynb) compares
 # the five likeliest words in the paper's eighteen contexts.
 
