@@ -578,8 +578,8 @@ seconds = seconds.pivot_table("value", "method", "corpus", sort=False)
 # ## Exercises
 #
 # ### 1. GSS as a chain
-# *Ten minutes.* PLIF holds GSS, as nearly as its pieces are short. Assign to `v` the 400 free numbers with which
-# `chain(x, v)` has the slopes of GSS(−1.5, 2.5) in the middle of each piece.
+# *Ten minutes.* A chain of many pieces can follow GSS closely. Assign to `gss_chain` the 400 free numbers $v$
+# with which `chain(x, v)` has the slopes of GSS(−1.5, 2.5) in the middle of each piece.
 #
 # <details><summary>Hint</summary>
 #
