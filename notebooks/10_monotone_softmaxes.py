@@ -298,8 +298,9 @@ print("GSS, at least three times that:    ", press["GSS"] > 3 * (d + 1))
 
 # %%
 six = published.rows().query("paper == 'parthiban2021' & table == '6'")
-six = six[six.corpus == "ptb"].replace({"setting": {"": "Press' rank"}})
-six.pivot_table("value", "method", "setting", sort=False).astype(int)
+six = six[six.corpus == "ptb"]
+column = six.setting.where(six.metric != "rank", "Press' rank")
+six.pivot_table("value", "method", column, sort=False).astype(int)
 
 # %% [markdown]
 # The bend multiplies Press' rank, in our model and in the paper's. The effective rank at $\epsilon = 10^{-3}$
@@ -331,9 +332,8 @@ def described(c, k):
 # %% tags=["hide-input", "gallery"]
 c_values = np.arange(-6, 6.1, 6 if PROFILE == "smoke" else 2)
 sliders = {"c": c_values, "k": [0.5, 1, 1.01, 1.5, 2, 3]}
-start = len(c_values) // 2, 5
 plots.show(
-    plots.bends_explorer(sliders, PL, described, places, start),
+    plots.bends_explorer(sliders, PL, described, places),
     alt="Sliders for c and k. Left the bend beside the diagonal, right "
     "the sorted probabilities of one context, bent and as they were. At "
     "c = 0 and k = 3 the tail falls faster when bent; "

@@ -196,14 +196,15 @@ def bent_line(bends, odds, spectra) -> Figure:
     return figure
 
 
-def bends_explorer(sliders, bend, described, places, start) -> Animation:
+def bends_explorer(sliders, bend, described, places) -> Animation:
     """Sliders that bend the logits of a softmax, and the probabilities of one context.
+
+    It begins at the middle c and the last k.
 
     sliders: {"c": values (n,), "k": values (m,)}; at k = 1 nothing is bent.
     bend: a function of logits, c and k.
     described: a function of c and k that returns probabilities (Q,), falling, and a caption.
     places: (Q,), the places of the words with these probabilities, from 1.
-    start: the indices of the values shown first.
     """
     x = torch.linspace(-12, 12, 97)
     at = np.log10(places)
@@ -221,6 +222,7 @@ def bends_explorer(sliders, bend, described, places, start) -> Animation:
         Panel(left, "logit x", "PL(x)", (-12, 12), (-30, 12), "the bend"),
         Panel(right, xlabel, "probability", (0, end), (1e-8, 1), "one context", log=True),
     ]
+    start = (len(sliders["c"]) // 2, len(sliders["k"]) - 1)
     return explorer(sliders, axes, captions, start)
 
 
@@ -234,7 +236,8 @@ def slight_changes(ranks, changes, bound: int) -> Figure:
     figure, (top, bottom) = panels(2, 1, height=3.1, sharex=True)
     lines(ranks, "", "Press' rank of log P", "x", ax=top)
     top.axhline(bound, color=INK, linestyle=":", linewidth=1.2)
-    top.annotate(f"d + 1 = {bound}", (1, bound), (0, 4), textcoords="offset points", ha="right")
+    first = min(min(sizes) for sizes, _ in ranks.values())
+    top.annotate(f"d + 1 = {bound}", (first, bound), (0, 6), textcoords="offset points")
     lines(changes, "size ε of the change", "change of perplexity, %", "xy", ax=bottom)
     bottom.legend_.remove()
     return figure
@@ -294,6 +297,7 @@ def learned_bend(functions, slopes, middle_half) -> Figure:
     lines(slopes, "logit x", "slope of f", ax=bottom)
     for ax in (top, bottom):
         ax.axvspan(*middle_half, color="#bbbbbb", alpha=0.35, linewidth=0)
+        _as_layers(ax)
         ax.legend_.remove()
     handles, names = top.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)

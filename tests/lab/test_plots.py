@@ -350,9 +350,7 @@ def test_the_explorer_of_bends_compares_each_with_no_bend():
         return np.array([0.5, 0.25]) / k, f"c {c:g}, k {k:g}"
 
     sliders = {"c": np.array([-1.0, 1]), "k": [1.0, 2]}
-    moving = plots.bends_explorer(
-        sliders, lambda x, c, k: k * x + c, described, np.array([1, 10]), (1, 1)
-    )
+    moving = plots.bends_explorer(sliders, lambda x, c, k: k * x + c, described, np.array([1, 10]))
     functions, probabilities = moving.last.axes
     x, y = functions.lines[1].get_data()
     np.testing.assert_allclose(y, 2 * x + 1)
