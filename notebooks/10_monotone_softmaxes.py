@@ -40,7 +40,7 @@
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
 # | smoke | 0.3 | any CPU | the same models for seconds |
-# | quick | 1 | two CPU cores | two small Transformers |
+# | quick | 1.5 | two CPU cores | two small Transformers |
 # | standard | 30 | two CPU cores | the Transformers on the whole corpus |
 # | full | 10 | one GPU | the same, for longer |
 #
@@ -422,7 +422,7 @@ plots.show(
 # $(c, k)$ with three seeds each, in the size of our two runs. **GSS(30, 3) is a control**: its bend lies far
 # above all logits, so it is nothing but a softmax of $3\,l$, with the rank of a softmax.
 #
-# Each setting is compared with the softmax seed by seed, and $p$ is corrected for the number of settings.
+# Each setting is compared with the softmax seed by seed, in per cent, and $p$ is corrected for their number.
 
 # %%
 tests, rank_of = {}, {}

@@ -35,7 +35,7 @@
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
 # | smoke | 0.3 | any CPU | the same models for seconds |
-# | quick | 1 | two CPU cores | two small Transformers |
+# | quick | 1.5 | two CPU cores | two small Transformers |
 # | standard | 30 | two CPU cores | the Transformers on the whole corpus |
 # | full | 10 | one GPU | the same, for longer |
 #
@@ -377,9 +377,9 @@ display(
 )
 
 # %% [markdown]
-# **Figure 2.** The learned function does the *opposite* of what GSS prescribes. Where the words lie that come,
-# it stretches the logits; that is scale, a temperature. Among the words that do not come, it flattens the
-# logits and does not steepen them, so improbable words are treated more alike. This is one run of one seed.
+# **Figure 2.** The grey band holds the middle half of the logits of the words that came next. There the learned
+# function stretches the logits; that is scale, a temperature. Among the words that do not come it flattens them,
+# so improbable words are treated more alike. GSS does the *opposite*. This is one run of one seed.
 # The learned bend asks for GSS with $k < 1$, which is not in the paper; Figure 6 of lesson 10 has GSS(0, 0.5),
 # and shows no gain.
 
