@@ -331,8 +331,9 @@ def test_a_layer_has_one_colour_in_every_figure_of_a_lesson():
 
 def test_a_bound_stands_in_the_panel_of_the_ranks():
     sizes = np.array([1e-2, 1e-1, 1.0])
-    top, bottom = plots.slight_changes({"a": (sizes, [33, 50, 90])}, {"a": (sizes, sizes)}, 33).axes
-    assert top.lines[1].get_ydata()[0] == 33 and top.texts[0].get_text() == "d + 1 = 33"
+    ranks = {"a": (sizes, [33, 50, 90]), "b": (sizes, [33, 80, 90])}
+    top, bottom = plots.slight_changes(ranks, {"a": (sizes, sizes), "b": (sizes, sizes)}, 33).axes
+    assert top.lines[2].get_ydata()[0] == 33 and top.texts[0].get_text() == "d + 1 = 33"
     assert bottom.get_yscale() == "log" and not bottom.texts
 
 
@@ -340,7 +341,8 @@ def test_learned_bends_and_their_random_start_are_drawn_as_given():
     x = np.array([-1.0, 0, 1])
     _, right = plots.random_slopes({"K = 3": (x, x)}, np.linspace(0, 3, 4), [1, 2, 0.5]).axes
     assert right.patches[0].get_data().values.tolist() == [1, 2, 0.5]
-    drawn = plots.learned_bend({"f": (x, x)}, {"f": (x, x**0)}, (-0.5, 0.5))
+    functions, slopes = {"f": (x, x), "g": (x, -x)}, {"f": (x, x**0), "g": (x, -(x**0))}
+    drawn = plots.learned_bend(functions, slopes, (-0.5, 0.5))
     for ax, y in zip(drawn.axes, (x, x**0), strict=True):
         assert ax.lines[0].get_ydata().tolist() == y.tolist() and ax.patches
 
