@@ -235,12 +235,12 @@ def slight_changes(ranks, changes, bound: int) -> Figure:
     """
     figure, (top, bottom) = panels(2, 1, height=3.1, sharex=True)
     lines(ranks, "", "Press' rank of log P", "x", ax=top)
-    top.legend(loc="upper left")
+    top.legend_.remove()
     top.axhline(bound, color=INK, linestyle=":", linewidth=1.2)
     first = min(min(sizes) for sizes, _ in ranks.values())
     top.annotate(f"d + 1 = {bound}", (first, bound), (0, 6), textcoords="offset points")
     lines(changes, "size ε of the change", "change of perplexity, %", "xy", ax=bottom)
-    bottom.legend_.remove()
+    bottom.legend(loc="upper left")
     return figure
 
 
