@@ -53,6 +53,7 @@ TOO_LONG = {
     "06_cosine_regularization",
     "08_spectrum_control",
     "10_monotone_softmaxes",
+    "09_mixtures",
     "11_modern_remedies",
 }
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written

@@ -407,6 +407,52 @@ def test_ranks_of_several_vocabularies_share_a_picture():
 def test_a_ratio_is_drawn_beside_one():
     axes = plots.ratio_against_frequency(np.full(50, 0.1), np.arange(1, 51), "a / b").axes[0]
     assert axes.get_yscale() == "log" and axes.texts[0].get_text() == "equally long"
+def test_a_layer_has_one_colour_in_every_figure_of_a_lesson():
+    names = ("softmax", "GSS", "kinked")
+    curves = {name: (np.arange(1, 5), np.array([8.0, 4, 2, 1]) + i) for i, name in enumerate(names)}
+    spectra = {name: y for name, (_, y) in curves.items()}
+    bent = plots.bent_line(curves, curves, spectra).axes
+    for ax in bent[:3]:
+        assert len({line.get_color() for line in ax.lines}) == 3
+        assert [line.get_color() for line in ax.lines] == [h.get_color() for h in bent[0].lines]
+    assert [text.get_text() for text in bent[3].get_legend().get_texts()] == list(names)
+    cut = plots.directions_taken_away(spectra, curves, 3, 1e-6).axes
+    for ax in cut:
+        assert [line.get_color() for line in ax.lines[:3] if line.get_label() in names][0] == (
+            bent[0].lines[0].get_color()
+        )
+
+
+def test_a_bound_stands_in_the_panel_of_the_ranks():
+    sizes = np.array([1e-2, 1e-1, 1.0])
+    ranks = {"a": (sizes, [33, 50, 90]), "b": (sizes, [33, 80, 90])}
+    top, bottom = plots.slight_changes(ranks, {"a": (sizes, sizes), "b": (sizes, sizes)}, 33).axes
+    assert top.lines[2].get_ydata()[0] == 33 and top.texts[0].get_text() == "d + 1 = 33"
+    assert bottom.get_yscale() == "log" and not bottom.texts
+
+
+def test_learned_bends_and_their_random_start_are_drawn_as_given():
+    x = np.array([-1.0, 0, 1])
+    _, right = plots.random_slopes({"K = 3": (x, x)}, np.linspace(0, 3, 4), [1, 2, 0.5]).axes
+    assert right.patches[0].get_data().values.tolist() == [1, 2, 0.5]
+    functions, slopes = {"f": (x, x), "g": (x, -x)}, {"f": (x, x**0), "g": (x, -(x**0))}
+    drawn = plots.learned_bend(functions, slopes, (-0.5, 0.5))
+    for ax, y in zip(drawn.axes, (x, x**0), strict=True):
+        assert ax.lines[0].get_ydata().tolist() == y.tolist() and ax.patches
+
+
+def test_the_explorer_of_bends_compares_each_with_no_bend():
+    def described(c, k):
+        return np.array([0.5, 0.25]) / k, f"c {c:g}, k {k:g}"
+
+    sliders = {"c": np.array([-1.0, 1]), "k": [1.0, 2]}
+    moving = plots.bends_explorer(sliders, lambda x, c, k: k * x + c, described, np.array([1, 10]))
+    functions, probabilities = moving.last.axes
+    x, y = functions.lines[1].get_data()
+    np.testing.assert_allclose(y, 2 * x + 1)
+    assert probabilities.lines[0].get_ydata().tolist() == [0.5, 0.25]
+    assert probabilities.lines[1].get_ydata().tolist() == [0.25, 0.125]
+    assert "c 1, k 2" in moving.page
 
 
 def test_three_matrices_are_three_clouds_and_all_spectra():

@@ -466,7 +466,7 @@ STEPS = (
         12,
         15,
         (selected, in_steps),
-        read="lesson 10, Over c and k: does rank buy perplexity?",
+        read="lesson 31, What removing outliers does",
     ),
     Step(
         "5.6",
