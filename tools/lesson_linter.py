@@ -54,7 +54,6 @@ TOO_LONG = {
     "08_spectrum_control",
     "09_mixtures",
     "10_monotone_softmaxes",
-    "11_modern_remedies",
 }
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written
 RESULT = re.compile(r"\b(show|display|print|course_lab\.run)\(")

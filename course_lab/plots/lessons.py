@@ -1,5 +1,7 @@
 """Whole figures of single lessons, one call each, made of the shared ones."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
@@ -15,7 +17,21 @@ from course_lab.plots.figures import (
     states_and_classes,
 )
 from course_lab.plots.interactive import collapse_animation
-from course_lab.plots.style import COLOURS, HALO, PAPER, Animation, panels
+from course_lab.plots.style import (
+    COLOURS,
+    HALO,
+    INK,
+    LINES,
+    MARKERS,
+    MEANING,
+    PAPER,
+    Animation,
+    colours,
+    panels,
+)
+
+# The colours and markers of the optimisers in lesson 11: Adam is the plain method.
+OPTIMISERS = {"SGD": 4, "Adam": MEANING["plain"], "coupled Adam": MEANING["remedy"], "Muon": 3}
 
 
 def toy_layer(vectors, names, degrees, probabilities) -> Figure:
@@ -155,3 +171,118 @@ def soft_targets(vectors, names, targets) -> Figure:
     right.set(title=f"the target is {names[0]}", ylabel="probability in the target")
     right.legend()
     return figure
+
+
+def means_and_losses(paths) -> Figure:
+    """Draw the length of the mean word vector and the loss over training, by optimiser.
+
+    paths: {optimiser: (losses, lengths)}, a number of each for every step. Losses are drawn as
+    means of ten steps.
+    """
+    figure, (left, right) = panels(1, 2, height=4.2)
+    means = {name: length for name, (_, length) in paths.items()}
+    tens = {name: _tens(losses) for name, (losses, _) in paths.items()}
+    _by_optimiser(means, "step", "length of the mean ‖μ‖", "y", left)
+    _by_optimiser(tens, "step", "loss, nats a word", "", right)
+    _one_legend(figure, (left, right))
+    return figure
+
+
+def from_frequent_to_rare(clouds, rare, frequent) -> Figure:
+    """Draw the rare and the frequent words of clouds along the line between their means.
+
+    clouds: {title: W (N, d)}, two of them, in one view.
+    rare, frequent: numbers of rows.
+    """
+    figure, axes = panels(1, 2, height=4.2)
+    flat = {}
+    for title, W in clouds.items():
+        W = np.asarray(W, dtype=float)
+        line = W[rare].mean(0) - W[frequent].mean(0)
+        line /= np.linalg.norm(line)
+        across = W - np.outer(W @ line, line)
+        other = np.linalg.svd(across - across.mean(0), full_matrices=False)[2][0]
+        flat[title] = np.stack([W @ line, W @ other], 1)
+    reach = 1.1 * max(np.quantile(np.abs(points), 0.999) for points in flat.values())
+    groups = {"frequent words": frequent, "rare words": rare}
+    for ax, (title, points) in zip(axes, flat.items(), strict=True):
+        for (name, rows), ink in zip(groups.items(), colours(groups), strict=True):
+            marker = "s" if name.startswith("rare") else "o"
+            ax.scatter(*points[rows].T, s=13, color=ink, marker=marker, label=name, linewidths=0)
+        origin(ax)
+        ax.set_aspect("equal", adjustable="box")
+        ax.set(title=title, xlabel="from frequent to rare", xlim=(-reach, reach))
+        ax.set(ylim=(-reach, reach), ylabel="across")
+    _one_legend(figure, axes, markerscale=1.8)
+    return figure
+
+
+def swept_losses(sweeps, plain) -> Figure:
+    """Draw measures of a cloud against the weight of a loss, a panel for each loss.
+
+    sweeps: {loss: DataFrame with a row for each weight and a column for each measure}.
+    plain: the measures without the loss, drawn as dotted lines.
+    """
+    figure, axes = panels(1, len(sweeps), height=4.2, sharey=True)
+    for ax, (title, table) in zip(axes, sweeps.items(), strict=True):
+        curves = {name: (table.index, values) for name, values in table.items()}
+        lines(curves, "weight λ", "share, cosine", "x", title, ax)
+        for name, ink in zip(table, colours(table), strict=True):
+            ax.axhline(plain[name], color=ink, linewidth=1.2, linestyle=":")
+        ax.set_ylim(0, 1)
+    axes[1].set_ylabel("")
+    _one_legend(figure, axes)
+    return figure
+
+
+def loss_and_cosine(table) -> Figure:
+    """Draw each method's difference from the baseline, and the mean cosine of its rare words.
+
+    table: rows by method, with the columns difference, difference low, difference high and cosine
+    of rare words. The baseline, which has no difference, has the colour of the plain method.
+    """
+    names = [textwrap.fill(name, 28) for name in table.index]
+    rows = sum(name.count("\n") + 1 for name in names)
+    figure, (left, right) = panels(1, 2, height=1.6 + 0.36 * rows, sharey=True)
+    figure.set_layout_engine("constrained")
+    places = np.arange(len(table))
+    plain = table["difference"].isna()
+    for group, name in ((plain, "plain"), (~plain, "remedy")):
+        middle = table["difference"][group].fillna(0)
+        low, high = (table[f"difference {end}"][group].fillna(0) for end in ("low", "high"))
+        style = {"color": COLOURS[MEANING[name]], "fmt": "o" if name == "plain" else "s"}
+        left.errorbar(middle, places[group], xerr=(middle - low, high - middle), capsize=4, **style)
+        cosine = table["cosine of rare words"][group]
+        right.plot(cosine, places[group], style["fmt"], color=style["color"])
+    left.axvline(0, color=INK, linewidth=1, linestyle=":")
+    left.set_yticks(places, names)
+    left.set_ylim(len(table) - 0.5, -0.5)
+    left.set_xlabel("perplexity against\nthe baseline, %")
+    right.set_xlabel("mean cosine\nof rare words")
+    right.set_xlim(left=min(0, right.get_xlim()[0]))
+    right.tick_params(axis="y", length=0)
+    return figure
+
+
+def _by_optimiser(curves, xlabel: str, ylabel: str, log: str, ax) -> None:
+    """Draw curves with the colours and markers of their optimisers."""
+    lines(curves, xlabel, ylabel, log, ax=ax)
+    for line, name in zip(ax.lines, curves, strict=True):
+        number = OPTIMISERS[name]
+        line.set(color=COLOURS[number], markeredgecolor=COLOURS[number])
+        line.set(marker=MARKERS[number], linestyle=LINES[number])
+
+
+def _tens(values) -> tuple[np.ndarray, np.ndarray]:
+    """Return the middles of groups of ten steps, and the means of the values in them."""
+    means = np.asarray(values).reshape(-1, 10).mean(1)
+    return np.arange(len(means)) * 10 + 5, means
+
+
+def _one_legend(figure, axes, **options) -> None:
+    """Put the legend of the first axes below the figure, in place of one in each."""
+    handles, labels = axes[0].get_legend_handles_labels()
+    for ax in axes:
+        if ax.legend_:
+            ax.legend_.remove()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), **options)
