@@ -44,7 +44,7 @@ def method_of(planned: Planned) -> str:
     `…/untied` with `output_layer.words.` by SGD is `untied + sgd`.
     """
     name = planned.recipe.rsplit("/", 1)[-1]
-    groups = planned.change.get("optimisation.groups", {})
+    groups = planned.experiment().optimisation.groups
     own = {groups.get(prefix, {}).get("optimizer", name) for prefix in WORDS}
     return " + ".join([name, *sorted(own - {name})])
 

@@ -26,7 +26,7 @@
 # - to prove in two lines which optimisers can move the mean of the word vectors, and that the loss
 #   cannot see this mean;
 # - to keep apart what a remedy does to the cloud and what it does to the probabilities;
-# - to compare many methods over few seeds without fooling yourself.
+# - to compare many methods over few seeds.
 #
 # [Going deeper](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
 
@@ -80,8 +80,8 @@ from course_lib.training import CoupledAdam
 #
 # 1. After every step of training you subtract the mean of all word vectors from each word vector. The
 #    model uses this matrix only to predict. By how much do its probabilities change?
-# 2. You train the same words by plain gradient descent and by Adam. With which of them does the mean
-#    of the word vectors leave the origin?
+# 2. You train the same words by plain gradient descent and by Adam. With which of them does their mean
+#    leave the origin?
 # 3. Some remedies leave the cloud narrow, and some make it round. Will the models with round clouds
 #    have the lower perplexity?
 
@@ -309,7 +309,7 @@ plots.show(
 
 # %% [markdown]
 # **Figure 3.** The horizontal axis runs from the mean of the frequent words to that of the rare words.
-# In both clouds the rare words stand apart. Only the origin lies elsewhere.
+# In both clouds the rare words stand apart. The origin lies elsewhere.
 
 # %% [markdown]
 # ## The matrix: centring
@@ -540,7 +540,6 @@ MEANS = {
     "a word's own": lambda q: q.mean(1, keepdim=True),
     "coupled Adam's": lambda q: q.mean(0),
     "Adam's": lambda q: q,
-    "one for all numbers": lambda q: q.mean(),
 }
 
 
@@ -565,9 +564,11 @@ def divides_words(step):
     for name, mean in MEANS.items():
         if torch.allclose(-W, two_steps(G, mean), rtol=1e-3):
             return name == "a word's own" or f"its divisors are {name}"
-    return "its steps are no Adam's: change one line of coupled_adam"
+    still = "W stays where it is" if not W.any() else "no Adam's steps"
+    return f"{still}: change one line of coupled_adam"
 
 
+# %%
 check("11.1", half_coupled, divides_words)
 
 # %% [markdown]

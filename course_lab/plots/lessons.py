@@ -32,6 +32,7 @@ from course_lab.plots.style import (
 
 # The colours and markers of the optimisers in lesson 11: Adam is the plain method.
 OPTIMISERS = {"SGD": 4, "Adam": MEANING["plain"], "coupled Adam": MEANING["remedy"], "Muon": 3}
+_END = {"textcoords": "offset points", "ha": "right", "fontsize": 11}  # a label that ends at x
 
 
 def toy_layer(vectors, names, degrees, probabilities) -> Figure:
@@ -261,6 +262,117 @@ def loss_and_cosine(table) -> Figure:
     right.set_xlabel("mean cosine\nof rare words")
     right.set_xlim(left=min(0, right.get_xlim()[0]))
     right.tick_params(axis="y", length=0)
+    return figure
+
+
+def caps(factors, logits) -> Figure:
+    """Draw what soft-capping leaves of the gradient, over the logits that a model really has.
+
+    factors: {cap: (logits, factor on the gradient)}.
+    logits: numbers, drawn as a histogram of the height 1.
+    """
+    figure = lines(factors, "logit l", "factor on the gradient")
+    ax = figure.axes[0]
+    density, edges = np.histogram(logits, 120, ax.get_xlim())
+    style = {"fill": True, "alpha": 0.3, "color": COLOURS[5], "label": "logits of the model"}
+    ax.stairs(density / density.max(), edges, **style)
+    ax.legend(loc="upper left", fontsize=10.5)
+    return figure
+
+
+def gates_and_ways(often, gates, ways) -> Figure:
+    """Draw the gates on the pushes of a word, and the ways that words went with and without them.
+
+    often: (n,), how often each word is a target, rising.
+    gates: {target: factors on the push (n,)}.
+    ways: {name: (occurrences, distances)}.
+    """
+    figure, (left, right) = panels(1, 2, height=4.4)
+    lines({name: (often, values) for name, values in gates.items()}, "", "", "xy", ax=left)
+    left.set(xlabel="times a word is a target, a step", ylabel="factor on the push")
+    left.set_title("which pushes are cut")
+    left.legend(loc="lower right", fontsize=10.5)
+    lines(ways, "occurrences in training", "distance travelled", "x", ax=right)
+    right.set_title("how far the words go")
+    right.legend(fontsize=10.5)
+    right.set_ylim(0)
+    return figure
+
+
+def spectra_and_ways(spectra, ways) -> Figure:
+    """Draw the singular values of what training added to W, and how far words went, by optimiser.
+
+    spectra: {optimiser: singular values, falling}.
+    ways: {optimiser: (occurrences, distances)}.
+    """
+    figure, (left, right) = panels(1, 2, height=4.4)
+    relative = {
+        name: (np.arange(1, len(values) + 1) / len(values), np.asarray(values) / max(values))
+        for name, values in spectra.items()
+    }
+    _by_optimiser(relative, "rank of the singular value / d", "σₖ / σ₁", "y", left)
+    left.set(ylim=(3e-3, 1.5), title="directions of the way")
+    _by_optimiser(ways, "occurrences in training", "distance travelled", "xy", right)
+    right.set_title("how far the words go")
+    _one_legend(figure, (left, right))
+    return figure
+
+
+def repairs(table, before: float) -> Figure:
+    """Draw the loss and the cloud against the principal components that a repair takes away.
+
+    table: rows by the number of components, with the columns loss, σ₂/σ₁ and cosine of rare words.
+    before: the loss without a repair.
+    """
+    figure, (left, right) = panels(1, 2, height=3.9)
+    left.axhline(before, color=INK, linestyle=":")
+    left.annotate("as trained", (table.index[-1], before), (0, 5), **_END)
+    lines({"repaired": (table.index, table["loss"])}, "", "loss, nats a word", ax=left)
+    cloud_of = table[["σ₂/σ₁", "cosine of rare words"]]
+    curves = {name: (table.index, values) for name, values in cloud_of.items()}
+    lines(curves, "", "ratio, mean cosine", ax=right)
+    for ax in (left, right):
+        ax.set_xlabel("components removed")
+    return figure
+
+
+def loss_against_cloud(table, measures) -> Figure:
+    """Draw a named point for each method: its loss against measures of its cloud, one a panel.
+
+    table: rows by method, with the column difference, which the baseline lacks, and the measures.
+    measures: names of two columns.
+    """
+    figure, axes = panels(1, 2, height=4.8, sharey=True)
+    y = table["difference"].fillna(0).to_numpy(float)
+    gap = 0.075 * np.ptp(y)
+    for ax, column in zip(axes, measures, strict=True):
+        x = table[column].to_numpy(float)
+        plain = table["difference"].isna()
+        ax.plot(x[~plain], y[~plain], "s", color=COLOURS[MEANING["remedy"]])
+        ax.plot(x[plain], y[plain], "o", color=COLOURS[MEANING["plain"]])
+        ax.axhline(0, color=INK, linewidth=1, linestyle=":")
+        room = 0.75 * np.ptp(x)
+        ax.set_xlim(x.min() - 0.1 * room, x.max() + 0.15 * room)
+        middle = (x.min() + x.max()) / 2
+        for to_the_left in (False, True):
+            at = -np.inf
+            for i in np.argsort(y, kind="stable"):
+                if (x[i] > middle) != to_the_left:
+                    continue
+                at = max(y[i], at + gap)
+                side = -8 if to_the_left else 8
+                style = {"ha": "right" if to_the_left else "left", "va": "center"}
+                ax.annotate(
+                    table.index[i],
+                    (x[i], at),
+                    (side, 0),
+                    textcoords="offset points",
+                    fontsize=9.5,
+                    path_effects=HALO,
+                    **style,
+                )
+        ax.set_xlabel(column)
+    axes[0].set_ylabel("perplexity against the baseline, %")
     return figure
 
 
