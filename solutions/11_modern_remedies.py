@@ -41,7 +41,7 @@ def half_coupled(W, m, v, t):
 
 
 # %% 11.1 wrong: a new tensor in place of W
-# says: W stays where it is
+# says: steps, or none
 def half_coupled(W, m, v, t):
     m.lerp_(W.grad, 0.1)
     v.lerp_(W.grad.square().mean(1, keepdim=True), 0.02)
