@@ -185,6 +185,8 @@ def means_and_losses(paths) -> Figure:
     tens = {name: _tens(losses) for name, (losses, _) in paths.items()}
     _by_optimiser(means, "step", "length of the mean ‖μ‖", "y", left)
     _by_optimiser(tens, "step", "loss, nats a word", "", right)
+    for ax in (left, right):
+        ax.locator_params(axis="x", nbins=5)
     _one_legend(figure, (left, right))
     return figure
 
@@ -208,12 +210,13 @@ def from_frequent_to_rare(clouds, rare, frequent) -> Figure:
     groups = {"frequent words": frequent, "rare words": rare}
     for ax, (title, points) in zip(axes, flat.items(), strict=True):
         for (name, rows), ink in zip(groups.items(), colours(groups), strict=True):
-            marker = "s" if name.startswith("rare") else "o"
-            ax.scatter(*points[rows].T, s=13, color=ink, marker=marker, label=name, linewidths=0)
+            style = {"marker": MARKERS[name.startswith("rare")], "linewidths": 0, "alpha": 0.7}
+            ax.scatter(*points[rows].T, s=13, color=ink, label=name, **style)
         origin(ax)
         ax.set_aspect("equal", adjustable="box")
         ax.set(title=title, xlabel="from frequent to rare", xlim=(-reach, reach))
-        ax.set(ylim=(-reach, reach), ylabel="across")
+        ax.set_ylim(-reach, reach)
+    axes[0].set_ylabel("across")
     _one_legend(figure, axes, markerscale=1.8)
     return figure
 
@@ -276,7 +279,8 @@ def caps(factors, logits) -> Figure:
     density, edges = np.histogram(logits, 120, ax.get_xlim())
     style = {"fill": True, "alpha": 0.3, "color": COLOURS[5], "label": "logits of the model"}
     ax.stairs(density / density.max(), edges, **style)
-    ax.legend(loc="upper left", fontsize=10.5)
+    ax.legend_.remove()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
@@ -331,6 +335,7 @@ def repairs(table, before: float) -> Figure:
     cloud_of = table[["σ₂/σ₁", "cosine of rare words"]]
     curves = {name: (table.index, values) for name, values in cloud_of.items()}
     lines(curves, "", "ratio, mean cosine", ax=right)
+    right.legend(loc=(0.2, 0.17))
     for ax in (left, right):
         ax.set_xlabel("components removed")
     return figure
