@@ -174,14 +174,14 @@ def unseen(W):
 # %% [markdown]
 # ## The logits: soft-capping
 #
-# Gemma 2, a language model of 2024, replaces each logit $l$ by $s\tanh(l/s)$. This is almost $l$ while
-# $|l|$ is far below the **cap** $s$, and it never goes beyond $\pm s$. By the chain rule the gradient of
-# a logit is multiplied by
+# Gemma 2, a language model of 2024, replaces each logit $l$ by $s\tanh(l/s)$. The capped logit is almost
+# $l$ while $|l|$ is far below the **cap** $s$, and it never goes beyond $\pm s$. By the chain rule the
+# gradient of a logit is multiplied by
 #
 # $$\frac{d}{dl}\,s\tanh(l/s) = 1 - \tanh^2(l/s) ,$$
 #
-# which fades where the logit is large, *of either sign*. So the pushes on very unlikely words fade. This
-# helps rare words only if the cap is within reach of the logits.
+# which fades where the logit is large, *of either sign*. So the pushes on very unlikely words fade, if the
+# cap is within reach of the logits.
 
 # %%
 with torch.no_grad():
@@ -219,8 +219,8 @@ plots.show(
 # \min(a_i/\bar a,\,1) & \text{if } y\neq i \text{ is rare, too,}\end{cases}$$
 #
 # with $\bar a$ the mean of $a$ over the rare words. The pulls, where $y = i$, stay whole. A word that has
-# not come at all has $a_i=0$, so nothing pushes it until it comes. In plain PyTorch, for the gradient of
-# the logits, this is:
+# not come at all has $a_i=0$, so nothing pushes it until it comes. Here is gating in plain PyTorch, for
+# the gradient of the logits.
 
 
 # %%
@@ -235,7 +235,7 @@ def gated(gradient, target, a, alpha):
 
 
 # %% [markdown]
-# The library has this in the hook `gate`, and counts the targets by itself.
+# The library gates in the hook `gate`, and counts the targets by itself.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(GatedSoftmax.gate), language="python"))
@@ -355,8 +355,8 @@ print("Muon's mean is below a tenth of Adam's:", bool(mean < 0.1))
 #
 # The oldest repair is applied to a finished matrix: subtract the mean and the first $D$ principal
 # components (Mu & Viswanath 2018). The paper takes $D = d/100$ and asks for better word similarity, not
-# for better predictions. We try it on the output matrix of the Transformer that we trained. In plain
-# PyTorch:
+# for better predictions. Here is the repair in plain PyTorch. We try it on the output matrix of the
+# Transformer that we trained.
 
 
 # %%
@@ -396,8 +396,8 @@ library, ours = centring.all_but_the_top(trained, 2), repaired(trained, 2)
 print("the library's is ours:", library.allclose(ours, atol=1e-4))
 
 # %% [markdown]
-# **Figure 4.** This answers the third prediction. The mean can go for nothing, and its removal does most of
-# the repair. What the first component adds to the picture is paid for in predictions.
+# **Figure 4.** This answers the third prediction. Taking the mean away costs nothing and does most of the
+# repair. Taking the first component away, too, costs predictions.
 
 # %% [markdown]
 # ## Combinations
@@ -458,7 +458,7 @@ pd.DataFrame({"share of the layer's own work": more}).round(3)
 # %% [markdown]
 # The shares of Muon and of spectrum control's penalties fall as the batch grows, because their work does not
 # depend on the batch. The share of spectrum control's factors stays. [Notebook 35](35_cost.ipynb) has
-# measured times.
+# measured times of layers and models.
 
 # %% [markdown]
 # ## Does a rounder cloud predict better?
