@@ -279,7 +279,8 @@ def caps(factors, logits) -> Figure:
     density, edges = np.histogram(logits, 120, ax.get_xlim())
     style = {"fill": True, "alpha": 0.3, "color": COLOURS[5], "label": "logits of the model"}
     ax.stairs(density / density.max(), edges, **style)
-    ax.legend_.remove()
+    if ax.legend_:
+        ax.legend_.remove()
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
