@@ -453,6 +453,85 @@ def test_the_explorer_of_bends_compares_each_with_no_bend():
     assert probabilities.lines[0].get_ydata().tolist() == [0.5, 0.25]
     assert probabilities.lines[1].get_ydata().tolist() == [0.25, 0.125]
     assert "c 1, k 2" in moving.page
+def test_optimisers_keep_their_colours_and_losses_are_means_of_ten_steps():
+    paths = {name: (np.arange(20.0), np.full(20, 0.5)) for name in ("SGD", "Adam", "coupled Adam")}
+    figure = plots.means_and_losses(paths)
+    means, losses = figure.axes
+    assert losses.lines[1].get_xdata().tolist() == [5, 15]
+    assert losses.lines[1].get_ydata().tolist() == [4.5, 14.5]
+    inks = [line.get_color() for line in means.lines]
+    assert inks[1:] == plots.colours(["plain", "remedy"]) and len(set(inks)) == 3
+    assert [text.get_text() for text in figure.legends[0].texts] == list(paths)
+    spectra = {name: [4.0, 2.0] for name in ("Adam", "Muon")}
+    left = plots.spectra_and_ways(spectra, dict.fromkeys(spectra, ([1, 9], [0.1, 0.2]))).axes[0]
+    assert left.lines[0].get_ydata().tolist() == [1, 0.5]
+    assert left.lines[0].get_color() == inks[1]
+
+
+def test_rare_words_lie_to_the_right_of_frequent_ones_in_one_view():
+    points = np.random.default_rng(0).normal(size=(40, 5))
+    points[:20, 2] += 3
+    rare, frequent = np.arange(20), np.arange(20, 40)
+    clouds = {"narrow": points + 4, "round": points}
+    axes = plots.from_frequent_to_rare(clouds, rare, frequent).axes
+    assert axes[0].get_xlim() == axes[1].get_xlim() == axes[1].get_ylim()
+    for ax in axes:
+        common, seldom = (c.get_offsets().mean(0) for c in ax.collections)
+        assert seldom[0] > common[0] + 2 and abs(seldom[1] - common[1]) < 1e-9
+        assert [c.get_label() for c in ax.collections] == ["frequent words", "rare words"]
+
+
+def test_a_loss_swept_has_a_level_without_it():
+    table = pd.DataFrame({"drift": [0.6, 0.1], "cosine of rare words": [0.9, 0.2]}, index=[1, 10])
+    axes = plots.swept_losses({"one": table, "two": table}, table.iloc[0]).axes
+    assert [ax.get_title() for ax in axes] == ["one", "two"]
+    levels = [line for line in axes[1].lines if line.get_linestyle() == ":"]
+    assert [line.get_ydata()[0] for line in levels] == table.iloc[0].tolist()
+    assert levels[1].get_color() == plots.colours(table)[1]
+
+
+METHODS = pd.DataFrame(
+    {
+        "difference": [np.nan, 1.0, 1.1, 8.0],
+        "difference low": [np.nan, 0.5, 0.6, 7.0],
+        "difference high": [np.nan, 2.0, 1.9, 9.5],
+        "cosine of rare words": [0.4, 0.1, 0.1, 0.0],
+        "σ₂/σ₁": [0.3, 0.6, 0.6, 0.9],
+    },
+    index=["tied", "a", "b", "c"],
+)
+
+
+def test_methods_stand_by_their_loss_with_the_baseline_in_the_colour_of_the_plain():
+    left, right = plots.loss_and_cosine(METHODS).axes
+    assert [label.get_text() for label in left.get_yticklabels()] == list(METHODS.index)
+    reach = [c for c in left.collections if len(c.get_segments()) == 3][0].get_segments()
+    assert [segment[:, 0].tolist() for segment in reach] == [[0.5, 2], [0.6, 1.9], [7, 9.5]]
+    plain, remedy = plots.colours(["plain", "remedy"])
+    assert [line.get_color() for line in right.lines[:2]] == [plain, remedy]
+    assert right.lines[1].get_xdata().tolist() == [0.1, 0.1, 0.0]
+
+
+def test_every_method_has_its_name_and_no_two_names_lie_on_each_other():
+    for ax in plots.loss_against_cloud(METHODS, ["σ₂/σ₁", "cosine of rare words"]).axes:
+        places = {text.get_text(): text.xy for text in ax.texts}
+        assert set(places) == set(METHODS.index)
+        assert places["b"][1] - places["a"][1] > 0.5
+
+
+def test_gates_caps_and_repairs_draw_what_they_are_given():
+    grid = np.linspace(-40, 40, 9)
+    ax = plots.caps({"cap 5": (grid, 1 - np.tanh(grid / 5) ** 2)}, np.zeros(50)).axes[0]
+    assert ax.lines[0].get_ydata().max() == 1 and ax.patches[0].get_data().values.max() == 1
+    gone = {"plain Adam": ([1, 9], [0.5, 0.6]), "remedy: gating": ([1, 9], [0.1, 0.7])}
+    gates = {"rare": np.array([0.1, 1]), "common": np.array([0.01, 1])}
+    left, right = plots.gates_and_ways(np.array([0.01, 1]), gates, gone).axes
+    assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1], [0.01, 1]]
+    assert [line.get_color() for line in right.lines] == plots.colours(["plain", "remedy"])
+    table = METHODS.assign(loss=[4.0, 5, 6, 7]).reset_index(drop=True)
+    left, right = plots.repairs(table, 4.0).axes
+    assert left.lines[0].get_ydata()[0] == 4 and left.lines[1].get_ydata().tolist() == [4, 5, 6, 7]
+    assert left.get_xlabel() == right.get_xlabel() == "components removed"
 
 
 def test_three_matrices_are_three_clouds_and_all_spectra():
