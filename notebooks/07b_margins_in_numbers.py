@@ -213,11 +213,10 @@ sure = float((pairs["‖h‖ = 8"][0] > 0.99).double().mean())
 
 # %% tags=["hide-input"]
 plots.show(
-    plots.below_the_diagonal(pairs, "bound σ(Φ)", "AdvSoft", "xy"),
-    alt="Probability of the moved target against its bound, both axes "
-    "logarithmic, for contexts of length 2, 8 and 32. All points lie "
-    "below the diagonal. At length 8 the bound is above 0.99 for "
-    f"{sure:.0%} of them.",
+    plots.below_the_diagonal(pairs, "bound σ(Φ)", "AdvSoft"),
+    alt="Probability of the moved target against its bound, for contexts "
+    "of length 2, 8 and 32. All points lie below the diagonal. At length "
+    f"8 the bound is above 0.99 for {sure:.0%} of them.",
 )
 
 # %%
@@ -254,7 +253,7 @@ def compared(plan):
     columns += ["difference high", "p", "verdict"]
     counted = told.ngrams["Kneser-Ney 3"]
     print(f"Counting triples of words has the perplexity {counted:.0f}.")
-    return shown[columns]
+    return shown[columns].astype(object).fillna("")
 
 
 few, many = tables.by_text(plans.read_plan("lessons-07"))

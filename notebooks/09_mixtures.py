@@ -475,16 +475,6 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 #
 # A mixture may be worth a try where $d$ is small and fixed, and $h$ is wider. Mixtape (Yang et al.
 # 2019) cuts its cost with sigmoid trees.
-# - **When the vocabulary is large.** With 50,000 words and a small encoder the output layer is most
-#   of the work, and the mixture multiplies just that.
-# - **When $d$ can be raised instead.** A wider softmax is the first rival to try, at equal
-#   operations.
-# - **When the word vectors are all you want.** Parthiban et al. find those of MoC better than those
-#   of MoS on most benchmarks of word similarity; [notebook 32](32_word_similarity.ipynb) repeats it
-#   and asks how much of that is chance.
-# - It **may** be worth a try where $d$ is fixed and small, the encoder's output is wider than $d$ (exercise
-#   4), and a few components do. Mixtape (Yang et al. 2019) cuts the cost with sigmoid trees; Chang and
-#   McCallum (2022) mix only where the words in between are in the way.
 
 # %% [markdown]
 # ## Symbols
