@@ -78,7 +78,7 @@ def below_the_diagonal(groups, xlabel: str, ylabel: str) -> Figure:
     for number, (name, (x, y)) in enumerate(groups.items()):
         style = {"color": COLOURS[number], "alpha": 0.7, "linestyle": ""}
         ax.plot(x, y, MARKERS[number], label=name, **style)
-    highest = max(np.max(x) for x, _ in groups.values())
+    highest = max(np.asarray(x).max() for x, _ in groups.values())
     ax.plot([0, highest], [0, highest], "--", color=INK, label="equal")
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.legend()
