@@ -461,7 +461,7 @@ REMEDIES = tuple(
         "mu-loss": "The μ-loss",
         "z-loss": "The z-loss",
         "capped": "Capping the logits",
-        "gated": "Gating the contexts",
+        "gated": "Gating the pushes on rare words",
         "coupled-adam": "Coupled Adam",
         "muon": "Muon for the word matrix",
     }.items()

@@ -11,20 +11,22 @@ import numpy as np
 
 from course_lab import comparison, evidence
 from course_lab.evidence import Evidence, Run
+from course_lib.regularizers import ExponentialPrior
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ["setting", "method", "seed", "text", "tier", "tokens", "words", "gamma", "all but gamma"]
-COLUMNS += ["train", "test", "gap", "last gap", "sigma"]
+COLUMNS += ["all but shape", "train", "test", "gap", "last gap", "sigma"]
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
     """Return a row for each language model whose training loss is known at its best epoch.
 
     Columns: setting, a number for each; method, seed, text, tier; tokens of the training split, by
-    the tokens that an epoch reads; words, the size of a cut vocabulary; gamma of the prior, and a
-    digest of all else, None without a prior; train and test, losses at the best epoch; gap and last
+    the tokens that an epoch reads; words, the size of a cut vocabulary; gamma of the prior, a
+    digest of all else, and a digest of all else but the prior's scale with its norm in place of it,
+    all None without a prior; train and test, losses at the best epoch; gap and last
     gap, of the validation split at the best epoch and at the last; sigma, the singular values.
     """
     import pandas as pd
@@ -54,17 +56,26 @@ def _gap(epoch: dict) -> float:
 
 
 def _prior(run: Run) -> dict:
-    """Return γ of a run's prior on the singular values, and a digest of all its other settings."""
+    """Return γ of a run's prior on the singular values, and two digests of its other settings.
+
+    The second digest has the norm of the prior, in two digits, in place of its scale.
+    """
     told = copy.deepcopy(run.content["experiment"])
     for part in told.get("regularizers", []):
         if part["kind"] == "ExponentialPrior" and part["options"].get("weight"):
-            gamma = part["options"].pop("gamma")
-            return {"gamma": gamma, "all but gamma": evidence.settings_digest(told)}
-    return {"gamma": None, "all but gamma": None}
+            norm = ExponentialPrior(**part["options"]).values(told["size"]).norm().item()
+            row = {"gamma": part["options"].pop("gamma")}
+            row["all but gamma"] = evidence.settings_digest(told)
+            part["options"]["c1"] = f"norm {norm:.2g}"
+            return row | {"all but shape": evidence.settings_digest(told)}
+    return {"gamma": None, "all but gamma": None, "all but shape": None}
 
 
-def sweep(table: "pd.DataFrame") -> "pd.DataFrame":
+def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame":
     """Return what γ does where nothing else differs: the largest group of `runs` with several γ.
+
+    alike: the column that the group shares; "all but shape" lets the scale of the prior follow γ so
+    that the norm stays.
 
     A row is a value of γ. Columns: n seeds; the means of train, test, gap and last gap; against the
     least γ, by pairs of seeds, the difference of each of train, test and gap in hundredths of a nat
@@ -72,7 +83,7 @@ def sweep(table: "pd.DataFrame") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    groups = [g for _, g in table.groupby("all but gamma") if g.gamma.nunique() > 1]
+    groups = [g for _, g in table.groupby(alike) if g.gamma.nunique() > 1]
     if not groups:
         return pd.DataFrame()
     group = max(groups, key=len)

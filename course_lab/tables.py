@@ -156,6 +156,11 @@ def ngram_perplexities(corpus: Corpus, split: Split = "test") -> dict[str, float
 
 def printed(table: Table) -> str:
     """Return a table as text, the n-grams below the models."""
+    return worded(table).to_string()
+
+
+def worded(table: Table) -> "pd.DataFrame":
+    """Return a table with its numbers and intervals as text, the n-grams below the models."""
     import pandas as pd
 
     rows = {}
@@ -173,7 +178,7 @@ def printed(table: Table) -> str:
         }
     for name, perplexity in table.ngrams.items():
         rows[name] = {"n": "", "perplexity": f"{perplexity:.2f}", "verdict": "n-gram"}
-    return pd.DataFrame.from_dict(rows, orient="index").fillna("").to_string()
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("")
 
 
 def _interval(low: float, high: float, form: str) -> str:

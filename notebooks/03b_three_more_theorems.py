@@ -213,7 +213,7 @@ print("rarer is nearer:", measured == sorted(measured))
 # *If no cosine is negative, the eigenvalue is at most the sum* (Merikoski 1984), because the largest
 # eigenvalue of a table without negative numbers does not exceed the largest sum of a row. But the sum is
 # then never below $N$, and no eigenvalue exceeds $N$ anyway. The lower bound is the useful one, as
-# [lesson 6](06_cosine_regularization.ipynb) explains.
+# [lesson 6b](06b_the_penalty_in_numbers.ipynb) shows on four clouds.
 #
 # The last column of the table divides the first eigenvalue by the sum of all of them.
 

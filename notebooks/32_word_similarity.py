@@ -25,10 +25,10 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 02](02_degeneration.ipynb) on the cone,
-# [lesson 10](10_monotone_softmaxes.ipynb), where the benchmarks come in, and
+# **Prerequisites.** [Lesson 02](02_degeneration.ipynb) on the cone and
 # [notebook 30](30_leaderboard.ipynb). Nothing is trained: this notebook reads the scores that kept
-# results have, those that parthiban2021 published, and lists of pairs that come with gensim.
+# results have, those that parthiban2021 published, and lists of pairs that come with gensim. A list, or
+# benchmark, has pairs such as *tiger* and *cat* with people's judgement of how similar the two are.
 #
 # | profile | minutes | runs on |
 # |---|---|---|

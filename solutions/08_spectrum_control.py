@@ -6,15 +6,19 @@ few, many = torch.randn(50, 32), 0.01 * torch.ones(950, 32)
 narrow = torch.linalg.qr(torch.cat([few, many]))[0]
 
 # %% 08.1 wrong: not orthonormal
+# says: UᵀU is not I
 narrow = torch.cat([torch.randn(50, 32), 0.01 * torch.ones(950, 32)])
 
 # %% 08.1 wrong: a round cloud has a small share and no common direction
+# says: the mean cosine is only
 narrow = torch.linalg.qr(torch.randn(1000, 32))[0]
 
 # %% 08.1 wrong: all rows alike in length, so the share is the cosine
+# says: do the long rows point one way
 narrow = torch.linalg.qr(torch.randn(1000, 32) + 3)[0]
 
 # %% 08.1 wrong: transposed
+# says: at least 8 columns and 10 d rows
 narrow = torch.linalg.qr(torch.randn(1000, 32))[0].T
 
 
@@ -29,6 +33,7 @@ def spend(N, sigma):
 
 
 # %% 08.2 wrong: the other way round
+# says: in the other order
 def spend(N, sigma):
     start = torch.randn(N, len(sigma), dtype=torch.float64)
     start[:, 0] = 1
@@ -37,6 +42,7 @@ def spend(N, sigma):
 
 
 # %% 08.2 wrong: nothing is orthonormal
+# says: is U orthonormal
 def spend(N, sigma):
     U = torch.randn(N, len(sigma), dtype=torch.float64) / N**0.5
     U[:, 0] = 1 / N**0.5
@@ -44,43 +50,16 @@ def spend(N, sigma):
 
 
 # %% 08.2 wrong: a U without a constant column
+# says: is a column of U constant
 def spend(N, sigma):
     U = torch.linalg.qr(torch.randn(N, len(sigma), dtype=torch.float64))[0]
     return U * sigma, U * sigma.flip(0)
 
 
 # %% 08.2 wrong: the constant column has its σ twice
+# says: both matrices have σ₁ at the constant column
 def spend(N, sigma):
     start = torch.randn(N, len(sigma), dtype=torch.float64)
     start[:, 0] = 1
     U = torch.linalg.qr(start)[0]
     return U * sigma, U * sigma
-
-
-# %% 08.3
-# It is not the plain model: the large σ goes to a direction that need not be the common one.
-law = decay.fit_exponential(geometry.singular_values(final["plain"])).law
-own_prior = part("ExponentialPrior", weight=0.1, **vars(law))
-again = trained(controlled.change(regularizers=(orthogonality, own_prior)))
-
-# %% 08.3 wrong: the law of the controlled model
-from dataclasses import replace
-
-law = decay.fit_exponential(geometry.singular_values(final["controlled"])).law
-own_prior = part("ExponentialPrior", weight=0.1, **vars(law))
-other = controlled.change(regularizers=(orthogonality, own_prior))
-again = replace(runs["controlled"], experiment=other), snapshots["controlled"]
-
-# %% 08.3 wrong: the prior alone
-from dataclasses import replace
-
-law = decay.fit_exponential(geometry.singular_values(final["plain"])).law
-own_prior = part("ExponentialPrior", weight=0.1, **vars(law))
-other = controlled.change(regularizers=(own_prior,))
-again = replace(runs["controlled"], experiment=other), snapshots["controlled"]
-
-# %% 08.3 wrong: no law of its own
-again = runs["controlled"], snapshots["controlled"]
-
-# %% 08.3 wrong: the plain model itself
-again = runs["plain"], snapshots["plain"]

@@ -1,107 +1,83 @@
+"""Answers to the exercises of lesson 09: each block takes the place of a cell tagged `exercise`."""
+
+
 # %% 09.1
-# One moves along the curve, the other along the chord; they meet at the ends, π₁ = 0 and π₁ = 1.
-def both(pi):
-    of_contexts = one_softmax(torch.tensor([pi * -3 + (1 - pi) * 3]))[0]
-    return of_contexts, pi * cold + (1 - pi) * hot
+def of_contexts(h, U, c, Q, W):
+    """The components come together before W: a mean of contexts, and then one softmax."""
+    h_k = torch.tanh(torch.einsum("kdm,nm->nkd", U, h) + c)
+    pi = (h @ Q.T).softmax(-1)
+    return ((pi[..., None] * h_k).sum(1) @ W.T).log_softmax(-1)
 
 
-# %% 09.1 wrong: exchanged
-def both(pi):
-    of_contexts = one_softmax(torch.tensor([pi * -3 + (1 - pi) * 3]))[0]
-    return pi * cold + (1 - pi) * hot, of_contexts
+# %% 09.1 wrong: the mixture of softmaxes
+# says: this is the mixture of softmaxes
+of_contexts = mixture
 
 
-# %% 09.1 wrong: the weight of hot
-def both(pi):
-    of_contexts = one_softmax(torch.tensor([pi * 3 + (1 - pi) * -3]))[0]
-    return of_contexts, pi * hot + (1 - pi) * cold
+# %% 09.1 wrong: no logarithm
+# says: these are probabilities
+def of_contexts(h, U, c, Q, W):
+    h_k = torch.tanh(torch.einsum("kdm,nm->nkd", U, h) + c)
+    pi = (h @ Q.T).softmax(-1)
+    return ((pi[..., None] * h_k).sum(1) @ W.T).softmax(-1)
 
 
-# %% 09.1 wrong: for one weight only
-def both(pi):
-    return one_softmax(torch.tensor([0.8 * -3 + 0.2 * 3]))[0], 0.8 * cold + 0.2 * hot
+# %% 09.1 wrong: all contexts weigh the same
+# says: weight h_k by π_k
+def of_contexts(h, U, c, Q, W):
+    h_k = torch.tanh(torch.einsum("kdm,nm->nkd", U, h) + c)
+    return (h_k.mean(1) @ W.T).log_softmax(-1)
+
+
+# %% 09.1 wrong: tanh of the mean
+# says: tanh comes before the mean
+def of_contexts(h, U, c, Q, W):
+    before = torch.einsum("kdm,nm->nkd", U, h) + c
+    pi = (h @ Q.T).softmax(-1)
+    return ((pi[..., None] * before).sum(1).tanh() @ W.T).log_softmax(-1)
 
 
 # %% 09.1 wrong: a mean of logarithms that is not normalised
-def both(pi):
-    of_contexts = (pi * cold.log() + (1 - pi) * hot.log()).exp()
-    return of_contexts, pi * cold + (1 - pi) * hot
+# says: no softmax of W times a mean
+def of_contexts(h, U, c, Q, W):
+    h_k = torch.tanh(torch.einsum("kdm,nm->nkd", U, h) + c)
+    pi = (h @ Q.T).softmax(-1)
+    return (pi[..., None] * (h_k @ W.T).log_softmax(-1)).sum(1)
 
 
 # %% 09.2
-# The tanh bounds the contexts, so a larger scale adds little; a small one makes all rows of log P
-# nearly alike, and what tells them apart sinks below rounding. Exactly, the rank is 50 throughout.
+# The tanh bounds the contexts, so a larger scale adds little. A small scale a makes all rows of
+# log P nearly alike: the terms of its power series have rank one each and fall with a, a², a³, and
+# all but the first few vanish in rounding. None of them is 0, so the exact rank is 50 at any scale.
 def rank_at(scale):
     return torch.linalg.matrix_rank(mos.log_prob(scale * contexts / 2))
 
 
 # %% 09.2 wrong: of the probabilities
+# says: this is the rank of P, not of log P
 def rank_at(scale):
     return torch.linalg.matrix_rank(mos.log_prob(scale * contexts / 2).exp())
 
 
 # %% 09.2 wrong: the contexts are scaled twice
+# says: without a scale the numbers are contexts / 2
 def rank_at(scale):
     return torch.linalg.matrix_rank(mos.log_prob(scale * contexts))
 
 
 # %% 09.2 wrong: in single precision
+# says: in float64, please
 def rank_at(scale):
     return torch.linalg.matrix_rank(mos.log_prob(scale * contexts / 2).float())
 
 
 # %% 09.2 wrong: of the mixture of contexts
+# says: one softmax has rank 2 at most
 def rank_at(scale):
-    moc = layers["MoC, K = 2"]
-    return torch.linalg.matrix_rank(moc.log_prob(scale * contexts / 2))
+    return torch.linalg.matrix_rank(layers["MoC"].log_prob(scale * contexts / 2))
 
 
 # %% 09.2 wrong: the bound of a softmax
+# says: one softmax has rank 2 at most
 def rank_at(scale):
     return 2
-
-
-# %% 09.3
-# A position may well need one component only; what should be spread is the work over the text.
-class Sharing(MixtureOfSoftmaxes):
-    def forward(self, hidden, target, *rest, **named):
-        loss, nll = super().forward(hidden, target, *rest, **named)
-        mean = self.contexts(hidden)[1].exp().mean((0, 1))
-        return loss + 0.1 * (mean * mean.log()).sum(), nll
-
-
-# %% 09.3 wrong: the sign
-class Sharing(MixtureOfSoftmaxes):
-    def forward(self, hidden, target, *rest, **named):
-        loss, nll = super().forward(hidden, target, *rest, **named)
-        mean = self.contexts(hidden)[1].exp().mean((0, 1))
-        return loss - 0.1 * (mean * mean.log()).sum(), nll
-
-
-# %% 09.3 wrong: the mean of the entropies
-class Sharing(MixtureOfSoftmaxes):
-    def forward(self, hidden, target, *rest, **named):
-        loss, nll = super().forward(hidden, target, *rest, **named)
-        log_pi = self.contexts(hidden)[1]
-        return loss + 0.1 * (log_pi.exp() * log_pi).sum(-1).mean(), nll
-
-
-# %% 09.3 wrong: nothing is learned from it
-class Sharing(MixtureOfSoftmaxes):
-    def forward(self, hidden, target, *rest, **named):
-        loss, nll = super().forward(hidden, target, *rest, **named)
-        mean = self.contexts(hidden)[1].exp().mean((0, 1)).detach()
-        return loss + 0.1 * (mean * mean.log()).sum(), nll
-
-
-# %% 09.3 wrong: in bits
-class Sharing(MixtureOfSoftmaxes):
-    def forward(self, hidden, target, *rest, **named):
-        loss, nll = super().forward(hidden, target, *rest, **named)
-        mean = self.contexts(hidden)[1].exp().mean((0, 1))
-        return loss + 0.1 * (mean * mean.log2()).sum(), nll
-
-
-# %% 09.3 wrong: the penalty is left out
-class Sharing(MixtureOfSoftmaxes):
-    pass

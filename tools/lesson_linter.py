@@ -46,16 +46,6 @@ WIDTH = 75  # characters of a line of code
 ALT = 20  # characters of an alternative text
 SIZE = 2**20  # bytes of a notebook
 WORDS, CODE_LINES, FIGURES, MINUTES = 1_800, 250, 5, 45  # of a core lesson, one sitting
-# Core lessons that are still longer. The list only gets shorter: a lesson within the limits that
-# stands here is a problem of its own.
-TOO_LONG = {
-    "06_cosine_regularization",
-    "07_adversarial_softmax",
-    "08_spectrum_control",
-    "09_mixtures",
-    "10_monotone_softmaxes",
-    "11_modern_remedies",
-}
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written
 RESULT = re.compile(r"\b(show|display|print|course_lab\.run)\(")
 
@@ -126,8 +116,8 @@ def minutes_table(cells):
 def sitting(source: Path, text: str) -> list[str]:
     """Return by how much a lesson is longer than one sitting, and what it does not say of it.
 
-    A core lesson, which has no letter after its number, has limits. A lesson within them, or a
-    deeper one, states the minutes that reading it takes, and its difficulty.
+    A core lesson, which has no letter after its number, has limits. Every lesson states the minutes
+    that reading it takes, and its difficulty.
     """
     length = measure(source)
     problems = []
@@ -139,8 +129,6 @@ def sitting(source: Path, text: str) -> list[str]:
             for name, limit in limits.items()
             if getattr(length, name) > limit
         ]
-    if source.stem in TOO_LONG:
-        return [] if problems else ["it is short enough: take its name out of TOO_LONG"]
     line = f"**Reading.** {length.minutes} minutes. **Difficulty.**"
     if line not in text:
         problems.append(f"`Before you start` must say `{line} … of 3.`")

@@ -45,7 +45,7 @@ SCHEMATICS = {  # by lesson
     "08": Schematic(("W",), "The singular values of W are chosen."),
     "09": Schematic(("h", "softmax"), "Several contexts give several softmaxes, which are mixed."),
     "10": Schematic(("softmax",), "The logits are bent by a rising curve before the softmax."),
-    "11": Schematic(("W", "softmax"), "Remedies centre W, gate its pushes or cap the logits."),
+    "11": Schematic(("W",), "Who moves the mean of the rows of W?"),
 }
 
 

@@ -25,6 +25,8 @@ from course_lib.errors import CourseError
 INK, PAPER = "#1f2430", "#fdfcf9"
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#8B3F77", "#A66F00", "#3D3D3D"]
 MEANING = {"rare": 1, "between": 3, "frequent": 0, "plain": 5, "remedy": 2}  # in every lesson
+MEANING |= {"penalty": 2, "centred": 4}  # remedies, too
+MEANING |= {"control": MEANING["remedy"]}  # spectrum control is a remedy
 LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2))]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 FREQUENCY = LinearSegmentedColormap.from_list("rare to frequent", ["#F2A65A", "#C4446A", "#1B1F5E"])

@@ -92,6 +92,20 @@ for _name, (_lesson, _changes) in _VARIANTS.items():
     _source = f"the course's own, lesson {_lesson}"
     add(_tied, name=f"docstrings/transformer-128/{_name}", source=_source, **_changes)
 
+# The adversarial softmax and its plain rival on an LSTM, whose contexts are free to grow: those of
+# the Transformer leave a layer normalisation, which fixes their length.
+_lstm = add(
+    _tied,
+    name="docstrings/vd-lstm-128/tied",
+    source="the course's own, lesson 07",
+    words={"init": 0.1, "normal": False},
+    encoder=part("VariationalLSTM", units=128, layers=2, dropout=0.0, init=0.1),
+)
+_ACTIVATION = {"regularizers": (part("ActivationRegularizer", weight=2.0),)}
+for _name, _changes in {"adversarial": _ADVERSARIAL, "activation": _ACTIVATION}.items():
+    _source = "the course's own, lesson 07"
+    add(_lstm, name=f"docstrings/vd-lstm-128/{_name}", source=_source, **_changes)
+
 # The output layers of parthiban2021's Figure 4 on a text of which the benchmarks of word similarity
 # know the words. They begin wider than those of lesson 02, which wants to show the cone.
 _six = {

@@ -47,22 +47,23 @@ _RUN = {
 # Contexts whose log P is ranked at the desk: a quarter of 10,000 words, a matter of seconds.
 DESK_CONTEXTS = 2_500
 
+# The course's own models on its own text.
+_DOCSTRINGS = {
+    # words rarer than 1e-4 must exist
+    "smoke": {
+        "corpus": {"small": {"train": 30_000, "valid": 2_000, "test": 2_000, "words": 3_000}},
+        "optimisation": {"epochs": 1, "batch": 8, "length": 32},
+    },
+    "quick": {
+        "corpus": {"small": {"train": 600_000, "valid": 20_000, "test": 20_000, "words": 10_000}},
+        "optimisation": {"epochs": 1},
+    },
+    "standard": {"optimisation": {"epochs": 5}},
+}
 # Where a recipe, or all below a name, want another size than the common one.
 _OWN = {
-    "docstrings/transformer-128": {
-        # words rarer than 1e-4 must exist
-        "smoke": {
-            "corpus": {"small": {"train": 30_000, "valid": 2_000, "test": 2_000, "words": 3_000}},
-            "optimisation": {"epochs": 1, "batch": 8, "length": 32},
-        },
-        "quick": {
-            "corpus": {
-                "small": {"train": 600_000, "valid": 20_000, "test": 20_000, "words": 10_000}
-            },
-            "optimisation": {"epochs": 1},
-        },
-        "standard": {"optimisation": {"epochs": 5}},
-    },
+    "docstrings/transformer-128": _DOCSTRINGS,
+    "docstrings/vd-lstm-128": _DOCSTRINGS,
     "ptb/desk": {"desk": {}},
     "ptb/desk-part": {"desk": {}},
     "wikitext-2/desk": {"desk": {}},

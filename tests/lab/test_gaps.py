@@ -5,6 +5,7 @@ import pytest
 
 from course_lab import evidence, gaps, results
 from course_lab.planned import Planned
+from course_lib.regularizers import ExponentialPrior
 
 SPECTRUM = "docstrings/transformer-128/spectrum"
 
@@ -46,6 +47,18 @@ def test_a_sweep_turns_gamma_alone_and_pairs_seeds(keep):
     changes = table.loc[0.9, ["train change", "train low", "train high"]]
     assert changes.tolist() == pytest.approx([100 * np.log(60 / 50)] * 3)
     assert table["test change"][0.9] == pytest.approx(100 * np.log(0.9))
+
+
+def test_a_sweep_of_one_norm_lets_the_scale_follow_gamma(keep):
+    scale = "regularizers.1.c1"
+    norm = {g: ExponentialPrior(0.1, 1.0, 0.05, g).values(128).norm().item() for g in (0.4, 0.9)}
+    for seed in (1, 2):
+        keep(0.4, seed, 50.0, 100.0, **{scale: 20 / norm[0.4]})
+        keep(0.9, seed, 60.0, 90.0, **{scale: 20 / norm[0.9]})
+        keep(1.4, seed, 10.0, 11.0, **{scale: 20 / norm[0.9]})  # a smaller norm
+    runs = gaps.runs(evidence.read())
+    assert list(gaps.sweep(runs, "all but shape").index) == [0.4, 0.9]
+    assert list(gaps.sweep(runs).index) == [0.9, 1.4]
 
 
 def test_without_a_sweep_there_is_none(keep):

@@ -16,6 +16,7 @@ from course_lab import plots
 from course_lab.plots import interactive, style
 from course_lab.statistics import mean_interval, wins
 from course_lib.errors import CourseError
+from course_lib.metrics.geometry import mean_cosine
 
 ALT = "Two points on a line, the second one higher than the first."
 
@@ -302,6 +303,33 @@ def test_the_outline_of_a_moving_hull_goes_round_its_contexts():
     assert np.abs(np.abs(outline + 2) - 1).min(1).max() < 1e-9  # on the sides of the square
 
 
+def test_what_beats_the_moved_target_lies_in_the_shaded_half_plane():
+    words = np.array([[1.0, 0.0], [0.6, 0.0], [0.8, 3.0]])
+    figure = plots.moved_targets(words, 0.3, {"right": 0, "up": 90})
+    shade, disc = figure.axes[0].patches[:2]
+    inside = shade.get_path().contains_points(words)
+    assert inside.tolist() == [True, False, True]  # logits 1, 0.6 and 0.8; moved 0.7
+    assert disc.get_path().vertices[:, 0].min() == pytest.approx(0.7, abs=1e-3)
+
+
+def test_methods_beside_each_other_share_one_legend_and_the_plain_level():
+    curves = {name: {"none": [1, 2], "hidden": [2, 1]} for name in ("excess", "length")}
+    figure = plots.beside_each_other(curves, "α", plain=[1.5, 3.0])
+    assert [ax.get_legend() for ax in figure.axes] == [None, None]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == [
+        "none",
+        "hidden",
+        "plain softmax",
+    ]
+    assert [ax.lines[-1].get_ydata()[0] for ax in figure.axes] == [1.5, 3.0]
+
+
+def test_the_diagonal_spans_the_points():
+    points = {"d = 2": ([0.1, 1.0], [0.05, 0.5]), "d = 8": ([0.1, 0.4], [0.05, 0.2])}
+    ax = plots.below_the_diagonal(points, "distance", "margin").axes[0]
+    assert list(ax.lines[-1].get_xdata()) == list(ax.lines[-1].get_ydata()) == [0, 1.0]
+
+
 def test_pairs_of_panels_have_what_they_name():
     points, counts = cloud(), np.arange(1, 61)
     both = plots.several_against_frequency({"norm": points[:, 0], "cosine": points[:, 1]}, counts)
@@ -313,6 +341,201 @@ def test_pairs_of_panels_have_what_they_name():
     assert [bar.get_height() for bar in bars.patches] == [1, 0, 0]
 
 
+def test_a_push_leads_away_from_the_mean_direction_along_the_circle():
+    dots = np.array([[1.0, 0], [0, 1]])
+    opposite = np.array([[1.0, 0], [-1, 0]])
+    axes = plots.pushes_on_a_circle({"a cone": dots, "no mean": opposite}).axes
+    pushes, mean = axes[0].collections
+    steps = np.stack([pushes.U, pushes.V], 1)
+    assert np.allclose((steps * dots).sum(1), 0) and (steps @ dots.mean(0) < 0).all()
+    assert (mean.U, mean.V) == (0.5, 0.5)
+    assert not axes[1].collections and axes[1].texts[0].get_text() == "m = 0"
+
+
+def test_cosines_over_training_are_those_of_each_group():
+    models = {"plain": {0: cloud(), 5: cloud(seed=1)}, "penalty": {0: cloud(), 5: cloud(seed=2)}}
+    groups = {"rare": np.arange(30), "frequent": np.arange(30, 60)}
+    axes = plots.cosines_over_training(models, groups).axes
+    assert [ax.get_title() for ax in axes] == ["rare words", "frequent words"]
+    drawn = axes[1].lines[1].get_ydata()
+    assert drawn.tolist() == [mean_cosine(W[30:]) for W in models["penalty"].values()]
+
+
+def test_stacked_clouds_have_one_scale_and_one_legend():
+    figure = plots.stacked_clouds(
+        {"plain": cloud(), "penalty": 3 * cloud(seed=1)},
+        {"rare": np.arange(20), "500 most frequent": np.arange(40, 60)},
+    )
+    upper, lower = figure.axes
+    assert upper.get_xlim() == lower.get_xlim() and upper.get_ylim() == lower.get_ylim()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["rare", "between", "500 most frequent"]
+    assert [len(c.get_offsets()) for c in upper.collections] == [20, 20, 20]
+
+
+def test_spectra_are_drawn_divided_and_undivided():
+    spectra = {"plain": np.array([4.0, 2, 1, 1]), "penalty": np.array([2.0, 2, 2, 2])}
+    left, right = plots.spectra_twice(spectra).axes
+    assert left.lines[0].get_ydata().tolist() == [1, 0.5, 0.25, 0.25]
+    assert right.lines[0].get_ydata().tolist() == [4, 2, 1, 1]
+
+
+def test_a_sweep_has_a_line_for_each_seed_and_their_mean():
+    changes = pd.DataFrame([[0.0, -2.0], [0.0, -4.0]], columns=[0.0, 1.0])
+    left, right = plots.swept({"rare": [0.8, 0.1]}, changes, "weight γ").axes
+    assert left.lines[0].get_ydata().tolist() == [0.8, 0.1]
+    drawn = [list(line.get_ydata()) for line in right.lines if len(line.get_xdata())]
+    assert drawn[:3] == [[0, -2], [0, -4], [0, -3]]
+    assert [text.get_text() for text in right.get_xticklabels()] == ["0", "1"]
+
+
+def test_parts_of_a_difference_have_their_numbers():
+    parts = {"by word": {"never": -0.04, "often": 0.01}, "before": {"never": 0.0, "often": 1.0}}
+    axes = plots.shares_of_a_difference(parts, "nats").axes
+    assert [text.get_text() for text in axes[0].texts] == ["-0.040", "+0.010"]
+
+
+def test_ranks_of_several_vocabularies_share_a_picture():
+    axes = plots.frequency_ranks({"words": [6, 3, 0, 1], "pieces": [5, 5]}).axes[0]
+    assert axes.lines[0].get_ydata().tolist() == [0.6, 0.3, 0.1]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["4 words", "2 pieces", "rare below 0.0001"]
+
+
+def test_a_ratio_is_drawn_beside_one():
+    axes = plots.ratio_against_frequency(np.full(50, 0.1), np.arange(1, 51), "a / b").axes[0]
+    assert axes.get_yscale() == "log" and axes.texts[0].get_text() == "equally long"
+
+
+def test_a_layer_has_one_colour_in_every_figure_of_a_lesson():
+    names = ("softmax", "GSS", "kinked")
+    curves = {name: (np.arange(1, 5), np.array([8.0, 4, 2, 1]) + i) for i, name in enumerate(names)}
+    spectra = {name: y for name, (_, y) in curves.items()}
+    bent = plots.bent_line(curves, curves, spectra).axes
+    for ax in bent[:3]:
+        assert len({line.get_color() for line in ax.lines}) == 3
+        assert [line.get_color() for line in ax.lines] == [h.get_color() for h in bent[0].lines]
+    assert [text.get_text() for text in bent[3].get_legend().get_texts()] == list(names)
+    cut = plots.directions_taken_away(spectra, curves, 3, 1e-6).axes
+    for ax in cut:
+        assert [line.get_color() for line in ax.lines[:3] if line.get_label() in names][0] == (
+            bent[0].lines[0].get_color()
+        )
+
+
+def test_a_bound_stands_in_the_panel_of_the_ranks():
+    sizes = np.array([1e-2, 1e-1, 1.0])
+    ranks = {"a": (sizes, [33, 50, 90]), "b": (sizes, [33, 80, 90])}
+    top, bottom = plots.slight_changes(ranks, {"a": (sizes, sizes), "b": (sizes, sizes)}, 33).axes
+    assert top.lines[2].get_ydata()[0] == 33 and top.texts[0].get_text() == "d + 1 = 33"
+    assert bottom.get_yscale() == "log" and not bottom.texts
+
+
+def test_learned_bends_and_their_random_start_are_drawn_as_given():
+    x = np.array([-1.0, 0, 1])
+    _, right = plots.random_slopes({"K = 3": (x, x)}, np.linspace(0, 3, 4), [1, 2, 0.5]).axes
+    assert right.patches[0].get_data().values.tolist() == [1, 2, 0.5]
+    functions, slopes = {"f": (x, x), "g": (x, -x)}, {"f": (x, x**0), "g": (x, -(x**0))}
+    drawn = plots.learned_bend(functions, slopes, (-0.5, 0.5))
+    for ax, y in zip(drawn.axes, (x, x**0), strict=True):
+        assert ax.lines[0].get_ydata().tolist() == y.tolist() and ax.patches
+
+
+def test_the_explorer_of_bends_compares_each_with_no_bend():
+    def described(c, k):
+        return np.array([0.5, 0.25]) / k, f"c {c:g}, k {k:g}"
+
+    sliders = {"c": np.array([-1.0, 1]), "k": [1.0, 2]}
+    moving = plots.bends_explorer(sliders, lambda x, c, k: k * x + c, described, np.array([1, 10]))
+    functions, probabilities = moving.last.axes
+    x, y = functions.lines[1].get_data()
+    np.testing.assert_allclose(y, 2 * x + 1)
+    assert probabilities.lines[0].get_ydata().tolist() == [0.5, 0.25]
+    assert probabilities.lines[1].get_ydata().tolist() == [0.25, 0.125]
+    assert "c 1, k 2" in moving.page
+
+
+def test_optimisers_keep_their_colours_and_losses_are_means_of_ten_steps():
+    paths = {name: (np.arange(20.0), np.full(20, 0.5)) for name in ("SGD", "Adam", "coupled Adam")}
+    figure = plots.means_and_losses(paths)
+    means, losses = figure.axes
+    assert losses.lines[1].get_xdata().tolist() == [5, 15]
+    assert losses.lines[1].get_ydata().tolist() == [4.5, 14.5]
+    inks = [line.get_color() for line in means.lines]
+    assert inks[1:] == plots.colours(["plain", "remedy"]) and len(set(inks)) == 3
+    assert [text.get_text() for text in figure.legends[0].texts] == list(paths)
+    spectra = {name: [4.0, 2.0] for name in ("Adam", "Muon")}
+    left = plots.spectra_and_ways(spectra, dict.fromkeys(spectra, ([1, 9], [0.1, 0.2]))).axes[0]
+    assert left.lines[0].get_ydata().tolist() == [1, 0.5]
+    assert left.lines[0].get_color() == inks[1]
+
+
+def test_rare_words_lie_to_the_right_of_frequent_ones_in_one_view():
+    points = np.random.default_rng(0).normal(size=(40, 5))
+    points[:20, 2] += 3
+    rare, frequent = np.arange(20), np.arange(20, 40)
+    clouds = {"narrow": points + 4, "round": points}
+    axes = plots.from_frequent_to_rare(clouds, rare, frequent).axes
+    assert axes[0].get_xlim() == axes[1].get_xlim() == axes[1].get_ylim()
+    for ax in axes:
+        common, seldom = (c.get_offsets().mean(0) for c in ax.collections)
+        assert seldom[0] > common[0] + 2 and abs(seldom[1] - common[1]) < 1e-9
+        assert [c.get_label() for c in ax.collections] == ["frequent words", "rare words"]
+
+
+def test_a_loss_swept_has_a_level_without_it():
+    table = pd.DataFrame({"drift": [0.6, 0.1], "cosine of rare words": [0.9, 0.2]}, index=[1, 10])
+    axes = plots.swept_losses({"one": table, "two": table}, table.iloc[0]).axes
+    assert [ax.get_title() for ax in axes] == ["one", "two"]
+    levels = [line for line in axes[1].lines if line.get_linestyle() == ":"]
+    assert [line.get_ydata()[0] for line in levels] == table.iloc[0].tolist()
+    assert levels[1].get_color() == plots.colours(table)[1]
+
+
+METHODS = pd.DataFrame(
+    {
+        "difference": [np.nan, 1.0, 1.1, 8.0],
+        "difference low": [np.nan, 0.5, 0.6, 7.0],
+        "difference high": [np.nan, 2.0, 1.9, 9.5],
+        "cosine of rare words": [0.4, 0.1, 0.1, 0.0],
+        "σ₂/σ₁": [0.3, 0.6, 0.6, 0.9],
+    },
+    index=["tied", "a", "b", "c"],
+)
+
+
+def test_methods_stand_by_their_loss_with_the_baseline_in_the_colour_of_the_plain():
+    left, right = plots.loss_and_cosine(METHODS).axes
+    assert [label.get_text() for label in left.get_yticklabels()] == list(METHODS.index)
+    reach = [c for c in left.collections if len(c.get_segments()) == 3][0].get_segments()
+    assert [segment[:, 0].tolist() for segment in reach] == [[0.5, 2], [0.6, 1.9], [7, 9.5]]
+    plain, remedy = plots.colours(["plain", "remedy"])
+    assert [line.get_color() for line in right.lines[:2]] == [plain, remedy]
+    assert right.lines[1].get_xdata().tolist() == [0.1, 0.1, 0.0]
+
+
+def test_every_method_has_its_name_and_no_two_names_lie_on_each_other():
+    for ax in plots.loss_against_cloud(METHODS, ["σ₂/σ₁", "cosine of rare words"]).axes:
+        places = {text.get_text(): text.xy for text in ax.texts}
+        assert set(places) == set(METHODS.index)
+        assert places["b"][1] - places["a"][1] > 0.5
+
+
+def test_gates_caps_and_repairs_draw_what_they_are_given():
+    grid = np.linspace(-40, 40, 9)
+    ax = plots.caps({"cap 5": (grid, 1 - np.tanh(grid / 5) ** 2)}, np.zeros(50)).axes[0]
+    assert ax.lines[0].get_ydata().max() == 1 and ax.patches[0].get_data().values.max() == 1
+    gone = {"plain Adam": ([1, 9], [0.5, 0.6]), "remedy: gating": ([1, 9], [0.1, 0.7])}
+    gates = {"rare": np.array([0.1, 1]), "common": np.array([0.01, 1])}
+    left, right = plots.gates_and_ways(np.array([0.01, 1]), gates, gone).axes
+    assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1], [0.01, 1]]
+    assert [line.get_color() for line in right.lines] == plots.colours(["plain", "remedy"])
+    table = METHODS.assign(loss=[4.0, 5, 6, 7]).reset_index(drop=True)
+    left, right = plots.repairs(table, 4.0).axes
+    assert left.lines[0].get_ydata()[0] == 4 and left.lines[1].get_ydata().tolist() == [4, 5, 6, 7]
+    assert left.get_xlabel() == right.get_xlabel() == "components removed"
+
+
 def test_three_matrices_are_three_clouds_and_all_spectra():
     clouds = {"model": cloud(), "Word2Vec": cloud(seed=1)}
     classifier = cloud(20), np.arange(20) % 2, np.array([[1.0, 0], [0, 1]])
@@ -321,6 +544,106 @@ def test_three_matrices_are_three_clouds_and_all_spectra():
     assert [ax.get_title() for ax in axes] == [*clouds, "classifier", "singular values"]
     assert len(axes[3].lines) == 3
     assert not [label.get_text() for label in axes[2].get_xticklabels() if label.get_text()]
+
+
+def test_a_cloud_is_stretched_and_then_turned():
+    quarter = np.array([[0.0, -1], [1, 0]])
+    stages = {"round": (np.eye(2), np.eye(2)), "turned": (np.diag([2.0, 1]), quarter)}
+    figure = plots.stretched_and_turned(np.array([[1.0, 0], [0, 1]]), stages)
+    first, second = (np.array(ax.lines[0].get_xydata()) for ax in figure.axes)
+    assert np.allclose(first, [[1, 0], [0, 1]]) and np.allclose(second, [[0, 2], [-1, 0]])
+    labels = [[t.get_text() for t in ax.texts if t.get_text()] for ax in figure.axes]
+    assert labels == [["1", "1"], ["σ₁", "1"]]
+
+
+def test_shares_and_ceilings_have_their_names_at_their_ends():
+    curves = {
+        "plain": ([1, 9], [0.1, 0.5], [0.2, 0.8]),
+        "control": ([1, 9], [0.1, 0.1], [0.2, 0.3]),
+    }
+    (ax,) = plots.share_under_ceiling(curves).axes
+    named = {text.get_text(): text.xy for text in ax.texts}
+    assert named["share s, plain"] == (9, 0.5) and named["ceiling 1/r, control"] == (9, 0.3)
+    plain, remedy = (style.COLOURS[style.MEANING[name]] for name in ("plain", "remedy"))
+    assert [line.get_color() for line in ax.lines] == [plain, plain, remedy, remedy]
+
+
+def test_two_clouds_have_the_groups_the_spectra_and_the_cosines():
+    clouds = {"plain": cloud(), "control": cloud(seed=1)}
+    values = {name: np.array([3.0, 2, 1]) for name in ("plain", "control", "prior")}
+    group = np.arange(60) % 3
+    names = ["rare", "between", "frequent"]
+    axes = plots.two_clouds(clouds, group, names, values, {"plain": [0.1, 0.2]}).axes
+    assert [ax.get_title() for ax in axes[:2]] == list(clouds)
+    assert [len(c.get_offsets()) for c in axes[1].collections] == [20, 20, 20]
+    assert axes[0].legend_ and not axes[1].legend_ and len(axes[2].lines) == 3
+
+
+def test_settings_stand_in_rows_with_every_seed_and_the_mean():
+    groups = {"plain": [1.0, 2, 3], "remedy": [2.0, 2.5, 3]}
+    share, perplexity = plots.seeds_by_row({"share": groups, "perplexity": groups}).axes
+    assert [label.get_text() for label in share.get_yticklabels()] == list(groups)
+    assert share.get_ylim()[0] > share.get_ylim()[1]  # the first setting is at the top
+    drawn = [line.get_xdata().tolist() for line in perplexity.lines]
+    assert [2.0] in drawn and groups["remedy"] in drawn
+    named = [text.get_text() for text in share.figure.legends[0].get_texts()]
+    assert sorted(named) == ["a seed", "mean and interval"]
+
+
+def test_a_spectrum_ends_where_it_leaves_the_picture():
+    spectra = {"gone": np.array([2.0, 1, 1e-9]), "stays": np.array([2.0, 1, 1])}
+    (ax,) = plots.where_penalties_lead(spectra).axes
+    assert [line.get_ydata().tolist() for line in ax.lines] == [[1, 0.5], [1, 0.5, 0.5]]
+    assert [text.xy for text in ax.texts] == [(2, 0.5), (3, 0.5)]
+
+
+def test_a_mixture_lies_on_the_chord_and_leaves_the_line_of_the_log_ratios():
+    ends = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    chord = np.stack([ends[0], ends.mean(0), ends[1]])
+    line = np.exp([[1.0, 0, -1], [0, 0, 0], [-1, 0, 1]])
+    curve = line / line.sum(1, keepdims=True)
+    drawn = plots.softmax_and_mixture(["a", "b", "c"], curve, chord, ends, [chord[1], curve[1]])
+    left, right = drawn.axes
+    assert [text.get_text() for text in left.texts] == ["a", "b", "c"]
+    straight, bent = (np.diff(ax.get_xydata(), axis=0) for ax in right.lines[:2])
+    assert np.allclose(straight[0], straight[1]) and not np.allclose(bent[0], bent[1])
+    assert np.allclose(left.lines[2].get_ydata(), 0.1 * 0.75**0.5)  # b has 0.1 on the whole chord
+
+
+def test_layers_keep_their_colours_and_the_bound_is_named():
+    ax = plots.layer_spectra({"softmax": [2.0, 1.0, 1e-9], "MoS": [3.0, 2.0, 1.0]}, 2).axes[0]
+    grey, green = (line.get_color() for line in ax.lines[:2])
+    assert [grey, green] == [plots.COLOURS[5], plots.COLOURS[2]]
+    assert ax.lines[1].get_ydata()[0] == 1 and ax.texts[0].get_text() == "d + 1 = 2"
+
+
+def test_a_line_joins_the_runs_of_one_seed():
+    groups = {"d = 1": {"MoC": {1: 5.0, 2: 6.0}, "MoS": {2: 3.0, 1: 4.0}}}
+    drawn = plots.joined_by_seed(groups, "test perplexity").axes[0]
+    assert [line.get_ydata().tolist() for line in drawn.lines] == [[5.0, 4.0], [6.0, 3.0]]
+    assert [line.get_label() for line in drawn.lines] == ["seed 1", "seed 2"]
+
+
+def test_excess_is_drawn_against_d_and_against_thousands_of_numbers():
+    axes = plots.excess_and_size({"one": ([4, 8], [1000, 2000], [0.2, 0.1])}).axes
+    places = [ax.lines[0].get_xdata().tolist() for ax in axes]
+    assert places == [[4, 8], [1, 2]]
+
+
+def test_every_word_and_every_component_has_its_cell():
+    ax = plots.responsibilities([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]], ["a", "b", "c"]).axes[0]
+    assert ax.images[0].get_array().shape == (2, 3)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2"]
+
+
+def test_ranks_stand_beside_the_perplexity_of_every_seed():
+    drawn = plots.rank_and_perplexity(
+        {1: {1: 50.0, 2: 49.0}, 2: {1: 51.0, 2: 52.0}}, {"Press' rank": {1: 65, 2: 990}}, "K"
+    )
+    left, right = drawn.axes
+    assert [line.get_ydata().tolist() for line in left.lines] == [[50, 49], [51, 52]]
+    assert right.lines[0].get_ydata().tolist() == [65, 990]
 
 
 def test_a_learning_curve_begins_where_its_epochs_do():

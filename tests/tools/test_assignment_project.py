@@ -573,17 +573,18 @@ def test_a_layer_that_attacks_gets_no_points_and_disturbs_no_other_step(name, ha
     report = "def report(W, counts):\n    return np.zeros(4)"  # which is wrong, and says so
     cells = {"6.3": attack(name), "6.2": report}
     submission = handin.Submission(Path("A6.ipynb"), cells, files=handed_in)
-    step = replace(STEPS["6.3"], limits=Limits(4, 200, True))
+    seconds = 4 if name == "sleeps" else 60  # a busy machine is slow, and that is no attack
+    step = replace(STEPS["6.3"], limits=Limits(seconds, 200, True))
     result = marking.mark_step("A6", step, submission, level, 1, large=False)
     shares = [result["points"]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(a6_experiment.runs, "corpus", lambda: CORPUS)
-        patch.setattr(a6_claims, "TRAINING", Limits(4, 600, True))
+        patch.setattr(a6_claims, "TRAINING", Limits(seconds, 600, True))
         for project in ("6.4", "6.5"):
             args = STEPS[project], submission, level, VARIANT, rng(0)
             shares.append(a6_claims.mark(*args).share)
     if name == "none":  # the same layer without the attack has points in each step
-        assert all(share > 0 for share in shares)
+        assert min(shares) > 0, shares
     else:
         assert shares == [0, 0, 0] and result["status"] == "wrong" and result["sentence"]
     after = marking.mark_step("A6", STEPS["6.2"], submission, level, 1, letters="bcdefg")

@@ -203,12 +203,10 @@ def test_a_deeper_notebook_has_no_limits_but_states_its_minutes(tmp_path):
     assert "**Reading.** 19 minutes" in problem
 
 
-def test_a_short_lesson_leaves_the_list_of_long_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr(lesson_linter, "TOO_LONG", {"02_cone"})
-    (problem,) = lesson_linter.lint(write(tmp_path))
-    assert "take its name out of TOO_LONG" in problem
+def test_a_core_lesson_has_limits(tmp_path):
     text = LESSON.replace("to see the cone", "to see " * 1800)
-    assert lesson_linter.lint(write(tmp_path, text)) == []
+    problems = lesson_linter.lint(write(tmp_path, text))
+    assert any("words, at most 1,800 in a core lesson" in problem for problem in problems)
 
 
 def test_length_counts_what_a_reader_reads():

@@ -18,12 +18,7 @@ from course_lib.errors import CourseError
 from tools.assignments import laws, marking
 
 SOURCES = notebook_source.FOLDER / "assignments" / "source"
-HOME = (
-    "__init__.py",
-    "common.py",
-    "home.py",
-    "runs.py",
-)  # of `laws`: what the student's checks need
+HOME = ("__init__.py", "common.py", "home.py", "runs.py")  # of `laws`, for the student's checks
 SECRET = re.compile("_(mistakes|claims)")  # of an assignment's files, what students do not get
 HINT = re.compile(r"(?s)<details><summary>(.*?)</summary>\n+(.*?)\n+</details>\n*")
 COMMON = 12  # characters: shorter lines of a solution may occur anywhere

@@ -29,7 +29,8 @@ def write(
     if form not in FORMS:
         raise unknown("form", form, FORMS)
     folder.mkdir(parents=True, exist_ok=True)
-    return FORMS[form](name, results, students, output or folder / TARGETS[form], fill)
+    written, target = FORMS[form]
+    return written(name, results, students, output or folder / target, fill)
 
 
 def safe(cell):
@@ -159,17 +160,10 @@ def nbgrader(name, results, students, path, fill) -> Path:
     return path
 
 
-FORMS = {
-    "csv": plain,
-    "canvas": canvas,
-    "moodle": moodle,
-    "gradescope": gradescope,
-    "nbgrader": nbgrader,
-}
-TARGETS = {
-    "csv": "marks.csv",
-    "canvas": "canvas.csv",
-    "moodle": "moodle.csv",
-    "gradescope": "gradescope",
-    "nbgrader": "gradebook.db",
+FORMS = {  # by name: what writes it, and where it goes
+    "csv": (plain, "marks.csv"),
+    "canvas": (canvas, "canvas.csv"),
+    "moodle": (moodle, "moodle.csv"),
+    "gradescope": (gradescope, "gradescope"),
+    "nbgrader": (nbgrader, "gradebook.db"),
 }

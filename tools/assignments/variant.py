@@ -99,22 +99,25 @@ def drawn(letters: str, name: str, below: int) -> int:
 
 def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4 | A5 | A6:
     """Return the parameters of an assignment that follow from a student's code."""
-    if assignment not in ("A1", "A2", "A3", "A4", "A5", "A6"):
-        raise ValueError(f"{assignment} has no parameters of a student's own")
-    begin = drawn(letters, f"{assignment} begin", CORPUS - 20_000)
-    if assignment == "A6":
-        return A6(begin, drawn(letters, "A6 sick", 10**6))
-    count = 5 if assignment in ("A3", "A5") else 3
-    seeds = tuple(1 + drawn(letters, f"{assignment} seed {k}", 10**6) for k in range(count))
-    if assignment == "A1":
-        return A1(begin, 4 + drawn(letters, "A1 tau", 800) / 100, seeds)
-    if assignment == "A3":
-        return A3(begin, 0.3 + drawn(letters, "A3 margin", 71) / 100, seeds)
-    if assignment == "A4":
-        c1 = 30 + drawn(letters, "A4 c1", 201) / 10
-        return A4(begin, c1, 0.7 + drawn(letters, "A4 gamma", 51) / 100, seeds)
-    if assignment == "A5":
-        rank = 8 + drawn(letters, "A5 rank", 4)
-        words = 40 + drawn(letters, "A5 words", 21)
-        return A5(words, rank, drawn(letters, "A5 language", 10**6), seeds)
-    return A2(begin, 0.25 + drawn(letters, "A2 kappa", 76) / 100, seeds)
+
+    def own(name, below):
+        return drawn(letters, f"{assignment} {name}", below)
+
+    def seeds(count):
+        return tuple(1 + own(f"seed {k}", 10**6) for k in range(count))
+
+    begin = own("begin", CORPUS - 20_000)
+    match assignment:
+        case "A1":
+            return A1(begin, 4 + own("tau", 800) / 100, seeds(3))
+        case "A2":
+            return A2(begin, 0.25 + own("kappa", 76) / 100, seeds(3))
+        case "A3":
+            return A3(begin, 0.3 + own("margin", 71) / 100, seeds(5))
+        case "A4":
+            return A4(begin, 30 + own("c1", 201) / 10, 0.7 + own("gamma", 51) / 100, seeds(3))
+        case "A5":
+            return A5(40 + own("words", 21), 8 + own("rank", 4), own("language", 10**6), seeds(5))
+        case "A6":
+            return A6(begin, own("sick", 10**6))
+    raise ValueError(f"{assignment} has no parameters of a student's own")

@@ -285,10 +285,10 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # ## 1.7 A law of your own ●●○ (10 minutes, 8 points)
 #
 # Write `is_right(f, rng)`: it gets a function `f(l, s, tau_l, tau_s)` that somebody wrote for 1.1, and a
-# NumPy generator, and returns True if the function is right. You have not more than 5,000 evaluations,
-# on instances of at most 500 numbers.
-# It is tried with wrong functions that you do not see, and with right ones. Points are the share of wrong
-# ones that it refuses; none, if it refuses a right one: computers round.
+# NumPy generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
+# instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with right
+# ones. Points are the cube of the share of wrong ones that it refuses: half of them earn an eighth of the
+# points, and no one property refuses many more. There are none if it refuses a right one: computers round.
 #
 # <details><summary>What to look at</summary>
 #

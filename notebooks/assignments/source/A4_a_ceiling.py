@@ -316,10 +316,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # %% [markdown]
 # ## 4.7 A law of your own ●●○ (8 minutes, 8 points)
 #
-# Write `is_right(f, rng)`: it gets a function `f(s, c)` that somebody wrote for 4.2, and a NumPy generator, and
-# returns True if the function is right. You have not more than 5,000 evaluations, on instances of at most
-# 500 numbers, with bounds that fall. It is tried with wrong functions that you do not see, and with right
-# ones. Points are the share of wrong ones that it refuses; none, if it refuses a right one: computers round.
+# Write `is_right(f, rng)`: it gets a function `f(s, c)` that somebody wrote for 4.2, and a NumPy
+# generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
+# instances of at most 500 numbers, with bounds that fall. It is tried with wrong functions that you do not
+# see, and with right ones. Points are the cube of the share of wrong ones that it refuses: half of them
+# earn an eighth of the points, and no one property refuses many more. There are none if it refuses a right
+# one: computers round.
 #
 # <details><summary>What to look at</summary>
 #

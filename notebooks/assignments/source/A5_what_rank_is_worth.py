@@ -339,11 +339,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # %% [markdown]
 # ## 5.7 A law of your own ●●○ (8 minutes, 8 points)
 #
-# Write `is_right(f, rng)`: it gets a function `f(logits, prior, y)` that somebody wrote for the *gradient* of 5.4
-# alone, (n, K), and a NumPy generator, and returns True if the function is right. You have not more than
-# 5,000 evaluations, on instances of at most 500 numbers. It is tried with wrong functions that you do not see,
-# and with right ones. Points are the share of wrong ones that it refuses; none, if it refuses a right one:
-# computers round. Most of the wrong ones add up to 0 in every context.
+# Write `is_right(f, rng)`: it gets a function `f(logits, prior, y)` that somebody wrote for the *gradient*
+# of 5.4 alone, (n, K), and a NumPy generator, and returns True if the function is right. You have not more
+# than 5,000 evaluations, on instances of at most 500 numbers. It is tried with wrong functions that you do
+# not see, and with right ones. Points are the cube of the share of wrong ones that it refuses: half of
+# them earn an eighth of the points, and no one property refuses many more. There are none if it refuses a
+# right one: computers round. The wrong ones add up to 0 in every context.
 #
 # <details><summary>What to look at</summary>
 #

@@ -65,7 +65,7 @@ from tools.assignments.laws.home import check
 # | `methods` | your two methods of 6.3, a list |
 # | `measure` | `"loss"`, the mean of $-\log P$ of all words in nats, or `"rare"`, that of the words that occur 20 times or less |
 # | `smallest` | the smallest difference of this measure that matters to you, in nats |
-# | `pilot_seeds`, `pilot` | three seeds or more, and the difference layer less baseline of each |
+# | `pilot_seeds`, `pilot` | three seeds or more, a list; and a list of the difference layer less baseline of each |
 # | `seeds` | 4 to 20 other seeds, whole numbers from 1 to a million |
 # | `trials` | how many settings you try for the layer, and as many for the baseline, 2 to 12 |
 # | `exclusion` | a text: for what reason a run is left out, or why none ever is |
@@ -191,7 +191,8 @@ def own_checkpoint():
 # does not enter $\hat y$. Nothing is held fixed: the gradient is that of the whole loss, through the soft target,
 # the lengths and the singular values.
 #
-# Write the class `Layer`. `Layer(W, bias, p, strengths)` gets tensors (N, d), (N,), (N,) and two numbers.
+# Write the class `Layer`. `Layer(W, bias, p, strengths)` gets tensors (N, d), (N,), (N,) and two numbers: the word
+# matrix, the bias $b$, the words' shares $p$ in the text, and the strengths in the order of `METHODS`.
 # `log_prob(h)` returns $\log P$ of every word (n, N) for contexts (n, d). `loss(h, y, block)` returns one
 # number, the *mean* over the contexts, with penalties added once. It reads `block` contexts at a time, the last
 # block may be smaller, and the result must not depend on it. `torch` is there; `torch.utils.checkpoint` is, too.
@@ -247,7 +248,9 @@ check("A6", "6.3", Layer)
 # The model reads three words and predicts the fourth one: $h = \tanh(A\,[w_{t-3}; w_{t-2}; w_{t-1}] + a)$, with one
 # matrix $W$ for input and output. It is trained for 300 batches on *your* tokens, and measured on the last
 # 4,000, where no window holds a word that another window is asked for. `pilot` runs three seeds with a setting
-# of your choice: the rate of learning, and the two strengths.
+# of your choice: the rate of learning, and the two strengths. Which strengths are worth a trial differs from method
+# to method. Begin where both methods together change the loss of the first batches by some percent: with much less
+# there is nothing to see, with much more nothing is learnt but the penalty.
 
 # %% tags=["given"]
 def own_text():
@@ -368,8 +371,8 @@ if results:
 #
 # <details><summary>Nearly the answer</summary>
 #
-# Mean ± t · s · √(1/n + 1/3), with Student's t of n − 1 degrees. Another text can move the difference, too: how
-# much does it differ between the halves of your own last tokens?
+# Mean ± t · s · √(1/n + 1/3), with Student's t of n − 1 degrees. Another text can move the difference, too. Your
+# runs do not say how far; a miss costs 20 times what it misses by, and a wider interval costs its width once.
 #
 # </details>
 
@@ -414,6 +417,9 @@ if CLAIM:
 #
 # You are marked for reruns that agree with the matrices (4), for the strongest objection (4), and for marks that
 # your page explains (2).
+#
+# At the end hand in one zip: this notebook, `registration.json`, `6.4.safetensors`, `6.4.csv`, `6.4.json`,
+# `claim.json`, `6.6.png` and `6.7.json`.
 
 # %% tags=["given"]
 def rerun(folder, letters, seed):

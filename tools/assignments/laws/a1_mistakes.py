@@ -345,39 +345,54 @@ def scaled(l, s, tau_l, tau_s):
     return 1.001 * a1.softened_gradient(l, s, tau_l, tau_s)
 
 
-# Most wrong functions move a part of one entry to another. Entries still add up to 0, and nothing
-# is moved where the temperatures are equal, or where the first one is 1.
-PLACES = {
-    "target": lambda l, s: (s.argmax(), s.argmin()),
-    "logit": lambda l, s: (l.argmax(), l.argmin()),
-    "first": lambda l, s: (0, len(l) - 1),
-    "last": lambda l, s: (len(l) - 1, 0),
+# Most wrong functions turn the entries of three words: their sum stays, and their length. They are
+# right for two words, and where a distribution is uniform. Half of them feel the two distributions
+# only, and pass each law that scales logits with their temperature. The others are right where the
+# temperatures are equal, or one of them is 1. So no special case gives more than half of them away.
+THREE = {
+    "likeliest": lambda model, target: np.argsort(model + target)[-3:],
+    "last": lambda model, target: np.arange(len(model))[-3:],
 }
-DIFFER = {
-    "from each other": lambda tau_l, tau_s: np.log(tau_l / tau_s),
-    "from 1": lambda tau_l, tau_s: np.log(tau_l),
-    "from both": lambda tau_l, tau_s: np.log(tau_l / tau_s) * np.log(tau_l),
+ANGLE = {
+    "anywhere": lambda model, target, tau_l, tau_s: 1.0,
+    "where one is sharper": lambda model, target, tau_l, tau_s: model @ model - target @ target,
+    "where temperatures differ": lambda model, target, tau_l, tau_s: (
+        np.log(tau_l / tau_s) * np.log(tau_l) * np.log(tau_s)
+    ),
 }
 
 
-def moved(place: str, share: float, where: str) -> Mistake:
-    """Return a wrong gradient of which a share is moved where temperatures differ."""
+def turned(g, side, angle: float):
+    """Return g turned towards `side` by an angle; its length and its sum stay as they were."""
+    centred = g - g.mean()
+    side = side - side.mean()
+    side = side - centred * (centred @ side) / max(centred @ centred, 1e-300)
+    length = np.linalg.norm(side)
+    if length < 1e-12:  # there is no such direction
+        return g
+    across = np.linalg.norm(centred) * side / length
+    return g.mean() + np.cos(angle) * centred + np.sin(angle) * across
+
+
+def of_three(words: str, share: float, where: str) -> Mistake:
+    """Return a wrong gradient, whose entries of three words are turned by a share of an angle."""
 
     def gradient(l, s, tau_l, tau_s):
         right = a1.softened_gradient(l, s, tau_l, tau_s)
-        there, here = PLACES[place](l, s)
-        part = share * DIFFER[where](tau_l, tau_s) * right[there]
-        right[there] -= part
-        right[here] += part
+        model, target = softmax(l / tau_l), softmax(s / tau_s)
+        k = THREE[words](model, target)
+        angle = share * ANGLE[where](model, target, tau_l, tau_s)
+        right[k] = turned(right[k], (model + target)[k], angle)
         return right
 
-    return Mistake(f"{place} moved, {share:g}, where τ differ {where}", gradient, "")
+    return Mistake(f"three {words} turned {where}, {share:g}", gradient, "")
 
 
-KINDS = ((0.5, "from both"), (0.02, "from each other"), (0.02, "from 1"))
+KINDS = ((0.02, "anywhere"), (0.2, "where one is sharper"))
+KINDS += tuple((share, "where temperatures differ") for share in (0.2, 0.02, 0.002))
 WRONG = {
     "1.7": (
         *candidates(with_label, uphill, scaled),
-        *(moved(place, *kind) for place in PLACES for kind in KINDS),
+        *(of_three(words, *kind) for words in THREE for kind in KINDS),
     )
 }

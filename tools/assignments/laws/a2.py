@@ -354,7 +354,7 @@ STEPS = (
         10,
         (bracket, close),
         (many_rows,),
-        "lesson 06, The theorem behind it",
+        "lesson 06b, The theorem behind it",
         {"memory": "{} at N = 60,000: a row's sum is an inner product"},
     ),
     Step(

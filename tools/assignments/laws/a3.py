@@ -279,7 +279,7 @@ STEPS = (
         8,
         8,
         (enumeration, any_length),
-        read="lesson 07, What it aims at",
+        read="lesson 07b, Does it have to spread the words?",
     ),
     Step(
         "3.6",

@@ -288,14 +288,15 @@ def not_negative(W, i, h):
 
 # --- 3.7: what only looks like it -----------------------------------------------------------------
 
-# Each is right where all radii are 0, where they are equal, or where no logit differs; half of them
-# differ by a little, and most of them only from a context whose length is not 1.
+# Each is right where all radii are 0, where they are equal, or where no logit differs. Half of them
+# are right for any order of the words, half where y is the first word, half where y does not move,
+# half where y alone moves. Half differ by a little, and most only from a context whose length is
+# not 1.
 OTHER_RADII = {
-    "the first word's": lambda radii, y: np.where(np.arange(len(radii)) == y, radii[0], radii),
-    "counted from y": lambda radii, y: np.roll(radii, y),
-    "counted back from y": lambda radii, y: np.roll(radii, -y),
-    "rivals' next": lambda radii, y: among_rivals(radii, y, lambda r: np.roll(r, 1)),
-    "rivals' in turn": lambda radii, y: among_rivals(radii, y, lambda r: r[::-1]),
+    "rivals' rolled": lambda radii, y: among_rivals(radii, y, lambda r: np.roll(r, y)),
+    "rivals' mean": lambda radii, y: among_rivals(radii, y, lambda r: 0 * r + r.mean()),
+    "between y's and the first": lambda radii, y: of_target(radii, y, radii[0]),
+    "between y's and the least": lambda radii, y: of_target(radii, y, radii.min()),
 }
 
 
@@ -303,6 +304,13 @@ def among_rivals(radii, y, change):
     rivals = np.arange(len(radii)) != y
     changed = radii.copy()
     changed[rivals] = change(radii[rivals])
+    return changed
+
+
+def of_target(radii, y, other):
+    """Return radii of which the target's is the geometric mean of its own and another."""
+    changed = radii.copy()
+    changed[y] = np.sqrt(radii[y] * other)
     return changed
 
 

@@ -354,7 +354,7 @@ def decay(s, c):
 
 RIGHT = {"4.7": (ceiling, reordered)}
 CANDIDATES = {"4.7": candidates(nothing, decay)}
-ROUND = "lesson 08, A translator too"
+ROUND = "lesson 08, The two clouds"
 STEPS = (
     Step(
         "4.1",
@@ -389,7 +389,7 @@ STEPS = (
         18,
         (nearest, enough, few_steps),
         (many_rows,),
-        "lesson 08, Two penalties for orthogonality",
+        "lesson 08b, Two penalties for orthogonality",
         {
             "memory": "{} for 20,000 rows: X XᵀX is X (XᵀX)",
             "late": "{}: a value above √3 turns its sign or grows; divide X by its norm first",

@@ -466,7 +466,7 @@ STEPS = (
         12,
         15,
         (selected, in_steps),
-        read="lesson 10, Over c and k: does rank buy perplexity?",
+        read="lesson 31, What removing outliers does",
     ),
     Step(
         "5.6",
@@ -475,7 +475,7 @@ STEPS = (
         (),
         16,
         25,
-        read="lesson 09, A language that is a mixture",
+        read="lesson 09b, A language that is a mixture",
         kind="experiment",
     ),
     Step("5.7", "a law of your own", "is_right", ("f", "rng"), 8, 8, kind="law"),

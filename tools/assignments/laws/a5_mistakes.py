@@ -5,7 +5,7 @@ from itertools import permutations, product
 import numpy as np
 
 from tools.assignments.laws import a5
-from tools.assignments.laws.common import Catalogue, candidates
+from tools.assignments.laws.common import Catalogue, Mistake, candidates
 
 CATALOGUE = Catalogue()
 known = CATALOGUE.enter
@@ -601,24 +601,13 @@ def explained(r, u):
 
 # --- 5.7: what only looks like it -----------------------------------------------------------------
 
-
-def of_the_first(function):
-    """Return the gradients of another function, as a function of its own name."""
-
-    def gradient(logits, prior, y):
-        return function(logits, prior, y)[1]
-
-    gradient.__name__ = function.__name__
-    return gradient
+# Half of the wrong functions keep the properties of a gradient: it adds up to 0, and goes with the
+# components when they change places. The others are right in each special case: for two
+# components, for one context, where all words are the same, where all scores are equal.
 
 
 def slightly_louder(logits, prior, y):
     return 1.001 * right_gradient(logits, prior, y)
-
-
-def best_alone(logits, prior, y):
-    share = of_word(joint(logits, prior), y)
-    return np.exp(log_softmax(prior)) - (share == share.max(1, keepdims=True))
 
 
 def tempered(logits, prior, y):
@@ -626,72 +615,47 @@ def tempered(logits, prior, y):
     return np.exp(log_softmax(prior)) - share
 
 
-def first_context(logits, prior, y):
-    return right_gradient(logits, prior, y)[:1] + 0 * prior
-
-
-def word_of_the_first(logits, prior, y):
-    return right_gradient(logits, prior, 0 * y + y[0])
-
-
-def next_word(logits, prior, y):
-    return right_gradient(logits, prior, (y + 1) % logits.shape[2])
-
-
-def components_shifted(logits, prior, y):
-    return np.roll(right_gradient(logits, prior, y), 1, 1)
-
-
-def half_the_size(logits, prior, y):
-    return right_gradient(logits, prior, y) / 2
-
-
-def equal_prior(logits, prior, y):
-    return right_gradient(logits, 0 * prior, y)
-
-
-def stranger_to_infinity(logits, prior, y):
-    return right_gradient(
-        np.where(np.isneginf(logits), logits[np.isfinite(logits)].min(), logits), prior, y
-    )
-
-
-def of_two_components(logits, prior, y):
-    gradient = right_gradient(logits, prior, y)
-    gradient[:, 2:] = 0
-    return gradient
-
-
 def drawn_to_the_mean(logits, prior, y):
     share = np.exp(log_softmax(of_word(joint(logits, prior), y)))
     return np.exp(log_softmax(prior)) - (0.99 * share + 0.01 / prior.shape[1])
 
 
+def compared_without_prior(logits, prior, y):
+    return without_prior(logits, prior, y)[1]
+
+
+def downhill(logits, prior, y):
+    return -right_gradient(logits, prior, y)
+
+
+def stranger_to_infinity(logits, prior, y):
+    known_to = np.where(np.isneginf(logits), logits[np.isfinite(logits)].min(), logits)
+    return right_gradient(known_to, prior, y)
+
+
+def passed_on(share: float, unknown: bool) -> Mistake:
+    """Return a wrong gradient: a part of each lesser component's goes to the likeliest one.
+
+    It does so where words differ and scores differ; with `unknown`, where a logit is −∞, too.
+    """
+
+    def gradient(logits, prior, y):
+        right, pi = right_gradient(logits, prior, y), np.exp(log_softmax(prior))
+        part = share * (y[:, None] != y).mean() * (pi.max(1) - pi.min(1))
+        part = part * (np.isneginf(logits).any() if unknown else 1)
+        for i, order in enumerate(np.argsort(-pi)):
+            passed = part[i] * right[i, order[2:]]
+            right[i, order[2:]] -= passed
+            right[i, order[0]] += passed.sum()
+        return right
+
+    return Mistake(f"passed on, {share:g}" + ", where unknown" * unknown, gradient, "")
+
+
 WRONG = {
-    "5.7": candidates(
-        *map(
-            of_the_first,
-            (
-                wrong_sign,
-                slope_in_shares,
-                responsibilities_alone,
-                without_prior,
-                of_raw_logits,
-                mean_over_contexts,
-                of_all_words,
-            ),
-        ),
-        slightly_louder,
-        best_alone,
-        tempered,
-        first_context,
-        word_of_the_first,
-        next_word,
-        components_shifted,
-        half_the_size,
-        equal_prior,
-        stranger_to_infinity,
-        of_two_components,
-        drawn_to_the_mean,
+    "5.7": (
+        *candidates(slightly_louder, tempered, drawn_to_the_mean, compared_without_prior),
+        *candidates(downhill, stranger_to_infinity),
+        *(passed_on(share, unknown) for share in (1.0, 0.1, 0.01) for unknown in (False, True)),
     )
 }

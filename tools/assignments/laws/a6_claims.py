@@ -14,7 +14,7 @@ from tools.assignments import handin, sandbox
 from tools.assignments.laws import a6, a6_examination, a6_experiment, a6_harness, a6_mistakes
 from tools.assignments.laws import a6_registration as registration
 from tools.assignments.laws.a6_layer import chosen
-from tools.assignments.laws.claims import REPLICATION, TOLERANCE, distant
+from tools.assignments.laws.claims import REPLICATION, TOLERANCE, distant, tensors
 from tools.assignments.laws.common import Failed, Limits, Verdict, array, judge
 
 PLAIN = Path(__file__).with_name("a6_plain.py").read_text("utf-8")
@@ -199,7 +199,7 @@ def run(step, submission, level, variant, rng) -> Verdict:
     """
     try:
         project = Project(submission, level, variant)
-        arrays = tensors(submission.files)
+        arrays = tensors(step.name, submission.files)
         said = values(submission.files)
         names = {
             f"{kind}-{seed}": (kind, seed) for kind in a6_experiment.KINDS for seed in project.seeds
@@ -278,19 +278,6 @@ def registered_first(files, project) -> str:
     times = project.registration["written"], project.made["begun"]
     written, begun = (datetime.fromisoformat(time).replace(tzinfo=None) for time in times)
     return "" if written <= begun else "the runs began before they were registered"
-
-
-def tensors(files) -> dict[str, np.ndarray]:
-    """Return the arrays of 6.4.safetensors, whatever is in them; raise Failed for no such file."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    if "6.4.safetensors" not in files:
-        raise Failed("missing", "6.4.safetensors was not handed in")
-    try:
-        return load(files["6.4.safetensors"])
-    except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
-        raise Failed("damaged", f"6.4.safetensors cannot be read: {error}") from None
 
 
 def values(files) -> dict[str, float]:

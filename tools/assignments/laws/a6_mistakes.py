@@ -8,7 +8,6 @@ from tools.assignments.laws.common import Catalogue
 
 CATALOGUE = Catalogue()
 known = CATALOGUE.enter
-WRONG = {}  # no step asks for a law
 
 # --- 6.1 -----------------------------------------------------------------------------------------
 

@@ -88,8 +88,8 @@ def distant(value: np.ndarray, expected: np.ndarray) -> float:
     return apart(value, expected) if value.shape == expected.shape else float("inf")
 
 
-def weights(step: str, files) -> dict[str, np.ndarray]:
-    """Return the arrays that were handed in; raise Failed where there is no readable file."""
+def tensors(step: str, files) -> dict[str, np.ndarray]:
+    """Return the arrays of a step's file, whatever is in them; raise Failed for no such file."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -97,11 +97,16 @@ def weights(step: str, files) -> dict[str, np.ndarray]:
     if name not in files:
         raise Failed("missing", f"{name} was not handed in")
     try:
-        arrays = load(files[name])
+        return load(files[name])
     except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
         raise Failed("damaged", f"{name} cannot be read: {error}") from None
+
+
+def weights(step: str, files) -> dict[str, np.ndarray]:
+    """Return a step's arrays, all of them finite numbers; raise Failed for others."""
+    arrays = tensors(step, files)
     if not all(a.dtype.kind == "f" and np.isfinite(a).all() for a in arrays.values()):
-        raise Failed("finite", f"{name} has NaN, or what is no number")
+        raise Failed("finite", f"{step}.safetensors has NaN, or what is no number")
     return arrays
 
 

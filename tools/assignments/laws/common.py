@@ -263,19 +263,24 @@ def same(value, function: Callable, arguments: tuple) -> bool:
 def judge_law(step: Step, call: Callable, seed: int, right: list, wrong: list) -> Verdict:
     """Try a student's law: `call(candidate, seed)` must be True for the right ones only.
 
-    The points are the share of the wrong candidates that are refused, none where a right one is.
+    The candidates come in any order, so that a law learns nothing from how often it was called. The
+    points are the cube of the share of the wrong candidates that are refused, none where a right
+    one is: any one property refuses half of the wrong ones, and earns an eighth.
     """
+    rng = np.random.default_rng(seed)
+    tried = [*right, *(mistake.function for mistake in wrong)]
+    accepted = np.zeros(len(tried), bool)
     try:
-        for number, candidate in enumerate(right):
-            if not truth(call(candidate, seed + number)):
-                return Verdict(0.0, "it refuses a right function, so it is no law", step.function)
-        refused = [not truth(call(c.function, seed + 10 + n)) for n, c in enumerate(wrong)]
+        for k in rng.permutation(len(tried)):
+            accepted[k] = truth(call(tried[k], int(rng.integers(1 << 40))))
     except Failed as failure:
         return Verdict(0.0, failure.sentence, step.function, failure.kind)
-    share = sum(refused) / len(wrong)
-    left = len(wrong) - sum(refused)
+    if not accepted[: len(right)].all():
+        return Verdict(0.0, "it refuses a right function, so it is no law", step.function)
+    left = int(accepted[len(right) :].sum())
+    share = 1 - left / len(wrong)
     sentence = f"it accepts {left} of {len(wrong)} wrong functions: what do they leave unchanged?"
-    return Verdict(share, sentence * bool(left), step.function)
+    return Verdict(share**3, sentence * bool(left), step.function)
 
 
 def truth(value) -> bool:
