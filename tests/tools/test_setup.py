@@ -331,7 +331,7 @@ def test_readme_and_citation_name_the_one_repository():
 
 
 def test_readme_links_lead_somewhere():
-    for page in ("README.md", "CONTRIBUTING.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md"):
         text = (ROOT / page).read_text("utf-8")
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
             assert (ROOT / target).exists(), f"{page}: {target}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "course_lib", "course_lab", "benchmarks", "tools", "notebooks", "solutions")
-PLACES = ("README.md", "CONTRIBUTING.md", "data/README.md", *FOLDERS)
+PLACES = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md", "data/README.md", *FOLDERS)
 
 
 def misspelt(*paths) -> str:
