@@ -498,7 +498,7 @@ tables.worded(whole)
 #
 # Count multiplications. A training step on $n$ positions costs the output layer $3\,nNd$: the logits, the
 # gradient of the contexts, the gradient of $W$. The penalty takes about $2Nd$ forwards, for norms and sum,
-# and $3Nd$ backwards, once a step, whatever $n$ is.
+# and $3 N d$ backwards, once a step, whatever $n$ is.
 
 # %%
 o = chosen.optimisation
