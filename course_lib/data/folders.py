@@ -15,12 +15,13 @@ def home() -> Path:
 
 
 def shipped() -> Path:
-    """Return the folder of what comes with the course: plans, published figures, notebooks.
+    """Return the folder of what comes with the course: plans and published figures.
 
-    That is the repository, or in an installed package a folder of the laboratory.
+    That is `home` where it has them, as the repository has; else, in an installed package, a folder
+    of the laboratory.
     """
-    is_repository = (REPOSITORY / "pyproject.toml").exists()
-    return REPOSITORY if is_repository else REPOSITORY / "course_lab" / "shipped"
+    own = home()
+    return own if (own / "data" / "plans").is_dir() else REPOSITORY / "course_lab" / "shipped"
 
 
 def corpora() -> Path:

@@ -273,7 +273,8 @@ def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
 
 def job(planned, source, **options):
     """What `run_plan` gives a worker."""
-    made = batch._job(state(planned), options.pop("deadline", None), 1, math.inf, False)
+    plan = plans.Plan(Path("mine.toml"), "t", (planned,))
+    made = batch._job(state(planned), plan, options.pop("deadline", None), 1, math.inf, False)
     return dataclasses.replace(made, source=source, **options)
 
 
