@@ -403,9 +403,9 @@ pd.DataFrame(rows).T.round(2)
 # ## The settings swept
 #
 # The paper tunes the weights of the penalties on a grid: from 0.01 to 10 for orthogonality, from 0.1 to 100
-# for the prior. The plan `lessons-08-constants` takes both through their range, the four weights for
-# orthogonality together, with all else as in the recipe. The recipe has 0.1 for both. The figure has the
-# weights whose three seeds are kept.
+# for the prior. The plan `lessons-08-constants` takes the prior's weight through its range. It sets the four
+# weights for orthogonality to 1 together. All else is as in the recipe, which has 0.1 for both. The figure has
+# the weights whose three seeds are kept.
 
 # %%
 ORTHOGONALITY = [f"regularizers.0.{norm}" for norm in NORMS]
