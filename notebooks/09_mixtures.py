@@ -227,8 +227,8 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 #
 # $$r_k = \frac{\pi_k P_k(y)}{\sum_m \pi_m P_m(y)}, \qquad \sum_k r_k = 1.$$
 #
-# The loss is $-\log P(y) = -\log\sum_k \exp(\log\pi_k + \log P_k(y))$. A logsumexp passes its gradient on in
-# the proportions of its terms, which are the $r_k$. So component $k$ receives $r_k$ times the gradient of a
+# The loss is $-\log\sum_k \exp(\log\pi_k + \log P_k(y))$. A logsumexp passes its gradient on in the proportions
+# of its terms, which are the $r_k$. So component $k$ receives $r_k$ times the gradient of a
 # softmax of its own, and the scores $Qh$ are drawn from $\pi$ towards $r$:
 #
 # $$\frac{\partial(-\log P(y))}{\partial l_k} = r_k\,(P_k - e_y), \qquad

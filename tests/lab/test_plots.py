@@ -625,7 +625,8 @@ def test_a_line_joins_the_runs_of_one_seed():
 
 
 def test_excess_is_drawn_against_d_and_against_thousands_of_numbers():
-    axes = plots.excess_and_size({"one": ([4, 8], [1000, 2000], [0.2, 0.1])}).axes
+    fits = {"one": ([4, 8], [1000, 2000], [0.2, 0.1]), "two": ([4], [1500], [0.1])}
+    axes = plots.excess_and_size(fits).axes
     places = [ax.lines[0].get_xdata().tolist() for ax in axes]
     assert places == [[4, 8], [1, 2]]
 
