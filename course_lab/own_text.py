@@ -6,7 +6,7 @@ from pathlib import Path
 from course_lab import corpora
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
-from course_lab.recipes import recipes
+from course_lab.recipes import name_in, recipes
 
 # Options of a recipe's corpus that another text has as well.
 SHARED = ("direction", "by_frequency")
@@ -39,17 +39,19 @@ def is_own(text: str) -> bool:
 def absolute(text: str, below: Path) -> str:
     """Return a corpus as every process finds it: by name, or by its whole path.
 
+    A word that is neither stays as it is: `loader_of` lists the names near it.
+
     below: the folder in which a relative path begins.
     """
-    return str((below / Path(text).expanduser()).resolve()) if is_own(text) else text
+    path = below / Path(text).expanduser()
+    is_path = path.exists() or path.suffix or len(Path(text).parts) > 1
+    return str(path.resolve()) if is_own(text) and is_path else text
 
 
 def recipe_of(experiment: Experiment) -> Experiment | None:
     """Return the recipe that a run trains, on the run's own text; None if there is none."""
-    name = experiment.name
-    if name in recipes:
-        return recipes[name]
-    _, _, name = name.partition("/")
-    if name in recipes and is_own(experiment.corpus.kind):
-        return on_text(recipes[name], experiment.corpus.kind)
-    return None
+    name = name_in(experiment.name)
+    if name not in recipes:
+        return None
+    is_moved = name != experiment.name
+    return on_text(recipes[name], experiment.corpus.kind) if is_moved else recipes[name]

@@ -11,7 +11,7 @@ from course_lab import results
 from course_lab.experiment import Experiment
 from course_lab.overrides import at, differences, has_settings, override, plain
 from course_lab.own_text import is_own, on_text, recipe_of
-from course_lab.recipes import profile, recipes
+from course_lab.recipes import name_in, profile, recipes
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.training import batches
@@ -68,12 +68,7 @@ class Planned:
     @property
     def variant(self) -> str:
         """The name of `change` in names of folders; that of one's own text is in the run's name."""
-        named = self.change.get("corpus")
-        told = self.change.items() if named is None or not is_own(named) else self._beside_text()
-        return label(dict(told))
-
-    def _beside_text(self) -> Iterable[tuple[str, Any]]:
-        return ((path, value) for path, value in self.change.items() if path != "corpus")
+        return label({p: v for p, v in self.change.items() if p != "corpus" or not is_own(v)})
 
     def experiment(self) -> Experiment:
         """Return the experiment itself, its `variant` set."""
@@ -142,11 +137,10 @@ def command(experiment: Experiment) -> str:
     recipe = recipe_of(experiment)
     base = profile(recipe, experiment.profile, experiment.seed)
     changes = [f" --change '{p}={_short(v)}'" for p, v in differences(base, experiment)]
-    name = experiment.name
-    if name not in recipes:
-        name = f"{name.partition('/')[2]} --corpus '{experiment.corpus.kind}'"
+    name = name_in(experiment.name)
+    text = "" if name == experiment.name else f" --corpus '{experiment.corpus.kind}'"
     return (
-        f"python -m course_lab train {name} --profile {experiment.profile} "
+        f"python -m course_lab train {name}{text} --profile {experiment.profile} "
         f"--seed {experiment.seed}" + "".join(changes)
     )
 

@@ -27,11 +27,11 @@ from typing import Any
 
 from course_lab.experiment import Seed
 from course_lab.own_text import absolute
+from course_lab.package_data import package_data
 from course_lab.planned import Planned
 from course_lab.recipes import elsewhere, recipes
 from course_lab.resources import Resources
 from course_lab.validation import CONFIG, validated
-from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Positive
 
@@ -96,17 +96,22 @@ class _Runs:
         """Return the number of runs, without making them."""
         return len(self.names()) * len(self.seeds) * math.prod(map(len, self.grid.values()))
 
-    def __iter__(self) -> Iterator[Planned]:
-        """Yield the runs: seeds outermost, so that every setting is tried once first."""
-        text = {} if self.corpus is None else {"corpus": self.corpus}
+    def runs(self, folder: Path) -> Iterator[Planned]:
+        """Yield the runs: seeds outermost, so that every setting is tried once first.
+
+        folder: of the plan, in which the paths of texts begin.
+        """
+        shared = self.change if self.corpus is None else {"corpus": self.corpus} | self.change
         for seed, name, values in product(self.seeds, self.names(), product(*self.grid.values())):
-            settings = dict(zip(self.grid, values, strict=True))
-            yield Planned(name, self.profile, seed, text | self.change | settings)
+            change = shared | dict(zip(self.grid, values, strict=True))
+            if "corpus" in change:
+                change["corpus"] = absolute(str(change["corpus"]), folder)
+            yield Planned(name, self.profile, seed, change)
 
 
 def plans() -> dict[str, Path]:
     """Return the plans that come with the course, by name."""
-    paths = (folders.shipped() / "data" / "plans").glob("*.toml")
+    paths = (package_data() / "data" / "plans").glob("*.toml")
     return {path.stem: path for path in sorted(paths)}
 
 
@@ -147,15 +152,13 @@ def _expanded(file: _File, folder: Path) -> tuple[Planned, ...]:
             entry = validated("[[runs]]", table, _Runs)
             named = [elsewhere.absolute(name, folder) for name in entry.recipes]
             entry = replace(entry, recipes=named)
-            if entry.corpus is not None:
-                entry = replace(entry, corpus=absolute(entry.corpus, folder))
             total += entry.count()
             if total > MOST:
                 raise CourseError(
                     f"the plan comes to {total:,} runs, but may have at most {MOST:,}; shorten its "
                     "grid or divide it into several plans"
                 )
-            for planned in entry:
+            for planned in entry.runs(folder):
                 key = planned.key
                 if runs.setdefault(key, planned) is not planned:
                     raise CourseError(f"{key} is in the plan already")

@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 
 from course_lab.overrides import settings
-from course_lib.data import folders
+from course_lab.package_data import package_data
 from course_lib.errors import CourseError
 
 
@@ -51,7 +51,7 @@ def contexts(table: str) -> pd.DataFrame:
 
 
 def _read(name: str) -> pd.DataFrame:
-    path = folders.shipped() / "data" / name
+    path = package_data() / "data" / name
     try:
         return pd.read_csv(path, dtype={"table": str})
     except FileNotFoundError:

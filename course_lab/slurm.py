@@ -63,7 +63,7 @@ def run_on_cluster(
             try:
                 yield keys[done.job_id], done.result()
             except (FailedJobError, UncompletedJobError) as error:
-                last = str(error).strip().splitlines()[-1]
+                *_, last = str(error).strip().splitlines() or ["it left no message"]
                 yield keys[done.job_id], ("killed", f"job {done.job_id}: {last}")
     finally:
         for job in pending:

@@ -13,6 +13,7 @@ from torch import nn
 from course_lab.experiment import Experiment
 from course_lib.errors import CourseError, unknown
 from course_lib.metrics.registry import summary
+from course_lib.training.checkpoint import whole
 
 Report = Callable[[int, dict[str, float]], None]
 FOLDER = "tracker"  # in a run's folder: what a tracker writes that writes files
@@ -69,7 +70,7 @@ def with_geometry(
     def look(step: int, model: nn.Module) -> None:
         if step % every == 0:
             with torch.no_grad():
-                figures = summary(model.output_layer.words.matrix().detach().cpu(), counts)
+                figures = summary(whole(model.output_layer.words.matrix()).cpu(), counts)
             numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
             report(step, {f"geometry/{name}": value for name, value in numbers.items()})
         if callback:

@@ -197,7 +197,8 @@ def describe(
         str | None, typer.Option(help="Of sentence pairs: de-en, or the suffixes of your files.")
     ] = None,
     pieces: Annotated[
-        int | None, typer.Option(min=1, help="Of the encoding of sentence pairs.")
+        int | None,
+        typer.Option(min=1, help="Of the encoding of sentence pairs, or of your own text."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:

@@ -50,7 +50,7 @@ def score(
     probabilities = [math.exp(-n) for n in nats]
     rows = list(zip(result.words, probabilities, nats, strict=True))
     _print_table(("word", "probability", "nats"), rows)
-    print(f"\nperplexity {result.perplexity:,.2f} over {len(nats)} words")
+    print(f"\nperplexity {result.perplexity:,.2f} over {len(nats)} {vocabulary.unit}")
 
 
 def next_words(
@@ -88,10 +88,11 @@ def generate(
 
     model, vocabulary = _language_model(checkpoint, corpus, prompt)
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    text = generation.generate(model, vocabulary, prompt, length, **settings)
+    drawn = generation.draw(model, vocabulary, prompt, length, **settings)
     if as_json:
+        text = vocabulary.decode(drawn)
         return _print_json(prompt=prompt, text=text, length=length, **settings)
-    print(f"{prompt} {text}".strip(" "))
+    print(vocabulary.continued(prompt, drawn))
 
 
 def translate(

@@ -47,6 +47,7 @@ def load(name: str | Path, **options) -> Corpus | SentencePairs:
     load("my-folder", words=10_000)              train.txt, valid.txt, test.txt
     load("my-folder", direction="fr-en")         train.fr, train.en …: sentence pairs
     load("my.txt", split=(0.8, 0.1, 0.1))        one text file, split by lines
+    load("my.txt", pieces=8_000)                 the same in pieces of words
 
     `CourseError` with near matches for an unknown name or option.
     """

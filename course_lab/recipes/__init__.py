@@ -17,8 +17,8 @@ from course_lab.recipes import (  # noqa: F401  (each enters its recipes)
     wang2020,
 )
 from course_lab.recipes.profiles import PROFILES, profile
-from course_lab.recipes.registry import Recipes, add, recipes
+from course_lab.recipes.registry import Recipes, add, name_in, recipes
 
-__all__ = ["PROFILES", "Recipes", "add", "profile", "recipes"]
+__all__ = ["PROFILES", "Recipes", "add", "name_in", "profile", "recipes"]
 
 elsewhere.load_installed()

@@ -16,7 +16,7 @@ from course_lab import corpora
 from course_lab.cost import corpus_size
 from course_lab.experiment import Experiment
 from course_lab.parts import Part, part
-from course_lab.recipes.registry import SMALL, recipes
+from course_lab.recipes.registry import SMALL, name_in, recipes
 from course_lib.errors import CourseError, unknown
 from course_lib.training.optimisation import Optimisation
 
@@ -87,8 +87,8 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     """
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
-    of_course = _of_course(experiment.name)
-    family = next((f for f in _OWN if f"{of_course}/".startswith(f"{f}/")), None)
+    recipe = name_in(experiment.name)
+    family = next((f for f in _OWN if f"{recipe}/".startswith(f"{f}/")), None)
     own = _OWN.get(family, {})
     if (name == "full" and "standard" not in own) or (name == "desk" and own.get("desk") == {}):
         name = "standard"
@@ -97,12 +97,6 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     elif name in _MOST:
         experiment = _small(experiment, name)
     return experiment.change(profile=name, seed=seed)
-
-
-def _of_course(name: str) -> str:
-    """Return the name of the recipe in that of a run: without the reader's own text before it."""
-    recipe = name.partition("/")[2]
-    return recipe if name not in recipes and recipe in recipes else name
 
 
 def _small(e: Experiment, name: str) -> Experiment:
@@ -118,7 +112,7 @@ def _small(e: Experiment, name: str) -> Experiment:
         output_layer=_small_options(e.output_layer, e, name),
         optimisation=_short(e.optimisation, name),
         ranked_contexts=DESK_CONTEXTS if desk and e.ranked_contexts else None,
-    ).change(**({} if desk else SMALL.get(_of_course(e.name), {})))
+    ).change(**({} if desk else SMALL.get(name_in(e.name), {})))
     return small.change(regularizers=tuple(_scaled(r, e, small) for r in e.regularizers))
 
 
@@ -180,7 +174,7 @@ def _words(e: Experiment) -> int | None:
     if cut := e.corpus.options.get("small", {}).get("words"):
         return cut
     with suppress(CourseError):
-        return corpus_size(recipes[_of_course(e.name)].corpus).words
+        return corpus_size(recipes[name_in(e.name)].corpus).words
     return None
 
 

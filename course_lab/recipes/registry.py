@@ -20,6 +20,14 @@ class Recipes(dict):
 
 
 recipes = Recipes()
+
+
+def name_in(run: str) -> str:
+    """Return the name of the recipe in that of a run, which may have a text's name before it."""
+    recipe = run.partition("/")[2]
+    return recipe if run not in recipes and recipe in recipes else run
+
+
 # What a recipe changes in the profiles `smoke` and `quick`, beside what every recipe changes there.
 SMALL: dict[str, dict] = {}
 

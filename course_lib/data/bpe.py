@@ -95,8 +95,13 @@ def learned(texts: Iterable[str], pieces: int, key: str, characters: int) -> Tok
     key = digest(f"{key} {pieces} {tokenizers.__version__} {Path(__file__).read_text('utf-8')}")
     path = folders.cache() / f"bpe-{key[:16]}.json"
     make = partial(learn, texts, pieces)
-    bpe = Tokenizer.from_str(make() if characters < KEPT_FROM else cached(path, make))
-    bpe.encode_special_tokens = True  # a text that contains "<pad>" means the five characters
+    return read(make() if characters < KEPT_FROM else cached(path, make))
+
+
+def read(json: str) -> Tokenizer:
+    """Return the encoding of the library's JSON; in a text "<pad>" means the five characters."""
+    bpe = Tokenizer.from_str(json)
+    bpe.encode_special_tokens = True
     return bpe
 
 

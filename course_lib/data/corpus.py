@@ -62,6 +62,8 @@ class WordEncoding(Encoding):
     A text has one, and so has a trained model without its text.
     """
 
+    unit = "words"  # what perplexity is counted by
+
     @property
     def eos(self) -> int:
         """The id of the line end."""
@@ -93,6 +95,14 @@ class WordEncoding(Encoding):
             if line.endswith("\n"):
                 ids.append(self.eos)
         return torch.tensor(ids, dtype=torch.int64)
+
+    def reads(self, word: str) -> bool:
+        """Return whether a word between blanks is in the vocabulary."""
+        return word in self.index
+
+    def continued(self, text: str, ids: list[int]) -> str:
+        """Return a text with the words of `ids` behind it."""
+        return f"{text} {self.decode(ids)}".strip(" ")
 
     def decode(self, ids: torch.Tensor | list[int]) -> str:
         """Return the words of `ids` separated by blanks; `<eos>` ends a line."""

@@ -14,16 +14,6 @@ def home() -> Path:
     return REPOSITORY if (REPOSITORY / "pyproject.toml").exists() else Path.cwd()
 
 
-def shipped() -> Path:
-    """Return the folder of what comes with the course: plans and published figures.
-
-    That is `home` where it has them, as the repository has; else, in an installed package, a folder
-    of the laboratory.
-    """
-    own = home()
-    return own if (own / "data" / "plans").is_dir() else REPOSITORY / "course_lab" / "shipped"
-
-
 def corpora() -> Path:
     """Return `COURSE_DATA` if it is set, else `data/corpora`; it has one folder a corpus.
 

@@ -17,12 +17,18 @@ from course_lib.ranges import Count
 
 
 class PieceTextEncoding(WordEncoding):
-    """The pieces of running text and their ids; `words[i]` is the piece with id i.
-
-    A text has one, and so has a trained model without its text.
-    """
+    """The pieces of running text and their ids; `words[i]` is the piece with id i."""
 
     pieces: Tokenizer
+    unit = "pieces"
+
+    def reads(self, word: str) -> bool:
+        """Return whether all pieces of a word are in the vocabulary."""
+        return self.unk not in self.encode(word).tolist()
+
+    def continued(self, text: str, ids: list[int]) -> str:
+        """Return a text with the pieces of `ids` behind it, of which the first may end a word."""
+        return self.decode([*self.encode(text).tolist(), *ids])
 
     def encode(self, text: str, where: str = "text") -> torch.Tensor:
         """Return the ids of the pieces of `text`, every line end one `<eos>`; (n,) int64."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from tokenizers import Tokenizer
 
+from course_lib.data import bpe
 from course_lib.data.corpus import EOS, Corpus, WordEncoding
 from course_lib.data.pairs import PieceEncoding, SentencePairs
 from course_lib.data.piece_text import PieceTextEncoding
@@ -74,9 +75,9 @@ def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocab
         counts = torch.tensor(plain["counts"], dtype=torch.int64)
         sha256 = dict(plain["sha256"])
         if "tokenizer" in plain:
-            encoding = _tokenizer(plain["tokenizer"])
+            encoding = bpe.read(json.dumps(plain["tokenizer"]))
         if "pieces" in plain:
-            pieces = _tokenizer(plain["pieces"])
+            pieces = bpe.read(json.dumps(plain["pieces"]))
     except Exception as error:  # tokenizers raises nothing more special
         raise CourseError(f"{damaged} ({error})") from None
     if "tokenizer" in plain:
@@ -93,10 +94,3 @@ def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocab
     if not good or None in words or counts.shape != (len(words),) or (counts < 0).any():
         raise damaged
     return made
-
-
-def _tokenizer(plain: dict) -> Tokenizer:
-    """Return the tokenizer of plain data."""
-    encoding = Tokenizer.from_str(json.dumps(plain))
-    encoding.encode_special_tokens = True  # a text with "<pad>" in it means the five characters
-    return encoding

@@ -73,7 +73,12 @@ def continuations(
     return [Continuation(corpus.words[i], p) for i, p in pairs]
 
 
-def generate(
+def generate(model: LanguageModel, corpus: Corpus, *settings, **named) -> str:
+    """Return a text that is drawn word by word, with what `draw` takes; `<eos>` ends a line."""
+    return corpus.decode(draw(model, corpus, *settings, **named))
+
+
+def draw(
     model: LanguageModel,
     corpus: Corpus,
     prompt: str = "",
@@ -82,8 +87,8 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
-) -> str:
-    """Return a text of `length` words that are drawn one after the other; `<eos>` ends a line.
+) -> list[int]:
+    """Return the ids of `length` words that are drawn one after the other.
 
     model, corpus: the model and the words it knows.
     prompt: the text that it goes on from.
@@ -99,7 +104,7 @@ def generate(
             drawn.append(torch.multinomial(probability, 1, generator=generator).item())
             [(table, state)] = _tables(model, torch.tensor(drawn[-1:]), state)
             log_prob = table[-1].cpu()
-    return corpus.decode(drawn)
+    return drawn
 
 
 @checked
@@ -134,7 +139,7 @@ def top_k_top_p(
 
 def unknown_words(corpus: Corpus, text: str) -> list[str]:
     """Return the words of a text that are not in the vocabulary, each once, in order."""
-    return [word for word in dict.fromkeys(text.split()) if word not in corpus.index]
+    return [word for word in dict.fromkeys(text.split()) if not corpus.reads(word)]
 
 
 @contextmanager

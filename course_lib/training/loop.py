@@ -91,7 +91,7 @@ def fit(
     run.vocabulary = vocabulary
     run.starts = list(starts)
     run.callback = callback
-    run.report = report or (lambda step, figures: None)
+    run.report = report
     run.checkpoint_seconds = checkpoint_seconds
     run.deadline = math.inf if deadline is None else deadline
     run.resume()
@@ -244,7 +244,8 @@ class _Run:
                 self.seconds += now - started
                 started = now
                 bar.set_postfix_str(self.speed())
-                self.report(self.step, self.step_figures(loss))
+                if self.report:
+                    self.report(self.step, self.step_figures(loss))
             if due and not last:
                 self.save()
                 saved = time.perf_counter()
@@ -288,12 +289,11 @@ class _Run:
 
     def step_figures(self, loss: float) -> dict[str, float]:
         """Return what a report is told within an epoch; `loss` is the mean of the last window."""
-        figures = {
-            "loss": loss,
-            "learning_rate": self.rate,
-            "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
-        }
-        return figures if self.norm is None else figures | {"gradient_norm": float(self.norm)}
+        speed = self.tokens / max(self.seconds, 1e-9)
+        figures = {"loss": loss, "learning_rate": self.rate, "tokens_per_second": speed}
+        if self.norm is not None:
+            figures["gradient_norm"] = float(whole(self.norm))  # sharded gradients have a part each
+        return figures
 
     def one_step(self, update: Update) -> torch.Tensor:
         """Do one update; return what `gradients` returns, still on the device."""
@@ -368,10 +368,11 @@ class _Run:
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
 
     def take_losses(self, window) -> float:
-        """Move a window of losses to the epoch's sums and return their mean.
+        """Move a window of losses to the epoch's sums and return their mean, in nats a token.
 
         CourseError for NaN and from HUGE on.
         """
+        nll, tokens = self.nll, self.tokens
         losses = torch.stack([nll for nll, _ in window]).double()
         losses = self.accelerator.reduce(losses, "mean").tolist()
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
@@ -381,7 +382,7 @@ class _Run:
             self.nll += loss * count
             self.tokens += count
         window.clear()
-        return sum(losses) / len(losses)
+        return (self.nll - nll) / (self.tokens - tokens)
 
     def diverged(self, what: str) -> CourseError:
         """Return the error that says what to do, and where the run was still well."""
@@ -427,8 +428,9 @@ class _Run:
             }
         )
 
-        told = ("train_perplexity", "valid_perplexity")
-        self.report(self.step, {name: self.epochs[-1][name] for name in told})
+        if self.report:
+            told = ("train_perplexity", "valid_perplexity")
+            self.report(self.step, {name: self.epochs[-1][name] for name in told})
 
         # The next epoch begins with nothing: no row, no state, no sums.
         self.epoch += 1

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from course_lab import corpora, results
 from course_lab.cli import application
+from course_lab.own_text import absolute
 from course_lab.planned import Planned, command, earlier
 from course_lab.plans import read_plan
 from course_lib.data import folders
@@ -63,6 +64,16 @@ def test_perplexity_per_word_is_that_of_the_same_likelihood(novel):
     assert corpus.per_word(7.0, corpus.test) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_text_goes_on_within_a_word(novel):
+    corpus = corpora.load(novel, pieces=70)
+    begin, end = corpus.encode("a dark nigh").tolist(), corpus.encode("a dark night fell").tolist()
+    assert end[: len(begin)] == begin
+    assert corpus.continued("a dark nigh", end[len(begin) :]) == "a dark night fell"
+    novel.write_text("a dark old man came\n" * 50, encoding="utf-8")
+    words = corpora.load(novel)
+    assert words.continued("a dark", words.encode("old man").tolist()) == "a dark old man"
+
+
 def test_ids_by_frequency_and_parts_stay_a_text_in_pieces(novel):
     corpus = corpora.load(novel, pieces=70, by_frequency=True)
     assert corpus.is_by_frequency
@@ -111,6 +122,14 @@ def test_a_run_on_ones_own_text_has_a_name_of_its_own(novel):
         Planned(TIED, "quick", 1, {"corpus": "there/is/none.txt"})
 
 
+def test_a_mistyped_corpus_lists_the_names_near_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(application(), ["train", TIED, "--corpus", "wikitext2"])
+    assert "did you mean wikitext-2" in str(done.exception)
+    assert absolute("novel.txt", tmp_path) == str(tmp_path / "novel.txt")
+    assert absolute("ptb", tmp_path) == "ptb"
+
+
 def test_what_a_run_begins_with_is_trained_on_the_same_text(novel):
     text = {"corpus": str(novel), "corpus.pieces": 70}
     first = earlier(Planned(CACHE, "quick", 3, text).experiment())
@@ -135,6 +154,15 @@ def test_a_plan_finds_the_text_beside_it(novel):
     runs = read_plan(path).runs
     assert [r.change["corpus"] for r in runs] == [str(novel)] * 2
     assert runs[0].experiment().load_corpus().name.startswith("My novel")
+    several = path.read_text(encoding="utf-8").replace(f'corpus = "{novel.name}"\n', "")
+    grid = f'grid = {{"corpus" = ["{novel.name}", "ptb"]}}\n'
+    (novel.parent / "both.toml").write_text(several.replace("seeds = [1, 2]\n", grid), "utf-8")
+    with pytest.raises(CourseError, match="pieces"):  # which the Penn Treebank does not take
+        read_plan(novel.parent / "both.toml")
+    words = several.replace("seeds = [1, 2]\n", grid).replace("corpus.pieces", "encoder.units")
+    (novel.parent / "both.toml").write_text(words, "utf-8")
+    named = [run.experiment().corpus.kind for run in read_plan(novel.parent / "both.toml").runs]
+    assert named == [str(novel), "ptb"]
     path.write_text(path.read_text(encoding="utf-8").replace("My novel", "Our novel"), "utf-8")
     with pytest.raises(CourseError, match="number 1: .*Our novel.txt does not exist"):
         read_plan(path)
@@ -153,5 +181,14 @@ def test_training_on_ones_own_text_from_the_command_line(novel, tmp_path, monkey
     metrics = content["metrics"]
     assert metrics["test_word_perplexity"] > metrics["test_perplexity"] > 1
     assert "test word perplexity" in done.output
+    # the trained model is asked in text, not in pieces
+    folder = str(tmp_path / "runs" / planned.key)
+    scored = CliRunner().invoke(application(), ["score", folder, "the rain fell"])
+    assert "read as <unk>" not in scored.output and "pieces" in scored.output
+    unknown = CliRunner().invoke(application(), ["score", folder, "the Жук fell"])
+    assert "read as <unk>: Жук" in unknown.output
+    written = CliRunner().invoke(application(), ["generate", folder, "the nigh", "--length", "9"])
+    assert written.exit_code == 0 and written.output.startswith("the nigh")
+    assert "▁" not in written.output
     refused = CliRunner().invoke(application(), ["train", "mine.json", "--pieces", "70"])
     assert "--pieces goes with a recipe's name" in str(refused.exception)
