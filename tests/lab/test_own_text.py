@@ -52,6 +52,7 @@ def test_unusual_line_ends_do_not_join_words(tmp_path):
     path.write_text("one\u2028two three\x0bfour\n" * 30, encoding="utf-8")
     corpus = corpora.load(path, pieces=60)
     assert corpus.decode(corpus.train).split("\n")[0] == "one two three four"
+    assert set(corpus.words) <= {*corpus.pieces.get_vocab(), "<eos>"}
 
 
 def test_perplexity_per_word_is_that_of_the_same_likelihood(novel):

@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -83,18 +84,30 @@ def test_what_has_not_ended_is_cancelled(tmp_path, monkeypatch):
     jobs = {"late": Job(tmp_path / "late", Path("none.py"), {}, start_by=0.0)}
     jobs["slow"] = Job(tmp_path / "slow", Path("none.py"), {})
     monkeypatch.setattr(slurm, "Requeued", Slow)
+    pickled = pytest.importorskip("cloudpickle")  # whose other process knows no module of tests
+    pickled.register_pickle_by_value(sys.modules[__name__])
     outcomes = slurm.run_on_cluster(jobs, Resources(hours=0.2), 2, tmp_path / "printed")
     assert next(outcomes)[0] == "late"
-    started = time.monotonic()
+    written = tmp_path / "slow.pid"
+    assert within(60, lambda: written.exists() and written.read_text())
     outcomes.close()
-    assert time.monotonic() - started < 20
-    deadline = time.monotonic() + 20
-    pid = int((tmp_path / "slow.pid").read_text()) if (tmp_path / "slow.pid").exists() else None
-    while pid and Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            break
-        time.sleep(0.2)
-    assert not pid or time.monotonic() < deadline, "the job goes on"
+    assert within(20, lambda: not lives(int(written.read_text()))), "the job goes on"
+
+
+def within(seconds, holds):
+    """Return whether something holds before so many seconds have gone by."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def lives(pid):
+    """Return whether a process is there and has not ended."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 class Slow:
