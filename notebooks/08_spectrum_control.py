@@ -368,7 +368,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 5.** Without control one singular value stands far above the rest, and the rare words share one
-# direction. The clump apart has the words that never come. With control the spectrum follows the prior, and the cosines of pairs lie around 0.
+# direction. In `quick` the clump apart has the words that never come. With control the spectrum follows the
+# prior, and the cosines of pairs lie around 0.
 #
 # The paper measures how round a cloud is by $Z(a) = \sum_i e^{w_i^\top a}$, with $a$ the eigenvectors of
 # $W^\top W$ and their opposites: $I_1 = \min_a Z / \max_a Z$, and $I_2$ is the standard deviation of $Z$ over

@@ -36,8 +36,8 @@
 # |---|---|---|---|
 # | smoke | 0.3 | any CPU | the same models for seconds |
 # | quick | 1.5 | two CPU cores | layers on an exact language, a small Transformer |
-# | standard | 8 | two CPU cores | the Transformer on 600,000 tokens, 10,000 words |
-# | full | 10 | one GPU | the same on the whole corpus, five times |
+# | standard | 8 | two CPU cores (estimated) | the Transformer on 600,000 tokens, 10,000 words |
+# | full | 10 | one GPU (estimated) | the same on the whole corpus, five times |
 #
 # Comparisons over seeds are read from results that are kept with the course.
 #

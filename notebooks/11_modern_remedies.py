@@ -248,7 +248,7 @@ plots.show(
     alt="Left: length of the mean word vector against the step, on a "
     f"logarithmic axis. Adam's climbs to {ends['Adam']:.2f}; those of "
     f"SGD and coupled Adam stay where they began, near "
-    f"{ends['SGD']:.4f}. Right: the three losses fall together.",
+    f"{ends['SGD']:.4f}. Right: the losses fall, Adam's from above.",
 )
 
 # %% [markdown]
