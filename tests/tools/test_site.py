@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from benchmarks import reference_training
 from course_lab import results
 from course_lib.errors import CourseError
 from tools import cli, lesson_page, reference, site, site_pages
@@ -204,6 +205,23 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path / "nothing")
     site_pages.write_speed(tmp_path)
     assert "No measurement is kept yet" in (tmp_path / "speed.md").read_text("utf-8")
+
+
+def test_the_page_of_speeds_sets_each_kept_pair_side_by_side(monkeypatch):
+    """The same training by the course and plainly, with how far they are apart."""
+    pairs = {1: ([200.0, 150.0], [100.0, 150.0]), 2: ([100.0, 90.0], [200.0, 100.0])}
+    monkeypatch.setattr(reference_training, "kept_pairs", lambda: pairs)
+    check = {"same_weights": {"segments": 24, "largest_difference": 2e-6}}
+    check["iterates"] = {"course": [110.0, 90.0], "plain": [100.0, 100.0]}
+    monkeypatch.setattr(results, "read_table", lambda name: check)
+    text = "\n".join(site_pages._same_training())
+    assert "| `seed 1, epoch 1` | 200.00 | 100.00 | +100.00% |" in text
+    assert "| `all seeds, epoch 1` |  |  | +25.00% |" in text
+    assert "| `all seeds, epoch 2` |  |  | -5.00% |" in text
+    assert "24 segments" in text and "is 2.0e-06" in text
+    assert "swings by 20% and 0%" in text and "runs are +0.0% apart" in text
+    monkeypatch.setattr(reference_training, "kept_pairs", dict)
+    assert site_pages._same_training() == []
 
 
 def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):
