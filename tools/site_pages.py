@@ -9,6 +9,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 from course_lab import notebook_source
+from course_lib.errors import CourseError
 from course_lib.progress import recorded
 from tools.exercises import count, standing
 from tools.lesson_page import PARTS, Lesson, keep_known_links, target
@@ -121,7 +122,7 @@ def write_speed(folder: Path) -> None:
                 title = name.rpartition("/")[2]
                 parts += _speed_of_models(title, table) if name in models else []
                 parts += _speed_of_layers(title, table) if name in layers else []
-    text = "\n".join([*parts, *_same_training()]) or "No measurement is kept yet.\n"
+    text = "\n".join([*parts, *_same_training(), *_cost_of_bf16()]) or "No measurement is kept yet.\n"
     (folder / "speed.md").write_text(text, "utf-8")
 
 
@@ -234,6 +235,24 @@ def _same_training() -> list[str]:
         f"the two losses is {once['largest_difference']:.1e}. Between single steps the perplexity "
         f"of one run swings by {swing}; over the steps that were looked at the means of the two "
         f"runs are {means[0] / means[1] - 1:+.1%} apart.\n",
+    ]
+
+
+def _cost_of_bf16() -> list[str]:
+    """Return the page's part on what bf16 costs in perplexity, if runs of its plan are kept."""
+    from course_lab import plans, tables
+
+    try:
+        plan = plans.read_plan("precision")
+        table = tables.worded(tables.table_of(plan))
+    except CourseError:
+        return []
+    rows = [[name, *row] for name, *row in table.itertuples()]
+    return [
+        "## What bf16 costs in perplexity\n",
+        f"{plan.title}. Runs of one seed are pairs. The plan was run by "
+        "`python -m course_lab batch run precision`; `batch table precision` prints this table.\n",
+        markdown_table(["", *table.columns], rows),
     ]
 
 
