@@ -122,7 +122,9 @@ def write_speed(folder: Path) -> None:
                 title = name.rpartition("/")[2]
                 parts += _speed_of_models(title, table) if name in models else []
                 parts += _speed_of_layers(title, table) if name in layers else []
-    text = "\n".join([*parts, *_same_training(), *_cost_of_bf16()]) or "No measurement is kept yet.\n"
+    text = (
+        "\n".join([*parts, *_same_training(), *_cost_of_bf16()]) or "No measurement is kept yet.\n"
+    )
     (folder / "speed.md").write_text(text, "utf-8")
 
 
