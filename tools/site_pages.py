@@ -122,17 +122,17 @@ def write_speed(folder: Path) -> None:
                 title = name.rpartition("/")[2]
                 parts += _speed_of_models(title, table) if name in models else []
                 parts += _speed_of_layers(title, table) if name in layers else []
-    text = (
-        "\n".join([*parts, *_same_training(), *_cost_of_bf16()]) or "No measurement is kept yet.\n"
-    )
+    parts += [*_same_training(), *_cost_of_bf16()]
+    text = "\n".join(parts) or "No measurement is kept yet.\n"
     (folder / "speed.md").write_text(text, "utf-8")
 
 
 def _measured_on(table: dict) -> str:
     origin = table["provenance"]
+    rounds = f"{table['rounds']} round" + "s" * (table["rounds"] > 1)
     return (
         f"Measured with {origin['threads']} threads, torch {origin['packages']['torch']}, "
-        f"{table['rounds']} rounds, commit `{origin['commit'][:7]}`.\n"
+        f"{rounds}, commit `{origin['commit'][:7]}`.\n"
     )
 
 
