@@ -154,10 +154,10 @@ for name, form in (forms | {"PL of lesson 10": PL}).items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The first two columns are the largest errors, in nats. To find $x$, the printed formula subtracts a number of
-# size $(k-1)x$ from a number of size $kx$. In `bfloat16` that costs tenths of a nat. The form of lesson 10
-# subtracts nearly nothing, and its error is that of rounding the result. The exponential of the released code
-# overflows besides in `float32`, once a logit exceeds $c + 88.7$.
+# The columns `float32` and `bfloat16` are the largest errors, in nats. To find $x$, the printed formula
+# subtracts a number of size $(k-1)x$ from a number of size $kx$. In `bfloat16` that costs tenths of a nat. The
+# form of lesson 10 subtracts nearly nothing, and its error is that of rounding the result. The exponential of
+# the released code overflows besides in `float32`, once a logit exceeds $c + 88.7$.
 
 # %% [markdown]
 # ## PLIF: let the data choose the function
