@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to place any remedy in the training step that it changes;
+# - to say which link of a training step a remedy changes;
 # - to prove in two lines which optimisers can move the mean of the word vectors, and that the loss
 #   cannot see this mean;
 # - to keep apart what a remedy does to the cloud and what it does to the probabilities;
@@ -44,8 +44,6 @@
 # | quick | 1 | one CPU core | the same, for longer |
 # | standard | 15 | two CPU cores | the same, on the whole corpus |
 # | full | 5 | one GPU | the same |
-#
-# The comparison over seeds is read from results that are kept with the course.
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -88,8 +86,8 @@ from course_lib.training import CoupledAdam
 # %% [markdown]
 # ## Where a remedy can take hold
 #
-# A training step is a chain, and every remedy of this course changes one link. $W$ has a row $w_i$ for
-# each of $N$ words. This lesson is about the links in bold.
+# A training step is a chain, and every remedy of this course changes one link. This lesson is about the
+# remedies in bold.
 #
 # | link | remedies |
 # |---|---|
@@ -233,7 +231,7 @@ for ours, library in rivals.items():
 # | Adam | $-m_{ik}/\sqrt{v_{ik}}$ | **no**, each word has its own divisors |
 #
 # For a rare word $v_{ik}$ is small, so Adam enlarges the pushes on rare words until they outweigh the
-# pulls.
+# pulls on the other words.
 
 # %%
 learned, paths = {}, {}
@@ -252,14 +250,14 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** SGD and coupled Adam leave the mean where the random start put it. Adam carries the mean
-# away. This answers the second prediction. The second moment is the cause, because Adam and coupled Adam
-# have everything else in common.
+# **Figure 2.** On the left SGD and coupled Adam leave the mean where the random start put it. Adam carries
+# the mean away. This answers the second prediction. The second moment is the cause, because Adam and
+# coupled Adam have everything else in common.
 #
-# A word is **rare** if fewer than one token in ten thousand is
-# that word. The **drift** is the share of the cloud's energy that lies in its mean $\mu =
-# \frac1N\sum_i w_i$, which is $\|\mu\|^2 \big/ \frac1N\sum_i\|w_i\|^2$. The drift is 0 if the words
-# balance about the origin, and 1 if all words are the same vector.
+# A word is **rare** if fewer than one token in ten thousand is that word. The **drift** is the share of
+# the cloud's energy that lies in its mean $\mu = \frac1N\sum_i w_i$, which is $\|\mu\|^2 \big/
+# \frac1N\sum_i\|w_i\|^2$. The drift is 0 if the words balance about the origin, and 1 if all words are
+# the same vector.
 
 
 # %%
@@ -309,7 +307,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 3.** The horizontal axis runs from the mean of the frequent words to that of the rare words.
-# In both clouds the rare words stand apart. The origin lies elsewhere.
+# In both clouds the rare words lie on the right. Adam leaves the origin far from the rare words, and
+# coupled Adam leaves the origin among them.
 
 # %% [markdown]
 # ## The matrix: centring
@@ -329,9 +328,9 @@ print("cosine of rare words below half:", angle < cosines["Adam"] / 2)
 # %% [markdown]
 # This answers the first prediction. **Centring removes most of the cone and changes no probability.**
 # Whoever reports only the cosine would call centring a success. Centring *can* matter in two ways. In a
-# **tied** model the same matrix reads, so each input loses $\mu$, too. In low precision a large common
-# shift of the logits costs digits, which is why Stollenwerk et al. (2026) centre. Their **μ-loss**
-# $\lambda\|\mu\|^2$ is centring as a loss.
+# **tied** model the same matrix reads, so each input loses $\mu$, too. At high learning rates logits may
+# diverge, and Stollenwerk et al. (2026) centre against that. Their **μ-loss** $\lambda\|\mu\|^2$ is
+# centring as a loss.
 #
 # ## The loss: the z-loss sees the mean
 #
@@ -373,8 +372,8 @@ print("the strongest z-loss adds to it:   ", bool(high > plain["drift"]))
 
 # %% [markdown]
 # **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because its lever on $\log
-# Z$ is the mean. At the usual weight of both, $10^{-4}$, neither loss does anything here. Their authors
-# use them in long runs.
+# Z$ is the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in runs as short as
+# ours.
 #
 # ## Who breaks the balance?
 #
@@ -412,8 +411,8 @@ kept = [name for name, ratio in ratios.items() if ratio < 1e-5]
 print("in balance:", ", ".join(kept))
 
 # %% [markdown]
-# The adversarial margin keeps the balance, because the margin is a constant in its gradient. The μ-loss
-# and the cosine penalty pull the mean back. The z-loss pushes the mean away from the mean context.
+# The adversarial margin lowers the target's logit by a number that the gradient treats as constant. The
+# μ-loss and the cosine penalty pull the mean back. The z-loss pushes the mean away from the mean context.
 #
 # ## Whole models
 #
@@ -483,12 +482,13 @@ display(
 )
 
 # %% [markdown]
-# This answers the third prediction. Three warnings:
+# This answers the third prediction: in the figure no rounder cloud has a lower perplexity. Here even
+# centring changes the probabilities, because the tied $W$ reads, too. Three warnings:
 #
 # - **The runs are short.** An optimiser that hardly moves the rare words may learn little of them in so few
 #   steps. The verdicts hold for this budget.
-# - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. The
-#   laboratory separates the two, but there $W$ does not read.
+# - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. In the
+#   laboratory centring only makes the cloud round, but there $W$ does not read.
 # - ***Undecided* means that three seeds could not tell.** The interval says how large the difference
 #   could still be. *No difference* means that the 90 % interval lies within ±2 %.
 
@@ -515,7 +515,7 @@ display(
 #
 # ### 1. Half-coupled
 # *Difficulty 2 of 3, importance 3 of 3, fifteen minutes.* Let each *word* have one divisor, made from the
-# mean of its squares over the dimensions. Does the mean of $W$ stay? Answer by the law first. Then
+# mean of its squares over the dimensions. Does the mean of $W$ stay? Answer by the form $m A$ first. Then
 # assign `half_coupled`, a function of `W`, `m`, `v` and `t` as `coupled_adam` is, and measure:
 # `learn(half_coupled)[1][1]`.
 #
@@ -586,15 +586,16 @@ check("11.1", half_coupled, divides_words)
 # %% [markdown]
 # ## What we saw
 #
-# First, here is what the ledger of [notebook 30](30_leaderboard.ipynb) says of these remedies. The ledger
-# reads the best results that are kept.
+# First, here is what the ledger of [notebook 30](30_leaderboard.ipynb) says, which reads the best results
+# that are kept.
 
 # %%
 names = ["own-centred", "own-mu-loss", "own-z-loss", "own-coupled-adam"]
 display(Markdown(claims.conclusions(*names, of=everything)))
 
 # %% [markdown]
-# The small runs of this lesson show the following. Where they contradict the list above, the list counts.
+# In the small runs of this lesson the optimiser moves the mean, and over three seeds no rounder cloud
+# predicts better:
 
 # %%
 a, b = table.loc["Adam"], table.loc["coupled Adam"]
