@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Modern remedies: the loss, the step, the matrix
+# # 11. Modern remedies: the loss, the step, the matrix
 #
 # **Question.** Who moves the mean of the word vectors, the loss or the optimiser, and does a model with a rounder cloud of words predict better?
 #
@@ -28,7 +28,7 @@
 # - to keep apart what a remedy does to the cloud and what it does to the probabilities;
 # - to compare many methods over few seeds.
 #
-# [Going deeper](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
+# **Going deeper.** [Lesson 11b](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
 
 # %% [markdown]
 # ## Before you start
@@ -93,11 +93,11 @@ from course_lib.training import CoupledAdam
 #
 # | link | remedies |
 # |---|---|
-# | logits $l = Wh$ | [adversarial margin](07_adversarial_softmax.ipynb), soft-capping |
-# | loss $L$ | [cosine penalty](06_cosine_regularization.ipynb), **z-loss**, **μ-loss** |
+# | logits $l = Wh$ | adversarial margin of [lesson 7](07_adversarial_softmax.ipynb), soft-capping |
+# | loss $L$ | cosine penalty of [lesson 6](06_cosine_regularization.ipynb), **z-loss**, **μ-loss** |
 # | gradient $G = \partial L/\partial W$ | gradient gating |
 # | step $\Delta$ | **coupled Adam**, Muon |
-# | matrix $W$ | **centring**, [spectrum control](08_spectrum_control.ipynb) |
+# | matrix $W$ | **centring**, spectrum control of [lesson 8](08_spectrum_control.ipynb) |
 # | after training | All-but-the-top |
 
 # %% [markdown]
@@ -626,3 +626,10 @@ display(
 #   [arXiv:1412.6980](https://arxiv.org/abs/1412.6980)
 # - S. Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure.* Scandinavian Journal
 #   of Statistics 6, 65–70. [JSTOR](https://www.jstor.org/stable/4615733)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)
+#
+# ↓ Deeper: [11b. Going deeper: more remedies of the word matrix](11b_more_remedies.ipynb)
+#
+# → Next: [20. Train a language model](20_train_language_model.ipynb)

@@ -2,24 +2,20 @@
 
 import functools
 import http.server
-import os
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import site_sample
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from headless import launched
+from playwright.sync_api import Browser, Page
 
 from tools import cli, site
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update"
-).split()
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
 
 # Hints are opened and have faded in, images are loaded and mathematics is typeset before a page is
@@ -62,15 +58,8 @@ FAULTS = """() => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Browser:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        reason = f"no Chromium on this machine (looked for {', '.join(BROWSERS)})"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield chromium
-        chromium.close()
+def browser() -> Iterator[Browser]:
+    yield from launched()
 
 
 @pytest.fixture(scope="module")
