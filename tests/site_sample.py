@@ -111,7 +111,8 @@ def lessons(folder: Path, alt: str | None = ALT) -> Path:
         code('check("01.1", answer, bool)'),
         new_markdown_cell("### 2. An open one\n\nThink."),
     ]
-    other = [new_markdown_cell("# 20. Another lesson\n\nIs there more than one?\n\n## Setting\n\nYes.")]
+    text = "# 20. Another lesson\n\nIs there more than one?\n\n## Setting\n\nYes."
+    other = [new_markdown_cell(text)]
     folder.mkdir(parents=True, exist_ok=True)
     for name, cells in {"01_small": small, "20_other": other}.items():
         language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
