@@ -68,9 +68,9 @@ def write(notebook: Path, folder: Path) -> Path:
     total = len(deck)
     sections = [
         f'<section class="slide {slide.kind}" id="{n}" aria-label="Slide {n} of {total}">\n'
-        f"<h{1 + (n > 1)}>{markdown(slide.heading)}</h{1 + (n > 1)}>\n"
+        f"<h{1 + (n > 1)}>{named(slide.heading)}</h{1 + (n > 1)}>\n"
         f'<div class="body">{slide.body}</div>\n'
-        f"<footer><span>{markdown(deck[0].heading)}</span><span>{n} / {total}</span></footer>\n"
+        f"<footer><span>{named(deck[0].heading)}</span><span>{n} / {total}</span></footer>\n"
         "</section>"
         for n, slide in enumerate(deck, 1)
     ]
@@ -212,7 +212,8 @@ def section_slides(heading: str, inside: list[Block]) -> list[Slide]:
         elif block.kind == "computed":
             lines.append(emphasised(block.text))
         elif block.kind == "text" and not block.text.startswith("|"):
-            lines += key_lines(block.text, before)
+            open_line = before.text if lines and before.text.endswith(lines[-1]) else ""
+            lines += key_lines(block.text, before, open_line.endswith(":"))
         before = block
     return deck + text_slides(heading, lines)
 
@@ -223,20 +224,21 @@ def figure_slide(picture: Block, caption: str) -> Slide:
     return Slide(picture.section, figure(picture, caption), kind)
 
 
-def key_lines(text: str, before: Block) -> list[str]:
+def key_lines(text: str, before: Block, announced: bool) -> list[str]:
     """Return what of a paragraph goes on a slide, given the block before it.
 
-    That is a theorem, a list whose items begin with a bold word, a list below a caption, and the
-    sentences that have a bold word, answer a prediction or go on where a formula stops.
+    That is a theorem, a list whose items begin with a bold word, a list below a caption or one that
+    is announced on the slide, and the sentences that have a bold word, that answer a prediction in
+    more than three words, or that go on where a formula stops.
     """
     if re.match(r"\*\*(Theorem|Definition|Proposition)", text):
         return [text]
     if re.match(r"(- |1\. )", text):
         bold = re.match(r"(- |1\. )\*\*", text)
-        return [text] if bold or before.kind == "caption" else []
+        return [text] if bold or announced or before.kind == "caption" else []
     parts = sentences(text)
     goes_on = before.kind == "formula" and parts[0][0].islower()
-    marked = re.compile(r"\*\*[^*]+\*\*|answers the \w+ (prediction|question)")
+    marked = re.compile(r"\*\*[^*]+\*\*|answers the \w+ (prediction|question)[,:] ")
     told = [s for n, s in enumerate(parts) if marked.search(s) or (n == 0 and goes_on)]
     return [" ".join(told)] if told else []
 
@@ -249,7 +251,8 @@ def text_slides(heading: str, lines: list[str]) -> list[Slide]:
         takes = sum(0.5 + -(-len(plain(item)) // CHARACTERS) for item in items)
         takes = FORMULA * (1 + line.count(r"\\") / 2) if line.startswith("$$") else takes
         with_next = takes + FORMULA * after.startswith("$$") * (not line.startswith("$$"))
-        if body and height + with_next > LINES:
+        goes_on = line[:1].islower()  # after a formula
+        if body and height + with_next > LINES and not goes_on:
             deck.append(Slide(heading, "".join(body)))
             body, height = [], 0.0
         body.append(block_of(line))
@@ -283,6 +286,11 @@ def markdown(text: str) -> str:
     """Return a paragraph of Markdown as HTML without a `<p>`; links to other files are text."""
     text = re.sub(r"(?<!!)\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
     return re.sub(r"^<p>(.*)</p>$", r"\1", markdown2html_mistune(text).strip(), flags=re.S)
+
+
+def named(heading: str) -> str:
+    """Return a heading as HTML; a number at its beginning makes no list of it."""
+    return markdown(re.sub(r"^(\w+)\. ", r"\1\\. ", heading))
 
 
 def block_of(line: str) -> str:

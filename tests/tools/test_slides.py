@@ -103,6 +103,7 @@ def test_a_deck_has_the_parts_of_its_lesson_in_order(notebook):
         "What do you answer now?",
         "Exercises",
     ]
+    assert slides.named(headings[0]) == "2. The cone: a <em>cloud</em>"  # and no list
     first, predict, formula, drawn, symbols, evidence, numbers, again, exercises = deck
     assert "Why does the cloud collapse?" in first.body and "data:image/svg+xml" in first.body
     assert predict.body == again.body and "How large will the cosine be?" in predict.body
@@ -187,8 +188,13 @@ FAULTS = """() => {
     }
     const letters = parseFloat(getComputedStyle(body).fontSize);
     if (letters < (wide ? innerHeight / 50 : 15)) say(slide, `letters of ${letters}`);
-    for (const formula of slide.querySelectorAll(".formula"))
-      if (!formula.querySelector("svg")?.getBoundingClientRect().width) say(slide, "no formula");
+    for (const box of slide.querySelectorAll(".formula")) {
+      const drawn = box.querySelector("svg")?.getBoundingClientRect();
+      if (!drawn?.width) say(slide, "no formula");
+      const low = box.getBoundingClientRect().bottom;
+      if (drawn?.bottom > low) say(slide, "a formula is cut off");
+      if (wide && box.scrollWidth > box.clientWidth + 1) say(slide, "a formula is too wide");
+    }
     const text = body.innerText;
     if (/\\$[^$]+\\$/.test(text)) say(slide, "TeX is left: " + text.slice(0, 80));
   }
