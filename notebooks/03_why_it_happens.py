@@ -28,7 +28,7 @@
 # - to see why a layer normalisation at the top of a model all but guarantees the answer, whatever the
 #   text is.
 #
-# **Going deeper.** [Lesson 3b](03b_three_more_theorems.ipynb) links the cone with singular values, margins and
+# **Deeper.** [Lesson 3b](03b_three_more_theorems.ipynb) links the cone with singular values, margins and
 # generalisation.
 
 # %% [markdown]

@@ -28,7 +28,7 @@
 # - to tell which of the two matrices of an untied model degenerates;
 # - to say what tying and the loss cost, and when not to use them.
 #
-# **Going deeper.** [Lesson 5b](05b_tying_in_numbers.ipynb) repeats the paper's Figure 1 and Table 1, and sweeps the
+# **Deeper.** [Lesson 5b](05b_tying_in_numbers.ipynb) repeats the paper's Figure 1 and Table 1, and sweeps the
 # loss.
 
 # %% [markdown]
@@ -38,7 +38,7 @@
 # 2](02_degeneration.ipynb) the cone and its measures. You know the Kullback-Leibler divergence and least
 # squares.
 #
-# **Reading.** 26 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -186,31 +186,35 @@ display(Code(inspect.getsource(AugmentedLoss), language="python"))
 
 # %%
 taus = [1, 2, 5, 10, 20, 50, 100]
-beside, error = [], {}
+at = taus.index(20)
+curves, error = {}, {}
 for size in (1, 5):
     l, s = size * torch.randn(2, 20, 1000).double()  # noqa: E741
     x = l[0].sort().values[::9]
     soft = torch.stack([1000 * (l[0] / tau).softmax(-1) for tau in taus])
     soft = soft.sort().values[:, ::9]
     line = torch.stack([1 + (x - l[0].mean()) / tau for tau in taus])
-    title = f"logits of standard deviation {size}"
-    curves = {"softmax": (x, soft), "straight line": (x, line)}
-    reach = (-3 * size, 3 * size), (-1, 5)
-    beside.append(plots.Panel(curves, "logit", "N × p", *reach, title))
-    exact = [theory.augmented_gradient(l, s, tau) for tau in taus]
-    matched = [theory.matched_gradient(l, s, tau) for tau in taus]
-    both = zip(exact, matched, strict=True)
-    error[size] = [float((e - m).norm() / e.norm()) for e, m in both]
+    curves[size] = {"softmax": (x, soft), "straight line": (x, line)}
+    error[size] = []
+    for tau in taus:
+        exact = theory.augmented_gradient(l, s, tau)
+        matched = theory.matched_gradient(l, s, tau)
+        error[size].append(float((exact - matched).norm() / exact.norm()))
 
 # %% tags=["hide-input"]
-told = "the two gradients differ by {:.0%} on the left, {:.0%} on the right"
+told = "the gradients differ by {:.0%} on the left, {:.0%} on the right"
 captions = [told.format(*pair) for pair in zip(*error.values())]
-at = taus.index(20)
+beside = [
+    plots.Panel(drawn, "logit", "N × p", (-3 * size, 3 * size), (-1, 5),
+                f"logits of standard deviation {size}")
+    for size, drawn in curves.items()
+]
 plots.show(
     plots.explorer({"τ": taus}, beside, captions, (at,)),
     alt="N times the softmax against the logit, beside its straight line, "
-    "for logits of standard deviation 1 and 5. At τ = 20 the two agree on "
-    f"the left, and the softmax bends upwards on the right: {captions[at]}.",
+    "for logits of standard deviation 1 and 5. At τ = 20 they agree on "
+    "the left, and the softmax bends upwards on the right: "
+    f"{captions[at]}.",
 )
 
 # %% [markdown]

@@ -26,7 +26,7 @@
 # - to draw its gradient from memory, and to read off what the penalty can do and what it cannot;
 # - to judge a remedy by measures that it does not minimise, and against a rival that costs nothing.
 #
-# **Going deeper.** [Lesson 6b](06b_the_penalty_in_numbers.ipynb) has the theorem behind it, the words on which it acts,
+# **Deeper.** [Lesson 6b](06b_the_penalty_in_numbers.ipynb) has the theorem behind it, the words on which it acts,
 # larger models, and the cost.
 
 # %% [markdown]

@@ -27,7 +27,7 @@
 # - to tell two gradients of one loss apart, and to find out by experiment which of them regularises;
 # - to tell words that have moved apart from vectors that have only become longer.
 #
-# **Going deeper.** [Lesson 7b](07b_margins_in_numbers.ipynb) tests the theorems of Wang et al. (2019), derives the price
+# **Deeper.** [Lesson 7b](07b_margins_in_numbers.ipynb) tests the theorems of Wang et al. (2019), derives the price
 # of the margin, and holds the paper beside its code.
 
 # %% [markdown]

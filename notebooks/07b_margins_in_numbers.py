@@ -29,7 +29,7 @@
 #
 # **Prerequisites.** [Lesson 7](07_adversarial_softmax.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 25 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 27 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -105,7 +105,7 @@ def minimised(q, m):
 
 
 # %%
-def sharpened(q, m):
+def one_of_two(q, m):
     """Return p of a word of true probability q, one of two."""
     M = np.exp(m)
     root = np.sqrt((M * (1 - 2 * q)) ** 2 + 4 * q * (1 - q))
@@ -115,7 +115,7 @@ def sharpened(q, m):
 
 margins = [0, 0.25, 0.5, 1, 1.5, 2, 3]
 q = np.linspace(0.001, 0.999, 199)
-two = np.array([sharpened(q, m) for m in margins])
+two = np.array([one_of_two(q, m) for m in margins])
 ones = torch.ones(6).double()
 six = torch.stack([minimised(truth, m * ones) for m in margins])
 
@@ -128,17 +128,19 @@ axes = [
     plots.Panel(left, "true probability", "p", unit, unit, "two words"),
     plots.Panel(right, "word", "p", (0.8, 6.2), unit, "six words"),
 ]
-told = "0.70 becomes {:.2f} on the left, {:.2f} becomes {:.2f} on the right"
+
+# %% tags=["hide-input"]
+told = "left, 0.70 becomes {:.2f}; right, {:.2f} becomes {:.2f}"
 captions = [
-    told.format(sharpened(0.7, m), truth[0], p[0])
+    told.format(one_of_two(0.7, m), truth[0], p[0])
     for m, p in zip(margins, six)
 ]
 at = margins.index(1)
 plots.show(
     plots.explorer({"m": margins}, axes, captions, (at,)),
     alt="Left: the probability that minimises the loss against the true "
-    "one, for two words. Above one half it is higher than the truth, below "
-    "one half lower. Right: the same for each of six words. A slider sets "
+    "one, for two words. Above one half it is higher than the truth, and "
+    "below one half lower. Right: each of six words. A slider sets "
     f"the margin m. At m = 1, {captions[at]}.",
 )
 
@@ -549,10 +551,10 @@ display(Markdown(claims.conclusions(*evidence_of)))
 display(
     Markdown(
         f"With two words and a margin of 0.5 nats, a word of probability "
-        f"0.7 is predicted with {sharpened(0.7, 0.5):.2f}. Random words in 32 "
-        f"dimensions can win by {ratio:.0%} of their distance to the "
-        f"nearest word, though nobody has spread them. The published gain "
-        f"on WikiText-2 grows from {-first:.1f} to {-last:.1f} % in "
+        f"0.7 is predicted with {one_of_two(0.7, 0.5):.2f}. Random words "
+        f"in 32 dimensions can win by {ratio:.0%} of their distance to "
+        f"the nearest word, though nobody has spread them. The published "
+        f"gain on WikiText-2 grows from {-first:.1f} to {-last:.1f} % in "
         f"fine-tuning."
     )
 )

@@ -28,7 +28,7 @@
 # - to write the penalties of spectrum control in ten lines;
 # - to tell what the factors, the penalties for orthogonality and the prior each do.
 #
-# **Going deeper.** [Lesson 8b](08b_spectrum_taken_apart.ipynb) has a translator, the penalties that fail, the settings
+# **Deeper.** [Lesson 8b](08b_spectrum_taken_apart.ipynb) has a translator, the penalties that fail, the settings
 # swept, and the cost.
 
 # %% [markdown]

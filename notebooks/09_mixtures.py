@@ -27,7 +27,7 @@
 #   among the components;
 # - to separate three reasons why a mixture may predict better: rank, parameters and work.
 #
-# **Going deeper.** [Lesson 9b](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
+# **Deeper.** [Lesson 9b](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
 # and varies its components and its dropout.
 
 # %% [markdown]

@@ -27,7 +27,7 @@
 # - to test a claim about rank and perplexity by *changing* the rank, up and down;
 # - to find the rival explanation that a control reveals.
 #
-# **Going deeper.** [Lesson 10b](10b_learned_bends.ipynb) learns the bend, fits a bent language, and counts digits.
+# **Deeper.** [Lesson 10b](10b_learned_bends.ipynb) learns the bend, fits a bent language, and counts digits.
 
 # %% [markdown]
 # ## Before you start

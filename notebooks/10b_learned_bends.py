@@ -30,7 +30,7 @@
 #
 # **Prerequisites.** [Lesson 10](10_monotone_softmaxes.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 35 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 36 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -226,16 +226,16 @@ begin_and_end = np.arange(1, 21) // 2
 whole = {"f": (x, torch.stack(drawn))}
 whole["straight line"] = x, torch.stack(straight)
 part = {"f": (begin_and_end, torch.stack(jumps))}
-axes = [
-    plots.Panel(whole, "x", "f(x) − f(0)", (-20, 20), (-25, 25), "forwards"),
-    plots.Panel(part, "piece", "slope", (0, 10), (0, 4), "backwards"),
-]
+axes = [plots.Panel(
+    whole, "x", "f(x) − f(0)", (-20, 20), (-25, 25), "forwards"),
+    plots.Panel(part, "piece", "slope", (0, 10), (0, 4), "backwards")]
 plots.show(
     plots.explorer({"K": pieces}, axes, captions, (len(pieces) - 1,)),
-    alt="Left: f before training beside a straight line. Right: the slopes "
-    "of ten neighbouring pieces. A slider sets the number of pieces K. At "
-    f"10 pieces f is visibly bent: it {captions[0]}. At 100,000 it is "
-    f"straight to the eye, and its slopes jump as before: {captions[-1]}.",
+    alt="Left: f before training beside a straight line. Right: the "
+    "slopes of ten neighbouring pieces. A slider sets the number of "
+    f"pieces K. At 10 pieces f is visibly bent: it {captions[0]}. At "
+    "100,000 it is straight to the eye, and its slopes jump as before: "
+    f"{captions[-1]}.",
 )
 
 # %%

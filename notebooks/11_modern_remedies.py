@@ -28,7 +28,7 @@
 # - to keep apart what a remedy does to the cloud and what it does to the probabilities;
 # - to compare many methods over few seeds.
 #
-# **Going deeper.** [Lesson 11b](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
+# **Deeper.** [Lesson 11b](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
 
 # %% [markdown]
 # ## Before you start

@@ -247,6 +247,8 @@ def text_slides(heading: str, lines: list[str]) -> list[Slide]:
     """Return the slides of paragraphs and formulas, as many as it takes."""
     deck, body, height = [], [], 0.0
     for line, after in itertools.pairwise([*lines, ""]):
+        if line.endswith(":") and not re.match(r"\$\$|- |\d+\. ", after):
+            line = line[:-1] + "."  # what the colon announces is not on the slide
         items = re.split(r"\n(?=- |\d+\. )", line) if re.match(r"- |\d+\. ", line) else [line]
         takes = sum(0.5 + -(-len(plain(item)) // CHARACTERS) for item in items)
         takes = FORMULA * (1 + line.count(r"\\") / 2) if line.startswith("$$") else takes
