@@ -38,7 +38,7 @@
 # 2](02_degeneration.ipynb) the cone and its measures. You know the Kullback-Leibler divergence and least
 # squares.
 #
-# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 26 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|

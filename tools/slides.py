@@ -23,7 +23,7 @@ from course_lib.errors import CourseError
 
 MATHJAX = "sphinx-mathjax-offline/static/mathjax/tex-svg-full.js"  # all of TeX in one script
 LEFT_OUT = {"What you will learn", "Before you start", "Exercises", "References"}
-LINES = 11  # of a slide of text
+LINES = 13  # of a slide of text
 CHARACTERS = 75  # of a line
 FORMULA = 3.5  # lines that a formula takes
 CAPTION = 350  # characters beside a figure; the rest of a longer caption follows on a slide of text
