@@ -15,7 +15,7 @@ from tools import lesson_linter, lesson_way, new_lesson, notebooks
 CODE = ("course_lib", "course_lab", "benchmarks", "tools", "tests")
 
 LESSON = f"""# %% [markdown]
-# # The cone
+# # 2. The cone
 #
 # **Question.** Why does the cloud of word vectors collapse?
 
@@ -107,7 +107,7 @@ display(Markdown(f"The mean cosine is {{cosine:.2f}}."))
 
 def write(folder, text=LESSON, name="02_cone"):
     source = folder / f"{name}.py"
-    titled = text.replace("# # The cone", f"# # {notebook_source.numeral(name)}. The cone")
+    titled = text.replace("# # 2. The cone", f"# # {notebook_source.numeral(name)}. The cone")
     source.write_text(titled, "utf-8")
     notebooks.pair(source)
     fill(source.with_suffix(".ipynb"), {6: ("stream", {"text": "a cone: True"})})
@@ -143,8 +143,8 @@ def test_a_good_lesson_passes(tmp_path):
 EARLY = "# %%\nprint(1)\n\n"
 HINT = "<details><summary>Hint</summary>\n#\n# "
 BROKEN = {
-    "title": (LESSON.replace("# # The cone", "# The cone"), "start with `# Title`"),
-    "number of the title": (LESSON.replace("# # The cone", "# # Cone"), "number, `# 2. Title`"),
+    "title": (LESSON.replace("# # 2. The cone", "# The cone"), "start with `# Title`"),
+    "number of the title": (LESSON.replace("# # 2. The cone", "# # Cone"), "number, `# 2. Title`"),
     "number of a link": (LESSON.replace("Turn it (open)", "Turn [it](03b_x.ipynb) (open)"), "3b"),
     "foot": (LESSON + '\n# %% [markdown] tags=["way"]\n# → Next: 3\n', "does not lead on"),
     "question": (LESSON.replace("**Question.** Why", "Why"), "**Question.**"),
