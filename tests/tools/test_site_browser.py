@@ -282,6 +282,8 @@ def test_a_canvas_with_a_slider_moves(browser, address):
     "lesson, figure",
     [
         ("02_degeneration", ".collapse"),
+        ("05_tying_and_augmented_loss", ".explorer"),
+        ("07b_margins_in_numbers", ".explorer"),
         ("10_monotone_softmaxes", ".explorer"),
     ],
 )
@@ -307,6 +309,21 @@ def test_a_lessons_own_canvas_follows_its_slider_the_width_and_the_ink(
     pictures.append(canvas.evaluate(picture))
     page.close()
     assert len(set(pictures)) == 4 and captions[0] != captions[1]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_foot_of_a_lesson_leads_to_the_lessons_around_it(browser, address):
+    """In the place of the theme's own links, which lead from a core lesson to its deeper half."""
+    page, wrong = open_page(browser, address, "phone")
+    page.goto(f"{address}/lessons/05_tying_and_augmented_loss.html")
+    links = page.locator(".course-way a")
+    assert [text.partition(".")[0] for text in links.all_inner_texts()] == ["4", "5b", "6"]
+    assert not page.locator(".prev-next-area").is_visible()
+    links.last.click()
+    page.wait_for_url("**/06_cosine_regularization.html")
+    page.goto(f"{address}/symbols.html")
+    assert page.locator(".prev-next-area").is_visible()  # where there is no foot
+    page.close()
     assert not wrong, "\n".join(wrong)
 
 
