@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Cosine regularisation: pushing the words apart
+# # 6. Cosine regularisation: pushing the words apart
 #
 # **Question.** If training may no longer let all word vectors point the same way, does the model become better, or only its cloud rounder?
 #
@@ -26,7 +26,7 @@
 # - to draw its gradient from memory, and to read off what the penalty can do and what it cannot;
 # - to judge a remedy by measures that it does not minimise, and against a rival that costs nothing.
 #
-# [Going deeper](06b_the_penalty_in_numbers.ipynb) has the theorem behind it, the words on which it acts,
+# **Deeper.** [Lesson 6b](06b_the_penalty_in_numbers.ipynb) has the theorem behind it, the words on which it acts,
 # larger models, and the cost.
 
 # %% [markdown]
@@ -619,3 +619,10 @@ display(Markdown(
 #   [doi:10.18653/v1/2021.naacl-main.403](https://doi.org/10.18653/v1/2021.naacl-main.403)
 # - E. Weiszfeld (1937). *Sur le point pour lequel la somme des distances de n points donnés est
 #   minimum.* Tohoku Mathematical Journal 43.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [5. Tying and the augmented loss: may one matrix do both jobs?](05_tying_and_augmented_loss.ipynb)
+#
+# ↓ Deeper: [6b. Going deeper: the cosine penalty in numbers](06b_the_penalty_in_numbers.ipynb)
+#
+# → Next: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: the cosine penalty in numbers
+# # 6b. Going deeper: the cosine penalty in numbers
 #
 # **Question.** What does the theorem behind the penalty prove, on which words does the penalty act, and did the paper's models have a cone to cure?
 #
@@ -700,3 +700,8 @@ display(Markdown(
 #   its Applications 60. [doi:10.1016/0024-3795(84)90078-8](https://doi.org/10.1016/0024-3795(84)90078-8)
 # - D. Elliott, S. Frank, K. Sima'an, L. Specia (2016). *Multi30K: Multilingual English-German Image
 #   Descriptions.* [arXiv:1605.00459](https://arxiv.org/abs/1605.00459)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [6. Cosine regularisation: pushing the words apart](06_cosine_regularization.ipynb)
+#
+# → Next: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # The adversarial softmax: words that must win by a margin
+# # 7. The adversarial softmax: words that must win by a margin
 #
 # **Question.** If every target must win in training even when its vector is moved against it, do the words move apart, and are the predictions better?
 #
@@ -27,7 +27,7 @@
 # - to tell two gradients of one loss apart, and to find out by experiment which of them regularises;
 # - to tell words that have moved apart from vectors that have only become longer.
 #
-# [Going deeper](07b_margins_in_numbers.ipynb) tests the theorems of Wang et al. (2019), derives the price
+# **Deeper.** [Lesson 7b](07b_margins_in_numbers.ipynb) tests the theorems of Wang et al. (2019), derives the price
 # of the margin, and holds the paper beside its code.
 
 # %% [markdown]
@@ -200,7 +200,7 @@ plots.show(
 # $\alpha\|w_y\|\|h\|$, and this depends on how long the model's vectors are.
 #
 # The margin has a price: the loss is smallest when likely words are predicted as likelier than they are.
-# [The deeper notebook](07b_margins_in_numbers.ipynb) derives by how much. So the method can only pay where a
+# [Lesson 7b](07b_margins_in_numbers.ipynb) derives by how much. So the method can only pay where a
 # model overfits.
 
 # %% [markdown]
@@ -479,7 +479,7 @@ plots.show(
 #
 # So on this text, too, the norm does the work and needs no adversary. All these models know less than counting
 # does, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed length, little is
-# left of the effect, as [the deeper notebook](07b_margins_in_numbers.ipynb) shows.
+# left of the effect, as [lesson 7b](07b_margins_in_numbers.ipynb) shows.
 
 # %% [markdown]
 # ## What it costs, and when not to use it
@@ -595,3 +595,10 @@ display(
 #   ICLR. [arXiv:1708.02182](https://arxiv.org/abs/1708.02182)
 # - F. Wang, J. Cheng, W. Liu, H. Liu (2018). *Additive Margin Softmax for Face Verification.* IEEE
 #   Signal Processing Letters 25. [arXiv:1801.05599](https://arxiv.org/abs/1801.05599)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [6. Cosine regularisation: pushing the words apart](06_cosine_regularization.ipynb)
+#
+# ↓ Deeper: [7b. Going deeper: margins in numbers](07b_margins_in_numbers.ipynb)
+#
+# → Next: [8. Spectrum control: choose how the singular values fall](08_spectrum_control.ipynb)

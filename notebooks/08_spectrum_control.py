@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Spectrum control: choose how the singular values fall
+# # 8. Spectrum control: choose how the singular values fall
 #
 # **Question.** If we fix in advance how fast the singular values of the word matrix fall, does the cone go away, and does the model predict better for it?
 #
@@ -28,7 +28,7 @@
 # - to write the penalties of spectrum control in ten lines;
 # - to tell what the factors, the penalties for orthogonality and the prior each do.
 #
-# [Going deeper](08b_spectrum_taken_apart.ipynb) has a translator, the penalties that fail, the settings
+# **Deeper.** [Lesson 8b](08b_spectrum_taken_apart.ipynb) has a translator, the penalties that fail, the settings
 # swept, and the cost.
 
 # %% [markdown]
@@ -187,7 +187,7 @@ def logits(h, U, s, V):
 #
 # The squared **Frobenius norm** $\|\cdot\|_F^2$ is the sum of the squared eigenvalues. The squared
 # **spectral norm** $\|\cdot\|_2^2$ is the largest of these squares. The paper gives each of the five terms
-# a weight of its own; [the deeper notebook](08b_spectrum_taken_apart.ipynb) sweeps the weights.
+# a weight of its own; [lesson 8b](08b_spectrum_taken_apart.ipynb) sweeps the weights.
 
 
 # %%
@@ -485,8 +485,8 @@ display(Markdown(f"{text}, p = {test.p:.2g}: **{verdict}**."))
 # %% [markdown]
 # ## What the paper leaves open
 #
-# The paper names no $c_1$, $c_2$, $\gamma$, no start and no learning rate of the factors. [The deeper
-# notebook](08b_spectrum_taken_apart.ipynb) lists our decisions. One decision is the paper's: its theory is
+# The paper names no $c_1$, $c_2$, $\gamma$, no start and no learning rate of the factors.
+# [Lesson 8b](08b_spectrum_taken_apart.ipynb) lists our decisions. One decision is the paper's: its theory is
 # about all matrices whose spectrum falls *at least* as fast as the prior, but its penalty pulls from both
 # sides. A model that would do better with a smaller $\sigma_{50}$ is within the theory, and is punished.
 
@@ -630,3 +630,10 @@ display(
 #   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
 # - Z. Dai, Z. Yang, Y. Yang, J. Carbonell, Q. V. Le, R. Salakhutdinov (2019). *Transformer-XL.*
 #   ACL. [arXiv:1901.02860](https://arxiv.org/abs/1901.02860)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)
+#
+# ↓ Deeper: [8b. Going deeper: spectrum control taken apart](08b_spectrum_taken_apart.ipynb)
+#
+# → Next: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)

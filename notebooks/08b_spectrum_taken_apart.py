@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: spectrum control taken apart
+# # 8b. Going deeper: spectrum control taken apart
 #
 # **Question.** What does each part of spectrum control do, why do simpler penalties fail, and which settings matter?
 #
@@ -652,3 +652,8 @@ display(
 #   [ICLR](https://iclr.cc/virtual/2019/poster/866)
 # - Z. Dai, Z. Yang, Y. Yang, J. Carbonell, Q. V. Le, R. Salakhutdinov (2019). *Transformer-XL.*
 #   ACL. [arXiv:1901.02860](https://arxiv.org/abs/1901.02860)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [8. Spectrum control: choose how the singular values fall](08_spectrum_control.ipynb)
+#
+# → Next: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)

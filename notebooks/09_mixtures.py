@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Mixtures: several softmaxes instead of one
+# # 9. Mixtures: several softmaxes instead of one
 #
 # **Question.** A mixture of softmaxes escapes the softmax bottleneck. If it predicts better, is the rank the reason?
 #
@@ -27,7 +27,7 @@
 #   among the components;
 # - to separate three reasons why a mixture may predict better: rank, parameters and work.
 #
-# [Going deeper](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
+# **Deeper.** [Lesson 9b](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
 # and varies its components and its dropout.
 
 # %% [markdown]
@@ -462,8 +462,8 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 # - **Control 1.** On the Penn Treebank, MoC makes most of the way from one component to fifteen, without the rank.
 #   On WikiText-2, MoC is behind the softmax and MoS is ahead, which speaks for a mixture of probabilities.
 # - **Equal parameters.** With equal inner layers and parameters, and with a search of the dropout for both
-#   layers, the difference is gone. In this row $h$ has only $d$ numbers. [The deeper
-#   notebook](09b_inside_a_mixture.ipynb) shows why a mixture may need more.
+#   layers, the difference is gone. In this row $h$ has only $d$ numbers. [Lesson
+#   9b](09b_inside_a_mixture.ipynb) shows why a mixture may need more.
 
 # %% [markdown]
 # ## When not to use it
@@ -604,3 +604,10 @@ display(
 #   [doi:10.18653/v1/2022.acl-long.554](https://doi.org/10.18653/v1/2022.acl-long.554)
 # - Z. Yang, M.-T. Luong, R. Salakhutdinov, Q. V. Le (2019). *Mixtape: Breaking the Softmax
 #   Bottleneck Efficiently.* NeurIPS.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [8. Spectrum control: choose how the singular values fall](08_spectrum_control.ipynb)
+#
+# ↓ Deeper: [9b. Going deeper: inside a mixture](09b_inside_a_mixture.ipynb)
+#
+# → Next: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: inside a mixture
+# # 9b. Going deeper: inside a mixture
 #
 # **Question.** What does a mixture of softmaxes need to fit a language that is a mixture, what do its components do, and do more of them pay?
 #
@@ -727,3 +727,8 @@ display(
 #   Bottleneck Efficiently.* NeurIPS.
 # - S. Merity, N. S. Keskar, R. Socher (2018). *Regularizing and Optimizing LSTM Language Models.*
 #   ICLR. [arXiv:1708.02182](https://arxiv.org/abs/1708.02182)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)
+#
+# → Next: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Monotone softmaxes: full rank for nothing
+# # 10. Monotone softmaxes: full rank for nothing
 #
 # **Question.** Bending every logit by an increasing function lifts the rank of log P to the full, at no cost: does the model then predict any better?
 #
@@ -27,7 +27,7 @@
 # - to test a claim about rank and perplexity by *changing* the rank, up and down;
 # - to find the rival explanation that a control reveals.
 #
-# [Going deeper](10b_learned_bends.ipynb) learns the bend, fits a bent language, and counts digits.
+# **Deeper.** [Lesson 10b](10b_learned_bends.ipynb) learns the bend, fits a bent language, and counts digits.
 
 # %% [markdown]
 # ## Before you start
@@ -208,7 +208,7 @@ print("with a proof,", len(never), "words never win")
 
 # %% [markdown]
 # This answers the second prediction: a bend makes no word win that could not win before. And a context gains
-# one new direction at most, as [the deeper notebook](10b_learned_bends.ipynb) counts. If a high rank is to
+# one new direction at most, as [lesson 10b](10b_learned_bends.ipynb) counts. If a high rank is to
 # help, it must help because the *curved* set happens to pass nearer to the truth than the flat set.
 
 # %% [markdown]
@@ -222,7 +222,7 @@ print("with a proof,", len(never), "words never win")
 plan = {}
 for p in plans.read_plan("lessons-10").runs:
     e = p.experiment()
-    # the better rate of three; PLIF is in the deeper notebook
+    # the better rate of three; PLIF is in lesson 10b
     if e.optimisation.learning_rate == 4e-3 and "plif" not in p.recipe:
         o = e.output_layer.options
         name = f"GSS({o['c']:g}, {o['k']:g})" if "k" in o else "softmax"
@@ -597,3 +597,10 @@ display(
 #   Bottleneck.* NeurIPS. [arXiv:1805.10829](https://arxiv.org/abs/1805.10829)
 # - A. Grivas, N. Bogoychev, A. Lopez (2022). *Low-Rank Softmax Can Have Unargmaxable Classes in
 #   Theory but Rarely in Practice.* ACL. [arXiv:2203.06462](https://arxiv.org/abs/2203.06462)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)
+#
+# ↓ Deeper: [10b. Going deeper: learned bends, a bent language, and digits](10b_learned_bends.ipynb)
+#
+# → Next: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)

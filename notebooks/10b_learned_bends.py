@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: learned bends, a bent language, and digits
+# # 10b. Going deeper: learned bends, a bent language, and digits
 #
 # **Question.** What does a layer learn that may choose its own bend, does a bend find a truth that is bent, and how many digits does a computer keep?
 #
@@ -30,7 +30,7 @@
 #
 # **Prerequisites.** [Lesson 10](10_monotone_softmaxes.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 36 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 37 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -204,31 +204,45 @@ source += "\n\n" + inspect.getsource(monotone._Pieces.forward)
 display(Code(source, language="python"))
 
 # %% [markdown]
-# The paper uses $K = 100{,}000$. Here are such a function and a coarser one before any training.
+# The paper uses $K = 100{,}000$. Here is such a function before any training. Move $K$ to see functions of
+# fewer pieces.
 
 # %%
 x = torch.linspace(-20, 20, 401).double()
-start = {"K = 100,000": fine, "K = 20": coarse}
-drawn = {}
-for name, f in start.items():
-    y = chain(x, f.free_slopes)
-    drawn[name] = (x, y - y[200])
-y = drawn["K = 100,000"][1]
-straight = y.mean() + (x * y).sum() / (x * x).sum() * x  # least squares
-off = float((y - straight).abs().max())
-slopes = F.softplus(fine.free_slopes)
-some = slopes[50_000:50_050]
+pieces = [10, 100, 1_000, 10_000, 100_000]
+drawn, straight, jumps, captions = [], [], [], []
+line = "strays by {:.2f} at most; ten slopes from {:.1f} to {:.1f}"
+for K in pieces:
+    v = fine.free_slopes[:: 100_000 // K]
+    y = chain(x, v)
+    y = y - y[200]
+    # the straight line of least squares
+    straight.append(y.mean() + (x * y).sum() / (x * x).sum() * x)
+    drawn.append(y)
+    off = float((y - straight[-1]).abs().max())
+    some = F.softplus(v[K // 2 - 5 : K // 2 + 5])
+    jumps.append(some.repeat_interleave(2))
+    captions.append(line.format(off, some.min(), some.max()))
 
 # %% tags=["hide-input"]
+begin_and_end = np.arange(1, 21) // 2
+whole = {"f": (x, torch.stack(drawn))}
+whole["straight line"] = x, torch.stack(straight)
+part = {"f": (begin_and_end, torch.stack(jumps))}
+axes = [plots.Panel(
+    whole, "x", "f(x) − f(0)", (-20, 20), (-25, 25), "forwards"),
+    plots.Panel(part, "piece", "slope", (0, 10), (0, 4), "backwards")]
 plots.show(
-    plots.random_slopes(drawn, np.linspace(0, 0.02, 51), some),
-    alt="Left: f before training. With 100,000 pieces it is a straight "
-    f"line of slope {slopes.mean():.2f} to the eye; with 20 it is visibly "
-    "bent. Right: the slopes of fifty neighbouring pieces, 0.02 wide "
-    f"together, jump between {some.min():.1f} and {some.max():.1f}.",
+    plots.explorer({"K": pieces}, axes, captions, (len(pieces) - 1,)),
+    alt="Left: f before training beside a straight line. Right: the "
+    "slopes of ten neighbouring pieces. A slider sets the number of "
+    f"pieces K. At 10 pieces f is visibly bent: it {captions[0]}. At "
+    "100,000 it is straight to the eye, and its slopes jump as before: "
+    f"{captions[-1]}.",
 )
 
 # %%
+slopes = F.softplus(fine.free_slopes)
 low, high = slopes.quantile(0.25), slopes.quantile(0.75)
 display(
     Markdown(
@@ -239,10 +253,10 @@ display(
 )
 
 # %% [markdown]
-# **Figure 1.** This is a curious object. Going **forwards**, 100,000 random slopes average out, and $f$ is a
-# straight line. Its slope is above 1, because softplus is convex: large $v$ raise the mean of the slopes more
-# than small $v$ lower it. Going **backwards**, the gradient of a logit is multiplied by the slope of its own
-# small piece, and these slopes differ widely.
+# **Figure 1.** This is a curious object. Going **forwards**, the random slopes average out as the pieces become
+# many, and $f$ is a straight line. Its slope is above 1, because softplus is convex: large $v$ raise the mean of
+# the slopes more than small $v$ lower it. Going **backwards**, the gradient of a logit is multiplied by the
+# slope of its own small piece, and these slopes differ widely.
 #
 # A **frozen** PLIF keeps its random slopes. So it does hardly more to the logits than scale them, but it
 # multiplies the gradients by random factors. Parthiban et al. (2021) suspect that a frozen PLIF acts as a
@@ -727,3 +741,8 @@ display(
 #   [arXiv:1902.08077](https://arxiv.org/abs/1902.08077)
 # - S. Kanai, Y. Fujiwara, Y. Yamanaka, S. Adachi (2018). *Sigsoftmax: Reanalysis of the Softmax
 #   Bottleneck.* NeurIPS. [arXiv:1805.10829](https://arxiv.org/abs/1805.10829)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)
+#
+# → Next: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)

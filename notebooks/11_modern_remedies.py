@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Modern remedies: the loss, the step, the matrix
+# # 11. Modern remedies: the loss, the step, the matrix
 #
 # **Question.** Who moves the mean of the word vectors, the loss or the optimiser, and does a model with a rounder cloud of words predict better?
 #
@@ -25,10 +25,10 @@
 # - to say which link of a training step a remedy changes;
 # - to prove in two lines which optimisers can move the mean of the word vectors, and that the loss
 #   cannot see this mean;
-# - to keep apart what a remedy does to the cloud and what it does to the probabilities;
+# - to keep apart what a remedy does to the cloud and to the probabilities;
 # - to compare many methods over few seeds.
 #
-# [Going deeper](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
+# **Deeper.** [Lesson 11b](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
 
 # %% [markdown]
 # ## Before you start
@@ -80,22 +80,21 @@ from course_lib.training import CoupledAdam
 #    model uses this matrix only to predict. By how much do its probabilities change?
 # 2. You train the same words by plain gradient descent and by Adam. With which of them does their mean
 #    leave the origin?
-# 3. Some remedies leave the cloud narrow, and some make it round. Will the models with round clouds
-#    have the lower perplexity?
+# 3. Some remedies make the cloud round, others do not. Will the models with round clouds have the
+#    lower perplexity?
 
 # %% [markdown]
 # ## Where a remedy can take hold
 #
-# A training step is a chain, and every remedy of this course changes one link. This lesson is about the
-# remedies in bold.
+# A training step is a chain, and every remedy changes one link. This lesson is about the remedies in bold.
 #
 # | link | remedies |
 # |---|---|
-# | logits $l = Wh$ | [adversarial margin](07_adversarial_softmax.ipynb), soft-capping |
-# | loss $L$ | [cosine penalty](06_cosine_regularization.ipynb), **z-loss**, **μ-loss** |
+# | logits $l = Wh$ | adversarial margin of [lesson 7](07_adversarial_softmax.ipynb), soft-capping |
+# | loss $L$ | cosine penalty of [lesson 6](06_cosine_regularization.ipynb), **z-loss**, **μ-loss** |
 # | gradient $G = \partial L/\partial W$ | gradient gating |
 # | step $\Delta$ | **coupled Adam**, Muon |
-# | matrix $W$ | **centring**, [spectrum control](08_spectrum_control.ipynb) |
+# | matrix $W$ | **centring**, spectrum control of [lesson 8](08_spectrum_control.ipynb) |
 # | after training | All-but-the-top |
 
 # %% [markdown]
@@ -627,3 +626,10 @@ display(
 #   [arXiv:1412.6980](https://arxiv.org/abs/1412.6980)
 # - S. Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure.* Scandinavian Journal
 #   of Statistics 6, 65–70. [JSTOR](https://www.jstor.org/stable/4615733)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)
+#
+# ↓ Deeper: [11b. Going deeper: more remedies of the word matrix](11b_more_remedies.ipynb)
+#
+# → Next: [20. Train a language model](20_train_language_model.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: more remedies of the word matrix
+# # 11b. Going deeper: more remedies of the word matrix
 #
 # **Question.** What do capped logits, gated gradients, Muon and a repair after training do to the words, what do remedies cost, and does a rounder cloud go with a lower perplexity?
 #
@@ -311,7 +311,7 @@ pd.DataFrame({"imbalance": ratios}).round(4)
 # %% [markdown]
 # ## The step: Muon
 #
-# [Spectrum control](08_spectrum_control.ipynb) prescribes the singular values of $W$. **Muon** (Jordan et
+# Spectrum control, of [lesson 8](08_spectrum_control.ipynb), prescribes the singular values of $W$. **Muon** (Jordan et
 # al. 2024) makes the singular values of every *step* equal: with the momentum $m$ it takes the step
 # $-m\,(m^\top m)^{-1/2}$. No direction of the space is favoured while $W$ grows. The step has the form $m
 # A$, so Muon cannot move the mean of the rows either. Spectrum control needs penalties and a factorised
@@ -693,3 +693,8 @@ display(
 #   [kellerjordan.github.io/posts/muon](https://kellerjordan.github.io/posts/muon/)
 # - J. Mu, P. Viswanath (2018). *All-but-the-Top: Simple and Effective Postprocessing for Word
 #   Representations.* ICLR. [arXiv:1702.01417](https://arxiv.org/abs/1702.01417)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)
+#
+# → Next: [20. Train a language model](20_train_language_model.ipynb)

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -226,6 +227,16 @@ def pair(names: Names = None):
 
 
 @group.command()
+def link():
+    """Write the foot of every lesson anew: links to the lessons before and after it."""
+    from tools import lesson_way, notebooks
+
+    for source in lesson_way.link():
+        notebooks.pair(source)
+        print(f"{source.stem}: {len(lesson_way.around(source))} links")
+
+
+@group.command()
 def outputs(names: Names = None, profile: Profile = "quick"):
     """Take over the outputs of the executed notebooks, to be committed with the lessons."""
     from tools import notebooks
@@ -242,6 +253,20 @@ def outputs(names: Names = None, profile: Profile = "quick"):
 def solve(names: Names = None):
     """Execute notebooks as `test` does: smoke copies with their exercises solved."""
     raise typer.Exit(pytest(smoke_copies(names or []), 2))
+
+
+@group.command()
+def slides(
+    names: Names = None,
+    to: Annotated[Path | None, typer.Option(help="The folder; build/slides by default.")] = None,
+):
+    """Write the decks of slides of lessons, of the core lessons when none is named."""
+    from tools import slides
+
+    for source in notebook_source.select(names or []):
+        if names or re.match(r"[01]\d_", source.name):
+            page = slides.write(source.with_suffix(".ipynb"), to or build_folder("slides"))
+            print(f"wrote {page}")
 
 
 @group.command()

@@ -336,14 +336,6 @@ def test_title_and_question_are_the_first_two_paragraphs():
     assert question == "*Does* the `word_matrix` fall apart?"
 
 
-@pytest.mark.parametrize(
-    "name, title",
-    [("06_x", "6. T"), ("06b_x", "6b. T"), ("20_train", "20. T"), ("project", "T")],
-)
-def test_a_title_has_the_number_by_which_lessons_are_called(name, title):
-    assert lesson_page.numbered(name, "T") == title
-
-
 def test_the_minutes_of_reading_are_those_that_the_lesson_states():
     cells = [{"cell_type": "markdown", "source": ["**Reading.** 26 minutes. **Diff", "iculty.**"]}]
     assert lesson_page.reading_minutes(cells) == 26
