@@ -72,7 +72,7 @@ _ = torch.manual_seed(SEED)
 #    not at all, by a little, or by more than half of the distance to the nearest word?
 
 # %% [markdown]
-# ## What it aims at
+# ## What a margin aims at
 #
 # The plain loss is smallest when the model's probabilities are the true ones. With a margin this is no
 # longer so. Let $q_k$ be the true probabilities in one context, and let the margin $m$ be the same for all
@@ -146,8 +146,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 1.** The larger the margin, the more the likeliest word takes from the others. This answers the
-# first prediction. No amount of data takes the sharpening away, so the method can only pay where a model
-# overfits. We check the formula for a small margin.
+# first prediction. No amount of data takes the sharpening away, so a margin can only pay if it also works
+# against overfitting. We check the formula for a small margin.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -157,13 +157,14 @@ off = float((change / formula - 1).abs().max())
 print("as the formula says, within 10 %:", off < 0.1)
 
 # %% [markdown]
-# ## Does it have to spread the words?
+# ## Must a margin spread the words?
 #
 # The paper's second promise is diversity. By its **definition 3.2** a word $i$ is
 # *$\varepsilon$-recognisable* if some context $h$ lets the word win by the margin: $w_i^\top h -
-# \varepsilon\|h\| > w_j^\top h$ for all $j\ne i$. The largest such $\varepsilon$ is the word's **margin**. A
-# word that never wins has margin 0. `theory.margin_witness` computes the margin, and the context that
-# attains it. Here are the seven words of lesson 7:
+# \varepsilon\|h\| > w_j^\top h$ for all $j\ne i$. The largest such $\varepsilon$ is the word's **margin**, a
+# length, while the margin $m$ of a loss is in nats. A word that never wins has margin 0.
+# `theory.margin_witness` computes the margin, and the context that attains it. Here are the seven words of
+# lesson 7:
 
 # %%
 plane = np.array([[1.5, 1.1], [0.7, 1.6], [-0.9, 1.2], [-1.5, -0.3],
@@ -188,8 +189,8 @@ pd.DataFrame(rows, index=names).T.round(2)
 # $\|h\|\|w_i - w_j\|$. If another word is within $\varepsilon$, then the bound is at most one half in every
 # context. If all other words are farther away, then the bound goes to 1 as $\|h\|$ grows.
 #
-# We test both theorems on random clouds of 60 words. For theorem 3.4 each word gets the context of its
-# margin, and random ones, at three lengths.
+# We test both theorems on random clouds of 60 words. For theorem 3.4 each word in eight dimensions gets two
+# contexts: the context of its margin, and the same with a random vector added. Both have three lengths.
 
 # %%
 clouds, witnesses, rows = {}, {}, {}
@@ -247,8 +248,9 @@ print("theorem 3.3 holds:", all(third))
 print("theorem 3.4 holds:", all(fourth))
 
 # %% [markdown]
-# **Figure 3.** The noise of 0.2 is a fifth of a word's length. For short contexts the bound of theorem 3.4 is
-# near the probability. At length 32 the bound is next to 1 for every word, and says nothing.
+# **Figure 3.** Here $\varepsilon = 0.2$, about a fifth of a word's length. For contexts of length 2 the bound
+# of theorem 3.4 is low, as the probability is. At length 8 the bound is high even for words whose probability
+# is near 0. At length 32 the bound is next to 1 for every word, and says nothing.
 #
 # So the theorems are true. They are no reason for words to move apart. Random words in 32 dimensions, which
 # nobody has spread, have margins far above $\alpha\|w\|$ with the paper's $\alpha = 0.005$. The margins of
@@ -259,9 +261,10 @@ print("theorem 3.4 holds:", all(fourth))
 #
 # Lesson 7 compares methods on an LSTM. The plan `data/plans/lessons-07.toml` has the variants of the
 # adversarial softmax on a Transformer, whose contexts leave a layer normalisation, three seeds each. On
-# 10,000 tokens, read ten times, the model overfits. On 30,000 tokens, read five times, it does not. Runs of
-# one seed are pairs: they share their start and the order of the text. Differences are those of log
-# perplexity on the test split, in per cent, with 95 % intervals, and $p$ is corrected by Holm's method.
+# 10,000 tokens, read ten times, the model overfits. These runs are in the first table. On 30,000 tokens, read
+# five times, the model does not overfit. These runs are in the second table. Runs of one seed are pairs: they
+# share their start and the order of the text. Differences are those of log perplexity on the test split, in
+# per cent, with 95 % intervals, and $p$ is corrected by Holm's method.
 
 
 # %%
@@ -291,7 +294,7 @@ compared(few)
 # - The **gate** of the released code moves only targets with $w_y^\top h > 0$. With the gate or without it, the
 #   difference from the plain model is too small to matter.
 # - A **constant** $\varepsilon$ makes no difference that three seeds would show.
-# - On 30,000 tokens the means of the gradients `hidden` and `full` lie above the plain model's in the last
+# - On 30,000 tokens the means of the gradients `hidden` and `full` lie above the plain model's in the second
 #   table. The gradient `full`, which shortens the words, too, lies highest. No $p$ is below 0.05.
 # - **Noise on the words that are read** is the paper's second change. This model's words begin with a standard
 #   deviation of 0.01, so the paper's noise of 0.2 is twenty times as large as they are, and the harm in the
@@ -315,8 +318,9 @@ compared(few)
 # | $\alpha$ | 0.005; all of 0.001 to 0.01 do alike, 0.05 underfits | 0.005, then 0.028 in fine-tuning | as the code in the paper's recipes |
 #
 # So every published row stands for a bundle: the adversary, the noise, the changed dropout, and a larger
-# $\alpha$ in fine-tuning. Here are the published perplexities on the test split, each from one seed. With
-# *dynamic evaluation* a model goes on learning on the text that it is tested on.
+# $\alpha$ in fine-tuning. Here are the published perplexities on the test split, one number for each setting.
+# *Fine-tuning* begins averaged SGD anew from the trained weights. With *dynamic evaluation* a model goes on
+# learning on the text that it is tested on.
 
 # %%
 rows = published.rows()
@@ -534,8 +538,8 @@ check("07b.3", least, along_itself)
 # %% [markdown]
 # ## What we saw
 #
-# First what the best evidence of the repository says, wherever it was made. It is read from the kept results
-# by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+# First comes what the best evidence of the repository says. The ledger of [notebook
+# 30](30_leaderboard.ipynb), which explains the terms, reads it from all kept results.
 
 # %%
 evidence_of = [
@@ -545,7 +549,7 @@ evidence_of = [
 display(Markdown(claims.conclusions(*evidence_of)))
 
 # %% [markdown]
-# Then what this notebook computes.
+# Then comes what this notebook computes.
 
 # %%
 display(
