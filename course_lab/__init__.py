@@ -8,6 +8,8 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
+from course_lab import extras
+
 _MODULES = {
     "PROFILES": "recipes",
     "Experiment": "experiment",
@@ -35,7 +37,14 @@ def __getattr__(name: str):
     """Load a public name from the file that defines it."""
     if name not in _MODULES:
         raise AttributeError(f"module 'course_lab' has no attribute {name!r}")
-    value = getattr(import_module(f"course_lab.{_MODULES[name]}"), name)
+    try:
+        module = import_module(f"course_lab.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("course_lab", "course_lib"):
+            raise
+        raise ModuleNotFoundError(extras.refusal([package]), name=error.name) from error
+    value = getattr(module, name)
     globals()[name] = value
     return value
 
