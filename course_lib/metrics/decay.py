@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import as_numbers
+from course_lib.metrics.inputs import Numbers, as_numbers
 
 GAMMAS = np.geomspace(0.02, 20, 121)  # where the exponential's γ is sought; refined between two
 
@@ -24,7 +24,7 @@ class Exponential:
     c2: float
     gamma: float
 
-    def __call__(self, k) -> np.ndarray:
+    def __call__(self, k: Numbers) -> np.ndarray:
         return self.c1 * np.exp(-self.c2 * np.asarray(k, dtype=float) ** self.gamma)
 
 
@@ -35,7 +35,7 @@ class Polynomial:
     c1: float
     gamma: float
 
-    def __call__(self, k) -> np.ndarray:
+    def __call__(self, k: Numbers) -> np.ndarray:
         return self.c1 * np.asarray(k, dtype=float) ** -self.gamma
 
 
@@ -49,7 +49,7 @@ class Fit:
     used: int
 
 
-def fit_exponential(values) -> Fit:
+def fit_exponential(values: Numbers) -> Fit:
     """Return the `Exponential` law that fits singular values best, by least squares in log σ.
 
     For each γ the fit is a line in k^γ; the best γ lies in [0.02, 20]. Towards 0 the law becomes
@@ -78,7 +78,7 @@ def fit_exponential(values) -> Fit:
     return _fit(law, offset + slope * (k / k[-1]) ** gamma, logs)
 
 
-def fit_polynomial(values) -> Fit:
+def fit_polynomial(values: Numbers) -> Fit:
     """Return the `Polynomial` law that fits singular values best: a line in log k.
 
     values and errors: as `fit_exponential`.
@@ -89,7 +89,7 @@ def fit_polynomial(values) -> Fit:
     return _fit(law, offset + slope * np.log(k), logs)
 
 
-def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
+def _logarithms(values: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """Return k = 1, 2, … and log σ_k, without what rounding makes of zeros."""
     values = as_numbers(values, "singular values")
     if (np.diff(values) > 0).any() or values[-1] < 0:

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.metrics.inputs import as_matrix, count_rows_in_pairs, rows_at_once
+from course_lib.metrics.inputs import Numbers, as_matrix, count_rows_in_pairs, rows_at_once
 
 
-def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
+def nearest_neighbours(W: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """Return the distance (n,) of every row to its nearest other row, and that row's number (n,).
 
     The winner is that of float64 at the price of products in float32, 2 n² d operations. Products
