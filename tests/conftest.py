@@ -11,7 +11,7 @@ from course_lib import machine
 
 # The files that take a minute or more, the longest first. Two processes that share the files then
 # end at about the same time.
-LONG = ("training", "batch", "site_browser", "batch_command", "batches", "course_runner", "site")
+LONG = ("training", "batch", "site_browser", "types", "batch_command", "batches", "course_runner", "site")
 LONG += ("experiments", "processes", "benchmark", "failures")
 
 

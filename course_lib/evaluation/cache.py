@@ -1,12 +1,14 @@
 """The continuous cache: words of the recent past become likelier (Grave et al. 2017)."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from course_lib.evaluation.perplexity import best_first, evaluating
+from course_lib.evaluation.perplexity import Values, best_first, evaluating
+from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 
 
@@ -19,7 +21,7 @@ class Predictions(NamedTuple):
 
 
 @torch.no_grad()
-def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictions:
+def predictions(model: LanguageModel, tokens: Tensor, eos: int, length: int = 512) -> Predictions:
     """Return what a model makes of a split in one pass at batch 1, state carried.
 
     model: a language model.
@@ -87,7 +89,9 @@ def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: float) ->
     return (-torch.logaddexp(model, (shares * cached.double()).log()).mean()).exp().item()
 
 
-def search(predictions: Predictions, windows, thetas, weights) -> list[dict]:
+def search(
+    predictions: Predictions, windows: Sequence[int], thetas: Values, weights: Values
+) -> list[dict]:
     """Return the perplexity of every combination of settings, best first."""
     rows = []
     for window, theta in product(windows, thetas):

@@ -1,19 +1,21 @@
 """Perplexity exactly as published figures mean it."""
 
 import math
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.data.batches import columns
 from course_lib.errors import CourseError
+from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 from course_lib.protocols import WithMemory
 
 
 @contextmanager
-def float32_products(kind: str):
+def float32_products(kind: str) -> Iterator[None]:
     """Have a GPU multiply float32 numbers as `kind` says: "ieee", with all their bits, or "tf32".
 
     By itself PyTorch takes TF32 for recurrent layers and all bits for other products.
@@ -32,13 +34,13 @@ def float32_products(kind: str):
         cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision = before
 
 
-def full_float32():
+def full_float32() -> AbstractContextManager[None]:
     """Return the context in which products of float32 numbers keep all their bits."""
     return float32_products("ieee")
 
 
 @contextmanager
-def exactly(model):
+def exactly(model: nn.Module) -> Iterator[None]:
     """Compute without autocast on the model's device, and all products in `full_float32`.
 
     Both are settings of the process, not of the model. No iterator may hand anything on within
@@ -50,14 +52,18 @@ def exactly(model):
 
 
 @contextmanager
-def evaluating(model, memory: int | None = None, clamp: int | None = None):
+def evaluating(
+    model: nn.Module, memory: int | None = None, clamp: int | None = None
+) -> Iterator[nn.Module]:
     """Evaluate a model `exactly` and `in_evaluation_mode`, which takes the same arguments."""
     with in_evaluation_mode(model, memory, clamp), exactly(model):
         yield model
 
 
 @contextmanager
-def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = None):
+def in_evaluation_mode(
+    model: nn.Module, memory: int | None = None, clamp: int | None = None
+) -> Iterator[nn.Module]:
     """Set a model to evaluation mode, and every module back to its own mode afterwards.
 
     model: the model that is evaluated.
@@ -84,7 +90,7 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
             module.training = True
 
 
-def check_weights(model) -> None:
+def check_weights(model: nn.Module) -> None:
     """Raise a CourseError that names the first parameter which holds NaN or infinity."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
@@ -94,6 +100,9 @@ def check_weights(model) -> None:
             )
 
 
+Values = Sequence[float]  # of a setting, all of which are tried
+
+
 def best_first(rows: list[dict]) -> list[dict]:
     """Return the rows of a search by their "perplexity", those that diverged to NaN last."""
     return sorted(rows, key=lambda row: (math.isnan(row["perplexity"]), row["perplexity"]))
@@ -101,7 +110,7 @@ def best_first(rows: list[dict]) -> list[dict]:
 
 @torch.no_grad()
 def perplexity(
-    model,
+    model: nn.Module,
     tokens: Tensor,
     eos: int,
     batch: int = 1,
@@ -135,7 +144,7 @@ def perplexity(
 
 @torch.no_grad()
 def token_losses(
-    model,
+    model: LanguageModel,
     tokens: Tensor,
     eos: int,
     length: int = 512,

@@ -129,7 +129,7 @@ class Sum(Objective):
     def needs_logits(self) -> bool:
         return any(term.needs_logits for term in self.terms)
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         return sum(term(block) for term in self.terms)
 
 
@@ -143,7 +143,7 @@ class CrossEntropy(Objective):
     weight: NonNegative = 1.0
     needs_logits = False
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         log_prob = block.log_weights + block.target_logit - block.log_z
         return -self.weight * torch.logsumexp(log_prob, dim=-1)
 
@@ -160,7 +160,7 @@ class LabelSmoothing(Objective):
     epsilon: Share = 0.1
     weight: NonNegative = 1.0
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         if block.log_z.shape[1] == 1:
             uniform = (block.log_z - block.mean_logit - block.log_weights)[:, 0]
         else:  # the logarithm of a mixture is not linear in its components' logits
@@ -180,7 +180,7 @@ class ZLoss(Objective):
     weight: NonNegative = 1e-4
     needs_logits = False
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         return self.weight * block.log_z.square().sum(-1)
 
 
@@ -199,7 +199,7 @@ class AugmentedLoss(Objective):
     gradient: bool = False  # whether the gradient flows through ỹ into E
     needs_soft_targets = True
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         soft = block.soft_logits if self.gradient else block.soft_logits.detach()
         logits = block.logits.squeeze(1) if block.log_z.shape[1] == 1 else block.log_prob
         return self.weight * _Softened.apply(logits, soft, self.temperature)

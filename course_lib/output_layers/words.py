@@ -5,6 +5,8 @@ Every word matrix answers three questions: `words(ids)` are rows, `words.factors
 object to both ends of a model ties them (inan2017, section 4).
 """
 
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +15,19 @@ from course_lib.errors import unknown
 from course_lib.ranges import Count, NonNegative, checked
 
 CONSTRAINTS = ("centred", "unit")
+
+
+class Words(Protocol):
+    """What models and output layers ask of a word matrix, N rows of size d."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def __call__(self, ids: Tensor, /) -> Tensor: ...
+
+    def factors(self, x: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
+    def matrix(self) -> Tensor: ...
 
 
 class FullWords(nn.Module):
@@ -58,7 +73,8 @@ class FullWords(nn.Module):
     @property
     def shape(self) -> tuple[int, int]:
         """N and d."""
-        return tuple(self.weight.shape)
+        words, size = self.weight.shape
+        return words, size
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return rows (…, d) of words (…)."""

@@ -14,13 +14,8 @@ from course_lib.evaluation.translation import translation_perplexity
 from course_lib.training.optimisation import Optimisation
 
 # Settings that change how running text is read, and are off unless asked for.
-OF_TEXT = (
-    "random_length",
-    "partial_shuffle",
-    "sum_over_steps",
-    "evaluation_memory",
-    "evaluation_clamp",
-)
+OF_TEXT = ("random_length", "partial_shuffle", "sum_over_steps")
+OF_TEXT += ("evaluation_memory", "evaluation_clamp")
 
 
 class MicroBatch(NamedTuple):
