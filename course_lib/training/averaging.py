@@ -1,5 +1,6 @@
 """Averaged SGD: the mean of the weights after every step from some point on (Polyak 1992)."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -30,7 +31,7 @@ class WeightAverage:
 
     @contextmanager
     @torch.no_grad()
-    def in_place(self):
+    def in_place(self) -> Iterator[None]:
         """Give the model its average weights within the `with` block."""
         own = {name: p.clone() for name, p in self.parameters.items()}
         for name, parameter in self.parameters.items():

@@ -214,7 +214,7 @@ class _Run:
         history = [row["valid_perplexity"] for row in self.epochs]
         return checks is not None and stalled(history, checks)
 
-    def one_epoch(self, bar) -> None:
+    def one_epoch(self, bar: tqdm) -> None:
         """Go from wherever the epoch stands to its end, its validation and its checkpoint."""
         o = self.optimisation
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
@@ -367,7 +367,7 @@ class _Run:
             return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
 
-    def take_losses(self, window) -> float:
+    def take_losses(self, window: list) -> float:
         """Move a window of losses to the epoch's sums and return their mean, in nats a token.
 
         CourseError for NaN and from HUGE on.

@@ -1,5 +1,7 @@
 """Optimisers beyond PyTorch's: Adam with one second moment for all words, and several at once."""
 
+from collections.abc import Callable
+
 import torch
 from torch.optim import Optimizer
 
@@ -22,7 +24,7 @@ class CoupledAdam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Update every parameter that has a gradient."""
         with torch.enable_grad():
             loss = closure() if closure else None
@@ -87,7 +89,7 @@ class Together(Optimizer):
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none)
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Step each."""
         loss = closure() if closure else None
         for optimizer in self.optimizers:
