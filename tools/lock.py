@@ -31,8 +31,9 @@ def write(root: Path) -> Path:
     listed = ", ".join(f'"{name}=={version}"' for name, version in pins(root).items())
     with tempfile.TemporaryDirectory(prefix="course-lock-") as name:
         folder = Path(name)
-        for extra in (f"\n[tool.uv]\nconstraint-dependencies = [{listed}]\n", ""):
-            (folder / "pyproject.toml").write_text(project + extra, "utf-8")
+        for more in (f"constraint-dependencies = [{listed}]\n", ""):
+            text = project.replace("[tool.uv]\n", f"[tool.uv]\n{more}")
+            (folder / "pyproject.toml").write_text(text, "utf-8")
             uv(folder, "lock")
         text = (folder / "uv.lock").read_text("utf-8")
     if problems := faults(text, root):

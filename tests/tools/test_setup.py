@@ -321,8 +321,11 @@ def test_readme_and_citation_name_the_one_repository():
     for kind in (r"mybinder\.org/v2/gh", r"colab\.research\.google\.com/github"):
         found = re.findall(kind + r"/([\w-]+/[\w-]+)", readme)
         assert found and set(found) == {name}
-    for slug in re.findall(r"github\.com/([\w-]+/output-[\w-]+)", readme):
-        assert slug == name
+    install = (ROOT / "docs/how-to/install.md").read_text("utf-8")
+    slugs = re.findall(r"github\.com/([\w-]+/output-[\w-]+)", readme + install)
+    assert "github.com/" in install and set(slugs) == {name}
+    for extra in PROJECT["optional-dependencies"]:  # the table says which to take
+        assert f"| `course-lib[{extra}]` |" in install
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["repository-code"] == lesson_linter.repository()
     assert citation["version"] == PROJECT["version"]
