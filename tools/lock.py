@@ -43,7 +43,7 @@ def write(root: Path) -> Path:
 
 
 def uv(folder: Path, *words: str) -> None:
-    """Run a command of uv on a project, with the public registry and no settings of this machine."""
+    """Run a command of uv on a project, with the public registry and none of its own settings."""
     if shutil.which("uv") is None:
         raise CourseError("uv is not installed; pip install uv")
     settings = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}

@@ -1,7 +1,7 @@
-"""The website of several versions side by side: a folder each, and a menu that changes between them.
+"""Several versions of the website side by side: a folder each, and a menu between them.
 
-A release such as `v0.2.0` and a branch such as `main` have a folder of their own. `latest` is a copy
-of the newest release. `versions.json`, beside the folders, is what the menu of every page reads.
+A release such as `v0.2.0` and a branch such as `main` have a folder of their own. `latest` is a
+copy of the newest release. `versions.json`, beside the folders, is what the menu of a page reads.
 """
 
 import json

@@ -116,15 +116,9 @@ class SentencePairs(ThreeSplits, PieceEncoding):
             source, target = self.direction.split("-")
             for side, ids in {source: pairs.source, target: pairs.target}.items():
                 sizes[f"{split} tokens ({side})"] = len(ids.values) + len(pairs)
-        return {
-            "name": self.name,
-            "direction": self.direction,
-            "words": len(self.words),
-            "lower-cased": self.lowercase,
-            **sizes,
-            "pairs left out of train": self.left_out,
-            **self.origin(),
-        }
+        named = {"name": self.name, "direction": self.direction, "words": len(self.words)}
+        named |= {"lower-cased": self.lowercase} | sizes
+        return named | {"pairs left out of train": self.left_out} | self.origin()
 
     @checked
     def small(

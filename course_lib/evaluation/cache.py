@@ -1,13 +1,12 @@
 """The continuous cache: words of the recent past become likelier (Grave et al. 2017)."""
 
-from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from course_lib.evaluation.perplexity import Values, best_first, evaluating
+from course_lib.evaluation.perplexity import best_first, evaluating
 from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 
@@ -61,7 +60,7 @@ def cache_probability(
     if hidden.dtype != torch.float64:
         hidden = hidden.float()
     probability = hidden.new_zeros(len(target))
-    outside = band_shape = None
+    outside, band_shape = torch.empty(0), None
     for start in range(0, len(target), block):
         first = max(0, start - window)
         stop = min(start + block, len(target))
@@ -89,9 +88,7 @@ def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: float) ->
     return (-torch.logaddexp(model, (shares * cached.double()).log()).mean()).exp().item()
 
 
-def search(
-    predictions: Predictions, windows: Sequence[int], thetas: Values, weights: Values
-) -> list[dict]:
+def search(predictions: Predictions, windows, thetas, weights) -> list[dict]:
     """Return the perplexity of every combination of settings, best first."""
     rows = []
     for window, theta in product(windows, thetas):

@@ -15,7 +15,6 @@ from tqdm import tqdm
 
 from course_lib.data.batches import columns
 from course_lib.evaluation.perplexity import (
-    Values,
     best_first,
     evaluating,
     exactly,
@@ -199,28 +198,21 @@ def dynamic_perplexity(
     """
     steps = losses(model, tokens, eos, squares, **settings)
     segments = -(-len(tokens) // settings.get("length", SEGMENT))
-    total = 0.0
+    total: Any = 0.0
     with exactly(model):
         for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
             total = total + nll.double() * count
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
 
 
-def combinations(rates: Values, decays: Values, epsilons: Values = (EPSILON,)) -> list[dict]:
+def combinations(rates, decays, epsilons=(EPSILON,)) -> list[dict]:
     """Return all settings that can be made of these, as `losses` names them."""
     names = "rate", "decay", "epsilon"
     return [dict(zip(names, v, strict=True)) for v in product(rates, decays, epsilons)]
 
 
 def search(
-    model: nn.Module,
-    tokens: Tensor,
-    eos: int,
-    squares: dict[str, Tensor],
-    rates: Values,
-    decays: Values,
-    epsilons: Values = (EPSILON,),
-    **options: Any,
+    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options: Any
 ) -> list[dict]:
     """Return the perplexity of every combination of settings, best first, diverged ones last."""
     rows = []

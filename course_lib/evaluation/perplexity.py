@@ -1,8 +1,9 @@
 """Perplexity exactly as published figures mean it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ def float32_products(kind: str) -> Iterator[None]:
     """
     # Each kind of layer is read and set by itself: PyTorch refuses to read its one flag for both
     # where they differ, and that flag would leave them to a setting for all of PyTorch.
-    cudnn = torch.backends.cudnn
+    cudnn: Any = torch.backends.cudnn  # whose flags are made at run time
     matmul = torch.backends.cuda.matmul
     before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision
     cudnn.allow_tf32 = kind == "tf32"
@@ -52,18 +53,14 @@ def exactly(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def evaluating(
-    model: nn.Module, memory: int | None = None, clamp: int | None = None
-) -> Iterator[nn.Module]:
+def evaluating(model: nn.Module, memory: int | None = None, clamp: int | None = None):
     """Evaluate a model `exactly` and `in_evaluation_mode`, which takes the same arguments."""
     with in_evaluation_mode(model, memory, clamp), exactly(model):
         yield model
 
 
 @contextmanager
-def in_evaluation_mode(
-    model: nn.Module, memory: int | None = None, clamp: int | None = None
-) -> Iterator[nn.Module]:
+def in_evaluation_mode(model: nn.Module, memory: int | None = None, clamp: int | None = None):
     """Set a model to evaluation mode, and every module back to its own mode afterwards.
 
     model: the model that is evaluated.
@@ -73,8 +70,8 @@ def in_evaluation_mode(
     """
     training = [module for module in model.modules() if module.training]
     longer = (memory, clamp) != (None, None)
+    encoder: Any = model.encoder if longer else None
     if longer:
-        encoder = model.encoder
         if not isinstance(encoder, WithMemory):
             raise CourseError(f"{type(encoder).__name__} has no memory to lengthen or to clamp")
         model.encoder = encoder.with_memory(
@@ -98,9 +95,6 @@ def check_weights(model: nn.Module) -> None:
                 f"the weights are broken: {name} holds a number that is not finite; take an "
                 "earlier checkpoint"
             )
-
-
-Values = Sequence[float]  # of a setting, all of which are tried
 
 
 def best_first(rows: list[dict]) -> list[dict]:

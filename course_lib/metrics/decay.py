@@ -6,6 +6,7 @@ logarithms, so that the best fit needs no starting values.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -69,8 +70,8 @@ def fit_exponential(values: Numbers) -> Fit:
     # the best γ of a grid, refined between its neighbours
     best = int(np.argmin([line(gamma)[2] for gamma in GAMMAS]))
     around = np.log(GAMMAS[[max(best - 1, 0), min(best + 1, len(GAMMAS) - 1)]])
-    refined = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12}).x
-    gamma = float(min(np.exp(refined), GAMMAS[best], key=lambda value: line(value)[2]))
+    refined: Any = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12})
+    gamma = float(min(np.exp(refined.x), GAMMAS[best], key=lambda value: line(value)[2]))
 
     # its line
     offset, slope, _ = line(gamma)

@@ -18,7 +18,7 @@ def as_matrix(W: Numbers) -> Tensor:
     """
     if not isinstance(W, Tensor):
         try:
-            W = torch.from_numpy(np.require(W, np.float64, "CW"))
+            W = torch.from_numpy(np.require(W, np.float64, ["C", "W"]))
         except (TypeError, ValueError) as error:
             raise CourseError(f"a matrix of numbers is needed: {error}") from error
     matrix = W.detach().double()

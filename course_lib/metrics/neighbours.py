@@ -23,7 +23,7 @@ def nearest_neighbours(W: Numbers) -> tuple[np.ndarray, np.ndarray]:
     scale = centred.norm(p=torch.inf)
     centred /= scale.where(scale > 0, 1.0)
     # Where float32 products are rounded to fewer bits (TF32, bfloat16) the bound would not hold.
-    backend = torch.backends.cuda if rows.is_cuda else torch.backends.mkldnn
+    backend = getattr(torch.backends, "cuda" if rows.is_cuda else "mkldnn")
     fast = torch.float32 if backend.matmul.fp32_precision in ("none", "ieee") else torch.float64
     sieves = [_Sieve(centred.to(fast)), _Sieve(centred)]
     distance, index = rows.new_empty(n), torch.empty(n, dtype=torch.long, device=rows.device)

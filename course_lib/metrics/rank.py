@@ -43,12 +43,8 @@ class Spectrum(NamedTuple):
         """Return shape and ranks, ready for JSON; the effective ones by ε, from 1e-3 to 1e-5."""
         effective = {f"{e:g}": self.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)}
         contexts, words = self.shape
-        return {
-            "contexts": contexts,
-            "words": words,
-            "press_rank": self.press_rank(),
-            "effective_rank": effective,
-        }
+        ranks = {"press_rank": self.press_rank(), "effective_rank": effective}
+        return {"contexts": contexts, "words": words} | ranks
 
 
 def spectrum(blocks: Iterable) -> Spectrum:
@@ -168,7 +164,7 @@ class _Gram:
                 values = values[column - start :][: len(band)]
                 band[: len(values), column] = values
             if at + k == group.shape[1]:
-                self.groups[number] = None
+                self.groups[number] = group.new_empty(0)  # used up
         return eigvals_banded(band, lower=True, overwrite_a_band=True, check_finite=False)
 
 

@@ -48,7 +48,7 @@ def cosines(W: Tensor, counts: Numbers | None) -> Figures:
 
     The groups are those of `geometry.by_frequency`; one of fewer than two words has None.
     """
-    figures = {"mean_cosine": geometry.mean_cosine(W)}
+    figures: Figures = {"mean_cosine": geometry.mean_cosine(W)}
     if counts is None:
         return figures | {"mean_cosine_rare": None, "mean_cosine_frequent": None}
     for name, group in geometry.by_frequency(counts)._asdict().items():

@@ -102,7 +102,7 @@ class DecoderLayer(nn.Module):
         self.feedforward = feedforward(size, inner)
         self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(3))
 
-    def forward(self, y: Tensor, memory: Tensor | None, mask: Tensor, past, source):
+    def forward(self, y: Tensor, memory: Any, mask: Tensor, past: Any, source: Any) -> Any:
         """Return (T, C, d), past, source of y (T, C, d), memory (S, B, d), mask (B, 1, 1, S).
 
         past: keys and values of the target before y; None at its start.

@@ -10,7 +10,7 @@ from course_lib.machine import accelerated, moved, on_host
 from course_lib.output_layers.blocked_loss import Group
 from course_lib.output_layers.kernel import IGNORE, check_targets, chunked_loss
 from course_lib.output_layers.layer import OutputLayer, Words
-from course_lib.output_layers.objectives import CrossEntropy, Objective, TableBlock
+from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, checked
 

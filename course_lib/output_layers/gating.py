@@ -44,6 +44,8 @@ class GradientGating(OutputLayer):
         self.alpha = alpha
         self.horizon = horizon
         self.micro_batches = 1  # calls an update is made of
+        self.appearances: Tensor
+        self.steps: Tensor
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
         self.register_buffer("steps", torch.zeros(()))
 

@@ -31,7 +31,7 @@ class OutputLayer(nn.Module):
 
     transform: Callable[..., Tensor] | None = None
     formula: Callable[..., Tensor] | None = None
-    gate: Callable[[Tensor, Tensor], Tensor] | None = None
+    gate: Callable[..., Tensor] | None = None
     maps_hidden = False  # whether `contexts` takes hidden states of another size than the words'
     requires: frozenset[str] = frozenset()  # of the corpus, as words sorted "by_frequency"
 
@@ -137,7 +137,7 @@ class OutputLayer(nn.Module):
         bias = self.logit_bias()
         logits = logits if bias is None else logits + bias
         offset = None if target is None else self.target_offset(contexts, target)
-        if offset is not None:
+        if target is not None and offset is not None:
             word = target[:, None, None].expand(*offset.shape, 1)
             logits = logits.scatter_add(-1, word, offset.unsqueeze(-1).to(logits))
         if self.transform is not None:

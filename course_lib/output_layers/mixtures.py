@@ -130,5 +130,6 @@ class MixtureOfContexts(MixtureOfSoftmaxes):
     def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return Σ_k π_k h_k (T, …, 1, d), and None, of hidden states (T, …, h)."""
         latent, log_weights = super().contexts(hidden)
+        assert log_weights is not None
         weights = log_weights.exp().to(latent.dtype)
         return weights.unsqueeze(-2) @ latent, None

@@ -66,6 +66,7 @@ class Block:
     @cached_property
     def soft_logits(self) -> Tensor:
         """Return the soft targets' logits E E_y (b, N), the view that E has of the target."""
+        assert self._soft_logits is not None
         return self._soft_logits.detach().requires_grad_()
 
     @cached_property
@@ -130,7 +131,8 @@ class Sum(Objective):
         return any(term.needs_logits for term in self.terms)
 
     def __call__(self, block: Block) -> Tensor:
-        return sum(term(block) for term in self.terms)
+        first, *others = self.terms
+        return sum((term(block) for term in others), first(block))
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,7 @@ class FullWords(nn.Module):
     @property
     def shape(self) -> tuple[int, int]:
         """N and d."""
-        words, size = self.weight.shape
-        return words, size
+        return self.weight.shape[0], self.weight.shape[1]
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return rows (…, d) of words (…)."""
@@ -142,7 +141,7 @@ class SpectralWords(nn.Module):
     @property
     def shape(self) -> tuple[int, int]:
         """N and d."""
-        return tuple(self.U.shape)
+        return self.U.shape[0], self.U.shape[1]
 
     @property
     def sigma(self) -> Tensor:

@@ -1,7 +1,7 @@
 """How many directions log P can span, and how its rank shows: Yang et al. 2018, parthiban2021."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
 
 def _differences(blocks: Iterable) -> Iterator[Tensor]:
     """Yield rows minus their means, minus the first of them, which is left out."""
-    first = None
+    first: Any = None
     for rows in rank.rows_of(blocks):
         rows = rows.double()
         rows = rows - rows.mean(1, keepdim=True)

@@ -1,6 +1,5 @@
 """Averaged SGD: the mean of the weights after every step from some point on (Polyak 1992)."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -31,7 +30,7 @@ class WeightAverage:
 
     @contextmanager
     @torch.no_grad()
-    def in_place(self) -> Iterator[None]:
+    def in_place(self):
         """Give the model its average weights within the `with` block."""
         own = {name: p.clone() for name, p in self.parameters.items()}
         for name, parameter in self.parameters.items():

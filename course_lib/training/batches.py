@@ -43,9 +43,11 @@ class Task(Protocol):
 
     def updates(self, generator: torch.Generator) -> Iterator[Update]:
         """Yield one epoch; order and chance come from the generator, equal in all processes."""
+        ...
 
     def validate(self, model: nn.Module) -> float:
         """Return the perplexity of the validation split, for monitoring."""
+        ...
 
 
 class LanguageModelBatches:

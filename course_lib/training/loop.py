@@ -1,10 +1,12 @@
 """The training loop: epochs of updates, validated, checkpointed, resumable."""
+# pyright: reportAttributeAccessIssue=false (`fit` gives a `_Run` its callback and the like)
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -48,7 +50,7 @@ def fit(
     folder: Path,
     identity: dict,
     vocabulary: dict | None = None,
-    starts: list[dict] = (),
+    starts: Sequence[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
     report: Callable[[int, dict[str, float]], None] | None = None,
@@ -277,10 +279,11 @@ class _Run:
             return late, due
         return self.agreed(late, due) if full else (False, False)
 
-    def agreed(self, *flags: bool) -> tuple[bool, ...]:
+    def agreed(self, *flags: bool) -> Any:
         """Return the first process's flags; all processes must call it."""
-        flags = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
-        return tuple(bool(flag) for flag in broadcast(flags).tolist())
+        told: Any = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
+        told = broadcast(told)
+        return tuple(bool(flag) for flag in told.tolist())
 
     def speed(self) -> str:
         """Return the epoch's perplexity and tokens a second so far, for the progress bar."""
@@ -338,7 +341,7 @@ class _Run:
         device = accelerator.device
         bf16 = o.precision == "bf16"
         products = "tf32" if o.precision == "tf32" else "ieee"
-        total = 0.0
+        total: Any = 0.0
         carried = []
         last = len(update.micro_batches) - 1
         # The last update of an epoch may have fewer micro-batches than there are states.
@@ -399,8 +402,9 @@ class _Run:
         if isinstance(self.bare, Resharded):
             self.bare.reshard()  # as a backward pass would have done
         if self.accelerator.num_processes > 1:
-            first = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
-            valid = broadcast(first).item()
+            first: Any = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
+            first = broadcast(first)
+            valid = first.item()
         if not math.isfinite(valid):
             raise self.diverged(f"the validation perplexity is {valid} after step {self.step}")
         return valid

@@ -1,7 +1,5 @@
 """Optimisers beyond PyTorch's: Adam with one second moment for all words, and several at once."""
 
-from collections.abc import Callable
-
 import torch
 from torch.optim import Optimizer
 
@@ -24,7 +22,7 @@ class CoupledAdam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure=None):
         """Update every parameter that has a gradient."""
         with torch.enable_grad():
             loss = closure() if closure else None
@@ -89,7 +87,7 @@ class Together(Optimizer):
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none)
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure=None):
         """Step each."""
         loss = closure() if closure else None
         for optimizer in self.optimizers:

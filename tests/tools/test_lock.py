@@ -36,7 +36,10 @@ def test_the_lock_asks_for_what_the_project_asks_for():
         for entry in project["metadata"]["requires-dist"]
     }
     wanted = set()
-    for extra, listed in {None: PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items():
+    for extra, listed in {
+        None: PROJECT["dependencies"],
+        **PROJECT["optional-dependencies"],
+    }.items():
         for requirement in map(Requirement, listed):
             marker = f"extra == '{extra}'" if extra else None
             wanted.add((requirement.name, frozenset(requirement.extras), marker))

@@ -118,9 +118,7 @@ def test_an_extra_installs_from_the_registry_what_it_promises(installed, tmp_pat
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
     subprocess.run([python, "-c", TRIED[extra]], cwd=tmp_path, env=environment, check=True)
     command = [python, "-m", "course_lab", "batch", "status", "smoke"]
-    status = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    status = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     if extra == "lab":
         assert status.returncode == 0 and "waiting" in status.stdout, status.stderr
     else:

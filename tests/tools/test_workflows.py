@@ -33,7 +33,7 @@ def steps(name: str) -> list[dict]:
 
 
 def commands(script: str) -> list[list[str]]:
-    """Return the commands of a step, each as words; what the forge fills in is the word `filled`."""
+    """Return the commands of a step, each as words; what the forge fills in is `filled`."""
     script = re.sub(r"\$\{\{.*?\}\}", "filled", script)
     script = re.sub(r"(\w+)=\$\((.*?)\)\n", r"\2\n", script)  # a variable for what is printed
     found = []
