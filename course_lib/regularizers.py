@@ -38,7 +38,7 @@ class _Regularizer:
 class _FactorRegularizer(_Regularizer):
     """A penalty of the factors of spectral words; CourseError for other words."""
 
-    def __call__(self, words: Any, activations: Activations | None = None) -> Tensor:
+    def __call__(self: Any, words: Any, activations: Activations | None = None) -> Tensor:
         if not isinstance(words, Spectral):
             raise CourseError(
                 f"{type(self).__name__} is about the factors U, σ and V of the word matrix, "
@@ -63,7 +63,7 @@ class CosineRegularizer(_Regularizer):
     weight: NonNegative = 1.0
 
     def __call__(self, words: Any, activations: Activations | None = None) -> Tensor:
-        spectral = isinstance(words, Spectral)
+        spectral = bool(isinstance(words, Spectral))
         rows = _wide(words.U if spectral else words.matrix())
         with _full_precision(rows):
             axes = _wide(words.V) * _wide(words.sigma) if spectral else None
@@ -145,8 +145,7 @@ class Orthogonality(_FactorRegularizer):
         """Return frobenius · ‖MᵀM−I‖²_F + spectral · ‖MᵀM−I‖²₂."""
         M = _wide(M)
         total = M.new_zeros(())
-        if frobenius or spectral:
-            G = _Gram.apply(M)
+        G: Any = _Gram.apply(M) if frobenius or spectral else None
         if frobenius:
             total = total + frobenius * G.square().sum()
         if spectral:
@@ -198,11 +197,11 @@ class _SpectrumPrior(_FactorRegularizer):
     Naive: `weight * (words.singular_values() - prior.values(d)).square().sum()`.
     """
 
-    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
+    def values(self: Any, size: int, device: torch.device | str | None = None) -> Tensor:
         """Return c_k for k = 1 … d: (d,), float64, decreasing; size: d."""
         return self._curve(torch.arange(1, size + 1, dtype=torch.float64, device=device))
 
-    def _penalty(self, words: Any) -> Tensor:
+    def _penalty(self: Any, words: Any) -> Tensor:
         sigma = _wide(words.sigma).sort(descending=True).values
         prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
         return self.weight * (sigma - prior).square().sum()
@@ -275,7 +274,7 @@ class MuLoss(_Regularizer):
     weight: NonNegative = 1e-4
 
     def __call__(self, words: Any, activations: Activations | None = None) -> Tensor:
-        spectral = isinstance(words, Spectral)
+        spectral = bool(isinstance(words, Spectral))
         mean = _wide(words.U if spectral else words.matrix()).mean(0)
         if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
             mean = (_wide(words.V) * (_wide(words.sigma) * mean)).sum(1)

@@ -57,11 +57,8 @@ def vocabulary_to_dict(corpus: Vocabulary) -> dict:
         plain["pieces"] = json.loads(corpus.pieces.to_str())
     if isinstance(corpus, WordEncoding):
         return plain | {"words": corpus.words}
-    return plain | {
-        "tokenizer": json.loads(corpus.encoding.to_str()),  # whose quotes are then escaped once
-        "direction": corpus.direction,
-        "lowercase": corpus.lowercase,
-    }
+    plain["tokenizer"] = json.loads(corpus.encoding.to_str())  # whose quotes are escaped once
+    return plain | {"direction": corpus.direction, "lowercase": corpus.lowercase}
 
 
 def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocabulary:

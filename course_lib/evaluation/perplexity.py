@@ -60,7 +60,7 @@ def evaluating(model: nn.Module, memory: int | None = None, clamp: int | None = 
 
 
 @contextmanager
-def in_evaluation_mode(model: nn.Module, memory: int | None = None, clamp: int | None = None):
+def in_evaluation_mode(model: Any, memory: int | None = None, clamp: int | None = None):
     """Set a model to evaluation mode, and every module back to its own mode afterwards.
 
     model: the model that is evaluated.

@@ -152,10 +152,10 @@ def norms_by_frequency(W: Numbers, counts: Numbers, bins: int = 10) -> Frequency
     scale = np.log1p(counts)
     edges = np.linspace(scale.min(), scale.max(), bins + 1)[1:-1]
     _, bin_of, words = np.unique(np.digitize(scale, edges), return_inverse=True, return_counts=True)
-    means = (np.bincount(bin_of, values) / words for values in (counts, norms))
+    count, norm = (np.bincount(bin_of, values) / words for values in (counts, norms))
     constant = np.ptp(counts) == 0 or np.ptp(norms) == 0
-    spearman = np.nan if constant else float(spearmanr(counts, norms).statistic)
-    return FrequencyNorms(*means, words, spearman)
+    spearman = np.nan if constant else float(spearmanr(counts, norms)[0])
+    return FrequencyNorms(count, norm, words, spearman)
 
 
 def pair_cosines(W: Numbers, pairs: int = 20_000, seed: int = 0) -> np.ndarray:

@@ -94,5 +94,5 @@ class GradientGating(OutputLayer):
         return gradient.scatter_(1, target[:, None], at_target)
 
 
-class GatedSoftmax(GradientGating, Softmax):
+class GatedSoftmax(GradientGating, Softmax):  # pyright: ignore[reportIncompatibleVariableOverride]
     """The softmax with adaptive gradient gating."""

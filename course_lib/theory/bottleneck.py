@@ -10,6 +10,8 @@ from torch import Tensor
 from course_lib.errors import CourseError
 from course_lib.metrics import rank
 
+PRECISIONS: Any = (np.float32, np.float64)
+
 
 def rank_bound(d: int, bias: bool = True) -> int:
     """Return the greatest rank of log P that one softmax over contexts of d numbers can have.
@@ -56,9 +58,9 @@ def fragility(
     """
     for c in variances:
         values = torch.linalg.svdvals(torch.from_numpy(noisy_low_rank(n, c, entries, seed))).numpy()
-        press = (rank.press_rank(values, (n, n), p) for p in (np.float32, np.float64))
+        narrow, wide = (rank.press_rank(values, (n, n), p) for p in PRECISIONS)
         effective = {epsilon: rank.effective_rank(values, epsilon) for epsilon in epsilons}
-        yield Fragility(c, *press, effective)
+        yield Fragility(c, narrow, wide, effective)
 
 
 class HiddenSize(NamedTuple):
@@ -99,5 +101,5 @@ def _differences(blocks: Iterable) -> Iterator[Tensor]:
         rows = rows - rows.mean(1, keepdim=True)
         if first is None and len(rows):
             first, rows = rows[0], rows[1:]
-        if len(rows):
+        if len(rows) and first is not None:
             yield rows - first

@@ -1,7 +1,7 @@
 """The batches that a run trains on, epoch by epoch, and the validation that it is judged by."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -95,12 +95,7 @@ class LanguageModelBatches:
         for tokens, target in data.batches(columns, o.length, generator, o.random_length):
             pairs = zip(tokens.chunk(o.accumulate, 1), target.chunk(o.accumulate, 1), strict=True)
             micro_batches = [MicroBatch((x,), y, 1 / o.accumulate) for x, y in pairs]
-            yield Update(
-                micro_batches,
-                rows=len(target),
-                steps=len(target),
-                tokens=target.numel() * self.workers,
-            )
+            yield Update(micro_batches, len(target), len(target), target.numel() * self.workers)
 
     def validate(self, model: nn.Module) -> float:
         """Return the perplexity of the validation split, cut into `evaluation_batch` columns."""
@@ -161,7 +156,7 @@ class TranslationBatches:
                 micro_batches.append(MicroBatch((source, tokens), target, weight))
             yield Update(micro_batches, rows=len(micro_batches), steps=1, tokens=total)
 
-    def validate(self, model: nn.Module) -> float:
+    def validate(self, model: Any) -> float:
         """Return the perplexity of the validation split."""
         batches = token_batches(self.corpus.valid, self.optimisation.max_tokens)
         return translation_perplexity(model, batches)

@@ -149,8 +149,9 @@ def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
     if isinstance(like, Sharded):
         from torch.distributed.tensor import distribute_tensor  # seconds that few runs need
 
-        same = tensor.shape == like.shape
-        tensor = distribute_tensor(tensor, like.device_mesh, like.placements if same else None)
+        of: Any = like
+        placements = of.placements if tensor.shape == like.shape else None
+        tensor = distribute_tensor(tensor, of.device_mesh, placements)
     return tensor
 
 

@@ -57,7 +57,7 @@ class Replayed:
         graph = self.graphs.get(key)
         return self.plain(x, state) if graph is None else graph(x, state)
 
-    def recorded(self, x: Tensor, state: Any) -> nn.Module | None:
+    def recorded(self, x: Tensor, state: Any) -> Any:
         """Return the encoder with its forward and backward pass as graphs; None if that fails.
 
         Recording draws random numbers, which are given back: chance goes on as if nothing had been

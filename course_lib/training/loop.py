@@ -1,5 +1,6 @@
 """The training loop: epochs of updates, validated, checkpointed, resumable."""
-# pyright: reportAttributeAccessIssue=false (`fit` gives a `_Run` its callback and the like)
+# `fit` gives a `_Run` its callback and the like, which its class does not declare.
+# pyright: reportAttributeAccessIssue=false
 
 import math
 import time
@@ -281,8 +282,9 @@ class _Run:
 
     def agreed(self, *flags: bool) -> Any:
         """Return the first process's flags; all processes must call it."""
-        told: Any = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
-        told = broadcast(told)
+        told: Any = broadcast(
+            torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
+        )
         return tuple(bool(flag) for flag in told.tolist())
 
     def speed(self) -> str:
