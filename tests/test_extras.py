@@ -28,7 +28,7 @@ from importlib.machinery import PathFinder
 class Only(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if path is None and name not in ALLOWED:
+        if path is None and name not in ALLOWED and not name.startswith("_sysconfigdata"):
             return None
         return super().find_spec(name, path, target)
 
@@ -125,7 +125,7 @@ from torch import nn
 import course_lib
 from course_lib.metrics.registry import summary
 from course_lib.output_layers import MixtureOfSoftmaxes, Softmax
-from course_lib.regularizers import CosineRegularization
+from course_lib.regularizers import CosineRegularizer
 from course_lib.training import CoupledAdam
 
 class Model(nn.Module):
@@ -142,10 +142,11 @@ tokens = torch.arange(24).view(2, 12)
 for layer in (Softmax, MixtureOfSoftmaxes):
     attached = course_lib.attach(Model(), output_layer=layer)
     first = attached(tokens, labels=tokens).loss
-    optimizer = torch.optim.Adam(attached.parameters(), lr=0.05)
+    optimizer = CoupledAdam(attached.parameters(), lr=0.05)
+    penalty = CosineRegularizer(0.01)
     for _ in range(20):
         optimizer.zero_grad()
-        attached(tokens, labels=tokens).loss.backward()
+        (attached(tokens, labels=tokens).loss + penalty(attached.output_layer.words)).backward()
         optimizer.step()
     assert attached(tokens, labels=tokens).loss < first
 print(len(summary(attached.model.decoder.weight, torch.arange(40, 0, -1))))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import bootstrap
+
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
 PLAN = """title = "a plan of one's own"
@@ -79,8 +81,8 @@ def test_a_plan_of_the_course_is_found(installed, tmp_path):
 
 def test_without_its_packages_the_laboratory_says_what_to_install(installed, tmp_path):
     """In an environment that has the wheel and nothing else."""
-    venv.create(tmp_path / "bare", with_pip=False)
-    python = next((tmp_path / "bare").glob("*/python*"))
+    venv.create(tmp_path / ".venv", with_pip=False)
+    python = bootstrap.environment_python(tmp_path)
     environment = {"PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
     script = "import sys; from course_lab.__main__ import main; sys.exit(main())"
     for words in (["-m", "course_lab", "recipes"], ["-c", script, "recipes"]):
@@ -108,8 +110,8 @@ TRIED = {
 @pytest.mark.parametrize("extra", TRIED)
 def test_an_extra_installs_from_the_registry_what_it_promises(installed, tmp_path, extra):
     """Into an environment of its own, with the pinned versions."""
-    venv.create(tmp_path / "own", with_pip=True)
-    python = next((tmp_path / "own").glob("*/python*"))
+    venv.create(tmp_path / ".venv", with_pip=True)
+    python = bootstrap.environment_python(tmp_path)
     (wheel,) = installed.parent.glob("course_lib-*.whl")
     install = [python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt"]
     torch = next(pin for pin in CONSTRAINTS if pin.startswith("torch=="))

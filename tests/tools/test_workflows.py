@@ -6,7 +6,6 @@ import shlex
 import tomllib
 from pathlib import Path
 
-import click
 import pytest
 import typer
 import yaml
@@ -77,8 +76,9 @@ def fault_of_python(words: list[str]) -> str | None:
     if module == "pip" or (module == "tools" and rest[0] in tools.SETUP - set(names_of_tools())):
         return None
     command = typer.main.get_command(cli.command_lines()[f"python -m {module}"])
+    name = module
     try:
-        while isinstance(command, click.Group):
+        while hasattr(command, "commands"):
             name, *rest = rest
             command = command.commands[name]
         parsed = command.make_context(name, list(rest)).params
