@@ -6,7 +6,7 @@ are recognised by their method `get_output_embeddings`; the transformers package
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +63,7 @@ def attach(
     with torch.device("meta"):  # the matrix exists already
         words = FullWords(*matrix.shape)
     words.weight = matrix
-    layer = output_layer(words, bias=bias is not None).to(matrix.device)
+    layer: Any = output_layer(words, bias=bias is not None).to(matrix.device)
     for part in layer.modules():  # counters keep their own type
         if isinstance(part, nn.Linear):
             part.to(matrix.dtype)
@@ -135,7 +135,7 @@ class Attached(nn.Module):
             rows = _embedding(self.model).weight
             soft = rows[labels.flatten().clamp(min=0)], rows
         if num_items_in_batch is None:
-            return Output(*self.output_layer(before, labels, self.objective, soft), hidden)
+            return Output(*self.output_layer(before, labels, self.objective, soft), hidden=hidden)
         loss, nll = self.output_layer(before, labels, self.objective, soft, reduction="sum")
         return Output(loss / num_items_in_batch, nll / num_items_in_batch, hidden)
 
@@ -247,7 +247,7 @@ def _logits(scale, cap, transform, logits, *parameters, scratch=FRESH):
     return logits if transform is None else transform(logits, *parameters, scratch=scratch)
 
 
-def _find(model: nn.Module, name: str | None):
+def _find(model: nn.Module, name: str | None) -> Any:
     """Return (head module or None, output matrix (N, d), bias (N,) or None)."""
     if name:
         head = model.get_submodule(name)
@@ -273,7 +273,7 @@ def _find(model: nn.Module, name: str | None):
     return head, head.weight, getattr(head, "bias", None)
 
 
-def _embedding(model: nn.Module) -> nn.Module:
+def _embedding(model: Any) -> Any:
     """Return the layer that reads words: Hugging Face's, or the embedding with the most rows."""
     if hasattr(model, "get_input_embeddings"):
         return model.get_input_embeddings()

@@ -20,18 +20,8 @@ class Paused(CourseError):
 # What readers of archives, arrays, JSON and text raise on a damaged file. JSONDecodeError and
 # UnicodeDecodeError are ValueErrors; NotImplementedError is a zip archive's unknown compression;
 # TokenError is a damaged header of an .npy file; RecursionError is JSON with endless brackets.
-DAMAGED = (
-    OSError,
-    EOFError,
-    ValueError,
-    NotImplementedError,
-    RecursionError,
-    lzma.LZMAError,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-)
+DAMAGED = (OSError, EOFError, ValueError, NotImplementedError, RecursionError)
+DAMAGED += (lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 LISTED = 24  # names in a message; a reader looks up more in a list of their own
 

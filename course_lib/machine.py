@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -30,13 +30,13 @@ def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
         return x
     pinned = x.pin_memory() if device.type == "cuda" else x
     there = pinned.to(device, non_blocking=True)
-    there.host = x
+    there.host = x  # pyright: ignore[reportAttributeAccessIssue] (a tensor takes any attribute)
     return there
 
 
 def on_host(x: torch.Tensor) -> torch.Tensor:
     """Return `x` where the host may look at it: what `moved` has copied, else a copy."""
-    return x.host if hasattr(x, "host") else x.cpu()
+    return getattr(x, "host", x).cpu()
 
 
 def processor() -> str:
@@ -51,7 +51,7 @@ def processor() -> str:
     return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
 
 
-def quickest(question: str, ways: dict[str, Callable[[], object]]) -> str:
+def quickest(question: str, ways: Mapping[str, Callable[[], object]]) -> str:
     """Return the name of the way that takes the least time on this machine.
 
     question: says what is computed, and how large it is.
@@ -72,7 +72,7 @@ def quickest(question: str, ways: dict[str, Callable[[], object]]) -> str:
             if number and time.perf_counter() > end:
                 break
         seconds[next(iter(ways))] *= MARGIN
-        CHOICES[question] = min(seconds, key=seconds.get)
+        CHOICES[question] = min(seconds, key=lambda name: seconds[name])
     return CHOICES[question]
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from course_lib.errors import CourseError
 
@@ -13,7 +14,7 @@ class NotRight(CourseError):
     """An exercise that is not tried or not right; raised only where the tests ask for it."""
 
 
-def check(exercise: str, answer, right: Callable) -> None:
+def check(exercise: str, answer: Any, right: Callable) -> None:
     """Say whether an answer is right, and record it when it is.
 
     exercise: the lesson's number, a dot and the exercise's number, such as "06.1" or "06b.1".
@@ -44,7 +45,7 @@ def check(exercise: str, answer, right: Callable) -> None:
             record(exercise)
 
 
-def judge(answer, right: Callable) -> tuple[str, Exception | None]:
+def judge(answer: Any, right: Callable) -> tuple[str, Exception | None]:
     """Return ("", None) for a right answer, else what it is not and the exception that shows it."""
     if answer is None:
         return "tried yet.", None

@@ -11,11 +11,11 @@ and `check_fields` compare each value with the bounds, and so does pydantic in t
 import functools
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -28,6 +28,7 @@ Dropout = Annotated[float, Ge(0), Lt(1)]  # a share of which something is left
 Share = Annotated[float, Ge(0), Le(1)]
 Count = Annotated[int, Ge(1)]
 Whole = Annotated[int, Ge(0)]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _BOUNDS = {
     Ge: ("at least {:g}", lambda value, bound: value >= bound.ge),
@@ -68,7 +69,7 @@ def described(hint: Any) -> str:
     return f"{noun} {' and '.join(limits)}" if limits else "a finite number"
 
 
-def checked(function):
+def checked(function: Function) -> Function:
     """Decorate a function or constructor so that each call checks its arguments' ranges."""
     signature = inspect.signature(function)
 
@@ -76,7 +77,6 @@ def checked(function):
     def hints() -> dict[str, Any]:
         return {name: _evaluated(hint, function) for name, hint in function.__annotations__.items()}
 
-    @functools.wraps(function)
     def inside(*arguments, **options):
         given = signature.bind(*arguments, **options).arguments
         owner = type(arguments[0]).__name__ if "self" in signature.parameters else ""
@@ -85,10 +85,11 @@ def checked(function):
                 check(f"{name} of {owner}" if owner else name, value, hints()[name])
         return function(*arguments, **options)
 
-    return inside
+    wrapped: Any = functools.wraps(function)(inside)  # a type checker sees the signature itself
+    return wrapped
 
 
-def check_fields(instance) -> None:
+def check_fields(instance: Any) -> None:
     """Check the range of every field of a dataclass; for its `__post_init__`.
 
     NumPy's numbers become Python's, which JSON can hold.

@@ -9,7 +9,7 @@ and V raise CourseError for words that have none.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,7 @@ class _Regularizer:
 class _FactorRegularizer(_Regularizer):
     """A penalty of the factors of spectral words; CourseError for other words."""
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
+    def __call__(self: Any, words: Any, activations: Activations | None = None) -> Tensor:
         if not isinstance(words, Spectral):
             raise CourseError(
                 f"{type(self).__name__} is about the factors U, σ and V of the word matrix, "
@@ -62,8 +62,8 @@ class CosineRegularizer(_Regularizer):
 
     weight: NonNegative = 1.0
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        spectral = isinstance(words, Spectral)
+    def __call__(self, words: Any, activations: Activations | None = None) -> Tensor:
+        spectral = bool(isinstance(words, Spectral))
         rows = _wide(words.U if spectral else words.matrix())
         with _full_precision(rows):
             axes = _wide(words.V) * _wide(words.sigma) if spectral else None
@@ -135,7 +135,7 @@ class Orthogonality(_FactorRegularizer):
     spectral_V: NonNegative = 1.0
     iterations: Count = 3  # of the power method, each step
 
-    def _penalty(self, words: nn.Module) -> Tensor:
+    def _penalty(self, words: Any) -> Tensor:
         of_U = words.U, words.warm_U, self.frobenius_U, self.spectral_U
         of_V = words.V, words.warm_V, self.frobenius_V, self.spectral_V
         with _full_precision(words.U):
@@ -145,8 +145,7 @@ class Orthogonality(_FactorRegularizer):
         """Return frobenius · ‖MᵀM−I‖²_F + spectral · ‖MᵀM−I‖²₂."""
         M = _wide(M)
         total = M.new_zeros(())
-        if frobenius or spectral:
-            G = _Gram.apply(M)
+        G: Any = _Gram.apply(M) if frobenius or spectral else None
         if frobenius:
             total = total + frobenius * G.square().sum()
         if spectral:
@@ -198,11 +197,11 @@ class _SpectrumPrior(_FactorRegularizer):
     Naive: `weight * (words.singular_values() - prior.values(d)).square().sum()`.
     """
 
-    def values(self, size: int, device: torch.device | str | None = None) -> Tensor:
+    def values(self: Any, size: int, device: torch.device | str | None = None) -> Tensor:
         """Return c_k for k = 1 … d: (d,), float64, decreasing; size: d."""
         return self._curve(torch.arange(1, size + 1, dtype=torch.float64, device=device))
 
-    def _penalty(self, words: nn.Module) -> Tensor:
+    def _penalty(self: Any, words: Any) -> Tensor:
         sigma = _wide(words.sigma).sort(descending=True).values
         prior = self.values(len(sigma), sigma.device).to(sigma.dtype)
         return self.weight * (sigma - prior).square().sum()
@@ -257,7 +256,7 @@ class DOptimal(_FactorRegularizer):
 
     weight: NonNegative
 
-    def _penalty(self, words: nn.Module) -> Tensor:
+    def _penalty(self, words: Any) -> Tensor:
         sigma = _wide(words.sigma)
         return -self.weight * sigma.clamp(min=torch.finfo(sigma.dtype).tiny).log().sum()
 
@@ -274,8 +273,8 @@ class MuLoss(_Regularizer):
 
     weight: NonNegative = 1e-4
 
-    def __call__(self, words: nn.Module, activations: Activations | None = None) -> Tensor:
-        spectral = isinstance(words, Spectral)
+    def __call__(self, words: Any, activations: Activations | None = None) -> Tensor:
+        spectral = bool(isinstance(words, Spectral))
         mean = _wide(words.U if spectral else words.matrix()).mean(0)
         if spectral:  # V Σ μ(U), as a sum, which autocast leaves alone
             mean = (_wide(words.V) * (_wide(words.sigma) * mean)).sum(1)
@@ -292,7 +291,7 @@ class ActivationRegularizer(_Regularizer):
 
     weight: NonNegative = 2.0
 
-    def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
+    def __call__(self, words: Any, activations: Activations) -> Tensor:
         return self.weight * _wide(activations.hidden).square().mean()
 
 
@@ -307,7 +306,7 @@ class TemporalActivationRegularizer(_Regularizer):
 
     weight: NonNegative = 1.0
 
-    def __call__(self, words: nn.Module, activations: Activations) -> Tensor:
+    def __call__(self, words: Any, activations: Activations) -> Tensor:
         raw = _wide(activations.raw)  # before the difference, which cancels
         change = raw[1:] - raw[:-1]
         return self.weight * change.square().sum() / max(1, change.numel())

@@ -110,7 +110,7 @@ def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
 
 def by_quack(x, matrix, bias, target, dtype) -> Tensor:
     """Return the softmax's loss by QuACK, to which a bias is one more column of the matrix."""
-    from quack.linear_cross_entropy import chunked_linear_cross_entropy
+    from quack.linear_cross_entropy import chunked_linear_cross_entropy  # pyright: ignore
 
     x, matrix = x.to(dtype), matrix.to(dtype)
     if bias is not None:

@@ -1,5 +1,7 @@
 """Sphinx settings. `tools.site.build` adds lessons, gallery and MathJax to a copy of docs/."""
 
+import os
+
 project = "The output embedding of language models"
 author = "the course's authors"
 html_title = "The output embedding"
@@ -58,3 +60,12 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
     "search_bar_text": "Search the course",
 }
+if os.environ.get("COURSE_SITE_VERSION"):  # one of several sites side by side: `tools.published`
+    html_theme_options["switcher"] = {
+        "json_url": "../versions.json",
+        "version_match": os.environ["COURSE_SITE_VERSION"],
+    }
+    html_theme_options["check_switcher"] = False  # the file is written after the site
+    html_sidebars = {
+        "**": ["navbar-logo", "version-switcher", "search-button-field", "sbt-sidebar-nav"]
+    }

@@ -11,8 +11,8 @@ from course_lib import machine
 
 # The files that take a minute or more, the longest first. Two processes that share the files then
 # end at about the same time.
-LONG = ("training", "batch", "site_browser", "batch_command", "batches", "course_runner", "site")
-LONG += ("experiments", "processes", "benchmark", "failures")
+LONG = ("training", "batch", "site_browser", "types", "batch_command", "batches", "course_runner")
+LONG += ("site", "experiments", "processes", "benchmark", "failures")
 
 
 def pytest_collection_modifyitems(items):

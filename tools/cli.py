@@ -105,6 +105,42 @@ def build_site(profile: Profile = "quick"):
     print(f"website:   {time.perf_counter() - begin:.1f} seconds, open {index}")
 
 
+def publish(
+    folder: Annotated[Path, typer.Argument(help="What the web server shows.")],
+    version: Annotated[str, typer.Argument(help="A tag such as v0.2.0, or a branch.")],
+    address: Annotated[str, typer.Option(help="The address of that folder on the web.")],
+    profile: Profile = "quick",
+):
+    """Build the website of one version beside the others, with a menu that changes between them.
+
+    It shows the notebooks that `course` executed.
+    """
+    from tools.published import publish
+
+    executed = build_folder("course", check_profile(profile))
+    print(f"published: {publish(executed, folder, version, address, command_lines())}")
+
+
+def links():
+    """Follow the links of the website to other places; print those that lead nowhere.
+
+    The lessons are taken as they are committed. Exits with status 1 where there are such links.
+    """
+    from tools.site import doubtful_links
+
+    report(doubtful_links(notebook_source.FOLDER, command_lines()))
+
+
+def lock():
+    """Write `uv.lock`: the versions of constraints.txt with the checksums of their files.
+
+    It asks the package registry.
+    """
+    from tools.lock import write
+
+    print(f"wrote {write(notebook_source.ROOT)}")
+
+
 def command_lines() -> dict[str, typer.Typer]:
     """Return the three command lines by the words that start them, for the website's page."""
     from benchmarks.cli import app as benchmarks
@@ -316,6 +352,9 @@ def application() -> typer.Typer:
     )
     app.command()(course)
     app.command("site")(build_site)
+    app.command()(publish)
+    app.command()(links)
+    app.command()(lock)
     app.command()(test)
     app.command()(lab)
     app.command()(progress)

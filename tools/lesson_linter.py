@@ -159,7 +159,10 @@ def colab_command() -> str:
     It installs a checkout, which has plans, results and notebooks beside the library.
     """
     raw = repository().replace("github.com", "raw.githubusercontent.com")
-    return f'%pip install -q -c {raw}/main/constraints.txt -e "git+{repository()}#egg=course-lib"'
+    install = (
+        f'%pip install -q -c {raw}/main/constraints.txt -e "git+{repository()}#egg=course-lib"'
+    )
+    return f'{install} "course-lib[lab]"'  # an address of pip names no extra
 
 
 def colab(cells):

@@ -5,12 +5,15 @@ the pages need (`lesson_page`), writes the pages that depend on what there is (`
 `reference`), adds MathJax from the installed package, and runs Sphinx with warnings as errors.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -32,27 +35,66 @@ MATHJAX = (  # the parts of MathJax 3 that the pages load; SVG output needs no w
     "output/svg/fonts",
     "a11y/assistive-mml.js",
 )
+REFUSED = ("403", "429")  # forbidden; too many requests
 
 
 def build(
-    executed: Path, output: Path, commands: dict[str, typer.Typer], quiet: bool = True
+    executed: Path, output: Path, commands: dict[str, typer.Typer], version: str | None = None
 ) -> Path:
     """Build the site from executed notebooks; return its `index.html`.
 
     executed  the folder of the executed notebooks, `*.ipynb`
     output    the folder of the site, replaced when the new one is complete
     commands  the command lines to be described, by the words that start them
-    quiet     whether Sphinx's own report is only shown when it fails
+    version   of several sites side by side (`tools.published`), between which a menu changes
 
     Raises CourseError when there is no executed notebook, a figure has no alternative text, or
     Sphinx warns.
     """
-    executed, output = Path(executed), Path(output)
+    output = Path(output)
+    with sources(executed, commands) as source:
+        site = source.with_name("site")
+        copy_mathjax(source / "_static" / "mathjax")
+        report = sphinx(source, site, "html", ["-W", "--keep-going"], version)
+        if report:
+            raise CourseError(f"the website was not built, Sphinx reported:\n{report}")
+        for page in site.rglob("*.html"):
+            page.write_text(labelled(page.read_text("utf-8")), "utf-8")
+        shutil.rmtree(output, ignore_errors=True)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(site, output)
+    return output / "index.html"
+
+
+def doubtful_links(executed: Path, commands: dict[str, typer.Typer]) -> list[str]:
+    """Return the links of the site to other places that lead nowhere, each with its page and why.
+
+    A host that refuses programs may answer a reader: what it refuses is not counted.
+    """
+    with sources(executed, commands) as source:
+        output = source.with_name("links")
+        options = ["linkcheck_timeout=30", "linkcheck_retries=3", "linkcheck_anchors=0"]
+        report = sphinx(source, output, "linkcheck", [f"-D{option}" for option in options])
+        if not (output / "output.json").exists():
+            raise CourseError(f"the links were not checked, Sphinx reported:\n{report}")
+        lines = (output / "output.json").read_text("utf-8").splitlines()
+    links = [link for link in map(json.loads, lines) if link["status"] in ("broken", "timeout")]
+    return [
+        f"{link['filename']}: {link['uri']}: {link['info']}"
+        for link in links
+        if not link["info"].startswith(REFUSED)
+    ]
+
+
+@contextmanager
+def sources(executed: Path, commands: dict[str, typer.Typer]) -> Iterator[Path]:
+    """Yield a temporary folder with what Sphinx makes the site of."""
+    executed = Path(executed)
     notebooks = sorted(executed.glob("*.ipynb"))
     if not notebooks:
         raise CourseError(f"no executed lesson in {executed}; run `python -m tools course`")
     with tempfile.TemporaryDirectory(prefix="course-site-") as folder:
-        source, site = Path(folder, "source"), Path(folder, "site")
+        source = Path(folder, "source")
 
         # The lessons; all names exist before links between them are looked up.
         shutil.copytree(DOCS, source)
@@ -72,28 +114,28 @@ def build(
         site_pages.write_speed(source / "generated")
         site_pages.write_guides(source)
         reference.write_pages(source / "reference")
-
-        # The site, moved to its place when it is complete.
-        copy_mathjax(source / "_static" / "mathjax")
-        sphinx(source, site, Path(folder, "doctrees"), quiet)
-        for page in site.rglob("*.html"):
-            page.write_text(labelled(page.read_text("utf-8")), "utf-8")
-        shutil.rmtree(output, ignore_errors=True)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(site, output)
-    return output / "index.html"
+        yield source
 
 
-def sphinx(source: Path, site: Path, doctrees: Path, quiet: bool) -> None:
-    """Run Sphinx in its own process; a warning is an error that names its file."""
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-b", "html"]
-    command += ["-d", str(doctrees), str(source), str(site)] + ["-q"] * quiet
+def sphinx(
+    source: Path, output: Path, builder: str, options: list[str], version: str | None = None
+) -> str:
+    """Run Sphinx in its own process; return its report where it fails, else nothing.
+
+    source   the folder of the pages
+    output   where the builder writes, such as the site
+    builder  of Sphinx, such as "html"
+    options  more words of its command, such as `-W`, by which a warning is an error
+    version  as of `build`; docs/conf.py reads it
+    """
+    command = [sys.executable, "-m", "sphinx", "-b", builder, *options]
+    command += ["-q", "-d", str(source.with_name("doctrees")), str(source), str(output)]
     paths = filter(None, (str(ROOT), os.environ.get("PYTHONPATH", "")))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, capture_output=quiet, text=True, env=environment)
-    if done.returncode:
-        report = (done.stderr or "see above").replace(f"{source}/", "").strip()
-        raise CourseError(f"the website was not built, Sphinx reported:\n{report}")
+    environment["COURSE_SITE_VERSION"] = version or ""
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    said = done.stderr.replace(f"{source}/", "").strip() or f"exit code {done.returncode}"
+    return said if done.returncode else ""
 
 
 def labelled(page: str) -> str:

@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from urllib.error import URLError
 
+from course_lab import extras
 from course_lib.errors import CourseError
 
 ADVICE = {
@@ -27,7 +28,7 @@ ADVICE = {
     errno.EMFILE: "close other files, or raise the limit of open files (ulimit -n)",
     errno.EIO: "the disk failed; use another one",
 }
-OF_COURSE = ("jupytext", "nbclient", "nbformat", "papermill")  # what batches of notebooks need
+OF_BATCHES = ("jupytext", "nbclient", "nbformat", "papermill")  # what batches of notebooks need
 SMALLER = "close other programs, or take a smaller batch or model"
 # How the allocators of PyTorch say that there is no memory, in a plain RuntimeError.
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
@@ -41,8 +42,8 @@ def explanation(error: BaseException) -> str | None:
     match error:
         case CourseError():
             return text
-        case ModuleNotFoundError() if error.name in OF_COURSE:
-            return f"{error.name} is not installed; pip install 'course-lib[course]'"
+        case ModuleNotFoundError() if error.name in OF_BATCHES:
+            return extras.refusal([error.name])
         case ConnectionError() | TimeoutError() | URLError():
             return f"the network, or another process, does not answer ({text}); try again"
         case OSError():

@@ -34,12 +34,8 @@ WORD = "|".join(
         BLANK,
     )
 )
-WORDS = pre_tokenizers.Sequence(
-    [
-        pre_tokenizers.Metaspace(BLANK, "always", split=False),
-        pre_tokenizers.Split(Regex(WORD), "isolated"),
-    ]
-)
+APART = pre_tokenizers.Split(Regex(WORD), "isolated")
+WORDS = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(BLANK, "always", split=False), APART])
 KEPT_FROM = 1_000_000  # characters; less is learned in half a second and not kept
 
 

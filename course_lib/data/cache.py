@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def read(path: Path, right: Callable[[Any], bool] | None = None) -> Any:
 
 
 @contextmanager
-def one_at_a_time(path: Path):
+def one_at_a_time(path: Path) -> Iterator[None]:
     """Hold a lock beside `path`, if its folder can be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,12 +40,12 @@ class ThreeSplits:
     one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
     """
 
-    def __post_init__(self):
+    def __post_init__(self: Any):
         for split in SPLITS:
             if not len(getattr(self, split)):
                 raise CourseError(f"corpus {self.name}: the {split} split is empty")
 
-    def origin(self) -> dict:
+    def origin(self: Any) -> dict:
         """Return figures of the words in train, and where the text comes from, ready for JSON."""
         share = self.counts.double() / self.counts.sum()
         return {
@@ -140,12 +141,8 @@ class Corpus(ThreeSplits, WordEncoding):
 
     def describe(self) -> dict:
         """Return figures and origin, ready for JSON."""
-        return {
-            "name": self.name,
-            "words": len(self.words),
-            **{f"{split} tokens": len(getattr(self, split)) for split in SPLITS},
-            **self.origin(),
-        }
+        sizes = {f"{split} tokens": len(getattr(self, split)) for split in SPLITS}
+        return {"name": self.name, "words": len(self.words)} | sizes | self.origin()
 
     @property
     def is_by_frequency(self) -> bool:
@@ -206,7 +203,7 @@ class Corpus(ThreeSplits, WordEncoding):
 
     def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "Corpus":
         """Return a corpus of a part of this text; a corpus of another kind overrides it."""
-        return Corpus(name, words, **ids, licence=self.licence)
+        return Corpus(name, words, **dict[str, Any](ids), licence=self.licence)
 
 
 def digest(text: str | bytes) -> str:

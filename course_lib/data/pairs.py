@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -103,7 +103,7 @@ class SentencePairs(ThreeSplits, PieceEncoding):
         One `<eos>` for each sentence; `<pad>` and `<bos>`, which are never predicted, count 0.
         """
         sides = (self.train.source, self.train.target)
-        counts = sum(np.bincount(side.values, minlength=len(self)) for side in sides)
+        counts: Any = sum(np.bincount(side.values, minlength=len(self)) for side in sides)
         counts[self.eos] += 2 * len(self.train)
         return torch.from_numpy(counts)
 
@@ -116,15 +116,9 @@ class SentencePairs(ThreeSplits, PieceEncoding):
             source, target = self.direction.split("-")
             for side, ids in {source: pairs.source, target: pairs.target}.items():
                 sizes[f"{split} tokens ({side})"] = len(ids.values) + len(pairs)
-        return {
-            "name": self.name,
-            "direction": self.direction,
-            "words": len(self.words),
-            "lower-cased": self.lowercase,
-            **sizes,
-            "pairs left out of train": self.left_out,
-            **self.origin(),
-        }
+        named = {"name": self.name, "direction": self.direction, "words": len(self.words)}
+        named |= {"lower-cased": self.lowercase} | sizes
+        return named | {"pairs left out of train": self.left_out} | self.origin()
 
     @checked
     def small(
@@ -184,10 +178,10 @@ def encoded(
 
     # The ids of each split.
     splits = {
-        split: Split(*(Ids.of(encode_all(bpe, side, lowercase)) for side in sides), *sides)
+        split: Split(*[*(Ids.of(encode_all(bpe, side, lowercase)) for side in sides), *sides])
         for split, sides in texts.items()
     }
-    words = [bpe.id_to_token(i) for i in range(bpe.get_vocab_size())]
+    words: Any = [bpe.id_to_token(i) for i in range(bpe.get_vocab_size())]
     return SentencePairs(
         name, words, **splits, encoding=bpe, direction=direction, lowercase=lowercase,
         sha256=sha256, **origin,

@@ -7,6 +7,7 @@ text comes back when the pieces are joined.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -54,10 +55,11 @@ class PieceTextEncoding(WordEncoding):
 class PieceText(PieceTextEncoding, Corpus):
     """Ids of pieces of the three splits, 1-D int64, and the encoding that made them."""
 
-    pieces: Tokenizer = field(default=None, repr=False)
+    pieces: Any = field(default=None, repr=False)
 
     def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "PieceText":
-        return PieceText(name, words, **ids, licence=self.licence, pieces=self.pieces)
+        splits: dict[str, Any] = ids
+        return PieceText(name, words, **splits, licence=self.licence, pieces=self.pieces)
 
 
 def in_pieces(bpe: Tokenizer, text: str) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import torch
 class Rows(Sequence):
     """Rows of different lengths, read like a list; row i is `values[starts[i] : starts[i + 1]]`."""
 
-    def __init__(self, values, starts: np.ndarray):
+    def __init__(self, values: Any, starts: np.ndarray):
         self.values = values
         self.starts = starts
 
@@ -23,7 +24,7 @@ class Rows(Sequence):
         """Return the length of each row, (n,) int64."""
         return np.diff(self.starts)
 
-    def __getitem__(self, i):
+    def __getitem__(self: Any, i: Any) -> Any:
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
         i = range(len(self))[i]

@@ -5,6 +5,7 @@ It round-trips through JSON and lies in every checkpoint, so that a model outliv
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -30,7 +31,7 @@ class WordVocabulary(WordEncoding):
 class PieceTextVocabulary(PieceTextEncoding, WordVocabulary):
     """The pieces of a language model whose text was cut into pieces."""
 
-    pieces: Tokenizer = field(default=None, repr=False)
+    pieces: Any = field(default=None, repr=False)
 
 
 @dataclass
@@ -56,11 +57,8 @@ def vocabulary_to_dict(corpus: Vocabulary) -> dict:
         plain["pieces"] = json.loads(corpus.pieces.to_str())
     if isinstance(corpus, WordEncoding):
         return plain | {"words": corpus.words}
-    return plain | {
-        "tokenizer": json.loads(corpus.encoding.to_str()),  # whose quotes are then escaped once
-        "direction": corpus.direction,
-        "lowercase": corpus.lowercase,
-    }
+    plain["tokenizer"] = json.loads(corpus.encoding.to_str())  # whose quotes are escaped once
+    return plain | {"direction": corpus.direction, "lowercase": corpus.lowercase}
 
 
 def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocabulary:
@@ -68,27 +66,27 @@ def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocab
 
     CourseError, which names the file `where`, for anything else.
     """
+    words: Any
     damaged = CourseError(f"{where} holds a vocabulary that cannot be read")
     if not isinstance(plain, dict) or not isinstance(plain.get("name"), str):
         raise damaged
     try:
         counts = torch.tensor(plain["counts"], dtype=torch.int64)
         sha256 = dict(plain["sha256"])
-        if "tokenizer" in plain:
-            encoding = bpe.read(json.dumps(plain["tokenizer"]))
-        if "pieces" in plain:
-            pieces = bpe.read(json.dumps(plain["pieces"]))
+        encoding = bpe.read(json.dumps(plain["tokenizer"])) if "tokenizer" in plain else None
+        pieces = bpe.read(json.dumps(plain["pieces"])) if "pieces" in plain else None
     except Exception as error:  # tokenizers raises nothing more special
         raise CourseError(f"{damaged} ({error})") from None
-    if "tokenizer" in plain:
+    if encoding is not None:
         words = [encoding.id_to_token(i) for i in range(encoding.get_vocab_size())]
-        direction, lowercase = plain.get("direction"), plain.get("lowercase")
+        direction: Any = plain.get("direction")
+        lowercase: Any = plain.get("lowercase")
         made = PieceVocabulary(plain["name"], words, counts, encoding, direction, lowercase, sha256)
         good = isinstance(direction, str) and isinstance(lowercase, bool)
     else:
         words = plain.get("words")
         made = WordVocabulary(plain["name"], words, counts, sha256)
-        if "pieces" in plain:
+        if pieces is not None:
             made = PieceTextVocabulary(plain["name"], words, counts, sha256, pieces)
         good = isinstance(words, list) and EOS in words and all(type(w) is str for w in words)
     if not good or None in words or counts.shape != (len(words),) or (counts < 0).any():

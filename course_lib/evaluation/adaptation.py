@@ -29,6 +29,7 @@ def compute(name: str, figure: Callable[[], Any]) -> Any:
     return figure()
 
 
+@dataclass(frozen=True)
 class _Adaptation:
     """Both adaptations check their settings in the same way."""
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.evaluation.perplexity import best_first, evaluating
+from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 
 
@@ -19,7 +20,7 @@ class Predictions(NamedTuple):
 
 
 @torch.no_grad()
-def predictions(model, tokens: Tensor, eos: int, length: int = 512) -> Predictions:
+def predictions(model: LanguageModel, tokens: Tensor, eos: int, length: int = 512) -> Predictions:
     """Return what a model makes of a split in one pass at batch 1, state carried.
 
     model: a language model.
@@ -59,7 +60,7 @@ def cache_probability(
     if hidden.dtype != torch.float64:
         hidden = hidden.float()
     probability = hidden.new_zeros(len(target))
-    outside = band_shape = None
+    outside, band_shape = torch.empty(0), None
     for start in range(0, len(target), block):
         first = max(0, start - window)
         stop = min(start + block, len(target))

@@ -7,6 +7,7 @@ the scores up; it has the formula of the step.
 
 from collections.abc import Iterator
 from itertools import product, repeat
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +129,7 @@ class _Update:
     the cache holds.
     """
 
-    def __init__(self, parameter, root, rate, pull, epsilon):
+    def __init__(self, parameter: Tensor, root: Tensor, rate: float, pull: float, epsilon: float):
         self.parameter = parameter
         self.root = root  # √MS_g
         self.home = parameter.detach().clone()  # θ₀
@@ -140,7 +141,7 @@ class _Update:
         self.done = False  # whether this segment's step has been made
 
     @torch.no_grad()
-    def __call__(self, parameter):
+    def __call__(self, parameter: Tensor) -> None:
         """Set θ ← θ + min(λ √MS_g / mean, 1) (θ₀ − θ) − η g / (√MS_g + ε), and forget g."""
         self.done = True
         flat = [t.view(-1).split(len(self.spare)) for t in (parameter, self.home, self.root)]
@@ -155,14 +156,14 @@ class _Update:
                 p.addcdiv_(gradient, spare, value=-self.rate)
         parameter.grad = None
 
-    def finish(self):
+    def finish(self) -> None:
         """Pull θ back to θ₀ if this segment gave the parameter no gradient, and so no step."""
         if not self.done:
             self(self.parameter)
         self.done = False
 
     @torch.no_grad()
-    def go_home(self):
+    def go_home(self) -> None:
         """Set θ back to θ₀."""
         self.parameter.copy_(self.home)
 
@@ -173,7 +174,7 @@ def dynamic_perplexity(
     eos: int,
     squares: dict[str, Tensor],
     progress: bool = True,
-    **settings,
+    **settings: Any,
 ) -> float:
     """Return the perplexity of a split at batch 1, each segment scored before the model learns it.
 
@@ -197,7 +198,7 @@ def dynamic_perplexity(
     """
     steps = losses(model, tokens, eos, squares, **settings)
     segments = -(-len(tokens) // settings.get("length", SEGMENT))
-    total = 0.0
+    total: Any = 0.0
     with exactly(model):
         for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
             total = total + nll.double() * count
@@ -211,7 +212,7 @@ def combinations(rates, decays, epsilons=(EPSILON,)) -> list[dict]:
 
 
 def search(
-    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options
+    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options: Any
 ) -> list[dict]:
     """Return the perplexity of every combination of settings, best first, diverged ones last."""
     rows = []

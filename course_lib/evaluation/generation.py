@@ -17,7 +17,7 @@ from torch import Tensor
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import check_weights, evaluating
-from course_lib.models import LanguageModel
+from course_lib.models import LanguageModel, OutputModel
 from course_lib.protocols import WithMemory
 from course_lib.ranges import Count, checked
 
@@ -101,7 +101,7 @@ def draw(
         log_prob, state = _after(model, corpus, prompt)
         for _ in range(length):
             probability = top_k_top_p(log_prob, temperature, top_k, top_p)
-            drawn.append(torch.multinomial(probability, 1, generator=generator).item())
+            drawn.append(int(torch.multinomial(probability, 1, generator=generator)))
             [(table, state)] = _tables(model, torch.tensor(drawn[-1:]), state)
             log_prob = table[-1].cpu()
     return drawn
@@ -143,7 +143,7 @@ def unknown_words(corpus: Corpus, text: str) -> list[str]:
 
 
 @contextmanager
-def reading(model: LanguageModel) -> Iterator[None]:
+def reading(model: OutputModel) -> Iterator[None]:
     """Compute without gradients, as `evaluating` has it, with a memory of `CONTEXT` tokens or more.
 
     A Transformer without memory that reads word by word would see one word at a time.

@@ -7,6 +7,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from course_lib.evaluation.perplexity import exactly, in_evaluation_mode
+from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 from course_lib.ranges import Count, checked
 
@@ -14,7 +15,7 @@ from course_lib.ranges import Count, checked
 @checked
 @torch.no_grad()
 def log_prob_blocks(
-    model,
+    model: LanguageModel,
     tokens: Tensor,
     eos: int,
     block: Count = 64,

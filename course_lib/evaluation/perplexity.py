@@ -1,26 +1,29 @@
 """Perplexity exactly as published figures mean it."""
 
 import math
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.data.batches import columns
 from course_lib.errors import CourseError
+from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 from course_lib.protocols import WithMemory
 
 
 @contextmanager
-def float32_products(kind: str):
+def float32_products(kind: str) -> Iterator[None]:
     """Have a GPU multiply float32 numbers as `kind` says: "ieee", with all their bits, or "tf32".
 
     By itself PyTorch takes TF32 for recurrent layers and all bits for other products.
     """
     # Each kind of layer is read and set by itself: PyTorch refuses to read its one flag for both
     # where they differ, and that flag would leave them to a setting for all of PyTorch.
-    cudnn = torch.backends.cudnn
+    cudnn: Any = torch.backends.cudnn  # whose flags are made at run time
     matmul = torch.backends.cuda.matmul
     before = cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision
     cudnn.allow_tf32 = kind == "tf32"
@@ -32,13 +35,13 @@ def float32_products(kind: str):
         cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision = before
 
 
-def full_float32():
+def full_float32() -> AbstractContextManager[None]:
     """Return the context in which products of float32 numbers keep all their bits."""
     return float32_products("ieee")
 
 
 @contextmanager
-def exactly(model):
+def exactly(model: nn.Module) -> Iterator[None]:
     """Compute without autocast on the model's device, and all products in `full_float32`.
 
     Both are settings of the process, not of the model. No iterator may hand anything on within
@@ -50,14 +53,14 @@ def exactly(model):
 
 
 @contextmanager
-def evaluating(model, memory: int | None = None, clamp: int | None = None):
+def evaluating(model: nn.Module, memory: int | None = None, clamp: int | None = None):
     """Evaluate a model `exactly` and `in_evaluation_mode`, which takes the same arguments."""
     with in_evaluation_mode(model, memory, clamp), exactly(model):
         yield model
 
 
 @contextmanager
-def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = None):
+def in_evaluation_mode(model: Any, memory: int | None = None, clamp: int | None = None):
     """Set a model to evaluation mode, and every module back to its own mode afterwards.
 
     model: the model that is evaluated.
@@ -67,8 +70,8 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
     """
     training = [module for module in model.modules() if module.training]
     longer = (memory, clamp) != (None, None)
+    encoder: Any = model.encoder if longer else None
     if longer:
-        encoder = model.encoder
         if not isinstance(encoder, WithMemory):
             raise CourseError(f"{type(encoder).__name__} has no memory to lengthen or to clamp")
         model.encoder = encoder.with_memory(
@@ -84,7 +87,7 @@ def in_evaluation_mode(model, memory: int | None = None, clamp: int | None = Non
             module.training = True
 
 
-def check_weights(model) -> None:
+def check_weights(model: nn.Module) -> None:
     """Raise a CourseError that names the first parameter which holds NaN or infinity."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
@@ -101,7 +104,7 @@ def best_first(rows: list[dict]) -> list[dict]:
 
 @torch.no_grad()
 def perplexity(
-    model,
+    model: nn.Module,
     tokens: Tensor,
     eos: int,
     batch: int = 1,
@@ -135,7 +138,7 @@ def perplexity(
 
 @torch.no_grad()
 def token_losses(
-    model,
+    model: LanguageModel,
     tokens: Tensor,
     eos: int,
     length: int = 512,

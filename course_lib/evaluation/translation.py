@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import torch
 from annotated_types import Ge, Le
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm

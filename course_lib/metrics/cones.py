@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import as_numbers, unit_rows
+from course_lib.metrics.inputs import Numbers, as_numbers, unit_rows
 
 
-def cone_angles(W, axis=None) -> np.ndarray:
+def cone_angles(W: Numbers, axis: Numbers | None = None) -> np.ndarray:
     """Return the angle (n,) of every row to `axis` (d,), in radians from 0 to π.
 
     The default axis is the mean of the unit rows. The 95 % quantile of the angles is the half-angle

@@ -6,12 +6,13 @@ logarithms, so that the best fit needs no starting values.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import as_numbers
+from course_lib.metrics.inputs import Numbers, as_numbers
 
 GAMMAS = np.geomspace(0.02, 20, 121)  # where the exponential's γ is sought; refined between two
 
@@ -24,7 +25,7 @@ class Exponential:
     c2: float
     gamma: float
 
-    def __call__(self, k) -> np.ndarray:
+    def __call__(self, k: Numbers) -> np.ndarray:
         return self.c1 * np.exp(-self.c2 * np.asarray(k, dtype=float) ** self.gamma)
 
 
@@ -35,7 +36,7 @@ class Polynomial:
     c1: float
     gamma: float
 
-    def __call__(self, k) -> np.ndarray:
+    def __call__(self, k: Numbers) -> np.ndarray:
         return self.c1 * np.asarray(k, dtype=float) ** -self.gamma
 
 
@@ -49,7 +50,7 @@ class Fit:
     used: int
 
 
-def fit_exponential(values) -> Fit:
+def fit_exponential(values: Numbers) -> Fit:
     """Return the `Exponential` law that fits singular values best, by least squares in log σ.
 
     For each γ the fit is a line in k^γ; the best γ lies in [0.02, 20]. Towards 0 the law becomes
@@ -69,8 +70,8 @@ def fit_exponential(values) -> Fit:
     # the best γ of a grid, refined between its neighbours
     best = int(np.argmin([line(gamma)[2] for gamma in GAMMAS]))
     around = np.log(GAMMAS[[max(best - 1, 0), min(best + 1, len(GAMMAS) - 1)]])
-    refined = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12}).x
-    gamma = float(min(np.exp(refined), GAMMAS[best], key=lambda value: line(value)[2]))
+    refined: Any = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-12})
+    gamma = float(min(np.exp(refined.x), GAMMAS[best], key=lambda value: line(value)[2]))
 
     # its line
     offset, slope, _ = line(gamma)
@@ -78,7 +79,7 @@ def fit_exponential(values) -> Fit:
     return _fit(law, offset + slope * (k / k[-1]) ** gamma, logs)
 
 
-def fit_polynomial(values) -> Fit:
+def fit_polynomial(values: Numbers) -> Fit:
     """Return the `Polynomial` law that fits singular values best: a line in log k.
 
     values and errors: as `fit_exponential`.
@@ -89,7 +90,7 @@ def fit_polynomial(values) -> Fit:
     return _fit(law, offset + slope * np.log(k), logs)
 
 
-def _logarithms(values) -> tuple[np.ndarray, np.ndarray]:
+def _logarithms(values: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """Return k = 1, 2, … and log σ_k, without what rounding makes of zeros."""
     values = as_numbers(values, "singular values")
     if (np.diff(values) > 0).any() or values[-1] < 0:

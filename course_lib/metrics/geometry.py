@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 
 from course_lib.errors import CourseError
 from course_lib.metrics.inputs import (
+    Numbers,
     as_matrix,
     as_numbers,
     as_spectrum,
@@ -26,7 +27,7 @@ from course_lib.metrics.inputs import (
 from course_lib.metrics.subspaces import oriented
 
 
-def singular_values(W, normalised: bool = False) -> np.ndarray:
+def singular_values(W: Numbers, normalised: bool = False) -> np.ndarray:
     """Return σ_1 ≥ … ≥ σ_min(n,d) of W, divided by σ_1 if `normalised` (gao2019, section 3.1)."""
     values = torch.linalg.svdvals(as_matrix(W))
     if normalised:
@@ -34,19 +35,19 @@ def singular_values(W, normalised: bool = False) -> np.ndarray:
     return values.cpu().numpy()
 
 
-def stable_rank(values) -> float:
+def stable_rank(values: Numbers) -> float:
     """Return Σ σ² / σ_1² of singular values: between 1 and the rank, steady under small noise."""
     squares = as_spectrum(values) ** 2
     return float(squares.sum() / squares.max())
 
 
-def participation_rank(values) -> float:
+def participation_rank(values: Numbers) -> float:
     """Return (Σ σ²)² / Σ σ⁴ of singular values: k for k equal ones and none besides."""
     squares = as_spectrum(values) ** 2
     return float(squares.sum() ** 2 / (squares**2).sum())
 
 
-def isoscore(W) -> float:
+def isoscore(W: Numbers) -> float:
     """Return how evenly the variance fills the d dimensions: 0 on a line, 1 if all are equal.
 
     It is (R − 1) / (d − 1) with R = (Σ λ)² / Σ λ² and the variances λ along the principal axes,
@@ -63,7 +64,7 @@ def isoscore(W) -> float:
     return (participation_rank(spread) - 1) / (matrix.shape[1] - 1)
 
 
-def mean_cosine(W, other=None) -> float:
+def mean_cosine(W: Numbers, other: Numbers | None = None) -> float:
     """Return the mean cosine of two different rows of W, or of a row of W and a row of `other`.
 
     It is (‖Σ ŵ_i‖² − Σ ‖ŵ_i‖²) / (n (n−1)), which takes Θ(nd) operations (gao2019, proposition 1,
@@ -75,7 +76,7 @@ def mean_cosine(W, other=None) -> float:
     return float(_contributions(unit_rows(W)).sum())
 
 
-def cosine_by_dimension(W) -> np.ndarray:
+def cosine_by_dimension(W: Numbers) -> np.ndarray:
     """Return what each of the d coordinates contributes to the mean cosine, which is their sum.
 
     A few rogue dimensions may make up most of it (Timkey & van Schijndel 2021, who sample pairs of
@@ -93,7 +94,7 @@ class Drift(NamedTuple):
     centred: float  # the mean cosine once m is subtracted
 
 
-def common_drift(W) -> Drift:
+def common_drift(W: Numbers) -> Drift:
     """Split the cloud and its mean cosine into the common vector and the rest.
 
     The contributions of orthonormal directions to the mean cosine add up to it, as those of the
@@ -116,7 +117,7 @@ class Frequency(NamedTuple):
     frequent: np.ndarray
 
 
-def by_frequency(counts, rare: float = 1e-4, frequent: int = 500) -> Frequency:
+def by_frequency(counts: Numbers, rare: float = 1e-4, frequent: int = 500) -> Frequency:
     """Split a vocabulary by its training counts (N,) into rare and frequent words.
 
     rare: words rarer than this share of all tokens are rare (gao2019, section 4, uses 1e-4);
@@ -136,7 +137,7 @@ class FrequencyNorms(NamedTuple):
     spearman: float  # ρ between count and norm over all words
 
 
-def norms_by_frequency(W, counts, bins: int = 10) -> FrequencyNorms:
+def norms_by_frequency(W: Numbers, counts: Numbers, bins: int = 10) -> FrequencyNorms:
     """Return the norms of words by their training counts (N,), in at most `bins` bins.
 
     The bins are equally wide in log(1 + count), and empty ones are left out. Raises CourseError
@@ -151,13 +152,13 @@ def norms_by_frequency(W, counts, bins: int = 10) -> FrequencyNorms:
     scale = np.log1p(counts)
     edges = np.linspace(scale.min(), scale.max(), bins + 1)[1:-1]
     _, bin_of, words = np.unique(np.digitize(scale, edges), return_inverse=True, return_counts=True)
-    means = (np.bincount(bin_of, values) / words for values in (counts, norms))
+    count, norm = (np.bincount(bin_of, values) / words for values in (counts, norms))
     constant = np.ptp(counts) == 0 or np.ptp(norms) == 0
-    spearman = np.nan if constant else float(spearmanr(counts, norms).statistic)
-    return FrequencyNorms(*means, words, spearman)
+    spearman = np.nan if constant else float(spearmanr(counts, norms)[0])
+    return FrequencyNorms(count, norm, words, spearman)
 
 
-def pair_cosines(W, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
+def pair_cosines(W: Numbers, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
     """Return the cosines of `pairs` random pairs of different rows, for a histogram."""
     rows, random = unit_rows(W), np.random.default_rng(seed)
     n = count_rows_in_pairs(rows)
@@ -166,7 +167,7 @@ def pair_cosines(W, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
     return (rows[first] * rows[second]).sum(1).cpu().numpy()
 
 
-def positive_share(W) -> float:
+def positive_share(W: Numbers) -> float:
     """Return the share of all pairs of different rows whose cosine is above 0, block by block."""
     rows = unit_rows(W)
     n = count_rows_in_pairs(rows)
@@ -181,7 +182,7 @@ class Isotropy(NamedTuple):
     I2: float
 
 
-def isotropy(W, both_signs: bool = True) -> Isotropy:
+def isotropy(W: Numbers, both_signs: bool = True) -> Isotropy:
     """Return how far Z(a) = Σ_i exp(w_iᵀ a) is from constant over the unit eigenvectors a of WᵀW.
 
     The sign of an eigenvector is arbitrary and changes Z. By default both a and −a are evaluated;
@@ -199,7 +200,7 @@ def isotropy(W, both_signs: bool = True) -> Isotropy:
     return Isotropy(float(z.min()), float(z.std(correction=0) / z.mean()))
 
 
-def sampled_isotropy(W, rows: int = 40_000, draws: int = 10, seed: int = 0) -> Isotropy:
+def sampled_isotropy(W: Numbers, rows: int = 40_000, draws: int = 10, seed: int = 0) -> Isotropy:
     """Return the mean `isotropy` of `rows` random rows over `draws` draws, as wang2020 gives it.
 
     Each draw has its own eigenvectors. Where W has no more rows, all of them are taken once.

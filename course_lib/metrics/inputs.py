@@ -2,21 +2,23 @@
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from course_lib.errors import CourseError
 
+Numbers = Tensor | ArrayLike  # an array, a tensor, or lists of numbers
 BLOCK = 1 << 24  # numbers held at once where all pairs of rows are visited: 128 MiB in float64
 
 
-def as_matrix(W) -> Tensor:
+def as_matrix(W: Numbers) -> Tensor:
     """Return W (n, d) as a finite tensor in float64 on its device.
 
     Raises CourseError that says why it is no finite matrix.
     """
     if not isinstance(W, Tensor):
         try:
-            W = torch.from_numpy(np.require(W, np.float64, "CW"))
+            W = torch.from_numpy(np.require(W, np.float64, ["C", "W"]))
         except (TypeError, ValueError) as error:
             raise CourseError(f"a matrix of numbers is needed: {error}") from error
     matrix = W.detach().double()
@@ -28,7 +30,7 @@ def as_matrix(W) -> Tensor:
     return matrix
 
 
-def as_numbers(values, name: str) -> np.ndarray:
+def as_numbers(values: Numbers, name: str) -> np.ndarray:
     """Return a list or vector of finite numbers (n,) as an array in float64.
 
     Raises CourseError that names it by `name`.
@@ -44,7 +46,7 @@ def as_numbers(values, name: str) -> np.ndarray:
     return numbers
 
 
-def as_spectrum(values) -> np.ndarray:
+def as_spectrum(values: Numbers) -> np.ndarray:
     """Return singular values divided by the largest, so that no square overflows.
 
     Raises CourseError if one is below 0, or none above.
@@ -55,7 +57,7 @@ def as_spectrum(values) -> np.ndarray:
     return values / values.max()
 
 
-def unit_rows(W) -> Tensor:
+def unit_rows(W: Numbers) -> Tensor:
     """Return the rows of W (n, d), each divided by its norm; a row of zeros stays.
 
     A row is divided by its largest entry first, so that no square overflows or vanishes.

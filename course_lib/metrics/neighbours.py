@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.metrics.inputs import as_matrix, count_rows_in_pairs, rows_at_once
+from course_lib.metrics.inputs import Numbers, as_matrix, count_rows_in_pairs, rows_at_once
 
 
-def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
+def nearest_neighbours(W: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """Return the distance (n,) of every row to its nearest other row, and that row's number (n,).
 
     The winner is that of float64 at the price of products in float32, 2 n² d operations. Products
@@ -23,7 +23,7 @@ def nearest_neighbours(W) -> tuple[np.ndarray, np.ndarray]:
     scale = centred.norm(p=torch.inf)
     centred /= scale.where(scale > 0, 1.0)
     # Where float32 products are rounded to fewer bits (TF32, bfloat16) the bound would not hold.
-    backend = torch.backends.cuda if rows.is_cuda else torch.backends.mkldnn
+    backend = getattr(torch.backends, "cuda" if rows.is_cuda else "mkldnn")
     fast = torch.float32 if backend.matmul.fp32_precision in ("none", "ieee") else torch.float64
     sieves = [_Sieve(centred.to(fast)), _Sieve(centred)]
     distance, index = rows.new_empty(n), torch.empty(n, dtype=torch.long, device=rows.device)

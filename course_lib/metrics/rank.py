@@ -18,6 +18,7 @@ from scipy.linalg import eigvals_banded
 from torch import Tensor
 
 from course_lib.errors import CourseError
+from course_lib.metrics.inputs import Numbers
 
 RESOLVED = 1e-7  # of σ_1: singular values below may be nothing but rounding
 ROWS = 512  # of log P that are widened to float64 at once
@@ -42,12 +43,8 @@ class Spectrum(NamedTuple):
         """Return shape and ranks, ready for JSON; the effective ones by ε, from 1e-3 to 1e-5."""
         effective = {f"{e:g}": self.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)}
         contexts, words = self.shape
-        return {
-            "contexts": contexts,
-            "words": words,
-            "press_rank": self.press_rank(),
-            "effective_rank": effective,
-        }
+        ranks = {"press_rank": self.press_rank(), "effective_rank": effective}
+        return {"contexts": contexts, "words": words} | ranks
 
 
 def spectrum(blocks: Iterable) -> Spectrum:
@@ -81,7 +78,7 @@ def spectrum(blocks: Iterable) -> Spectrum:
     return Spectrum(np.sqrt(gram.eigenvalues().clip(0))[::-1][: min(m, N)], (m, N))
 
 
-def press_rank(singular_values, shape: tuple[int, int], precision=np.float32) -> int:
+def press_rank(singular_values: Numbers, shape: tuple[int, int], precision=np.float32) -> int:
     """Return how many singular values exceed ½ √(m+n+1) σ_1 ε (Press et al. 2007).
 
     shape: (m, n); precision: the type whose rounding ε is; parthiban2021 takes float32's. Of a
@@ -92,7 +89,7 @@ def press_rank(singular_values, shape: tuple[int, int], precision=np.float32) ->
     return int((values > threshold).sum())
 
 
-def effective_rank(singular_values, epsilon: float) -> int:
+def effective_rank(singular_values: Numbers, epsilon: float) -> int:
     """Return the least k with Σ_{i≤k} σ_i² ≥ (1 − ε) Σ σ_i², the ε-effective rank.
 
     singular_values: falling. Source: parthiban2021, p. 8. Raises CourseError unless 0 ≤ ε < 1.
@@ -167,8 +164,9 @@ class _Gram:
                 values = values[column - start :][: len(band)]
                 band[: len(values), column] = values
             if at + k == group.shape[1]:
-                self.groups[number] = None
-        return eigvals_banded(band, lower=True, overwrite_a_band=True, check_finite=False)
+                self.groups[number] = group.new_empty(0)  # used up
+        values = eigvals_banded(band, lower=True, overwrite_a_band=True, check_finite=False)
+        return np.asarray(values)
 
 
 def _reflections(panel: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,16 +9,18 @@ every result's `geometry` then have its figures, and so has the table of `examin
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from course_lib.metrics import geometry
-from course_lib.metrics.inputs import as_matrix
+from course_lib.metrics.inputs import Numbers, as_matrix
 
 SAMPLED = 40_000  # words of each of 10 draws, where there are more (wang2020, Table 3)
 COMPARED = 4_000  # words whose pairs are all compared, at most
 DIGITS = 6  # significant ones that are kept of a singular value
+Figures = dict[str, Any]  # by name: a number, a list of numbers, or None
 
 
 class Figure(NamedTuple):
@@ -32,21 +34,21 @@ class Figure(NamedTuple):
 class Metric(NamedTuple):
     """compute(W, counts) -> {name: number, list of numbers, or None}; figures: what each means."""
 
-    compute: Callable
+    compute: Callable[[Tensor, Numbers | None], Figures]
     figures: dict[str, Figure]
 
 
-def spectrum(W, counts) -> dict:
+def spectrum(W: Tensor, counts: Numbers | None) -> Figures:
     """Return the singular values of W, falling, to six digits."""
     return {"singular_values": [float(f"{s:.{DIGITS}g}") for s in geometry.singular_values(W)]}
 
 
-def cosines(W, counts) -> dict:
+def cosines(W: Tensor, counts: Numbers | None) -> Figures:
     """Return the mean cosine of all pairs of words, of rare ones, and of frequent ones.
 
     The groups are those of `geometry.by_frequency`; one of fewer than two words has None.
     """
-    figures = {"mean_cosine": geometry.mean_cosine(W)}
+    figures: Figures = {"mean_cosine": geometry.mean_cosine(W)}
     if counts is None:
         return figures | {"mean_cosine_rare": None, "mean_cosine_frequent": None}
     for name, group in geometry.by_frequency(counts)._asdict().items():
@@ -55,13 +57,13 @@ def cosines(W, counts) -> dict:
     return figures
 
 
-def positive_share(W, counts) -> dict:
+def positive_share(W: Tensor, counts: Numbers | None) -> Figures:
     """Return the share of positive cosines among at most 4,000 words, drawn once."""
     words = np.random.default_rng(0).permutation(len(W))[:COMPARED]
     return {"positive_share": geometry.positive_share(W[words])}
 
 
-def isotropy(W, counts) -> dict:
+def isotropy(W: Tensor, counts: Numbers | None) -> Figures:
     """Return I1 and I2, with more than 40,000 words also the means over draws of so many."""
     whole = geometry.isotropy(W)
     figures = {"I1": whole.I1, "I2": whole.I2}
@@ -71,12 +73,12 @@ def isotropy(W, counts) -> dict:
     return figures
 
 
-def drift(W, counts) -> dict:
+def drift(W: Tensor, counts: Numbers | None) -> Figures:
     """Return the share of the words' energy that is their common vector's."""
     return {"drift": geometry.common_drift(W).share}
 
 
-def mean_norm(W, counts) -> dict:
+def mean_norm(W: Tensor, counts: Numbers | None) -> Figures:
     """Return the mean length of a word vector."""
     return {"mean_norm": float(W.norm(dim=1).mean())}
 
@@ -118,7 +120,7 @@ METRICS = {
 }
 
 
-def summary(W, counts) -> dict:
+def summary(W: Numbers, counts: Numbers | None) -> Figures:
     """Return the figures of every metric of `METRICS`, ready for JSON.
 
     W: (N, d); counts: (N,), how often each word comes in training.

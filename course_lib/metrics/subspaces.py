@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import as_matrix
+from course_lib.metrics.inputs import Numbers, as_matrix
 
 
-def principal_angles(A, B, k: int | None = None) -> np.ndarray:
+def principal_angles(A: Numbers, B: Numbers, k: int | None = None) -> np.ndarray:
     """Return the angles between the column spaces of A (N, d₁) and B (N, d₂), falling, in radians.
 
     With `k` they are between the spans of the k leading left singular vectors.
@@ -20,7 +20,7 @@ def principal_angles(A, B, k: int | None = None) -> np.ndarray:
     return subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
 
 
-def subspace_distance(A, B, k: int | None = None) -> float:
+def subspace_distance(A: Numbers, B: Numbers, k: int | None = None) -> float:
     """Return ‖Q₁ − Q₂Q₂ᵀQ₁‖_F / √C, the root mean square sine of the principal angles (inan2017).
 
     Q₁ (N, C) and Q₂ are orthonormal bases of the column spaces of A and B, or of their k leading
@@ -37,7 +37,7 @@ class Projection(NamedTuple):
     axes: np.ndarray
 
 
-def project(W, k: int = 2) -> Projection:
+def project(W: Numbers, k: int = 2) -> Projection:
     """Return the cloud's picture in its first k right singular vectors, not centred (gao2019).
 
     An axis has no sign of its own; it points where Σ w_iᵀa ≥ 0.
@@ -48,7 +48,7 @@ def project(W, k: int = 2) -> Projection:
     return Projection((matrix @ axes).cpu().numpy(), axes.cpu().numpy())
 
 
-def _bases(A, B, k: int | None) -> tuple[Tensor, Tensor]:
+def _bases(A: Numbers, B: Numbers, k: int | None) -> tuple[Tensor, Tensor]:
     """Return orthonormal bases (N, k) of the leading column spaces, by default the whole ones."""
     A = as_matrix(A)
     B = as_matrix(B).to(A.device)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.dropout import keep_mask
+from course_lib.output_layers.words import Words
 from course_lib.ranges import Dropout, NonNegative, checked
 
 
@@ -33,7 +34,7 @@ class InputEmbedding(nn.Module):
         """Let the noise fade; `progress` is the share of the run that is done, in [0, 1]."""
         self.noise_share = 1.0 - progress if self.fade else 1.0
 
-    def forward(self, words: nn.Module, ids: Tensor) -> Tensor:
+    def forward(self, words: Words, ids: Tensor) -> Tensor:
         """Return the rows (T, B, d) of ids (T, B)."""
         rows = words(ids)
         if not self.training:

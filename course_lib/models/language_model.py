@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
 from course_lib.models.input_embedding import InputEmbedding
+from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.ranges import Dropout, checked
 from course_lib.regularizers import Activations
@@ -30,9 +31,9 @@ class OutputModel(nn.Module):
     @checked
     def __init__(
         self,
-        words: nn.Module,
-        encoder: nn.Module,
-        output_layer: nn.Module,
+        words: Words,
+        encoder: Any,
+        output_layer: OutputLayer,
         objective: Objective | None = None,
         regularizers: tuple = (),
         input_embedding: InputEmbedding | None = None,

@@ -180,7 +180,8 @@ def run_layer(
     if way is None and accelerated(x):
         way = "torch" if mask is None else "loop"
     elif way is None and x.device.type == "cpu":
-        way = quickest_way(*x.shape, h.shape[1], mask is not None, dtype)
+        steps, batch, size = x.shape
+        way = quickest_way(steps, batch, size, h.shape[1], mask is not None, dtype)
     if way == "torch":
         return fused_layer(x, weight, recurrent, biases, h, c, dtype)
     bias = biases[0] + biases[1]
@@ -209,7 +210,8 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
     leaves = [leaf.requires_grad_(learns) for leaf in leaves]
 
     def run(way):
-        y, *_ = run_layer(*leaves[:3], leaves[3:] * 2, h if masked else None, h, h, dtype, way)
+        x, weight, recurrent, bias = leaves
+        y, *_ = run_layer(x, weight, recurrent, [bias] * 2, h if masked else None, h, h, dtype, way)
         if learns:
             torch.autograd.grad(y.sum(), leaves)
 

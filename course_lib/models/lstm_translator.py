@@ -73,7 +73,7 @@ class LSTMTranslator(EncoderDecoder):
         return memory
 
     def decode(
-        self, y: Tensor, memory: Tensor | None, padding: Tensor, state: Any = None
+        self, y: Tensor, memory: Any, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
         """Return contexts (T, C, u), state of y (T, C, d), memory (S, B, u), padding (S, B).
 
@@ -115,7 +115,7 @@ def _both_ways(layer: nn.LSTM, x: Tensor, padding: Tensor) -> Tensor:
     return torch.cat(outputs, -1).masked_fill(padding[..., None], 0.0)
 
 
-def _run_layer(layer: nn.LSTM, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple]:
+def _run_layer(layer: Any, x: Tensor, past: tuple | None) -> tuple[Tensor, tuple]:
     """Return outputs (T, C, u), (h, c) of x (T, C, …), started from `past` (h, c) or from 0."""
     outputs, (h, c) = layer(x, past and tuple(t[None] for t in past))
     return outputs, (h[0], c[0])

@@ -1,6 +1,7 @@
 """Quasi-recurrent networks (Bradbury et al. 2017): all products before the recurrence."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -113,8 +114,8 @@ class QRNN(nn.Module):
         self.zoneout = zoneout
         self.output_size = units[-1]
         self.unrolled = True
-        sizes = [2 * input_size, *units]
-        self.layers = nn.ModuleList(nn.Linear(size, 3 * width) for size, width in pairwise(sizes))
+        sizes = pairwise([2 * input_size, *units])
+        self.layers: Any = nn.ModuleList(nn.Linear(size, 3 * width) for size, width in sizes)
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""

@@ -28,7 +28,7 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(size, 2 * size, bias=False)
         self.output = nn.Linear(size, size, bias=False)
 
-    def keys_values(self, memory: Tensor, past: tuple | None = None) -> tuple[Tensor, Tensor]:
+    def keys_values(self, memory: Tensor, past: tuple | None = None) -> tuple[Tensor, ...]:
         """Return keys and values (B, H, S, K) of the memory (S, B, d), behind those of the past."""
         S, B, _ = memory.shape
         new = self.key_value(memory).view(S, B, 2, self.heads, -1).permute(2, 1, 3, 0, 4).unbind()
@@ -83,7 +83,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = Attention(size, heads, attention_dropout)
         self.feedforward = feedforward(size, inner)
-        self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(2))
+        self.residuals: Any = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return the layer's output (S, B, d) of x (S, B, d), mask (B, 1, 1, S)."""
@@ -100,9 +100,9 @@ class DecoderLayer(nn.Module):
         self.attention = Attention(size, heads, attention_dropout)
         self.source_attention = Attention(size, heads, attention_dropout)
         self.feedforward = feedforward(size, inner)
-        self.residuals = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(3))
+        self.residuals: Any = nn.ModuleList(Residual(size, dropout, pre_norm) for _ in range(3))
 
-    def forward(self, y: Tensor, memory: Tensor | None, mask: Tensor, past, source):
+    def forward(self, y: Tensor, memory: Any, mask: Tensor, past: Any, source: Any) -> Any:
         """Return (T, C, d), past, source of y (T, C, d), memory (S, B, d), mask (B, 1, 1, S).
 
         past: keys and values of the target before y; None at its start.
@@ -233,7 +233,8 @@ class Transformer(EncoderDecoder):
         The state holds the keys and values of the targets so far and of the memory. Padding at the
         end of a target needs no mask, since no word looks ahead.
         """
-        past, source = state or ((None,) * len(self.decoder_layers),) * 2
+        nothing: Any = ((None,) * len(self.decoder_layers),) * 2
+        past, source = state or nothing
         y = self._placed(y, 0 if state is None else past[0][0].shape[2])
         new_state = []
         for layer, *of_layer in zip(self.decoder_layers, past, source, strict=True):

@@ -29,31 +29,9 @@ from course_lib.output_layers.words import FullWords, SpectralWords
 
 OUTPUT_LAYERS = tuple(globals()[name] for name in NAIVE)  # every layer has a plain form
 
-__all__ = [
-    "FRESH",
-    "IGNORE",
-    "OUTPUT_LAYERS",
-    "AdaptiveSoftmax",
-    "Adversarial",
-    "AdversarialMixtureOfSoftmaxes",
-    "AdversarialSoftmax",
-    "AugmentedLoss",
-    "CrossEntropy",
-    "FullWords",
-    "GatedSoftmax",
-    "GeneralizedSigSoftmax",
-    "GradientGating",
-    "LabelSmoothing",
-    "MixtureOfContexts",
-    "MixtureOfSoftmaxes",
-    "Objective",
-    "OutputLayer",
-    "PiecewiseLinearSoftmax",
-    "Scratch",
-    "SigSoftmax",
-    "SoftCappedSoftmax",
-    "Softmax",
-    "SpectralWords",
-    "ZLoss",
-    "chunked_loss",
-]
+__all__ = ["FRESH", "IGNORE", "OUTPUT_LAYERS", "AdaptiveSoftmax", "Adversarial"]
+__all__ += ["AdversarialMixtureOfSoftmaxes", "AdversarialSoftmax", "AugmentedLoss", "CrossEntropy"]
+__all__ += ["FullWords", "GatedSoftmax", "GeneralizedSigSoftmax", "GradientGating", "Scratch"]
+__all__ += ["LabelSmoothing", "MixtureOfContexts", "MixtureOfSoftmaxes", "Objective", "OutputLayer"]
+__all__ += ["PiecewiseLinearSoftmax", "SigSoftmax", "SoftCappedSoftmax", "Softmax", "SpectralWords"]
+__all__ += ["ZLoss", "chunked_loss"]

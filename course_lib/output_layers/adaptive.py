@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.machine import accelerated, moved, on_host
 from course_lib.output_layers.blocked_loss import Group
 from course_lib.output_layers.kernel import IGNORE, check_targets, chunked_loss
-from course_lib.output_layers.layer import OutputLayer
-from course_lib.output_layers.objectives import CrossEntropy, Objective, TableBlock
+from course_lib.output_layers.layer import OutputLayer, Words
+from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, checked
 
@@ -28,7 +28,7 @@ class _Shortlist(Objective):
     inside: bool
     needs_logits = False
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         log_z = torch.logaddexp(block.log_z, block.log_weights)
         return (log_z - block.target_logit if self.inside else log_z).squeeze(-1)
 
@@ -58,7 +58,7 @@ class AdaptiveSoftmax(OutputLayer):
     @checked
     def __init__(
         self,
-        words,
+        words: Words,
         hidden_size: Count | None = None,
         bias: bool = True,
         cutoffs: tuple[int, ...] = (20_000, 40_000, 200_000),
@@ -130,7 +130,7 @@ class AdaptiveSoftmax(OutputLayer):
             entry = entry / (target != IGNORE).sum().clamp(min=1)
         return loss - entry, nll - entry.detach()
 
-    def log_prob(self, hidden):
+    def log_prob(self, hidden: Tensor) -> Tensor:
         """Return log P (…, N) of hidden states (…, d), in nats; forms the whole table."""
         return self._table(hidden)[0]
 

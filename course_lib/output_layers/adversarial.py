@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import unknown
-from course_lib.output_layers.layer import OutputLayer, Softmax
+from course_lib.output_layers.layer import OutputLayer, Softmax, Words
 from course_lib.output_layers.mixtures import MixtureOfSoftmaxes
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import NonNegative, checked
@@ -36,7 +36,7 @@ class Adversarial(OutputLayer):
     @checked
     def __init__(
         self,
-        words,
+        words: Words,
         *arguments,
         alpha: NonNegative = 0.005,
         epsilon: NonNegative | None = None,
@@ -65,10 +65,10 @@ class Adversarial(OutputLayer):
         self.gated = gated
         self.random = random
 
-    def target_offset(self, contexts, target):
+    def target_offset(self, contexts: Tensor, target: Tensor) -> Tensor:
         """Return −ε ‖h‖ (n, K) of contexts (n, K, d) and their targets (n,)."""
         # ε, and what of ε ‖h‖ is differentiated
-        rows = None
+        rows = contexts  # looked at only where they are the targets' rows
         if self.epsilon is None or self.gated:
             with torch.set_grad_enabled(self.gradient == "full" and torch.is_grad_enabled()):
                 rows = self.words(target)

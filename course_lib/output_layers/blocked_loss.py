@@ -17,6 +17,7 @@ Autograd computes the slopes. The symbol g_y stands for the target's entry of g.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -92,8 +93,8 @@ class Tensors:
     parameters: tuple[Tensor, ...]  # of the transform
 
     @classmethod
-    def named(cls, tensors) -> "Tensors":
-        return cls(*tensors[:7], tuple(tensors[7:]))
+    def named(cls, tensors: Any) -> "Tensors":
+        return cls(*tensors[:7], parameters=tuple(tensors[7:]))
 
 
 @dataclass
@@ -145,11 +146,11 @@ class _LogitGradient:
 class BlockedLoss:
     """One pass over the positions: their losses and, where `grads` are given, the gradients."""
 
-    def __init__(self, options: Options, tensors, target: Tensor, weight: Tensor, grads):
+    def __init__(self, options: Options, tensors: Any, target: Tensor, weight: Tensor, grads: Any):
         """tensors, grads: in the order of `Tensors`; weight: (n,), of the gradients alone."""
         self.options = options
         self.inputs = Tensors.named(tensors)
-        self.grads = None if grads is None else Tensors.named(grads)
+        self.grads: Any = None if grads is None else Tensors.named(grads)
         self.target = target
         self.weight = weight
         x = self.inputs.x
@@ -165,7 +166,7 @@ class BlockedLoss:
         if self.narrow and self.inputs.bias is not None:
             self.matrix = with_bias(self.matrix, self.inputs.bias.detach())
 
-    def run(self) -> tuple[Tensor, Tensor]:
+    def run(self) -> tuple[Tensor, ...]:
         """Return losses and cross-entropies (n,); fill the gradients with Σ weight · gradient."""
         device = self.target.device
         with (
@@ -309,7 +310,7 @@ class BlockedLoss:
         log_weights = soft_logits = None
         if inputs.log_weights is not None and block.group.weighted:
             log_weights = inputs.log_weights[block.positions].to(real)
-        if inputs.soft_x is not None:
+        if inputs.soft_x is not None and inputs.soft_matrix is not None:
             soft_rows = inputs.soft_matrix[block.columns]
             soft_logits = (inputs.soft_x[block.positions] @ soft_rows.T).to(real)
         return Block(
@@ -438,12 +439,13 @@ class BlockedLoss:
         """Add g S to the gradient of soft_x and gᵀ soft_x to that of the soft targets' matrix S."""
         if "soft_logits" not in slopes:
             return
+        inputs: Any = self.inputs
         g = slopes["soft_logits"] * self.weight[block.positions][:, None]
         if self.grads.soft_x is not None:
-            soft_rows = self.inputs.soft_matrix[block.columns].to(g.dtype)
+            soft_rows = inputs.soft_matrix[block.columns].to(g.dtype)
             self.grads.soft_x[block.positions] += g @ soft_rows
         if self.grads.soft_matrix is not None:
-            soft_x = self.inputs.soft_x[block.positions].to(g.dtype)
+            soft_x = inputs.soft_x[block.positions].to(g.dtype)
             self.grads.soft_matrix[block.columns].addmm_(g.T, soft_x)
 
 

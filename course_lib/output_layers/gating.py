@@ -1,11 +1,11 @@
 """Adaptive gradient gating: rare words are pushed away less (Yu et al. 2022, ACL)."""
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from course_lib.machine import accelerated
 from course_lib.output_layers.kernel import check_targets
-from course_lib.output_layers.layer import OutputLayer, Softmax
+from course_lib.output_layers.layer import OutputLayer, Softmax, Words
 from course_lib.ranges import Count, NonNegative, checked
 
 
@@ -32,7 +32,7 @@ class GradientGating(OutputLayer):
 
     @checked
     def __init__(
-        self, words, *arguments, alpha: NonNegative = 0.02, horizon: Count = 1600, **options
+        self, words: Words, *arguments, alpha: NonNegative = 0.02, horizon: Count = 1600, **options
     ):
         """Make the layer that stands right of this class, with gated gradients.
 
@@ -44,6 +44,8 @@ class GradientGating(OutputLayer):
         self.alpha = alpha
         self.horizon = horizon
         self.micro_batches = 1  # calls an update is made of
+        self.appearances: Tensor
+        self.steps: Tensor
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
         self.register_buffer("steps", torch.zeros(()))
 
@@ -55,7 +57,7 @@ class GradientGating(OutputLayer):
         return super().forward(hidden, target, objective, soft, reduction)
 
     @torch.no_grad()
-    def count(self, target):
+    def count(self, target: Tensor) -> None:
         """Take the targets of one call into the average; negative ones do not count."""
         counts = torch.zeros_like(self.appearances, dtype=target.dtype)
         seen = target.flatten()  # a bincount would wait for the device to say how many there are
@@ -66,7 +68,7 @@ class GradientGating(OutputLayer):
         self.appearances.lerp_(counts, 1 / (self.micro_batches * self.horizon))
         self.steps += 1
 
-    def gates(self):
+    def gates(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return which words are rare (N,), g₁ (N,) and g₂ (N,) at this step."""
         # the average, without the zeros that it began with
         memory = 1 - 1 / (self.micro_batches * self.horizon)
@@ -78,7 +80,7 @@ class GradientGating(OutputLayer):
         ones = torch.ones_like(a)
         return rare, torch.where(rare, a, ones), torch.where(rare, among.clamp(max=1), ones)
 
-    def gate(self, gradient, target):
+    def gate(self, gradient: Tensor, target: Tensor) -> Tensor:
         """Return the gradient (n, N) as the rows receive it, written over it; target: (n,)."""
         rare, to_rare, among_rare = self.gates()
         at_target = gradient.gather(1, target[:, None])
@@ -92,5 +94,5 @@ class GradientGating(OutputLayer):
         return gradient.scatter_(1, target[:, None], at_target)
 
 
-class GatedSoftmax(GradientGating, Softmax):
+class GatedSoftmax(GradientGating, Softmax):  # pyright: ignore[reportIncompatibleVariableOverride]
     """The softmax with adaptive gradient gating."""

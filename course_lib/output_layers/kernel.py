@@ -125,7 +125,7 @@ def check_targets(target: Tensor, words: int) -> None:
     """
     outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
     if accelerated(target):
-        torch._assert_async(~outside)
+        torch._assert_async(~outside)  # pyright: ignore[reportPrivateImportUsage] (nothing else)
     elif outside:
         raise ValueError(
             f"targets must be words, 0 to {words - 1}, or {IGNORE}, which do not count"

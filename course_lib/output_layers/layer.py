@@ -1,5 +1,7 @@
 """An output layer is a word matrix, a bias and a few small hooks; the softmax overrides none."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -8,6 +10,7 @@ from course_lib.output_layers.kernel import check_targets, chunked_loss
 from course_lib.output_layers.objectives import Objective
 from course_lib.output_layers.products import type_of_sums
 from course_lib.output_layers.scratch import FRESH, BlockScratch
+from course_lib.output_layers.words import Words
 from course_lib.ranges import Count, checked
 
 
@@ -26,14 +29,14 @@ class OutputLayer(nn.Module):
     inheritance, left before right: `class Mine(Adversarial, MixtureOfSoftmaxes)`.
     """
 
-    transform = None
-    formula = None
-    gate = None
+    transform: Callable[..., Tensor] | None = None
+    formula: Callable[..., Tensor] | None = None
+    gate: Callable[..., Tensor] | None = None
     maps_hidden = False  # whether `contexts` takes hidden states of another size than the words'
     requires: frozenset[str] = frozenset()  # of the corpus, as words sorted "by_frequency"
 
     @checked
-    def __init__(self, words: nn.Module, hidden_size: Count | None = None, bias: bool = True):
+    def __init__(self, words: Words, hidden_size: Count | None = None, bias: bool = True):
         """Make the layer over a word matrix.
 
         words: the matrix, N rows of size d, see `words`;
@@ -134,7 +137,7 @@ class OutputLayer(nn.Module):
         bias = self.logit_bias()
         logits = logits if bias is None else logits + bias
         offset = None if target is None else self.target_offset(contexts, target)
-        if offset is not None:
+        if target is not None and offset is not None:
             word = target[:, None, None].expand(*offset.shape, 1)
             logits = logits.scatter_add(-1, word, offset.unsqueeze(-1).to(logits))
         if self.transform is not None:

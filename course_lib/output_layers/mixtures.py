@@ -1,12 +1,12 @@
 """Mixtures: several contexts for each position (Yang et al. 2018; parthiban2021)."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
 from course_lib.machine import accelerated
 from course_lib.output_layers.kernel import IGNORE
-from course_lib.output_layers.layer import OutputLayer
+from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, Dropout, checked
 
@@ -32,7 +32,7 @@ class MixtureOfSoftmaxes(OutputLayer):
     @checked
     def __init__(
         self,
-        words,
+        words: Words,
         hidden_size: Count | None = None,
         bias: bool = True,
         components: Count = 15,
@@ -52,7 +52,7 @@ class MixtureOfSoftmaxes(OutputLayer):
         self.prior = nn.Linear(self.hidden_size, components, bias=False)
         self.latent = nn.Linear(self.hidden_size, components * words.shape[1])
 
-    def contexts(self, hidden):
+    def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return h_k (T, …, K, d) and log π (T, …, K) of hidden states (T, …, h)."""
         latent = self.latent(hidden).tanh_()
         if self.training:
@@ -127,8 +127,9 @@ class MixtureOfContexts(MixtureOfSoftmaxes):
     Source: MoC in parthiban2021.
     """
 
-    def contexts(self, hidden):
+    def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return Σ_k π_k h_k (T, …, 1, d), and None, of hidden states (T, …, h)."""
         latent, log_weights = super().contexts(hidden)
+        assert log_weights is not None
         weights = log_weights.exp().to(latent.dtype)
         return weights.unsqueeze(-2) @ latent, None

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.output_layers.layer import OutputLayer
+from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.scratch import FRESH, Scratch
 from course_lib.ranges import Count, Finite, NonNegative, Positive, checked
 
@@ -50,7 +50,7 @@ class GeneralizedSigSoftmax(OutputLayer):
     @checked
     def __init__(
         self,
-        words,
+        words: Words,
         hidden_size: int | None = None,
         bias: bool = True,
         c: Finite = -1.5,
@@ -64,11 +64,11 @@ class GeneralizedSigSoftmax(OutputLayer):
         self.c = c
         self.k = k
 
-    def transform(self, logits, scratch: Scratch = FRESH):
+    def transform(self, logits: Tensor, scratch: Scratch = FRESH) -> Tensor:
         """Return PL of each logit."""
         return _Bend.apply(logits, self.c, self.k, scratch.frame())
 
-    def formula(self, logits):
+    def formula(self, logits: Tensor) -> Tensor:
         return logits - (self.k - 1) * F.softplus(self.c - logits, threshold=40)
 
 
@@ -79,7 +79,7 @@ class SigSoftmax(GeneralizedSigSoftmax):
     Source: Kanai et al. 2018; parthiban2021, equations 1 and 4.
     """
 
-    def __init__(self, words, hidden_size: int | None = None, bias: bool = True):
+    def __init__(self, words: Words, hidden_size: int | None = None, bias: bool = True):
         super().__init__(words, hidden_size, bias, c=0.0, k=2.0)
 
 
@@ -112,17 +112,17 @@ class SoftCappedSoftmax(OutputLayer):
 
     @checked
     def __init__(
-        self, words, hidden_size: int | None = None, bias: bool = True, cap: Positive = 30.0
+        self, words: Words, hidden_size: int | None = None, bias: bool = True, cap: Positive = 30.0
     ):
         """Make the layer with the bound `cap`; CourseError unless it is above 0."""
         super().__init__(words, hidden_size, bias)
         self.cap = cap
 
-    def transform(self, logits, scratch: Scratch = FRESH):
+    def transform(self, logits: Tensor, scratch: Scratch = FRESH) -> Tensor:
         """Return s · tanh(l / s) of each logit."""
         return _Cap.apply(logits, self.cap, scratch.frame())
 
-    def formula(self, logits):
+    def formula(self, logits: Tensor) -> Tensor:
         return self.cap * torch.tanh(logits / self.cap)
 
 
@@ -187,7 +187,7 @@ class PiecewiseLinearSoftmax(OutputLayer):
     @checked
     def __init__(
         self,
-        words,
+        words: Words,
         hidden_size: int | None = None,
         bias: bool = True,
         pieces: Count = 100_000,
@@ -213,7 +213,7 @@ class PiecewiseLinearSoftmax(OutputLayer):
         v = torch.empty(pieces).normal_(math.log(math.expm1(1)), spread)
         self.free_slopes = nn.Parameter(v, requires_grad=not frozen)
 
-    def transform_parameters(self):
+    def transform_parameters(self) -> tuple[Tensor, ...]:
         """Return slopes s (K,) and intercepts Δ Σ_{j<i} s_j − x_i s_i (K,).
 
         On its piece, f is intercept + slope · x.
@@ -230,7 +230,7 @@ class PiecewiseLinearSoftmax(OutputLayer):
         """Return f of each logit."""
         return _Pieces.apply(logits, slopes, intercepts, self.low, self.high, scratch.frame())
 
-    def formula(self, logits, slopes, intercepts):
+    def formula(self, logits: Tensor, slopes: Tensor, intercepts: Tensor) -> Tensor:
         place = (logits - self.low) * (len(slopes) / (self.high - self.low))
         i = place.clamp(0, len(slopes) - 1).nan_to_num(0.0).long()
         return intercepts[i] + slopes[i] * logits

@@ -8,7 +8,7 @@ A form takes a layer, hidden states (n, h) and, as in training, their targets (n
 of `IGNORE` have a row like all others, which does not count.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class Table(NamedTuple):
     logits: Tensor  # (n, K, N'), whose normalisers the z-loss regularises
 
 
-def loss(layer, hidden: Tensor, target: Tensor) -> Tensor:
+def loss(layer: Any, hidden: Tensor, target: Tensor) -> Tensor:
     """Return the mean cross-entropy of the counted targets.
 
     layer: one of the classes in `NAIVE`; hidden: (n, h); target: (n,), `IGNORE` allowed.
@@ -34,7 +34,7 @@ def loss(layer, hidden: Tensor, target: Tensor) -> Tensor:
     return F.nll_loss(log_prob, target, ignore_index=IGNORE)
 
 
-def table(layer, hidden: Tensor, target: Tensor | None = None) -> Table:
+def table(layer: Any, hidden: Tensor, target: Tensor | None = None) -> Table:
     """Return the table of a layer by its plain form.
 
     layer: one of the classes in `NAIVE`; hidden: (n, h); target: (n,), given in training.
@@ -51,12 +51,12 @@ def of_logits(logits: Tensor) -> Table:
     return Table(logits.log_softmax(-1), logits[:, None])
 
 
-def plain_logits(layer, contexts: Tensor) -> Tensor:
+def plain_logits(layer: Any, contexts: Tensor) -> Tensor:
     """Return W h + b (…, N) of contexts (…, d)."""
     return F.linear(contexts, layer.words.matrix(), layer.bias)
 
 
-def perturbed(layer, contexts: Tensor, target: Tensor | None) -> Tensor:
+def perturbed(layer: Any, contexts: Tensor, target: Tensor | None) -> Tensor:
     """Return the logits of an adversarial layer: in training W h + b − ε ‖h‖ onehot(y).
 
     layer: an `Adversarial` one; contexts: (n, d) or (n, K, d); target: (n,) or None.
@@ -66,7 +66,7 @@ def perturbed(layer, contexts: Tensor, target: Tensor | None) -> Tensor:
     return logits if target is None else logits - margin(layer, contexts, target)
 
 
-def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
+def margin(layer: Any, contexts: Tensor, target: Tensor) -> Tensor:
     """Return ε ‖h‖ onehot(y) (n, …, N), differentiated as the layer does."""
     if layer.random:
         raise CourseError("a perturbation in a random direction has no plain form to compare with")
@@ -84,24 +84,24 @@ def margin(layer, contexts: Tensor, target: Tensor) -> Tensor:
     return size[..., None] * onehot
 
 
-def softmax(layer, hidden, target) -> Table:
+def softmax(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     return of_logits(plain_logits(layer, hidden))
 
 
-def adversarial(layer, hidden, target) -> Table:
+def adversarial(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     return of_logits(perturbed(layer, hidden, target))
 
 
-def sigsoftmax(layer, hidden, target) -> Table:
+def sigsoftmax(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     x = plain_logits(layer, hidden)
     return of_logits(x + F.logsigmoid(x))
 
 
-def by_formula(layer, hidden, target) -> Table:
+def by_formula(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     return of_logits(layer.formula(plain_logits(layer, hidden)))
 
 
-def piecewise_linear(layer, hidden, target) -> Table:
+def piecewise_linear(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     x = plain_logits(layer, hidden)
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     slopes = F.softplus(layer.free_slopes)
@@ -112,7 +112,7 @@ def piecewise_linear(layer, hidden, target) -> Table:
     return of_logits((x - start) * slopes[i] + before[i])
 
 
-def components(layer, hidden) -> tuple[Tensor, Tensor]:
+def components(layer: Any, hidden: Tensor) -> tuple[Tensor, Tensor]:
     """Return h_k = tanh(U_k h + c_k) (n, K, d) and π = softmax(Q h) (n, K).
 
     Raises CourseError in training with dropout, whose masks are drawn at random.
@@ -123,12 +123,12 @@ def components(layer, hidden) -> tuple[Tensor, Tensor]:
     return latent, layer.prior(hidden).softmax(-1)
 
 
-def mixture_of_softmaxes(layer, hidden, target) -> Table:
+def mixture_of_softmaxes(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     latent, weights = components(layer, hidden)
     return _mixed(plain_logits(layer, latent), weights)
 
 
-def adversarial_mixture(layer, hidden, target) -> Table:
+def adversarial_mixture(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     latent, weights = components(layer, hidden)
     return _mixed(perturbed(layer, latent, target), weights)
 
@@ -140,16 +140,16 @@ def _mixed(logits: Tensor, weights: Tensor) -> Table:
     return Table(prob.log(), logits)
 
 
-def mixture_of_contexts(layer, hidden, target) -> Table:
+def mixture_of_contexts(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     latent, weights = components(layer, hidden)
     return of_logits(plain_logits(layer, (latent * weights[..., None]).sum(1)))
 
 
-def adaptive(layer, hidden, target) -> Table:
+def adaptive(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     return clusters(layer, hidden, plain_logits(layer, hidden))
 
 
-def clusters(layer, hidden: Tensor, logits: Tensor) -> Table:
+def clusters(layer: Any, hidden: Tensor, logits: Tensor) -> Table:
     """Return a head over the first words and the clusters, and a softmax within each cluster."""
     first = layer.edges[1]
     head = torch.cat([logits[:, :first], layer.clusters(hidden).to(logits)], 1)
@@ -160,7 +160,7 @@ def clusters(layer, hidden: Tensor, logits: Tensor) -> Table:
     return Table(torch.cat(pieces, 1), head[:, None])
 
 
-def gated(layer, hidden, target) -> Table:
+def gated(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     """Return the softmax's table; the word matrix is reached through the gates alone."""
     if target is None:
         return softmax(layer, hidden, target)

@@ -66,6 +66,7 @@ class Block:
     @cached_property
     def soft_logits(self) -> Tensor:
         """Return the soft targets' logits E E_y (b, N), the view that E has of the target."""
+        assert self._soft_logits is not None
         return self._soft_logits.detach().requires_grad_()
 
     @cached_property
@@ -129,8 +130,9 @@ class Sum(Objective):
     def needs_logits(self) -> bool:
         return any(term.needs_logits for term in self.terms)
 
-    def __call__(self, block):
-        return sum(term(block) for term in self.terms)
+    def __call__(self, block: Block) -> Tensor:
+        first, *others = self.terms
+        return sum((term(block) for term in others), first(block))
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class CrossEntropy(Objective):
     weight: NonNegative = 1.0
     needs_logits = False
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         log_prob = block.log_weights + block.target_logit - block.log_z
         return -self.weight * torch.logsumexp(log_prob, dim=-1)
 
@@ -160,7 +162,7 @@ class LabelSmoothing(Objective):
     epsilon: Share = 0.1
     weight: NonNegative = 1.0
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         if block.log_z.shape[1] == 1:
             uniform = (block.log_z - block.mean_logit - block.log_weights)[:, 0]
         else:  # the logarithm of a mixture is not linear in its components' logits
@@ -180,7 +182,7 @@ class ZLoss(Objective):
     weight: NonNegative = 1e-4
     needs_logits = False
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         return self.weight * block.log_z.square().sum(-1)
 
 
@@ -199,7 +201,7 @@ class AugmentedLoss(Objective):
     gradient: bool = False  # whether the gradient flows through ỹ into E
     needs_soft_targets = True
 
-    def __call__(self, block):
+    def __call__(self, block: Block) -> Tensor:
         soft = block.soft_logits if self.gradient else block.soft_logits.detach()
         logits = block.logits.squeeze(1) if block.log_z.shape[1] == 1 else block.log_prob
         return self.weight * _Softened.apply(logits, soft, self.temperature)

@@ -5,6 +5,8 @@ Every word matrix answers three questions: `words(ids)` are rows, `words.factors
 object to both ends of a model ties them (inan2017, section 4).
 """
 
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +15,19 @@ from course_lib.errors import unknown
 from course_lib.ranges import Count, NonNegative, checked
 
 CONSTRAINTS = ("centred", "unit")
+
+
+class Words(Protocol):
+    """What models and output layers ask of a word matrix, N rows of size d."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def __call__(self, ids: Tensor, /) -> Tensor: ...
+
+    def factors(self, x: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
+    def matrix(self) -> Tensor: ...
 
 
 class FullWords(nn.Module):
@@ -58,7 +73,7 @@ class FullWords(nn.Module):
     @property
     def shape(self) -> tuple[int, int]:
         """N and d."""
-        return tuple(self.weight.shape)
+        return self.weight.shape[0], self.weight.shape[1]
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return rows (…, d) of words (…)."""
@@ -126,7 +141,7 @@ class SpectralWords(nn.Module):
     @property
     def shape(self) -> tuple[int, int]:
         """N and d."""
-        return tuple(self.U.shape)
+        return self.U.shape[0], self.U.shape[1]
 
     @property
     def sigma(self) -> Tensor:

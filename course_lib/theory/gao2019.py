@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.theory.double import double
+from course_lib.theory.double import Numbers, double
 
 NEW = 200  # contexts that enter the linear programme at once, d if that is more
 
@@ -27,7 +27,7 @@ class Hull(NamedTuple):
     weights: Tensor  # (M,), convex, of the point of the hull that is `residual` away from 0
 
 
-def uniformly_negative_direction(H) -> Hull:
+def uniformly_negative_direction(H: Numbers) -> Hull:
     """Return a v with vᵀh_i < 0 for all i, or convex weights with Σ λ_i h_i = 0.
 
     There is always one of the two and never both (gao2019, definition 1 and theorem 2).
@@ -78,7 +78,7 @@ def uniformly_negative_direction(H) -> Hull:
     return Hull(margin, float((weights @ H).norm()), direction, weights)
 
 
-def layer_norm_condition(gain, bias) -> float:
+def layer_norm_condition(gain: Numbers, bias: Numbers) -> float:
     """Return 1ᵀ(b/g), which is 0 wherever the hull of contexts g ∘ z + b, 1ᵀz = 0, contains 0.
 
     gain, bias: (d,). CourseError if an entry of the gain is 0. Source: gao2019, appendix C.
@@ -89,7 +89,7 @@ def layer_norm_condition(gain, bias) -> float:
     return float((double(bias) / gain).sum())
 
 
-def layer_norm_direction(gain, bias) -> Tensor:
+def layer_norm_direction(gain: Numbers, bias: Numbers) -> Tensor:
     """Return v = −sign(c) / g, (d,), with c = 1ᵀ(b/g): vᵀh = −|c| for every h = g ∘ z + b.
 
     This uniformly negative direction needs no linear programme and no context; it is 0 if c is.
@@ -99,14 +99,14 @@ def layer_norm_direction(gain, bias) -> Tensor:
     return -float(np.sign(condition)) / double(gain)
 
 
-def log_rest(W, H, word: int) -> Tensor:
+def log_rest(W: Numbers, H: Numbers, word: int) -> Tensor:
     """Return log C_i = log Σ_{l ≠ word} exp(w_lᵀh_i), (M,), of W (N, d) and H (M, d)."""
     logits = double(H) @ double(W).T
     others = torch.arange(logits.shape[1]) != word
     return logits[:, others].logsumexp(1)
 
 
-def non_appearing_loss(w, H, log_rest) -> Tensor:
+def non_appearing_loss(w: Numbers, H: Numbers, log_rest: Numbers) -> Tensor:
     """Return mean_i log(exp(h_iᵀw) + C_i), (…): the loss of a word that never comes.
 
     Along a uniformly negative direction, w = k v, it falls as k grows, towards its lower bound
@@ -148,7 +148,7 @@ class Merikoski(NamedTuple):
     smallest_cosine: float  # its least entry
 
 
-def merikoski(W, block: int = 1024) -> Merikoski:
+def merikoski(W: Numbers, block: int = 1024) -> Merikoski:
     """Return the greatest eigenvalue of ŴŴᵀ, W's rows normalised, and the sum of its entries.
 
     Source: gao2019, theorem 4, after Merikoski 1984.

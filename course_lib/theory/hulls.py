@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.optimize import lsq_linear, nnls
 
-from course_lib.metrics.inputs import as_matrix
+from course_lib.metrics.inputs import Numbers, as_matrix
 
 
-def nearest_in_hull(rows) -> np.ndarray:
+def nearest_in_hull(rows: Numbers) -> np.ndarray:
     """Return convex weights λ (m,) of the point p = Σ λ_i a_i nearest 0 in the hull of rows (m, D).
 
     The μ ≥ 0 that minimises ‖Σ μ_i a_i‖² + (Σ μ_i − 1)² is λ up to its sum. The solution is

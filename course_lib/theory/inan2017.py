@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.theory.double import double
+from course_lib.theory.double import Numbers, double
 
 
-def augmented_gradient(logits, soft_logits, tau: float) -> Tensor:
+def augmented_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tensor:
     """Return ∂L_aug/∂l = (ŷ − ỹ) / τ, (…, N), of logits l and soft_logits s (inan2017, eq. 9)."""
     model, soft = ((double(x) / tau).softmax(-1) for x in (logits, soft_logits))
     return (model - soft) / tau
 
 
-def matched_gradient(logits, soft_logits, tau: float) -> Tensor:
+def matched_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tensor:
     """Return (l − s − their mean) / (N τ²), the limit of `augmented_gradient` as τ → ∞ (eq. 15).
 
     That is the gradient of half the mean squared difference of centred logits, over τ²: a high
@@ -38,7 +38,7 @@ class Tying(NamedTuple):
     residual: float
 
 
-def tying_map(E, W) -> Tying:
+def tying_map(E: Numbers, W: Numbers) -> Tying:
     """Return the linear map A by which the output matrix W (N, d) is the input matrix E: W = E A.
 
     Zero augmented loss at a high temperature means W h_t = E E_{y_t} for every t, and with d
@@ -56,7 +56,7 @@ def tying_map(E, W) -> Tying:
     return Tying(A, float((W.cpu() - E.cpu() @ A).norm() / W.norm()))
 
 
-def zero_loss_map(E, H, targets) -> Tying:
+def zero_loss_map(E: Numbers, H: Numbers, targets: Numbers) -> Tying:
     """Return the A of W = E A with zero augmented loss at a high temperature: W h_t = E E_{y_t}.
 
     E (N, d), contexts H (M, d), targets (M,) ids. A = argmin Σ_t ‖A h_t − E_{y_t}‖²; the residual,

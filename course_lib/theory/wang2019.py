@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.theory.double import double
+from course_lib.theory.double import Numbers, double
 from course_lib.theory.hulls import nearest_in_hull
 
 
-def worst_perturbation(h, epsilon) -> Tensor:
+def worst_perturbation(h: Numbers, epsilon: Numbers) -> Tensor:
     """Return δ* = −ε h/‖h‖, which makes (w + δ)ᵀh least of all δ with ‖δ‖ ≤ ε: wᵀh − ε‖h‖.
 
     h (…, d), epsilon a number or (…) → (…, d); 0 where h is 0 (wang2019, theorem 3.1, eq. 6).
@@ -24,7 +24,7 @@ def worst_perturbation(h, epsilon) -> Tensor:
     return -double(epsilon, h.device)[..., None] * F.normalize(h, dim=-1)
 
 
-def adversarial_probability(W, h, target, epsilon) -> Tensor:
+def adversarial_probability(W: Numbers, h: Numbers, target: Numbers, epsilon: Numbers) -> Tensor:
     """Return the least probability of word i when its row moves by at most ε, AdvSoft_ε(i, w, h).
 
         exp(w_iᵀh − ε‖h‖) / (exp(w_iᵀh − ε‖h‖) + Σ_{j≠i} exp(w_jᵀh))       (wang2019, eq. 7)
@@ -41,7 +41,7 @@ def adversarial_probability(W, h, target, epsilon) -> Tensor:
     return logits.log_softmax(-1).gather(-1, target).squeeze(-1).exp()
 
 
-def energy(W, target, norm, epsilon) -> Tensor:
+def energy(W: Numbers, target: Numbers, norm: Numbers, epsilon: Numbers) -> Tensor:
     """Return how far word i is from the others, Φ = −log Σ_{j≠i} exp(−‖h‖ (‖w_i − w_j‖ − ε)).
 
     W (N, d), target (…) ids, norm (…) the contexts' ‖h‖, epsilon a number or (…) → (…).
@@ -58,7 +58,7 @@ def energy(W, target, norm, epsilon) -> Tensor:
     return -terms.where(others, -torch.inf).logsumexp(-1)
 
 
-def recognition_bound(W, target, norm, epsilon) -> Tensor:
+def recognition_bound(W: Numbers, target: Numbers, norm: Numbers, epsilon: Numbers) -> Tensor:
     """Return σ(Φ), which no AdvSoft_ε(i, w, h) with an h of that norm exceeds.
 
     Only a word far from all others is sure. Arguments and shape are those of `energy`
@@ -76,7 +76,7 @@ class Witness(NamedTuple):
     weights: Tensor  # (N,), a convex combination with 0 at i
 
 
-def margin_witness(W, i: int) -> Witness:
+def margin_witness(W: Numbers, i: int) -> Witness:
     """Return the largest ε up to which word i is recognisable, with a certificate from both sides.
 
     A word is ε-recognisable if some h has w_iᵀh − ε‖h‖ > w_jᵀh for all j ≠ i (wang2019,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from course_lib.errors import CourseError
+from course_lib.metrics.inputs import Numbers
 
 
 class Gap(NamedTuple):
@@ -19,7 +20,7 @@ class Gap(NamedTuple):
 
 
 def generalisation_gap(
-    singular_values,
+    singular_values: Numbers,
     gamma: float,
     N: int,
     n: int,

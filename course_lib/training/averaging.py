@@ -1,6 +1,7 @@
 """Averaged SGD: the mean of the weights after every step from some point on (Polyak 1992)."""
 
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +26,9 @@ class WeightAverage:
     def update(self) -> None:
         """Take the weights of the step just done."""
         self.steps += 1
-        now = list(self.parameters.values())
-        torch._foreach_lerp_(list(self.mean.values()), now, 1 / self.steps)
+        now: Any = list(self.parameters.values())
+        lerp: Any = torch._foreach_lerp_  # pyright: ignore[reportPrivateImportUsage] (one launch)
+        lerp(list(self.mean.values()), now, 1 / self.steps)
 
     @contextmanager
     @torch.no_grad()

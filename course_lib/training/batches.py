@@ -1,26 +1,22 @@
 """The batches that a run trains on, epoch by epoch, and the validation that it is judged by."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from course_lib import data
 from course_lib.data.buckets import buckets, collate, token_batches
+from course_lib.data.pairs import SentencePairs
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.evaluation.translation import translation_perplexity
 from course_lib.training.optimisation import Optimisation
 
 # Settings that change how running text is read, and are off unless asked for.
-OF_TEXT = (
-    "random_length",
-    "partial_shuffle",
-    "sum_over_steps",
-    "evaluation_memory",
-    "evaluation_clamp",
-)
+OF_TEXT = ("random_length", "partial_shuffle", "sum_over_steps")
+OF_TEXT += ("evaluation_memory", "evaluation_clamp")
 
 
 class MicroBatch(NamedTuple):
@@ -47,9 +43,11 @@ class Task(Protocol):
 
     def updates(self, generator: torch.Generator) -> Iterator[Update]:
         """Yield one epoch; order and chance come from the generator, equal in all processes."""
+        ...
 
     def validate(self, model: nn.Module) -> float:
         """Return the perplexity of the validation split, for monitoring."""
+        ...
 
 
 class LanguageModelBatches:
@@ -62,7 +60,9 @@ class LanguageModelBatches:
     and that of MoS at the base length + max_seq_len_delta.
     """
 
-    def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
+    def __init__(
+        self, corpus: data.Corpus, optimisation: Optimisation, index: int = 0, workers: int = 1
+    ):
         """Take the columns of process number `index` of `workers`.
 
         CourseError for a batch that the processes cannot share, and for splits that are too short.
@@ -85,7 +85,7 @@ class LanguageModelBatches:
         share = o.batch // workers
         self.mine = slice(index * share, (index + 1) * share)
 
-    def updates(self, generator):
+    def updates(self, generator: torch.Generator) -> Iterator[Update]:
         """Yield one epoch of segments; with `partial_shuffle` every column begins elsewhere."""
         o = self.optimisation
         columns = self.columns
@@ -95,25 +95,13 @@ class LanguageModelBatches:
         for tokens, target in data.batches(columns, o.length, generator, o.random_length):
             pairs = zip(tokens.chunk(o.accumulate, 1), target.chunk(o.accumulate, 1), strict=True)
             micro_batches = [MicroBatch((x,), y, 1 / o.accumulate) for x, y in pairs]
-            yield Update(
-                micro_batches,
-                rows=len(target),
-                steps=len(target),
-                tokens=target.numel() * self.workers,
-            )
+            yield Update(micro_batches, len(target), len(target), target.numel() * self.workers)
 
-    def validate(self, model):
+    def validate(self, model: nn.Module) -> float:
         """Return the perplexity of the validation split, cut into `evaluation_batch` columns."""
         o = self.optimisation
-        return perplexity(
-            model,
-            self.corpus.valid,
-            self.corpus.eos,
-            batch=o.evaluation_batch,
-            length=o.evaluation_length,
-            memory=o.evaluation_memory,
-            clamp=o.evaluation_clamp,
-        )
+        settings = o.evaluation_batch, o.evaluation_length, o.evaluation_memory, o.evaluation_clamp
+        return perplexity(model, self.corpus.valid, self.corpus.eos, *settings)
 
 
 class TranslationBatches:
@@ -123,7 +111,9 @@ class TranslationBatches:
     Every target counts the same, in however long a batch.
     """
 
-    def __init__(self, corpus, optimisation: Optimisation, index: int = 0, workers: int = 1):
+    def __init__(
+        self, corpus: SentencePairs, optimisation: Optimisation, index: int = 0, workers: int = 1
+    ):
         """Take the batches of process number `index` of `workers`.
 
         CourseError for a setting of running text, which sentence pairs are not, and for a pair in
@@ -144,7 +134,7 @@ class TranslationBatches:
             where = f" of the {name} split of {corpus.name}"
             buckets(getattr(corpus, name), optimisation.max_tokens, where=where)
 
-    def updates(self, generator):
+    def updates(self, generator: torch.Generator) -> Iterator[Update]:
         """Yield one epoch of batches; chance decides their order and which pairs meet in one."""
         train = self.corpus.train
         parts = self.optimisation.accumulate
@@ -166,7 +156,7 @@ class TranslationBatches:
                 micro_batches.append(MicroBatch((source, tokens), target, weight))
             yield Update(micro_batches, rows=len(micro_batches), steps=1, tokens=total)
 
-    def validate(self, model):
+    def validate(self, model: Any) -> float:
         """Return the perplexity of the validation split."""
         batches = token_batches(self.corpus.valid, self.optimisation.max_tokens)
         return translation_perplexity(model, batches)

@@ -63,7 +63,7 @@ def digest(tensors: dict[str, Tensor], progress: dict) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        sha256.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        sha256.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return sha256.hexdigest()
 
 
@@ -104,6 +104,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
             f"{path} is a pickle (torch.save), which can run any code when opened; it is not read. "
             "Save the weights as safetensors instead"
         )
+    tensors: dict[str, Tensor] = {}
     try:
         with safe_open(path, framework="pt") as file:
             # Copies: views of the mapped file would keep Windows from replacing it.
@@ -148,8 +149,9 @@ def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
     if isinstance(like, Sharded):
         from torch.distributed.tensor import distribute_tensor  # seconds that few runs need
 
-        same = tensor.shape == like.shape
-        tensor = distribute_tensor(tensor, like.device_mesh, like.placements if same else None)
+        of: Any = like
+        placements = of.placements if tensor.shape == like.shape else None
+        tensor = distribute_tensor(tensor, of.device_mesh, placements)
     return tensor
 
 

@@ -6,6 +6,7 @@ it. A CUDA graph records all of them once, and launches them together from then 
 """
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +44,7 @@ class Replayed:
         self.seen: dict[tuple, int] = {}  # calls, by what decides whether a graph fits
         self.graphs: dict[tuple, nn.Module | None] = {}  # None where the recording failed
 
-    def __call__(self, x: Tensor, state=None) -> tuple:
+    def __call__(self, x: Tensor, state: Any = None) -> tuple:
         if state is None or not (self.encoder.training and torch.is_grad_enabled()):
             return self.plain(x, state)
         kind = x.device.type
@@ -56,7 +57,7 @@ class Replayed:
         graph = self.graphs.get(key)
         return self.plain(x, state) if graph is None else graph(x, state)
 
-    def recorded(self, x: Tensor, state) -> nn.Module | None:
+    def recorded(self, x: Tensor, state: Any) -> Any:
         """Return the encoder with its forward and backward pass as graphs; None if that fails.
 
         Recording draws random numbers, which are given back: chance goes on as if nothing had been
@@ -90,5 +91,5 @@ class _Call(nn.Module):
         self.encoder = replayed.encoder
         self.plain = replayed.plain
 
-    def forward(self, x: Tensor, state) -> tuple:
+    def forward(self, x: Tensor, state: Any) -> tuple:
         return self.plain(x, state)

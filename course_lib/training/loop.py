@@ -1,10 +1,13 @@
 """The training loop: epochs of updates, validated, checkpointed, resumable."""
+# `fit` gives a `_Run` its callback and the like, which its class does not declare.
+# pyright: reportAttributeAccessIssue=false
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -48,7 +51,7 @@ def fit(
     folder: Path,
     identity: dict,
     vocabulary: dict | None = None,
-    starts: list[dict] = (),
+    starts: Sequence[dict] = (),
     seed: int = 1,
     callback: Callable[[int, nn.Module], None] | None = None,
     report: Callable[[int, dict[str, float]], None] | None = None,
@@ -214,7 +217,7 @@ class _Run:
         history = [row["valid_perplexity"] for row in self.epochs]
         return checks is not None and stalled(history, checks)
 
-    def one_epoch(self, bar) -> None:
+    def one_epoch(self, bar: tqdm) -> None:
         """Go from wherever the epoch stands to its end, its validation and its checkpoint."""
         o = self.optimisation
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
@@ -277,10 +280,12 @@ class _Run:
             return late, due
         return self.agreed(late, due) if full else (False, False)
 
-    def agreed(self, *flags: bool) -> tuple[bool, ...]:
+    def agreed(self, *flags: bool) -> Any:
         """Return the first process's flags; all processes must call it."""
-        flags = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
-        return tuple(bool(flag) for flag in broadcast(flags).tolist())
+        told: Any = broadcast(
+            torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
+        )
+        return tuple(bool(flag) for flag in told.tolist())
 
     def speed(self) -> str:
         """Return the epoch's perplexity and tokens a second so far, for the progress bar."""
@@ -338,7 +343,7 @@ class _Run:
         device = accelerator.device
         bf16 = o.precision == "bf16"
         products = "tf32" if o.precision == "tf32" else "ieee"
-        total = 0.0
+        total: Any = 0.0
         carried = []
         last = len(update.micro_batches) - 1
         # The last update of an epoch may have fewer micro-batches than there are states.
@@ -367,7 +372,7 @@ class _Run:
             return min(1.0, (self.step + (rows > 0)) / self.optimisation.max_steps)
         return (self.epoch + (self.row + rows) / self.rows) / self.optimisation.epochs
 
-    def take_losses(self, window) -> float:
+    def take_losses(self, window: list) -> float:
         """Move a window of losses to the epoch's sums and return their mean, in nats a token.
 
         CourseError for NaN and from HUGE on.
@@ -399,8 +404,9 @@ class _Run:
         if isinstance(self.bare, Resharded):
             self.bare.reshard()  # as a backward pass would have done
         if self.accelerator.num_processes > 1:
-            first = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
-            valid = broadcast(first).item()
+            first: Any = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
+            first = broadcast(first)
+            valid = first.item()
         if not math.isfinite(valid):
             raise self.diverged(f"the validation perplexity is {valid} after step {self.step}")
         return valid

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from torch import Tensor
 from torch.optim import SGD, AdamW, Muon, Optimizer
@@ -40,7 +40,7 @@ class Optimisation:
 
     optimizer: str = "sgd"
     learning_rate: Positive = 1.0
-    schedule: object = field(default_factory=Constant)
+    schedule: Any = field(default_factory=Constant)
     epochs: Whole = 40  # 0 takes the weights it starts from as they are
     max_steps: Count | None = None  # ends within an epoch; schedules then run over these steps
     keep: str = "best"  # the epoch whose weights are evaluated: best in validation, or the last
@@ -126,13 +126,13 @@ class Optimisation:
         that no name begins with, for Muon over something that is not a matrix, and for what the
         optimiser itself refuses.
         """
-        parameters = dict(parameters)
+        named = dict(parameters)
         members = {prefix: {} for prefix in ("", *self.groups)}
         for prefix in self.groups:
-            if not any(name.startswith(prefix) for name in parameters):
-                modules = {name[: name.rfind(".") + 1] for name in parameters} - {""}
-                raise unknown("group of parameters", prefix, modules | parameters.keys())
-        for name, parameter in parameters.items():
+            if not any(name.startswith(prefix) for name in named):
+                modules = {name[: name.rfind(".") + 1] for name in named} - {""}
+                raise unknown("group of parameters", prefix, modules | named.keys())
+        for name, parameter in named.items():
             members[max(filter(name.startswith, members), key=len)][name] = parameter
         optimizers = [
             _optimizer(members[prefix], **self._settings(prefix))

@@ -59,12 +59,12 @@ class Together(Optimizer):
         self.defaults = {}  # it has none of its own
 
     @property
-    def param_groups(self) -> list[dict]:
+    def param_groups(self) -> list[dict]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return the groups of all, in order."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     @property
-    def state(self) -> dict:
+    def state(self) -> dict:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The slots by parameter, those of its optimiser themselves, so they can be filled."""
         return {
             parameter: optimizer.state[parameter]

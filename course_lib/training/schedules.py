@@ -17,6 +17,7 @@ class Schedule(Protocol):
         epoch: number of the epoch, from 1.
         step: number of the step over the whole run, from 1.
         """
+        ...
 
 
 @dataclass(frozen=True)

@@ -9,3 +9,8 @@ window.addEventListener("load", async () => {
   reachable();
   window.addEventListener("resize", reachable);
 });
+// The menu of the published versions is fetched, which a page from the file system cannot do.
+if (location.protocol === "file:") {
+  delete DOCUMENTATION_OPTIONS.theme_switcher_json_url;
+  document.documentElement.classList.add("from-disk");
+}

@@ -40,6 +40,7 @@ def test_constraints_are_exact_sorted_and_portable():
 def test_every_requirement_has_an_exact_version():
     wanted = [*PROJECT["dependencies"], *sum(PROJECT["optional-dependencies"].values(), [])]
     names = {canonical(re.match(r"[\w.-]+", requirement)[0]) for requirement in wanted}
+    names.remove(PROJECT["name"])  # one extra asks for another
     assert names <= pins().keys(), names - pins().keys()
     assert "torch>=2.11,<2.15" in PROJECT["dependencies"]
     assert PROJECT["requires-python"] == ">=3.11,<3.14"
@@ -62,7 +63,7 @@ def test_conda_installs_the_same_list():
     low, high = bootstrap.OLDEST, bootstrap.NEWEST
     assert low <= tuple(map(int, python.removeprefix("python=").split("."))) <= high
     assert packages["pip"] == ["--constraint constraints.txt", "--editable .[course,test]"]
-    assert set(PROJECT["optional-dependencies"]) == {"course", "test"}
+    assert set(PROJECT["optional-dependencies"]) == {"core", "lab", "course", "test"}
 
 
 def test_bootstrap_knows_the_supported_versions():
@@ -320,8 +321,11 @@ def test_readme_and_citation_name_the_one_repository():
     for kind in (r"mybinder\.org/v2/gh", r"colab\.research\.google\.com/github"):
         found = re.findall(kind + r"/([\w-]+/[\w-]+)", readme)
         assert found and set(found) == {name}
-    for slug in re.findall(r"github\.com/([\w-]+/output-[\w-]+)", readme):
-        assert slug == name
+    install = (ROOT / "docs/how-to/install.md").read_text("utf-8")
+    slugs = re.findall(r"github\.com/([\w-]+/output-[\w-]+)", readme + install)
+    assert "github.com/" in install and set(slugs) == {name}
+    for extra in PROJECT["optional-dependencies"]:  # the table says which to take
+        assert f"| `course-lib[{extra}]` |" in install
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["repository-code"] == lesson_linter.repository()
     assert citation["version"] == PROJECT["version"]

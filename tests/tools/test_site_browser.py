@@ -5,6 +5,7 @@ import http.server
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from headless import launched
 from playwright.sync_api import Browser, Page
 
-from tools import cli, site
+from tools import cli, published, site
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
@@ -72,19 +73,25 @@ def root(tmp_path_factory, browser) -> Path:
     return site.build(executed, folder / "site", cli.command_lines()).parent
 
 
-@pytest.fixture(scope="module")
-def address(root) -> str:
-    """The site served on this machine only."""
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A folder on this machine only; its address."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *arguments):
             pass
 
-    handler = functools.partial(Quiet, directory=root)
+    handler = functools.partial(Quiet, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def address(root) -> Iterator[str]:
+    with served(root) as address:
+        yield address
 
 
 def note_failure(request, wrong):
@@ -334,3 +341,72 @@ def test_mathematics_is_rendered_from_the_file_system_too(browser, root):
     faults = page.evaluate(FAULTS)
     page.close()
     assert faults == []
+
+
+# --- versions side by side -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory, browser) -> Iterator[tuple[Path, str]]:
+    """A release and a branch, published beside each other; the folder and its address."""
+    folder = tmp_path_factory.mktemp("versions")
+    executed = site_sample.lessons(folder / "executed")
+    shown = folder / "shown"
+    shown.mkdir()
+    with served(shown) as address:
+        published.publish(executed, shown, "v0.1.0", address, cli.command_lines())
+        shutil.copytree(shown / "v0.1.0", shown / "main")
+        for page in (shown / "main").rglob("*.html"):
+            match = "theme_switcher_version_match = '{}'"
+            text = page.read_text("utf-8")
+            page.write_text(text.replace(match.format("v0.1.0"), match.format("main")), "utf-8")
+        (shown / "main" / "lessons" / "20_other.html").unlink()
+        published.write_menu(shown, address)
+        yield shown, address
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_the_menu_changes_the_version_and_keeps_the_page(browser, versions, width, mode):
+    page, wrong = open_page(browser, versions[1], width)
+    page.wait_for_url(f"{versions[1]}/latest/")  # the newest release, without a version asked for
+    page.emulate_media(color_scheme=mode)
+    page.goto(f"{versions[1]}/latest/lessons/01_small.html")
+    if width == "phone":
+        page.locator("button.primary-toggle:visible").first.click()
+    button = page.locator(".version-switcher__button:visible")
+    assert button.inner_text() == "v0.1.0 (newest)"
+    button.click()
+    entries = page.locator(".version-switcher__menu:visible a")
+    assert entries.all_inner_texts() == ["v0.1.0 (newest)", "main (draft)"]
+    assert page.evaluate(FAULTS) == []
+    wrong += violations(page, {"include": [[".version-switcher__container"]]})
+    entries.nth(1).click()
+    page.wait_for_url(f"{versions[1]}/main/lessons/01_small.html")
+    page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_page_that_another_version_lacks_leads_to_its_first_page(browser, versions):
+    page, _ = open_page(browser, versions[1], "desktop")
+    page.goto(f"{versions[1]}/v0.1.0/lessons/20_other.html")
+    page.locator(".version-switcher__button:visible").click()
+    page.locator(".version-switcher__menu:visible a").nth(1).click()
+    page.wait_for_url(f"{versions[1]}/main/")
+    page.close()
+
+
+def test_a_published_version_works_from_the_file_system_without_the_menu(browser, versions):
+    page = browser.new_page()
+    wrong = []
+    page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto((versions[0] / "v0.1.0" / "symbols.html").as_uri())
+    page.evaluate(SETTLE)
+    assert not page.locator(".version-switcher__button:visible").count()
+    assert page.evaluate(FAULTS) == wrong == []
+    page.close()
+
+
+def test_a_site_of_one_version_has_no_menu(root):
+    assert "version-switcher" not in (root / "index.html").read_text("utf-8")

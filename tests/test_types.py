@@ -1,0 +1,81 @@
+"""The types that the packages carry: a checker finds no error, and the library's are complete."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+IGNORED = 69  # files of the laboratory that still have errors; make it smaller
+COMPLETE = 0.9  # of the library's public names, those whose type is stated and known
+
+
+def checked(*words: str) -> dict:
+    """Return what the checker reports, with the settings of pyproject.toml."""
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable]
+    done = subprocess.run(
+        [*command, "--outputjson", *words], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    return json.loads(done.stdout)
+
+
+def errors(report: dict) -> list[str]:
+    return [
+        f"{Path(found['file']).name}:{found['range']['start']['line'] + 1}: {found['message']}"
+        for found in report["generalDiagnostics"]
+        if found["severity"] == "error"
+    ]
+
+
+def test_the_checker_finds_no_error():
+    report = checked()
+    assert report["summary"]["filesAnalyzed"] > 150
+    assert errors(report) == []
+
+
+def test_the_files_that_are_not_looked_at_get_fewer():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pyright"]
+    assert all(name.startswith("course_lab/") for name in settings["ignore"])
+    assert all((ROOT / name).is_file() for name in settings["ignore"])
+    assert len(settings["ignore"]) <= IGNORED and settings["include"] == [
+        "course_lib",
+        "course_lab",
+    ]
+
+
+def test_the_types_of_the_library_are_complete():
+    report = checked("--verifytypes", "course_lib", "--ignoreexternal")["typeCompleteness"]
+    unknown = [
+        symbol["name"]
+        for symbol in report["symbols"]
+        if symbol["isExported"] and not symbol["isTypeKnown"]
+    ]
+    assert report["completenessScore"] >= COMPLETE, "\n".join(unknown)
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("Softmax('words')", "words"),
+        ("Softmax(FullWords(9, 4), bia=False)", "bia"),
+        ("attach(FullWords(9, 4)).los", "los"),
+        ("stable_rank(None)", "None"),
+    ],
+)
+def test_a_wrong_use_of_the_library_is_an_error(tmp_path, line, said):
+    """So that the types say something: what every value fits would pass any check."""
+    path = tmp_path / "use.py"
+    path.write_text(
+        "from course_lib.attachment import attach\n"
+        "from course_lib.metrics.geometry import stable_rank\n"
+        "from course_lib.output_layers import FullWords, Softmax\n\n"
+        f"print(attach, stable_rank, Softmax, FullWords)\n{line}\n"
+    )
+    (tmp_path / "pyrightconfig.json").write_text(
+        json.dumps({"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]})
+    )
+    (message,) = errors(checked("--project", str(tmp_path)))
+    assert message.startswith("use.py:6:") and said in message
