@@ -53,7 +53,7 @@ def warn_of_changed_files(starts: list[dict], now: dict, folder: Path) -> None:
         if "own_files" in start and files:
             warnings.warn(
                 f"{' and '.join(files)} has changed since the run in {folder} was begun; if that "
-                f"concerns its model, bring the earlier file back, or remove {folder} and train anew",
+                f"concerns its model, bring the earlier file back, or remove {folder} to train anew",
                 stacklevel=2,
             )
             return

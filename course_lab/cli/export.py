@@ -1,4 +1,4 @@
-"""`python -m course_lab export RUN FOLDER`: a run for Hugging Face's programs, with a model card."""
+"""`python -m course_lab export RUN FOLDER`: a run as a Hugging Face folder with a model card."""
 
 from pathlib import Path
 from typing import Annotated

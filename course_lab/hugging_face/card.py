@@ -1,4 +1,4 @@
-"""The model card of a run: what the model is, on what it was trained, how good it is, what it lacks.
+"""The model card of a run: what the model is, its text, its measured figures, what it lacks.
 
 All numbers are those of the run's result. What a run does not know, such as the licence of the
 reader's own text, the card says nobody has stated.
@@ -163,25 +163,32 @@ def _what(experiment: Experiment, metrics: dict, vocabulary_size: int, repositor
 def _use(experiment: Experiment, own_files: tuple[str, ...]) -> str:
     """Return the commands that load the folder."""
     own = "".join(f" --with {name}" for name in own_files)
+    verbs = ["translate"] if experiment.translates else ["score", "next", "generate"]
+    commands = "".join(f'python -m course_lab {verb} .{own} "…"\n' for verb in verbs)
+    text = f"```bash\npip install course-lib\n{commands}```\n\n"
     if experiment.translates:
-        own_way = f'```bash\npip install course-lib\npython -m course_lab translate .{own} "…"\n```'
-        return f"{own_way}\n\nThe `transformers` package has no class for it."
-    commands = [f'python -m course_lab {verb} .{own} "…"' for verb in ("score", "next", "generate")]
-    lines = ["```bash", "pip install course-lib", *commands, "```", ""]
-    loads = [
-        f'elsewhere.load(Path("{name}"))  # the encoder or another part is in it'
-        for name in own_files
+        return text + "The `transformers` package has no class for it."
+    imports = ["from transformers import AutoModelForCausalLM, AutoTokenizer"]
+    loads = []
+    if own_files:
+        elsewhere = "from course_lab.recipes import elsewhere"
+        imports = ["from pathlib import Path", "", *imports, "", elsewhere]
+        loads = [f'elsewhere.load(Path("{name}"))  # has a part of the model' for name in own_files]
+    lines = [
+        *imports,
+        "",
+        *loads,
+        'model = AutoModelForCausalLM.from_pretrained(".", trust_remote_code=True)',
+        'tokenizer = AutoTokenizer.from_pretrained(".")',
     ]
-    first = ["from pathlib import Path", "", "from course_lab.recipes import elsewhere"]
-    lines += ["In `transformers`, where course-lib is installed beside it:", "", "```python"]
-    lines += [*(first if loads else []), "from transformers import AutoModelForCausalLM, AutoTokenizer"]
-    lines += ["", *loads]
-    lines += ['model = AutoModelForCausalLM.from_pretrained(".", trust_remote_code=True)']
-    lines += ['tokenizer = AutoTokenizer.from_pretrained(".")', "```", ""]
-    lines += ["The folder's own code is one line, an import from course-lib. The logits are"]
-    lines += ["log-probabilities. A text begins with `<eos>`, which the tokenizer puts there. "]
-    lines += ["Shorter texts of a batch are padded on the right."]
-    return "\n".join(lines)
+    code = "\n".join(lines)
+    return (
+        f"{text}In `transformers`, with course-lib installed beside it:\n\n"
+        f"```python\n{code}\n```\n\n"
+        "The folder's own code is one line, an import from course-lib. The logits are "
+        "log-probabilities. A text begins with `<eos>`, which the tokenizer puts there. Shorter "
+        "texts of a batch are padded on the right."
+    )
 
 
 def _intended(experiment: Experiment) -> str:
@@ -217,7 +224,7 @@ def _training(experiment: Experiment, result: dict) -> str:
         f"{len(result['epochs'])} epochs of at most {o.epochs} by `{o.optimizer}`, learning rate "
         f"{o.learning_rate:g}, precision `{o.precision}`, seed {experiment.seed}, profile "
         f"`{experiment.profile}`. The weights are those of epoch {result['metrics']['best_epoch']}. "
-        "All settings stand in `config.json`."
+        "All settings are in `config.json`."
     )
     if "tokens_seen" in origin:
         text += f" {origin['tokens_seen']:,} tokens were seen in training."
@@ -253,8 +260,8 @@ def _limits(experiment: Experiment, vocabulary_size: int) -> str:
         "is wrong or hurtful in its text it may write, too. Nothing was done against that."
     )
     if experiment.corpus.options.get("small") or experiment.profile in ("smoke", "quick"):
-        text += " It was trained on a part of the text only, for a short time: it shows that the code "
-        text += "runs, and is no result."
+        text += " It was trained on a part of the text only, for a short time. It shows that the "
+        text += "code runs, and is no result."
     return text
 
 

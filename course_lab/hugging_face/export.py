@@ -22,6 +22,7 @@ from course_lab.checkpoints import load_checkpoint
 from course_lab.experiment import Experiment
 from course_lab.hugging_face import card, tokenizer
 from course_lab.parts import Part
+from course_lab.provenance import warn_of_changed_files
 from course_lab.recipes import elsewhere
 from course_lib.data import folders
 from course_lib.data.corpus import EOS, UNK
@@ -60,6 +61,8 @@ def export(
     result = results.read_result(source)
     model, vocabulary, experiment = load_checkpoint(source)
     files = elsewhere.files_of(experiment)
+    loaded = {"own_files": elsewhere.digests_of(experiment)}
+    warn_of_changed_files([result["provenance"]], loaded, source)
     experiment = _elsewhere(experiment)
     # its folder, under another name until it is whole
     part = folder.with_name(f".{folder.name}.part")

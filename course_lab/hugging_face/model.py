@@ -92,7 +92,7 @@ class CourseForCausalLM(PreTrainedModel, GenerationMixin):
         others: what generation hands to every model, such as `use_cache`; this one has no cache.
         """
         if attention_mask is not None and (attention_mask[:, 1:] > attention_mask[:, :-1]).any():
-            raise CourseError("pad on the right: a model of the course reads on from the first word")
+            raise CourseError("pad on the right: this model reads on from the first word")
         hidden = self._hidden(self._known(input_ids))
         log_prob = self.model.output_layer.log_prob(hidden[:, -logits_to_keep:])
         loss = None

@@ -1,6 +1,6 @@
-"""A vocabulary of the course as a tokenizer.json, which transformers and the tokenizers library read.
+"""A vocabulary of the course as a tokenizer.json, which Hugging Face's programs read.
 
-Its ids are the model's. A text gets `<eos>` before its first word, and each of its line ends is one.
+Its ids are the model's. A text gets `<eos>` before its first word; each of its line ends is one.
 """
 
 import json

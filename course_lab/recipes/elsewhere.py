@@ -35,6 +35,7 @@ class OwnFile(NamedTuple):
 
 
 _LOADED: dict[str, OwnFile] = {}  # by the name of its module
+_entered: list[str] = []  # by the file that is being imported
 
 
 def split(name: str) -> tuple[Path, str] | None:
@@ -57,8 +58,6 @@ def load(file: Path) -> None:
 
     Raise CourseError, with the file and the line, where it is missing or fails.
     """
-    from course_lab.recipes.registry import recipes  # which imports this module
-
     file = file.expanduser().resolve()
     name = f"course_recipes_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     if name in sys.modules:
@@ -66,7 +65,7 @@ def load(file: Path) -> None:
     if not file.is_file():
         raise CourseError(f"there is no file {file} with recipes")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    before = dict(recipes)
+    _entered.clear()
     spec = spec_from_file_location(name, file)
     module = sys.modules[name] = module_from_spec(spec)
     try:
@@ -74,17 +73,19 @@ def load(file: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         raise CourseError(f"{file}{_line(error, file)}: {type(error).__name__}: {error}") from error
-    entered = (n for n, recipe in recipes.items() if recipe is not before.get(n))
-    _LOADED[name] = OwnFile(file, digest, tuple(entered))
+    _LOADED[name] = OwnFile(file, digest, tuple(_entered))
+
+
+def note(recipe: str) -> None:
+    """Note the name of a recipe that is entered now, by whichever file is being imported."""
+    _entered.append(recipe)
 
 
 def files_of(experiment: "Experiment") -> list[OwnFile]:
     """Return the files that an experiment needs: that of its recipe and those of its parts."""
-    from course_lab.recipes.registry import name_in
-
     modules = {part.class_in(role).__module__ for role, part in experiment.parts()}
-    name = name_in(experiment.name)
-    return [f for key, f in _LOADED.items() if key in modules or name in f.recipes]
+    names = {experiment.name, experiment.name.partition("/")[2]}  # a text's name may come first
+    return [f for key, f in _LOADED.items() if key in modules or names & {*f.recipes}]
 
 
 def digests_of(experiment: "Experiment") -> dict[str, str]:
@@ -93,8 +94,8 @@ def digests_of(experiment: "Experiment") -> dict[str, str]:
 
 
 def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return the names of the files whose digests differ, in order."""
-    return sorted(name for name in before | now if before.get(name) != now.get(name))
+    """Return the names of the files whose digests differ, in order; none where none is loaded."""
+    return sorted(name for name in before | now if now and before.get(name) != now.get(name))
 
 
 def _line(error: Exception, file: Path) -> str:
