@@ -53,7 +53,8 @@ def warn_of_changed_files(starts: list[dict], now: dict, folder: Path) -> None:
         if "own_files" in start and files:
             warnings.warn(
                 f"{' and '.join(files)} has changed since the run in {folder} was begun; if that "
-                f"concerns its model, bring the earlier file back, or remove {folder} to train anew",
+                "concerns its model, bring the earlier file back, or remove the folder to train "
+                "again",
                 stacklevel=2,
             )
             return

@@ -97,7 +97,7 @@ METHODS = (
     ),
     Entry(
         "Does another optimiser, or a gate on the rare words, help the word matrix?",
-        "Muon for the word matrix alone, and a gate that lets frequent words not push rare ones "
+        "Muon for the word matrix alone, and a gate by which frequent words do not push rare ones "
         "away.",
         "Both change the geometry as they promise. Neither is recommended for a small model.",
         claims=("own-muon", "own-gated"),
@@ -105,21 +105,21 @@ METHODS = (
     Entry(
         "Does a bent logit lower perplexity where the softmax is tuned as well?",
         "GSS, SigSoftmax and PLIF in a Transformer, with the learning rate that suited each best.",
-        "The gain that a bend has over an untuned softmax is gone. Compare after tuning both sides, "
-        "as parthiban2021 says.",
+        "The gain that a bend has over an untuned softmax is gone. Compare after tuning both "
+        "sides, as parthiban2021 says.",
         claims=("parthiban2021-gss", "parthiban2021-sigsoftmax", "parthiban2021-plif"),
     ),
     Entry(
         "Does the adversarial softmax help a small Transformer?",
         "The adversary at several α, with and without noise on the word vectors.",
-        "With few passes over the text the adversary has little to prevent. Lessons 07 and 07b have "
-        "a model that overfits.",
+        "With few passes over the text the adversary has little to prevent. Lessons 07 and 07b "
+        "have a model that overfits.",
         claims=("wang2019-perplexity",),
     ),
     Entry(
         "Does a flatter spectrum of the word matrix lower perplexity?",
         "Spectrum control with both priors, over its constants.",
-        "The spectrum is as flat as one asks for, and at this size the text is not predicted better.",
+        "The spectrum is as flat as one asks for, and a small model predicts no better for it.",
         claims=("wang2020-perplexity",),
     ),
     Entry(
@@ -131,7 +131,7 @@ METHODS = (
     ),
     Entry(
         "Does the cosine penalty lower perplexity?",
-        "The penalty at the paper's weight and at others, beside a plain model that starts as wide.",
+        "The penalty at several weights, beside a plain model that starts as wide.",
         "The cone opens, and the text is predicted as well as before. A wider start does as much.",
         claims=("gao2019-perplexity", "gao2019-bleu"),
     ),
@@ -188,8 +188,8 @@ SPEED = (
         "Blocks are large, within a stated limit of memory.",
         commit="460b9ce",
         said=(
-            "Adding a block's share to the whole gradient of the matrix costs more than logits that "
-            "leave the cache.",
+            "Adding a block's share to the whole gradient of the matrix costs more than logits "
+            "that leave the cache.",
         ),
     ),
     Entry(

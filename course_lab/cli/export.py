@@ -20,9 +20,7 @@ def export(
         str | None,
         typer.Option("--license", help="Of the weights, by Hugging Face's name: cc-by-4.0."),
     ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Of a text of your own: en, de, …")
-    ] = None,
+    language: Annotated[str | None, typer.Option(help="Of a text of your own: en, de, …")] = None,
     own: With = None,
 ):
     """Write a finished run as a Hugging Face folder: weights, configuration, tokenizer, model card.

@@ -222,7 +222,7 @@ def recipes(
     the operations at the rate that is stated for one of these GPUs. Memory and time are estimates,
     for one process. Memory is that of tensors: on a processor that multiplies bf16 in tiles,
     segments of drawn lengths add several GB, for oneDNN keeps compiled code for each length.
-    ONEDNN_PRIMITIVE_CACHE_CAPACITY=100 in the environment keeps less of it, and compiles more often.
+    ONEDNN_PRIMITIVE_CACHE_CAPACITY=100 in the environment keeps less, and compiles more often.
     """
     from course_lab import rates
     from course_lab.batch_states import duration

@@ -71,9 +71,7 @@ def card(
 # The head ----------------------------------------------------------------------------------------
 
 
-def _head(
-    experiment: Experiment, metrics: dict, licence: str | None, language: str | None
-) -> str:
+def _head(experiment: Experiment, metrics: dict, licence: str | None, language: str | None) -> str:
     """Return the head that Hugging Face's site reads."""
     task = "translation" if experiment.translates else "text-generation"
     fields: dict[str, Any] = {"license": licence or UNSTATED}
@@ -223,7 +221,7 @@ def _training(experiment: Experiment, result: dict) -> str:
     text = (
         f"{len(result['epochs'])} epochs of at most {o.epochs} by `{o.optimizer}`, learning rate "
         f"{o.learning_rate:g}, precision `{o.precision}`, seed {experiment.seed}, profile "
-        f"`{experiment.profile}`. The weights are those of epoch {result['metrics']['best_epoch']}. "
+        f"`{experiment.profile}`. The weights are of epoch {result['metrics']['best_epoch']}. "
         "All settings are in `config.json`."
     )
     if "tokens_seen" in origin:
@@ -256,7 +254,7 @@ def _figures(experiment: Experiment, metrics: dict) -> str:
 def _limits(experiment: Experiment, vocabulary_size: int) -> str:
     what = "pieces" if experiment.translates or "pieces" in experiment.corpus.options else "words"
     text = (
-        f"It knows {vocabulary_size:,} {what}; all else is read as `<unk>`, where there is one. What "
+        f"It knows {vocabulary_size:,} {what}; else it reads `<unk>` where there is one. What "
         "is wrong or hurtful in its text it may write, too. Nothing was done against that."
     )
     if experiment.corpus.options.get("small") or experiment.profile in ("smoke", "quick"):
@@ -280,8 +278,8 @@ def _origin(result: dict, licence: str | None) -> str:
     stated = (
         f"The weights are under the licence `{licence}`."
         if licence
-        else "Nobody has stated a licence for these weights. Whoever gives them on should state one "
-        "that the licence of the text allows."
+        else "Nobody has stated a licence for these weights. Whoever gives them on should state "
+        "one that the licence of the text allows."
     )
     return f"{table}\n\n{stated}"
 

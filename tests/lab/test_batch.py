@@ -749,6 +749,12 @@ def test_clusters_are_reached_through_joblib(home, monkeypatch, backend, module,
     monkeypatch.setattr(batch, "execute", lambda job: done.append(job) or job.folder)
     found = dict(batch._remote(jobs, backend))
     assert found == {key: job.folder for key, job in jobs.items()} and len(done) == 3
+    # a cluster that loses a worker gives up: what it has not told is tried by the next call
+    monkeypatch.setattr(batch, "execute", lambda job: 1 / 0 if job is last else None)
+    last = list(jobs.values())[-1]
+    found = dict(batch._remote(jobs, backend))
+    assert found[plan.runs[-1].key][0] == "killed" and found.keys() == jobs.keys()
+    assert "gave up: ZeroDivisionError" in found[plan.runs[-1].key][1]
 
 
 @pytest.mark.parametrize(

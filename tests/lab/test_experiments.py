@@ -661,6 +661,7 @@ def test_the_list_of_results_says_what_a_recipe_has_changed_since():
 
 def test_the_list_of_results_names_settings_and_has_recipes_first():
     """No variant is a checksum, whatever the name of its folder is."""
+    from course_lab.cli import application
     from course_lab.cli.train import _row
 
     done = CliRunner().invoke(application(), ["results", "ptb/*"])

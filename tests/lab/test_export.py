@@ -159,7 +159,10 @@ def test_without_trust_the_class_is_that_of_the_package(exported):
 
 
 def test_a_text_in_pieces_has_the_same_ids(tmp_path):
-    lines = ["It was a dark night; the rain fell, and nobody came.\n", "“Who’s   there?” said he.\n"]
+    lines = [
+        "It was a dark night; the rain fell, and nobody came.\n",
+        "“Who’s   there?” said he.\n",
+    ]
     path = tmp_path / "novel.txt"
     path.write_text("".join(lines) * 300, encoding="utf-8")
     e = experiment(name="novel/lstm", corpus=part(str(path), pieces=70))
@@ -172,7 +175,9 @@ def test_a_text_in_pieces_has_the_same_ids(tmp_path):
     reader = tokenizer.tokenizer_of(vocabulary)
     texts = [*lines, "".join(lines), "the  rain\n\nfell ▁ here", "Ж and Ω?", "\n", "cafe\u0301 x"]
     for text in texts:
-        ids = [min(i, vocabulary.unk) if i >= len(vocabulary) else i for i in reader.encode(text).ids]
+        ids = [
+            min(i, vocabulary.unk) if i >= len(vocabulary) else i for i in reader.encode(text).ids
+        ]
         assert ids == [vocabulary.eos, *vocabulary.encode(text).tolist()], text
     transformers = pytest.importorskip("transformers")
     auto = transformers.AutoTokenizer.from_pretrained(folder)
@@ -282,7 +287,9 @@ def test_a_run_is_named_by_its_key(trained, tmp_path, monkeypatch):
     shutil.copytree(trained, tmp_path / "runs" / "tiny" / "lstm" / "full-seed1")
     done = call("export", "tiny/lstm/full-seed1", tmp_path / "new")
     assert done.exit_code == 0 and "model.safetensors" in done.output
-    with pytest.raises(CourseError, match="no run tiny/lstm; finished runs .*: tiny/lstm/full-seed1"):
+    with pytest.raises(
+        CourseError, match="no run tiny/lstm; finished runs .*: tiny/lstm/full-seed1"
+    ):
         export.export("tiny/lstm", tmp_path / "other")
 
 

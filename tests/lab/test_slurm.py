@@ -120,6 +120,7 @@ class Slow:
 
 # A real cluster ----------------------------------------------------------------------------------
 
+
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     """Start a Slurm of one node, as root, and end it afterwards."""

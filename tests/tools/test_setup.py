@@ -62,7 +62,7 @@ def test_conda_installs_the_same_list():
     low, high = bootstrap.OLDEST, bootstrap.NEWEST
     assert low <= tuple(map(int, python.removeprefix("python=").split("."))) <= high
     assert packages["pip"] == ["--constraint constraints.txt", "--editable .[course,test]"]
-    assert set(PROJECT["optional-dependencies"]) == {"course", "test"}
+    assert set(PROJECT["optional-dependencies"]) == {"cluster", "course", "test"}
 
 
 def test_bootstrap_knows_the_supported_versions():
