@@ -225,6 +225,14 @@ def progress():
     print(f"{exercises.count(every, right)} exercises are right; the record is {progress_file()}")
 
 
+def lab_log():
+    """Print what was tried and did not help, computed from the kept results."""
+    from course_lab import evidence
+    from tools import lab_log
+
+    print(lab_log.page(evidence.read()))
+
+
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
@@ -358,6 +366,7 @@ def application() -> typer.Typer:
     app.command()(test)
     app.command()(lab)
     app.command()(progress)
+    app.command("lab-log")(lab_log)
     app.add_typer(group, name="notebooks")
     app.add_typer(assignments, name="assignments")
     return app

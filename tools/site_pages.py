@@ -106,6 +106,14 @@ def write_guides(source: Path) -> None:
     guide.write_text(keep_known_links(above, source), "utf-8")
 
 
+def write_lab_log(folder: Path) -> None:
+    """Write what was tried and did not help, for lab-log.md."""
+    from course_lab import evidence
+    from tools import lab_log
+
+    (folder / "lab-log.md").write_text(lab_log.page(evidence.read()), "utf-8")
+
+
 def write_speed(folder: Path) -> None:
     """Write the kept tables of `benchmarks models` and `output-layers`, machine by machine."""
     from benchmarks.models import TABLE as MODELS
