@@ -587,9 +587,9 @@ display(
     Markdown(
         f"Four components lift the rank of log P from {bound} to "
         f"{spectra['MoS'].press_rank()}. The perplexity of MoS with K = 4 "
-        f"differs, {'; '.join(lines)}. The mixture of four and its rivals "
-        f"in Figure 5 reach {low:.1f} to {high:.1f}; {ahead} of "
-        f"{len(gaps)} rivals are ahead of the mixture."
+        f"differs as follows: {'; '.join(lines)}. The mixture of four and "
+        f"its rivals in Figure 5 reach {low:.1f} to {high:.1f}; {ahead} "
+        f"of {len(gaps)} rivals are ahead of the mixture."
     )
 )
 
