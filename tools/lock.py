@@ -48,7 +48,15 @@ def uv(folder: Path, *words: str) -> None:
     except ImportError:
         raise CourseError("uv is not installed; pip install uv") from None
     settings = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
-    command = [find_uv_bin(), *words, "--project", folder, "--no-config", "--default-index", REGISTRY]
+    command = [
+        find_uv_bin(),
+        *words,
+        "--project",
+        folder,
+        "--no-config",
+        "--default-index",
+        REGISTRY,
+    ]
     done = subprocess.run(
         [*command, "--python", sys.executable], env=settings, capture_output=True, text=True
     )
