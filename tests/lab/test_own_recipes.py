@@ -69,7 +69,8 @@ def reload(file, text):
         del sys.modules[name]
     for name in [name for name in recipes if name.startswith("mine/")]:
         del recipes[name]
-    parts.KINDS["encoder"] = tuple(k for k in parts.KINDS["encoder"] if k.__name__ != "GRU")
+    kinds = (k for k in parts.KINDS["encoder"] if not k.__module__.startswith("course_recipes_"))
+    parts.KINDS["encoder"] = tuple(kinds)
 
 
 def test_the_digest_of_a_file_is_in_the_provenance_of_its_runs(file, tmp_path, monkeypatch):
