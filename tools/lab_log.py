@@ -165,7 +165,7 @@ SPEED = (
         "Is one implementation of an LSTM layer the quickest everywhere?",
         "Our loop by MKL's small products, the same with a matrix that oneDNN has arranged, and "
         "PyTorch's own layer.",
-        "None is. A run measures the three once for each shape and keeps its choice.",
+        "No single one is. A run measures the three once for each shape and keeps its choice.",
         commit="87c6a7c",
         said=(
             "On some processors MKL's small products leave half of the machine unused and oneDNN's "

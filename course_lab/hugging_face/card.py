@@ -254,8 +254,9 @@ def _figures(experiment: Experiment, metrics: dict) -> str:
 def _limits(experiment: Experiment, vocabulary_size: int) -> str:
     what = "pieces" if experiment.translates or "pieces" in experiment.corpus.options else "words"
     text = (
-        f"It knows {vocabulary_size:,} {what}; else it reads `<unk>` where there is one. What "
-        "is wrong or hurtful in its text it may write, too. Nothing was done against that."
+        f"It knows {vocabulary_size:,} {what}. It reads all others as `<unk>`, where its "
+        "vocabulary has that. What is wrong or hurtful in its text it may write, too. Nothing was "
+        "done against that."
     )
     if experiment.corpus.options.get("small") or experiment.profile in ("smoke", "quick"):
         text += " It was trained on a part of the text only, for a short time. It shows that the "

@@ -85,7 +85,8 @@ def files_of(experiment: "Experiment") -> list[OwnFile]:
     """Return the files that an experiment needs: that of its recipe and those of its parts."""
     modules = {part.class_in(role).__module__ for role, part in experiment.parts()}
     names = {experiment.name, experiment.name.partition("/")[2]}  # a text's name may come first
-    return [f for key, f in _LOADED.items() if key in modules or names & {*f.recipes}]
+    loaded = ((key, file) for key, file in _LOADED.items() if key in sys.modules)
+    return [file for key, file in loaded if key in modules or names & {*file.recipes}]
 
 
 def digests_of(experiment: "Experiment") -> dict[str, str]:
