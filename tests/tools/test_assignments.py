@@ -821,6 +821,7 @@ WEAK = {
         "uniform": "near(f(0 * l, s, a, b), right(0 * l, s, a, b))",
         "uniform target": "near(f(l, 0 * s, a, b), right(l, 0 * s, a, b))",
         "roughly": "np.abs(g - right(l, s, a, b)).max() < 0.05",
+        "very hot": "near(1e12 * f(l, s, 1e6 * a, 1e6 * b), 1e12 * right(l, s, 1e6 * a, 1e6 * b))",
     },
     "2.7": {
         "orthogonal": "near((g * W).sum(1), 0)",
@@ -840,7 +841,11 @@ WEAK = {
         "other order": "near(f(h, W[turn], int(turn.argsort()[2]), r[turn]), value)",
         "y alone moves": "near(f(h, W, 2, r * mine), right(h, W, 2, r * mine))",
         "y stays": "near(f(h, W, 2, r * ~mine), right(h, W, 2, r * ~mine))",
-        "y is the first": "near(f(h, W, 0, r), right(h, W, 0, r))",
+        **{
+            f"the whole of y = {y}": f"all(near(f(h, W, {y}, x), right(h, W, {y}, x))"
+            " for x in rng.uniform(0.1, 1, (20, 6)))"
+            for y in range(6)
+        },
     },
     "4.7": {
         "0 inside": "f(s / 20, c)[0] == 0 and near(f(s / 20, c)[1], 0)",
@@ -862,6 +867,7 @@ WEAK = {
         "one context": "near(f(l[:1], q[:1], y[:1]), right(l[:1], q[:1], y[:1]))",
         "one word": "near(f(l, q, 0 * y), right(l, q, 0 * y))",
         "equal scores": "near(f(l, 0 * q, y), right(l, 0 * q, y))",
+        "every word is known": "near(g, right(l, q, y))",
     },
 }
 LAWS = {"1.7": (a1, a1_mistakes), "2.7": (a2, a2_mistakes), "3.7": (a3, a3_mistakes)}

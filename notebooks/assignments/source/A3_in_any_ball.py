@@ -289,7 +289,7 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # <details><summary>Nearly the answer</summary>
 #
-# Radii that differ, a context that is no unit vector, and more than one word $y$.
+# Radii that differ, a context that is no unit vector, and every word $y$ in its turn. A single $y$ tells little.
 #
 # </details>
 
