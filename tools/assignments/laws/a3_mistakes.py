@@ -318,7 +318,7 @@ def of_target(radii, y, other):
 
 
 def exchanged(name: str, share: float, any_length: bool = False, third: int | None = None):
-    """Return a wrong function whose radii are in part those of others, for one y in three or all."""
+    """Return a wrong function with radii of other words in part, for one y in three or all."""
 
     def function(h, W, y, radii):
         part = share * (1.0 if any_length else min(1.0, abs(np.linalg.norm(h) - 1)))
