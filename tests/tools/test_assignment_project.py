@@ -26,12 +26,14 @@ from tools.assignments.laws import (
     a6_claims,
     a6_examination,
     a6_experiment,
+    a6_forms,
     a6_harness,
     a6_layer,
     a6_mistakes,
     a6_plain,
     a6_referees,
     a6_registration,
+    claims,
     home,
 )
 from tools.assignments.laws.common import Failed, Limits, judge
@@ -77,7 +79,7 @@ def test_a_known_mistake_is_told_by_its_own_message(name, mistake):
         pytest.skip("nightly: COURSE_NIGHTLY=1 asks for it")
     function = mistake.function
     if name == "6.3":
-        function = with_methods(function, a6_mistakes.NEEDS[mistake.name])
+        function = with_methods(function, a6_mistakes.FAULTS[mistake.name][0])
     for seed in range(TRIED[name]):
         verdict = judge(STEPS[name], function, rng(seed), KNOWN[name], large=False)
         assert (verdict.mistake, verdict.share) == (mistake.name, 0)
@@ -176,12 +178,10 @@ PAIRS += (("augmented", "bend"),)
 
 @pytest.mark.nightly
 def test_mutants_of_the_layer_are_refused_with_one_of_the_pairs():
-    parts = ("log_softmax", "bent", "log_prob", "data_loss", "over_the_ceiling", "penalty")
-    made = code(*(getattr(a6_layer, part) for part in (*parts, "layer_loss")))
+    made = code(a6_layer.log_softmax, a6_layer.over_the_ceiling, a6_layer.Definition)
     alive = []
-    for _, mutant in sample.mutants(made, "layer_loss", vars(a6_layer)):
-        scope = mutant.__globals__
-        layer = partial(a6_layer.layer, loss=mutant, chances=scope["log_prob"])
+    for _, mutant in sample.mutants(made, "Definition", vars(a6_layer)):
+        layer = partial(a6_layer.layer, definition=mutant)
         alive.append(all(passes(STEPS["6.3"], with_methods(layer, pair)) for pair in PAIRS))
     # What is taken from all logits of a context changes nothing: three mutants of log_softmax.
     assert len(alive) >= 60 and sum(alive) <= 0.05 * len(alive)
@@ -244,7 +244,7 @@ BAD += [["a"] * 100_000, {"a": 1}, [1, "2"], [float("inf")] * 5, [1] * 5, "bend"
 RIGHT = [("smallest", 1.5), ("pilot", [1] * 5), ("pilot_seeds", [1] * 5)]  # which are in order
 
 
-@pytest.mark.parametrize("field", a6_registration.FIELDS)
+@pytest.mark.parametrize("field", a6_forms.Registration.model_fields)
 def test_a_malformed_field_is_told_by_its_name(field):
     for bad in BAD:
         if (field, bad) in RIGHT:
@@ -529,10 +529,8 @@ def test_the_order_of_the_markers_pairs_changes_no_points():
 
 def test_the_hidden_text_is_far_from_the_students_and_in_its_vocabulary(monkeypatch):
     with toy(monkeypatch):
-        words = a6_experiment.vocabulary(VARIANT)
-        project = type("Project", (), {"ids": a6_experiment.runs.corpus(), "words": words})
         for seed in range(20):
-            text = a6_claims.hidden_text(project, VARIANT, rng(seed))
+            text = a6_claims.hidden_text(VARIANT, rng(seed))
             assert len(text) == a6_experiment.HIDDEN and 0 <= text.min() <= text.max() < 500
 
 
@@ -664,7 +662,8 @@ def test_instances_have_exact_differences(methods):
         W, bias, p, h, y = a6_layer.instance(rng(seed))
 
         def loss(x):
-            return a6_layer.layer_loss(methods, x, bias, p, (0.5, 0.7), h, y)  # noqa: B023
+            own = a6_layer.Definition(methods, (0.5, 0.7))
+            return own.loss(x, bias, p, h, y)  # noqa: B023
 
         both = [a6_layer.slope(loss, W, step) for step in (2e-3, 1e-3)]
         assert np.abs(both[0] - both[1]).max() < 1e-7
@@ -723,7 +722,7 @@ def test_referees_are_compared_and_what_they_invent_is_told():
 
     lines = "\n".join(a6_referees.compared(pairs, files, letters, rerun))
     assert "differs by 1.0000 nats" in lines and "seed 99 was not registered" in lines
-    assert "'zzzzzz' is no report" in lines and "c: 6.7.json has not two reports" in lines
+    assert "'zzzzzz' is no report" in lines and "c: reports of 6.7.json is not two reports" in lines
     assert "the rerun agrees" in lines
 
 
@@ -741,9 +740,9 @@ def test_a_malformed_report_of_a_referee_is_told(bad):
 def test_a_referees_rerun_is_the_number_of_the_classmate(handed_in, monkeypatch):
     with toy(monkeypatch):
         monkeypatch.setattr(variant, "parameters", lambda *_: VARIANT)
-        again = a6_referees.again(handed_in, "bcdefg", 12, variant)
-        stated = a6_claims.values(handed_in)
+        again = a6_referees.again(handed_in, "bcdefg", 12)
+        stated = claims.claimed("6.4", handed_in, ["value"])
         for kind in ("layer", "baseline"):
-            assert again[kind] == pytest.approx(stated[f"{kind}-12"], abs=1e-6)
+            assert again[kind] == pytest.approx(stated[f"{kind}-12"]["value"], abs=1e-6)
         with pytest.raises(Failed, match="seed 99 cannot be run again"):
-            a6_referees.again(handed_in, "bcdefg", 99, variant)
+            a6_referees.again(handed_in, "bcdefg", 99)
