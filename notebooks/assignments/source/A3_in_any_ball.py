@@ -45,7 +45,7 @@ VARIANT = "aaaaaa"  # your six letters, from the roster
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.home import check
+from tools.assignments.laws.home import check, hint
 
 # %% [markdown]
 # ## 3.1 Derive: the worst in a ball ●○○ (12 minutes, 12 points)
