@@ -109,6 +109,9 @@ NEEDED = {
     "6.2 forty": lambda W, counts: a6_mistakes.report(W, counts) * np.array([1, 1, 1, 0.1]),
     "6.2 doses": a6_mistakes.yes_or_no,
     "6.2 same_words": a6_mistakes.not_divided,
+    "6.2 alone": lambda W, counts: np.maximum(
+        a6_mistakes.report(W, counts), [0, 0, 0, 0.9 * a6_mistakes.report(W, counts)[0]]
+    ),
     "6.3 plain": lambda m, W, b, p, s, *x: LAYER(m, W, b + (not any(s)) * W[:, 0], p, s, *x),
     "6.3 first_parent": lambda m, W, b, p, s, *x: LAYER(
         m, W, b, p, (s[0] * (1 + (s[1] == 0)), s[1]), *x

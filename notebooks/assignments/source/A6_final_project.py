@@ -124,9 +124,9 @@ check("A6", "6.1", analysis)
 # you. Lesson 36 measures everything as a share of the energy $\frac1N\sum_i\|w_i\|^2$, less what a round cloud has.
 #
 # The check draws 40 matrices of 400 words and 48 coordinates, a round cloud with one disease or none. Of all kinds
-# together, 36 must be named right. Each severity must rise with the dose. A rotation must change none of
-# them, but for rogue dimensions, which it cures; the length of all vectors and the order of the words change
-# nothing. At the large size there are 100,000 words.
+# together, 36 must be named right. Each severity must rise with the dose, and one disease leaves the others below
+# half of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
+# all vectors and the order of the words change nothing. At the large size there are 100,000 words.
 #
 # Then name the disease of *your* checkpoint, which `checkpoint` makes from your letters: write its name, "drift",
 # "split", "rogue" or "low_rank", as `VERDICT` into the answer cell. The check here does not try it: the marker does.

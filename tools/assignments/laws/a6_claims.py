@@ -320,9 +320,12 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: 
         f"{markers:.4f}"
     )
     wider = (high - low) / width if width > 0 else 1.0
-    if share < 1 and not low <= truth <= high and wider < 0.5:
+    missed = max(low - truth, truth - high)
+    if missed > 0:
+        sentence += f". It misses by {missed:.4f}, and a miss costs 20 times as much"
+    if missed > 0 and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
-    elif wider > 2 and low <= truth <= high:
+    elif wider > 2 and missed <= 0:
         sentence += (
             ". It covers, and says little: is it the interval of the runs, not of their mean?"
         )
