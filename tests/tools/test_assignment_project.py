@@ -101,11 +101,19 @@ def rarely(f, other, often):
     return lambda *x: other(*x) if often(*x) else f(*x)
 
 
+def of_half(W):
+    """The share of the first half of the coordinates in the square of the words' mean."""
+    push = W.mean(0) ** 2
+    return push[: len(push) // 2].sum() / push.sum()
+
+
 LAYER = a6_layer.layer
 NEEDED = {
     "6.1 shuffled": a6_mistakes.other_sign,
     "6.1 as_wide": a6_mistakes.wider,
-    "6.2 turned": a6_mistakes.not_centred,
+    "6.2 turned": lambda W, counts: (
+        a6_mistakes.report(W, counts) * [min(1, 0.4 + 1.2 * of_half(W)), 1, 1, 1]
+    ),
     "6.2 forty": lambda W, counts: a6_mistakes.report(W, counts) * np.array([1, 1, 1, 0.1]),
     "6.2 doses": a6_mistakes.yes_or_no,
     "6.2 same_words": a6_mistakes.not_divided,
@@ -122,7 +130,7 @@ NEEDED = {
     "6.3 both": lambda m, W, b, p, s, h, y, k: LAYER(
         m, W, b, p, (s[0] * (1 + (k == 4 and all(s))), s[1]), h, y, k
     ),
-    "6.3 any_block": a6_mistakes.mean_of_means,
+    "6.3 any_block": next(m.function for m in KNOWN["6.3"] if m.name == "mean of means"),
 }
 
 
