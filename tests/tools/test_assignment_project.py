@@ -26,12 +26,14 @@ from tools.assignments.laws import (
     a6_claims,
     a6_examination,
     a6_experiment,
+    a6_forms,
     a6_harness,
     a6_layer,
     a6_mistakes,
     a6_plain,
     a6_referees,
     a6_registration,
+    claims,
     home,
 )
 from tools.assignments.laws.common import Failed, Limits, judge
@@ -77,7 +79,7 @@ def test_a_known_mistake_is_told_by_its_own_message(name, mistake):
         pytest.skip("nightly: COURSE_NIGHTLY=1 asks for it")
     function = mistake.function
     if name == "6.3":
-        function = with_methods(function, a6_mistakes.NEEDS[mistake.name])
+        function = with_methods(function, a6_mistakes.FAULTS[mistake.name][0])
     for seed in range(TRIED[name]):
         verdict = judge(STEPS[name], function, rng(seed), KNOWN[name], large=False)
         assert (verdict.mistake, verdict.share) == (mistake.name, 0)
@@ -99,14 +101,25 @@ def rarely(f, other, often):
     return lambda *x: other(*x) if often(*x) else f(*x)
 
 
+def of_half(W):
+    """The share of the first half of the coordinates in the square of the words' mean."""
+    push = W.mean(0) ** 2
+    return push[: len(push) // 2].sum() / push.sum()
+
+
 LAYER = a6_layer.layer
 NEEDED = {
     "6.1 shuffled": a6_mistakes.other_sign,
     "6.1 as_wide": a6_mistakes.wider,
-    "6.2 turned": a6_mistakes.not_centred,
+    "6.2 turned": lambda W, counts: (
+        a6_mistakes.report(W, counts) * [min(1, 0.4 + 1.2 * of_half(W)), 1, 1, 1]
+    ),
     "6.2 forty": lambda W, counts: a6_mistakes.report(W, counts) * np.array([1, 1, 1, 0.1]),
     "6.2 doses": a6_mistakes.yes_or_no,
     "6.2 same_words": a6_mistakes.not_divided,
+    "6.2 alone": lambda W, counts: np.maximum(
+        a6_mistakes.report(W, counts), [0, 0, 0, 0.9 * a6_mistakes.report(W, counts)[0]]
+    ),
     "6.3 plain": lambda m, W, b, p, s, *x: LAYER(m, W, b + (not any(s)) * W[:, 0], p, s, *x),
     "6.3 first_parent": lambda m, W, b, p, s, *x: LAYER(
         m, W, b, p, (s[0] * (1 + (s[1] == 0)), s[1]), *x
@@ -117,7 +130,7 @@ NEEDED = {
     "6.3 both": lambda m, W, b, p, s, h, y, k: LAYER(
         m, W, b, p, (s[0] * (1 + (k == 4 and all(s))), s[1]), h, y, k
     ),
-    "6.3 any_block": a6_mistakes.mean_of_means,
+    "6.3 any_block": next(m.function for m in KNOWN["6.3"] if m.name == "mean of means"),
 }
 
 
@@ -176,12 +189,10 @@ PAIRS += (("augmented", "bend"),)
 
 @pytest.mark.nightly
 def test_mutants_of_the_layer_are_refused_with_one_of_the_pairs():
-    parts = ("log_softmax", "bent", "log_prob", "data_loss", "over_the_ceiling", "penalty")
-    made = code(*(getattr(a6_layer, part) for part in (*parts, "layer_loss")))
+    made = code(a6_layer.log_softmax, a6_layer.over_the_ceiling, a6_layer.Definition)
     alive = []
-    for _, mutant in sample.mutants(made, "layer_loss", vars(a6_layer)):
-        scope = mutant.__globals__
-        layer = partial(a6_layer.layer, loss=mutant, chances=scope["log_prob"])
+    for _, mutant in sample.mutants(made, "Definition", vars(a6_layer)):
+        layer = partial(a6_layer.layer, definition=mutant)
         alive.append(all(passes(STEPS["6.3"], with_methods(layer, pair)) for pair in PAIRS))
     # What is taken from all logits of a context changes nothing: three mutants of log_softmax.
     assert len(alive) >= 60 and sum(alive) <= 0.05 * len(alive)
@@ -244,7 +255,7 @@ BAD += [["a"] * 100_000, {"a": 1}, [1, "2"], [float("inf")] * 5, [1] * 5, "bend"
 RIGHT = [("smallest", 1.5), ("pilot", [1] * 5), ("pilot_seeds", [1] * 5)]  # which are in order
 
 
-@pytest.mark.parametrize("field", a6_registration.FIELDS)
+@pytest.mark.parametrize("field", a6_forms.Registration.model_fields)
 def test_a_malformed_field_is_told_by_its_name(field):
     for bad in BAD:
         if (field, bad) in RIGHT:
@@ -529,10 +540,8 @@ def test_the_order_of_the_markers_pairs_changes_no_points():
 
 def test_the_hidden_text_is_far_from_the_students_and_in_its_vocabulary(monkeypatch):
     with toy(monkeypatch):
-        words = a6_experiment.vocabulary(VARIANT)
-        project = type("Project", (), {"ids": a6_experiment.runs.corpus(), "words": words})
         for seed in range(20):
-            text = a6_claims.hidden_text(project, VARIANT, rng(seed))
+            text = a6_claims.hidden_text(VARIANT, rng(seed))
             assert len(text) == a6_experiment.HIDDEN and 0 <= text.min() <= text.max() < 500
 
 
@@ -664,7 +673,8 @@ def test_instances_have_exact_differences(methods):
         W, bias, p, h, y = a6_layer.instance(rng(seed))
 
         def loss(x):
-            return a6_layer.layer_loss(methods, x, bias, p, (0.5, 0.7), h, y)  # noqa: B023
+            own = a6_layer.Definition(methods, (0.5, 0.7))
+            return own.loss(x, bias, p, h, y)  # noqa: B023
 
         both = [a6_layer.slope(loss, W, step) for step in (2e-3, 1e-3)]
         assert np.abs(both[0] - both[1]).max() < 1e-7
@@ -723,7 +733,7 @@ def test_referees_are_compared_and_what_they_invent_is_told():
 
     lines = "\n".join(a6_referees.compared(pairs, files, letters, rerun))
     assert "differs by 1.0000 nats" in lines and "seed 99 was not registered" in lines
-    assert "'zzzzzz' is no report" in lines and "c: 6.7.json has not two reports" in lines
+    assert "'zzzzzz' is no report" in lines and "c: reports of 6.7.json is not two reports" in lines
     assert "the rerun agrees" in lines
 
 
@@ -741,9 +751,9 @@ def test_a_malformed_report_of_a_referee_is_told(bad):
 def test_a_referees_rerun_is_the_number_of_the_classmate(handed_in, monkeypatch):
     with toy(monkeypatch):
         monkeypatch.setattr(variant, "parameters", lambda *_: VARIANT)
-        again = a6_referees.again(handed_in, "bcdefg", 12, variant)
-        stated = a6_claims.values(handed_in)
+        again = a6_referees.again(handed_in, "bcdefg", 12)
+        stated = claims.claimed("6.4", handed_in, ["value"])
         for kind in ("layer", "baseline"):
-            assert again[kind] == pytest.approx(stated[f"{kind}-12"], abs=1e-6)
+            assert again[kind] == pytest.approx(stated[f"{kind}-12"]["value"], abs=1e-6)
         with pytest.raises(Failed, match="seed 99 cannot be run again"):
-            a6_referees.again(handed_in, "bcdefg", 99, variant)
+            a6_referees.again(handed_in, "bcdefg", 99)

@@ -10,12 +10,19 @@ import typer
 
 from course_lab.notebook_source import ROOT
 from course_lib.errors import CourseError
+from tools.assignments import dashboard as board
+from tools.assignments import edition as editions
+from tools.assignments import exports, feedback, handin, marking, sandbox, variant
+from tools.assignments import similar as alike
 
 BUILD = ROOT / "build" / "assignments"
 app = typer.Typer(no_args_is_help=True, help="Assignments: editions, marking, feedback, exports.")
 Name = Annotated[str, typer.Argument(help="A0, A1, …")]
+Collected = Annotated[Path, typer.Argument(help="A notebook, zip or folder a student.")]
 Roster = Annotated[Path, typer.Option(help="CSV: student, name, id, variant.")]
-ROSTER = Path("roster.csv")
+Secret = Annotated[Path, typer.Option(help="The term's secret, which `roster` makes.")]
+Trust = Annotated[bool, typer.Option(help="Accept a sandbox below level 3.")]
+ROSTER, SECRET = Path("roster.csv"), Path("term-secret.txt")
 
 
 def results_file(name: str) -> Path:
@@ -25,8 +32,6 @@ def results_file(name: str) -> Path:
 
 def standing(name: str) -> dict:
     """Return the results that count, with the marks given by hand."""
-    from tools.assignments import marking
-
     results = marking.latest(marking.read_results(results_file(name)))
     results = marking.by_hand(BUILD / name / "manual.csv", results, name)
     if not results:
@@ -39,14 +44,10 @@ def standing(name: str) -> dict:
 @app.command()
 def roster(
     classlist: Annotated[Path, typer.Argument(help="CSV with the columns name and id.")],
-    secret: Annotated[
-        Path, typer.Option(help="The term's secret; made where it is missing.")
-    ] = Path("term-secret.txt"),
+    secret: Secret = SECRET,
     output: Annotated[Path, typer.Option(help="Where the roster is written.")] = ROSTER,
 ):
     """Write the roster: a pseudonym and six letters for each student of a class list."""
-    from tools.assignments import variant
-
     if not secret.is_file():
         secret.write_text(secrets.token_hex(16) + "\n", "utf-8")
         secret.chmod(0o600)
@@ -56,14 +57,13 @@ def roster(
         lines = list(csv.DictReader(file))
     if not lines or not {"name", "id"} <= lines[0].keys():
         raise CourseError(f"{classlist} needs the columns name and id, and a line a student")
+    rows = [handin.Student._fields]
+    for line in lines:
+        who = line["id"].strip()
+        letters = variant.code(key, who)
+        rows.append((variant.pseudonym(key, who), line["name"].strip(), who, letters))
     with output.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["student", "name", "id", "variant"])
-        for line in lines:
-            who = line["id"].strip()
-            rows.writerow(
-                [variant.pseudonym(key, who), line["name"].strip(), who, variant.code(key, who)]
-            )
+        csv.writer(file).writerows(rows)
     print(f"{len(lines)} students in {output}")
 
 
@@ -74,8 +74,6 @@ def edition(
     output: Annotated[Path | None, typer.Option(help="The folder that is written.")] = None,
 ):
     """Write what students get, the solution and Gradescope's zip; refuse a leak."""
-    from tools.assignments import edition as editions
-
     if pack and not (pack / f"{name}.py").is_file():
         raise CourseError(f"the pack {pack} has no {name}.py")
     for path in editions.write(name, output or BUILD / name / "edition", pack):
@@ -83,37 +81,25 @@ def edition(
 
 
 @app.command()
-def check(
-    notebook: Annotated[Path, typer.Argument(help="Your own notebook, A1.ipynb.")],
-    name: Annotated[
-        str | None, typer.Option(help="The assignment; by default the file's name.")
-    ] = None,
-    large: Annotated[bool, typer.Option(help="Also try the large sizes.")] = True,
-):
+def check(notebook: Annotated[Path, typer.Argument(help="Your own notebook, A1.ipynb.")]):
     """Try your own notebook by the public laws, without a sandbox."""
-    from tools.assignments import marking
-
-    right = 0
-    verdicts = marking.check(notebook, name or notebook.stem[:2], large)
+    verdicts = marking.check(notebook, notebook.stem[:2])
     for step, verdict in verdicts:
-        right += verdict.share == 1
         print(f"{step.name} {step.title}: {verdict.sentence or 'obeys its laws'}")
-    raise typer.Exit(0 if right == len(verdicts) else 1)
+    raise typer.Exit(0 if all(verdict.share == 1 for _, verdict in verdicts) else 1)
 
 
 @app.command()
 def mark(
     name: Name,
-    collected: Annotated[Path, typer.Argument(help="A notebook, zip or folder a student.")],
+    collected: Collected,
     roster: Roster = ROSTER,
     workers: Annotated[int, typer.Option(help="Steps marked at the same time.")] = 2,
     level: Annotated[str | None, typer.Option(help="Insist on this sandbox: 3, 2 or 1.")] = None,
-    trust: Annotated[bool, typer.Option(help="Accept a sandbox below level 3.")] = False,
+    trust: Trust = False,
     experiment: Annotated[bool, typer.Option(help="Train a run of each experiment again.")] = True,
 ):
     """Mark what is new in a folder of collected work; write results and a page a student."""
-    from tools.assignments import feedback, handin, marking, sandbox
-
     students = handin.roster(roster)
     used = sandbox.strongest(trust, level)
     theirs, strangers = handin.collected(collected, students)
@@ -121,15 +107,8 @@ def mark(
     if strangers:
         print(f"nobody's in {roster}: {', '.join(strangers)}")
     begin, count = time.perf_counter(), 0
-    for result in marking.mark(
-        name,
-        collected,
-        students,
-        results_file(name),
-        level=used,
-        workers=workers,
-        experiment=experiment,
-    ):
+    options = {"level": used, "workers": workers, "experiment": experiment}
+    for result in marking.mark(name, collected, students, results_file(name), **options):
         count += 1
         if result["status"] == "ask":
             print(f"{result['student']} {result['step']}: the grader failed, see the dashboard")
@@ -141,9 +120,7 @@ def mark(
 @app.command()
 def marks(
     name: Name,
-    form: Annotated[
-        str, typer.Argument(help="csv, canvas, moodle, gradescope or nbgrader.")
-    ] = "csv",
+    form: Annotated[str, typer.Argument(help=f"One of {', '.join(exports.FORMS)}.")] = "csv",
     roster: Roster = ROSTER,
     fill: Annotated[Path | None, typer.Option(help="Canvas' own export, to be filled in.")] = None,
     output: Annotated[
@@ -151,42 +128,29 @@ def marks(
     ] = None,
 ):
     """Export the marks."""
-    from tools.assignments import exports, handin
-
-    path = exports.write(
-        form, name, standing(name), handin.roster(roster), BUILD / name, fill, output
-    )
+    students = handin.roster(roster)
+    path = exports.write(form, name, standing(name), students, BUILD / name, fill, output)
     print(f"wrote {path}")
 
 
 @app.command()
 def dashboard(name: Name, roster: Roster = ROSTER):
     """Write the teacher's page: marks by step, commonest mistakes, who is stuck, what failed."""
-    from tools.assignments import dashboard as board
-    from tools.assignments import handin, marking
-
-    every = marking.read_results(results_file(name))
-    path = board.write(
-        name, standing(name), every, handin.roster(roster), BUILD / name / "dashboard.html"
-    )
+    every, students = marking.read_results(results_file(name)), handin.roster(roster)
+    path = board.write(name, standing(name), every, students, BUILD / name / "dashboard.html")
     print(f"wrote {path}")
 
 
 @app.command()
-def reading(name: Name, collected: Annotated[Path, typer.Argument()], roster: Roster = ROSTER):
+def reading(name: Name, collected: Collected, roster: Roster = ROSTER):
     """Write a page of all texts and figures that you read, and manual.csv for the points."""
-    from tools.assignments import feedback, handin
-
     for path in feedback.reading(name, handin.roster(roster), BUILD / name, collected):
         print(f"{path}: here are the texts" if path.suffix == ".html" else f"{path}: for points")
 
 
 @app.command()
-def similar(name: Name, collected: Annotated[Path, typer.Argument()], roster: Roster = ROSTER):
+def similar(name: Name, collected: Collected, roster: Roster = ROSTER):
     """List pairs of students whose work is too much alike: a signal, never a verdict."""
-    from tools.assignments import handin
-    from tools.assignments import similar as alike
-
     for line in alike.report(name, collected, handin.roster(roster), standing(name)):
         print(line)
 
@@ -194,16 +158,13 @@ def similar(name: Name, collected: Annotated[Path, typer.Argument()], roster: Ro
 @app.command()
 def talk(
     name: Name,
-    collected: Annotated[Path, typer.Argument()],
+    collected: Collected,
     roster: Roster = ROSTER,
-    secret: Annotated[Path, typer.Option()] = Path("term-secret.txt"),
+    secret: Secret = SECRET,
     share: Annotated[float, typer.Option(help="Of the students, who are drawn.")] = 0.1,
-    trust: Annotated[bool, typer.Option(help="Accept a sandbox below level 3.")] = False,
+    trust: Trust = False,
 ):
     """Draw students for a talk of five minutes, with questions made from their own answers."""
-    from tools.assignments import handin, sandbox
-    from tools.assignments import similar as alike
-
     key = secret.read_text("utf-8").strip()
     level = sandbox.strongest(trust)
     for line in alike.talks(name, collected, handin.roster(roster), key, share, level):
@@ -211,29 +172,18 @@ def talk(
 
 
 @app.command()
-def referees(
-    name: Name,
-    collected: Annotated[Path, typer.Argument()],
-    roster: Roster = ROSTER,
-    secret: Annotated[Path, typer.Option()] = Path("term-secret.txt"),
-):
+def referees(name: Name, collected: Collected, roster: Roster = ROSTER, secret: Secret = SECRET):
     """Say who referees whom, and compare what two referees of a report say."""
-    from tools.assignments import handin, variant
-    from tools.assignments.laws import a6_referees
-    from tools.assignments.laws.common import Failed
+    from tools.assignments.laws import a6_referees  # which imports PyTorch
 
-    theirs, _ = handin.collected(collected, handin.roster(roster))
-    letters = {student.student: student.variant for student in theirs}
-    files = {student.student: handin.read(path).files for student, path in theirs.items()}
-
-    def rerun(*arguments):
-        return a6_referees.again(*arguments, variant)
-
+    works = dict(handin.works(collected, handin.roster(roster)))
+    letters = {student.student: student.variant for student in works}
+    files = {student.student: submission.files for student, submission in works.items()}
     try:
         pairs = a6_referees.matched(list(letters), secret.read_text("utf-8").strip())
-    except Failed as failure:
+    except a6_referees.Failed as failure:
         raise CourseError(failure.sentence) from None
     for who, reports in sorted(pairs.items()):
         print(f"{who} referees {' and '.join(reports)}")
-    for line in a6_referees.compared(pairs, files, letters, rerun):
+    for line in a6_referees.compared(pairs, files, letters):
         print(line)

@@ -1,7 +1,7 @@
 """The teacher's page: marks by step, what was misunderstood, who is stuck, what failed."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,36 +12,36 @@ from tools.assignments import similar as alike
 STUCK = 3  # hand-ins of a step that are wrong
 
 
-def by_step(name: str, results: dict, totals: dict[str, float]) -> list[list]:
+def by_step(name: str, results: dict) -> list[list]:
     """Return a row a step: its points, and how well it tells good work from bad."""
+    import pandas as pd
+
+    table = pd.DataFrame(results.values())
+    totals = table.groupby("student").points.sum()
+    marked = table[~table.status.isin(feedback.OPEN)]
     rows = []
     for step in marking.module(name).STEPS:
-        marked = [
-            r
-            for (_, s), r in results.items()
-            if s == step.name and r["status"] not in feedback.OPEN
-        ]
-        points = np.array([r["points"] for r in marked])
-        rest = np.array([totals[r["student"]] for r in marked]) - points
-        tells = "–"
-        if len(points) > 2 and points.std() > 0 and rest.std() > 0:
-            tells = round(float(np.corrcoef(points, rest)[0, 1]), 2)
-        seconds = float(np.median([r["seconds"] for r in marked])) if marked else 0.0
-        right = sum(r["status"] == "right" for r in marked)
+        own = marked[marked.step == step.name]
+        rest = own.student.map(totals) - own.points
         rows.append(
             [
                 f"{step.name} {step.title}",
-                len(marked),
-                right,
-                round(float(points.mean()), 1) if len(points) else "–",
+                len(own),
+                int((own.status == "right").sum()),
+                shown(own.points.mean(), 1),
                 step.points,
-                tells,
-                round(float(np.mean([r.get("hints", 0) for r in marked])), 1) if marked else "–",
+                shown(own.points.corr(rest, min_periods=3), 2),
+                shown(own.hints.mean(), 1),
                 f"{step.minutes} min",
-                round(seconds, 1),
+                shown(own.seconds.median(), 1),
             ]
         )
     return rows
+
+
+def shown(value: float, digits: int):
+    """Return a number with so many digits, a dash where there is none."""
+    return "–" if np.isnan(value) else round(float(value), digits)
 
 
 def counted(results) -> Counter:
@@ -49,75 +49,40 @@ def counted(results) -> Counter:
     return Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in results)
 
 
-def tables(name: str, results: dict, every: list[dict]) -> list[dict]:
-    """Return the dashboard's tables: title, note, heads and rows."""
-    # what the tables count
-    totals: dict[str, float] = defaultdict(float)
-    for (student, _), result in results.items():
-        totals[student] += result["points"]
+def commonest(told: Counter, most: int) -> list[list]:
+    """Return a row for each of the sentences that were told most often."""
+    return [[step, text, n] for (step, text), n in told.most_common(most)]
+
+
+def tables(name: str, results: dict, every: list[dict]) -> dict[str, list]:
+    """Return the rows of each of the dashboard's tables, whose heads stand in the template."""
     wrong = [r for r in results.values() if r["status"] == "wrong"]
     functions = {step.name for step in marking.module(name).STEPS if step.laws}
     strange = [r for r in wrong if not r["mistake"] and r["step"] in functions]
     claims = [r for r in wrong if not r["mistake"] and r["step"] not in functions]
     told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"]) + counted(claims)
-    unknown = counted(strange)
     tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
     failures = Counter((student, step) for student, step, _ in tried)
-    stuck = [
-        (*key, n) for key, n in failures.items() if n >= STUCK and results[key]["status"] == "wrong"
-    ]
-    failed = [
-        (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
-    ]
     foreign = {
         (r["student"], r["foreign"])
         for r in results.values()
         if r.get("foreign", variant.NOBODY) != variant.NOBODY
     }
-    # the tables
-    heads = ("step", "what was told", "students")
-    return [
-        {
-            "title": "Steps",
-            "note": "“Tells” is the correlation of a step's points with those of all other steps: "
-            "near 0, the step does not discriminate. Hints are those opened, in the mean. Minutes "
-            "are those planned, seconds those of marking.",
-            "heads": ("step", "marked", "right", "mean", "of", "tells", "hints", "plan", "seconds"),
-            "rows": by_step(name, results, totals),
-        },
-        {
-            "title": "The ten commonest mistakes",
-            "note": "Known mistakes, failures, laws and claims, as the students read them.",
-            "heads": heads,
-            "rows": [[step, text, n] for (step, text), n in told.most_common(10)],
-        },
-        {
-            "title": "Wrong answers that no catalogue entry explains",
-            "note": "Look at them: a mistake that comes again deserves a message of its own.",
-            "heads": heads,
-            "rows": [[step, text, n] for (step, text), n in unknown.most_common(20)],
-        },
-        {
-            "title": "Students who are stuck",
-            "note": f"A step was handed in {STUCK} times or more and is still wrong.",
-            "heads": ("student", "step", "hand-ins"),
-            "rows": sorted(stuck),
-        },
-        {
-            "title": "Too much alike",
-            "note": "The same wrong value on the same instance, or another's variant: a reason to "
-            "talk, no verdict.",
-            "heads": ("students", "what"),
-            "rows": alike.pairs(results)
-            + [[who, f"carries the variant {v}"] for who, v in sorted(foreign)],
-        },
-        {
-            "title": "What failed in the grader",
-            "note": "These steps have no mark yet. `mark` tries them again.",
-            "heads": ("student", "step", "error"),
-            "rows": sorted(failed),
-        },
-    ]
+    return {
+        "steps": by_step(name, results),
+        "told": commonest(told, 10),
+        "unknown": commonest(counted(strange), 20),
+        "stuck": sorted(
+            (*key, n)
+            for key, n in failures.items()
+            if n >= STUCK and results[key]["status"] == "wrong"
+        ),
+        "alike": alike.pairs(results)
+        + [[who, f"carries the variant {letters}"] for who, letters in sorted(foreign)],
+        "failed": sorted(
+            (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
+        ),
+    }
 
 
 def write(
@@ -125,8 +90,8 @@ def write(
 ) -> Path:
     """Write the dashboard of an assignment from the results that count, and all there ever were."""
     laws = marking.module(name)
-    theirs = sorted({student for student, _ in results} & {s.student for s in students})
-    totals = [feedback.total(name, results, student) for student in theirs]
+    theirs = {student for student, _ in results} & {s.student for s in students}
+    totals = [feedback.total(results, student) for student in theirs]
     path.parent.mkdir(parents=True, exist_ok=True)
     content = pages.page(
         "dashboard",
@@ -134,7 +99,8 @@ def write(
         count=len(theirs),
         mean=f"{np.mean(totals):.1f}" if totals else "–",
         of=sum(step.points for step in laws.STEPS),
-        tables=tables(name, results, every),
+        tries=STUCK,
+        **tables(name, results, every),
     )
     path.write_text(content, "utf-8")
     return path

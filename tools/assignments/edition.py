@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -72,8 +73,6 @@ def opened(name: str, cells: list) -> list:
                     id=f"hint-{step.replace('.', '-')}",
                 )
             )
-        if "home import check\n" in f"{cell.source}\n":
-            cell.source = cell.source.replace("home import check", "home import check, hint")
     return made
 
 
@@ -83,12 +82,11 @@ def notebook(name: str, answers: dict[str, str] | None = None):
     Its cells carry nbgrader's metadata: an answer is graded by hand, which is where our marks go,
     and everything else is locked.
     """
-    points = {step.name: step for step in marking.module(name).STEPS}
+    points = {step.name: step.points for step in marking.module(name).STEPS}
     book = notebook_source.read(source(name))
     book.cells = [c for c in book.cells if "solution" not in notebook_source.tags(c)]
     book.cells = opened(name, book.cells)
-    # Each cell: its kind, the answer where one is given, nbgrader's metadata, no output.
-    seen: dict[str, int] = {}
+    seen = Counter()
     for cell in book.cells:
         tags = notebook_source.tags(cell)
         kind = next((t for t in ("answer", "manual", "check", "hint") if t in tags), "given")
@@ -97,7 +95,7 @@ def notebook(name: str, answers: dict[str, str] | None = None):
         if graded and answers and step in answers:
             cell.source = answers[step]
         label = f"{kind}-{step.replace('.', '-')}" if step else f"{kind}-{cell['id']}"
-        seen[label] = seen.get(label, 0) + 1
+        seen[label] += 1
         grading = {
             "grade": graded,
             "solution": graded,
@@ -108,12 +106,10 @@ def notebook(name: str, answers: dict[str, str] | None = None):
             "cell_type": cell.cell_type,
         }
         if graded:
-            grading["points"] = points[step].points
+            grading["points"] = points[step]
         locked = cell.cell_type == "code" and kind != "hint" and "VARIANT =" not in cell.source
         if graded or locked:
             cell.metadata["nbgrader"] = grading
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
     nbformat.validate(book)
     return book
 
@@ -140,12 +136,11 @@ def leaks(folder: Path, answers: dict[str, str]) -> list[str]:
 def write_student(name: str, folder: Path) -> None:
     """Write the folder that students get: the notebook, and the laws that its checks call."""
     package = Path(laws.__file__).parent
-    shutil.rmtree(folder, ignore_errors=True)
     target = folder / "tools" / "assignments" / "laws"
     target.mkdir(parents=True)
     nbformat.write(notebook(name), folder / f"{name}.ipynb")
-    (folder / "tools" / "__init__.py").write_text("")
-    (folder / "tools" / "assignments" / "__init__.py").write_text("")
+    for parent in (target.parent, target.parent.parent):
+        (parent / "__init__.py").write_text("")
     shutil.copy(package.parent / "variant.py", folder / "tools" / "assignments")
     own = [p.name for p in package.glob(f"{name.lower()}*.py") if not SECRET.search(p.name)]
     for file in (*HOME, *own):
@@ -178,40 +173,24 @@ def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-SETUP = """#!/usr/bin/env bash
-# Gradescope runs this once, when it makes the image.
-set -e
-apt-get update
-apt-get install -y python3-venv util-linux
-python3 -m venv /autograder/venv
-/autograder/venv/bin/pip install numpy scipy
-"""
 TORCH = "/autograder/venv/bin/pip install {} --index-url https://download.pytorch.org/whl/cpu\n"
-RUN = """#!/usr/bin/env bash
-# Gradescope runs this for each submission. The container is the wall of the sandbox.
-export COURSE_CONTAINER=1 OMP_NUM_THREADS=1 PYTHONPATH=/autograder/source
-chmod 700 /autograder/results /autograder/submission
-cd /autograder/source
-python=/autograder/venv/bin/python
-$python -m tools.assignments.gradescope {name} ../submission ../results/results.json
-"""
 
 
 def gradescope(name: str, path: Path) -> None:
     """Write Gradescope's zip: the same laws and catalogue, marked at the level of a container."""
     root = notebook_source.ROOT
-    parts = sorted((root / "tools" / "assignments").rglob("*.py"))
-    parts.append(root / "course_lib" / "errors.py")
+    own = root / "tools" / "assignments"
+    setup = (own / "templates" / "setup.sh").read_text("utf-8")
+    run = (own / "templates" / "run_autograder").read_text("utf-8").format(name=name)
+    if any(step.limits.torch for step in marking.module(name).STEPS):
+        pinned = (root / "constraints.txt").read_text("utf-8")
+        setup += TORCH.format(re.search(r"(?m)^torch==\S+", pinned)[0])
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in parts:
+        for file in [*sorted(own.rglob("*.py")), root / "course_lib" / "errors.py"]:
             archive.write(file, file.relative_to(root).as_posix())
         for package in ("tools", "course_lib"):
             archive.writestr(f"{package}/__init__.py", "")
-        setup = SETUP
-        if any(step.limits.torch for step in marking.module(name).STEPS):
-            pinned = (root / "constraints.txt").read_text("utf-8")
-            setup += TORCH.format(re.search(r"(?m)^torch==\S+", pinned)[0])
-        for script, text in (("setup.sh", setup), ("run_autograder", RUN.format(name=name))):
+        for script, text in (("setup.sh", setup), ("run_autograder", run)):
             info = zipfile.ZipInfo(script)
             info.external_attr = 0o755 << 16
             archive.writestr(info, text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from course_lib.errors import CourseError, unknown
 from tools.assignments import feedback, handin, marking
+from tools.assignments.gradescope import entry
 
 COLUMNS = ("student", "step", "points", "of", "status", "sentence", "mistake", "seconds", "level")
 COLUMNS += ("version", "trial", "hints", "time")
@@ -51,46 +52,42 @@ def plain(name, results, students, path, fill) -> Path:
     return write_table(path, [list(COLUMNS), *rows])
 
 
-def totals(name, results, students) -> dict[str, float]:
+def totals(results, students) -> dict[str, float]:
     """Return the points of those who handed in, by the platform's id."""
     marked = {student for student, _ in results}
-    return {s.id: feedback.total(name, results, s.student) for s in students if s.student in marked}
+    return {s.id: feedback.total(results, s.student) for s in students if s.student in marked}
 
 
 def canvas(name, results, students, path, fill) -> Path:
     """Fill Canvas' own export in: one column, its other columns, rows and ids as they are."""
     if fill is None:
         raise CourseError("give Canvas' own export by --fill: its ids and column names must match")
-    points = totals(name, results, students)
+    points = totals(results, students)
     with fill.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.reader(file))
-    heads = rows[0] if rows else []
+        heads, *rows = list(csv.reader(file)) or [[]]
     if "ID" not in heads:
         raise CourseError(f"{fill} is no export of Canvas' gradebook: it has no column ID")
     columns = [i for i, head in enumerate(heads) if head == name or head.startswith(f"{name} ")]
-    if not columns:
+    if not columns:  # a new assignment: one more column
         columns = [len(heads)]
+        heads.append(name)
         of = sum(step.points for step in marking.module(name).STEPS)
         for row in rows:
-            row.append("")
-        heads[-1] = name
-        for row in rows[1:]:
-            if row[0].strip().startswith("Points Possible"):
-                row[-1] = f"{of:g}"
+            row.append(f"{of:g}" if row[0].strip().startswith("Points Possible") else "")
     keys = [heads.index(k) for k in ("ID", "SIS User ID", "SIS Login ID") if k in heads]
-    for row in rows[1:]:
+    for row in rows:
         own = next((row[k] for k in keys if row[k] in points), None)
         if own is not None and row[keys[0]]:
             row[columns[0]] = f"{points[own]:g}"
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)  # Canvas' cells as they were
+        csv.writer(file).writerows([heads, *rows])  # Canvas' cells as they were
     return path
 
 
 def moodle(name, results, students, path, fill) -> Path:
     """Write Moodle's import: id number, grade, and the sentences as feedback."""
     rows = [["ID number", f"Assignment: {name}", f"Feedback: {name}"]]
-    points = totals(name, results, students)
+    points = totals(results, students)
     for student in students:
         if student.id in points:
             rows.append([student.id, f"{points[student.id]:g}", comments(name, results, student)])
@@ -100,24 +97,20 @@ def moodle(name, results, students, path, fill) -> Path:
 def comments(name, results, student) -> str:
     """Return a student's sentences, one step after the other."""
     lines = []
-    for step in marking.module(name).STEPS:
-        result = results.get((student.student, step.name))
-        if result:
-            waits = result["status"] in feedback.OPEN
-            points = f"{'open' if waits else format(result['points'], 'g')} of {step.points:g}"
-            lines.append(f"{step.name}: {points}. {result['sentence']}".strip())
+    for step, result in feedback.of_student(name, results, student):
+        waits = result["status"] in feedback.OPEN
+        points = f"{'open' if waits else format(result['points'], 'g')} of {step.points:g}"
+        lines.append(f"{step.name}: {points}. {result['sentence']}".strip())
     return " / ".join(lines)
 
 
 def gradescope(name, results, students, path, fill) -> Path:
     """Write a results.json a student, as Gradescope's autograder would."""
-    from tools.assignments.gradescope import entry
-
     path.mkdir(parents=True, exist_ok=True)
     for student in students:
-        own = [(s, results.get((student.student, s.name))) for s in marking.module(name).STEPS]
-        tests = [entry(step, result) for step, result in own if result]
-        if tests:
+        own = feedback.of_student(name, results, student)
+        if own:
+            tests = [entry(step, result) for step, result in own]
             (path / f"{student.student}.json").write_text(json.dumps({"tests": tests}), "utf-8")
     return path
 
@@ -129,26 +122,16 @@ def nbgrader(name, results, students, path, fill) -> Path:
     (`nbgrader autograde --no-execute`), whose scores are replaced.
     """
     try:
-        from nbgrader.api import Gradebook, MissingEntry
+        from nbgrader.api import Gradebook
     except ImportError:
         raise CourseError("nbgrader is not installed: pip install nbgrader") from None
     if not path.is_file():
         raise CourseError(f"{path} is no gradebook; give nbgrader's by --output gradebook.db")
-    steps = {s.name: s for s in marking.module(name).STEPS}
     with Gradebook(f"sqlite:///{path.resolve()}") as gradebook:
+        submitted = {work.student_id for work in gradebook.assignment_submissions(name)}
         for student in students:
-            for who in (student.id, student.student):
-                try:
-                    gradebook.find_submission_notebook(name, name, who)
-                    break
-                except MissingEntry:
-                    continue
-            else:
-                continue
-            for step in steps.values():
-                result = results.get((student.student, step.name))
-                if result is None:
-                    continue
+            who = next((w for w in (student.id, student.student) if w in submitted), None)
+            for step, result in feedback.of_student(name, results, student) if who else ():
                 kind = "manual" if step.kind == "manual" else "answer"
                 cell = f"{kind}-{step.name.replace('.', '-')}"
                 grade = gradebook.find_grade(cell, name, name, who)

@@ -17,16 +17,18 @@ WORDS = {
     "unreadable": "Not read:",
 }
 OPEN = ("manual", "waiting", "ask")
-AGAIN = (
-    "You have handed this step in {} times. Try the instance with pencil and paper, with N = 2, "
-    "before you change the code again; the hints of the step go further."
-)
 PICTURE = 2 << 20  # bytes of a figure on the page
 
 
-def total(name: str, results: dict, student: str) -> float:
+def total(results: dict, student: str) -> float:
     """Return a student's points in an assignment."""
     return round(sum(r["points"] for (who, _), r in results.items() if who == student), 1)
+
+
+def of_student(name: str, results: dict, student: handin.Student) -> list[tuple]:
+    """Return each step that has a result of a student, and the result."""
+    pairs = [(s, results.get((student.student, s.name))) for s in marking.module(name).STEPS]
+    return [(step, result) for step, result in pairs if result]
 
 
 def figure(files: dict[str, bytes]) -> str:
@@ -39,46 +41,19 @@ def figure(files: dict[str, bytes]) -> str:
 
 def page(name: str, results: dict, student: handin.Student, files: dict[str, bytes]) -> str:
     """Return the page of one student."""
-    # each step that has a result
-    steps = []
-    times = [""]
-    foreign = ""
-    laws = marking.module(name)
-    for step in laws.STEPS:
-        result = results.get((student.student, step.name))
-        if result is None:
-            continue
-        wrong = result["status"] == "wrong"
-        steps.append(
-            {
-                "name": step.name,
-                "title": step.title,
-                "status": result["status"],
-                "points": "–" if result["status"] in OPEN else f"{result['points']:g}",
-                "of": f"{step.points:g}",
-                "word": WORDS[result["status"]],
-                "sentence": result["sentence"],
-                "paste": result["paste"] if wrong else "",
-                "read": step.read if wrong else "",
-                "hint": AGAIN.format(result["trial"]) if wrong and result["trial"] > 1 else "",
-            }
-        )
-        times.append(result["time"])
-        foreign = foreign or result.get("foreign", "")
-    # the page
+    laws, steps = marking.module(name), of_student(name, results, student)
     return pages.page(
         "feedback",
         title=laws.TITLE,
-        total=f"{total(name, results, student.student):g}",
+        total=total(results, student.student),
         of=sum(step.points for step in laws.STEPS),
-        open=sum(s["status"] in OPEN for s in steps),
-        student=student.student,
-        variant=student.variant,
-        foreign=foreign,
+        student=student,
+        foreign=next((r["foreign"] for _, r in steps if r.get("foreign")), ""),
         nobody=variant.NOBODY,
-        wrong=any(s["status"] == "wrong" for s in steps),
-        when=max(times),
+        when=max((result["time"] for _, result in steps), default=""),
         steps=steps,
+        waits=OPEN,
+        words=WORDS,
         figure=figure(files),
     )
 
@@ -93,17 +68,11 @@ def reading(
     steps = [step for step in marking.module(name).STEPS if step.kind == "manual"]
     works = []
     lines = [["student", "step", "points", "comment"]]
-    for student, path in handin.collected(collected, students)[0].items():
-        submission = handin.read(path)
+    for student, submission in handin.works(collected, students):
         texts = [(step, submission.answer(step)) for step in steps]
         texts = [(step, text) for step, text in texts if not handin.blank(text)]
         if texts:
-            shown = [
-                {"name": s.name, "title": s.title, "of": f"{s.points:g}", "text": text}
-                for s, text in texts
-            ]
-            picture = figure(submission.files)
-            works.append({"student": student.student, "steps": shown, "figure": picture})
+            works.append((student.student, texts, figure(submission.files)))
             lines += [[student.student, step.name, "", ""] for step, _ in texts]
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / "reading.html", folder / "manual.csv"

@@ -11,8 +11,10 @@ import json
 import re
 import unicodedata
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from course_lib.errors import DAMAGED, CourseError
 
@@ -111,11 +113,8 @@ def known(name: str) -> bool:
 
 def zip_files(path: Path) -> dict[str, bytes]:
     """Return the files of a zip, by their last names; a member that leads outside is refused."""
-    sized_path = path.stat().st_size
-    if sized_path > FILES + NOTEBOOK:
-        raise CourseError(f"{path.name} has {sized_path / 1e6:,.0f} MB, allowed are {FILES >> 20}")
     files, total = {}, 0
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(io.BytesIO(sized(path, FILES + NOTEBOOK))) as archive:
         members = [m for m in archive.infolist() if not m.is_dir()]
         if len(members) > COUNT:
             raise CourseError(f"{path.name} has {len(members)} files, allowed are {COUNT}")
@@ -150,7 +149,12 @@ def take(submission: Submission, files: dict[str, bytes]) -> None:
             continue
         source = cell.get("source")
         source = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
-        enter(submission, cell, source)
+        enter(submission, cell, legible(source))
+
+
+def legible(text: str) -> str:
+    """Return a text that any file can hold: half of a character becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def enter(submission: Submission, cell: dict, source: str) -> None:
@@ -160,9 +164,8 @@ def enter(submission: Submission, cell: dict, source: str) -> None:
     step = metadata.get("step")
     tags = str(metadata.get("tags"))
     if isinstance(step, str) and not any(tag in tags for tag in ("check", "given", "hint")):
-        if (
-            not blank(source) or step not in submission.cells
-        ):  # of duplicates, one that is filled in
+        # Of duplicates, one that is filled in.
+        if not blank(source) or step not in submission.cells:
             submission.cells[step] = source
     if cell.get("cell_type") == "code":
         for name in defines(source):
@@ -177,8 +180,7 @@ def enter(submission: Submission, cell: dict, source: str) -> None:
 # --- the roster ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Student:
+class Student(NamedTuple):
     """A line of the roster: pseudonym, name, id of the learning platform, variant."""
 
     student: str
@@ -191,16 +193,12 @@ def roster(path: Path) -> list[Student]:
     """Return the students of a roster, a CSV with the columns student, name, id, variant."""
     try:
         lines = list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
-        students = [
-            Student(*(line[c].strip() for c in ("student", "name", "id", "variant")))
-            for line in lines
-        ]
+        return [Student(*(line[name].strip() for name in Student._fields)) for line in lines]
     except (KeyError, AttributeError, *DAMAGED) as error:
         raise CourseError(
             f"{path} is no roster with the columns student, name, id, variant ({error}); "
             "`python -m tools assignments roster` makes one"
         ) from None
-    return students
 
 
 def plain(text: str) -> str:
@@ -237,3 +235,9 @@ def collected(folder: Path, students: list[Student]) -> tuple[dict[Student, Path
         elif student not in latest or path.stat().st_mtime >= latest[student].stat().st_mtime:
             latest[student] = path
     return latest, strangers
+
+
+def works(folder: Path, students: list[Student]) -> Iterator[tuple[Student, Submission]]:
+    """Yield each student with the latest hand-in, one read after the other."""
+    for student, path in collected(folder, students)[0].items():
+        yield student, read(path)

@@ -4,6 +4,7 @@ A result is one line of JSON. What has not changed since its result is not marke
 run that was killed goes on where it was, and a resubmission costs what it changed.
 """
 
+import csv
 import hashlib
 import importlib
 import json
@@ -30,6 +31,11 @@ from tools.assignments.laws.common import (
 
 FILED = ("experiment", "project")  # kinds of steps that are marked by files
 ASK = "the grader ended in an error at this step; ask: it is not your fault until shown otherwise"
+# A result that is a teacher's alone has these fields.
+UNMARKED = dict.fromkeys(
+    ("law", "mistake", "fingerprint", "grader", "level", "version", "time"), ""
+)
+UNMARKED |= {"seconds": 0.0, "trial": 1, "hints": 0}
 
 
 def assignments() -> list[str]:
@@ -48,6 +54,13 @@ def module(name: str, part: str = ""):
 def catalogue(name: str, step: str) -> tuple:
     """Return the known mistakes of a step."""
     return module(name, "_mistakes").CATALOGUE.get(step, ())
+
+
+def candidates(name: str, step: Step) -> tuple:
+    """Return the right and the wrong functions for a law step, nothing for another step."""
+    if step.kind != "law":
+        return ()
+    return module(name).RIGHT[step.name], module(name, "_mistakes").WRONG[step.name]
 
 
 def version(name: str) -> str:
@@ -98,10 +111,8 @@ def mark_step(
         elif handin.blank(code):
             verdict, status = Verdict(0.0, "nothing was handed in for this step"), "blank"
         elif step.kind == "law":
-            right = list(module(name).RIGHT[step.name])
-            wrong = list(module(name, "_mistakes").WRONG[step.name])
             with sandbox.Answer(code, step.function, step.limits, level) as answer:
-                verdict = judge_law(step, answer.law, seed, right, wrong)
+                verdict = judge_law(step, answer.law, seed, *candidates(name, step))
         else:
             rng = np.random.default_rng(seed)
             with sandbox.of_step(step, code, level) as answer:
@@ -152,22 +163,27 @@ def digest(step: Step, submission: handin.Submission, name: str, letters: str) -
     if step.kind == "project":
         work += [submission.answer(s) for s in module(name).STEPS if s.function]
     both = work, [version(name), letters]
-    return "-".join(hashlib.sha256("\0".join(p).encode()).hexdigest()[:16] for p in both)
+    texts = (handin.legible("\0".join(part)).encode() for part in both)
+    return "-".join(hashlib.sha256(text).hexdigest()[:16] for text in texts)
 
 
 # --- results -------------------------------------------------------------------------------------
 
 
+def whole_lines(path: Path) -> bytes:
+    """Return the lines of a file; one that was cut off is none."""
+    content = path.read_bytes() if path.is_file() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
 def read_results(path: Path) -> list[dict]:
-    """Return all results of a file; a last line that was cut off is dropped."""
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    """Return all results of a file, one a line."""
     results = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(whole_lines(path).split(b"\n")[:-1], 1):
         try:
             results.append(json.loads(line))
         except ValueError:
-            if number < len(lines):
-                raise CourseError(f"{path}, line {number}, is damaged; remove the line") from None
+            raise CourseError(f"{path}, line {number}, is damaged; remove the line") from None
     return results
 
 
@@ -194,47 +210,32 @@ def mark(
     """
     from joblib import Parallel, delayed
 
-    # what was handed in, and what is marked already
-    theirs, _ = handin.collected(folder, students)
     known = latest(read_results(results))
-    steps = module(name).STEPS
     again = ("ask", "waiting") if experiment else ("ask",)
     results.parent.mkdir(parents=True, exist_ok=True)
-    mend(results)
 
-    def waiting():
-        """Yield each (student, step) that has no result of its own yet."""
-        for student, path in theirs.items():
-            submission = handin.read(path)
-            for step in steps:
+    def jobs():
+        """Yield the marking of each (student, step) that has no result of its own yet."""
+        for student, submission in handin.works(folder, students):
+            for step in module(name).STEPS:
                 own = digest(step, submission, name, student.variant)
                 before = known.get((student.student, step.name), {})
-                done = before.get("digest") == own and before.get("status") not in again
-                if not done:
-                    # A law that was mended marks the same work again, which is no new trial.
-                    new = before.get("digest", "").partition("-")[0] != own.partition("-")[0]
-                    trial = before.get("trial", 0) + new
-                    yield student, step, trimmed(submission, step), own, trial
+                if before.get("digest") == own and before.get("status") not in again:
+                    continue
+                # A law that was mended marks the same work again, which is no new trial.
+                new = before.get("digest", "").partition("-")[0] != own.partition("-")[0]
+                trial, needed = before.get("trial", 0) + new, trimmed(submission, step)
+                options = level, large, experiment
+                yield delayed(marked)(name, step.name, needed, student, own, trial, *options)
 
-    # mark the rest, and append each result as it comes
-    jobs = (
-        delayed(marked)(name, step.name, submission, student, own, trial, level, large, experiment)
-        for student, step, submission, own, trial in waiting()
-    )
     pool = Parallel(workers, return_as="generator_unordered", pre_dispatch="2 * n_jobs")
-    with results.open("a", encoding="utf-8") as file:
-        for result in pool(jobs):
-            file.write(json.dumps(result, ensure_ascii=False) + "\n")
+    with results.open("ab") as file:
+        file.truncate(len(whole_lines(results)))
+        for result in pool(jobs()):
+            line = handin.legible(json.dumps(result, ensure_ascii=False))
+            file.write(f"{line}\n".encode())
             file.flush()
             yield result
-
-
-def mend(path: Path) -> None:
-    """Drop a last line that was cut off when marking was killed."""
-    if path.is_file():
-        content = path.read_bytes()
-        if content and not content.endswith(b"\n"):
-            path.write_bytes(content[: content.rfind(b"\n") + 1])
 
 
 def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
@@ -255,7 +256,7 @@ def marked(name, step_name, submission, student, own, trial, level, large, exper
         result["foreign"] = submission.variant
     result["hints"] = submission.hints.get(step_name, 0)
     when = time.strftime("%Y-%m-%d %H:%M:%S")
-    origin = {"student": student.student, "assignment": name, "trial": trial, "time": when}
+    origin = {"student": student.student, "trial": trial, "time": when}
     return origin | result | {"digest": own, "version": version(name)}
 
 
@@ -264,69 +265,53 @@ def by_hand(path: Path, results: dict, name: str) -> dict:
 
     A mark by hand, of a manual step or after an appeal, takes the place of the grader's.
     """
-    import csv
-
     if not path.is_file():
         return results
-    of = {step.name: step.points for step in module(name).STEPS}
-    texts = {step.name for step in module(name).STEPS if step.kind == "manual"}
+    steps = {step.name: step for step in module(name).STEPS}
     merged = dict(results)
     with path.open(encoding="utf-8-sig", newline="") as file:
         for number, line in enumerate(csv.DictReader(file), 2):
             if not (line.get("points") or "").strip():
                 continue  # not read yet
             try:
-                key = line["student"], line["step"]
+                student, step = line["student"], steps[line["step"]]
                 points = float(line["points"])
-                if not 0 <= points <= of[line["step"]]:
+                if not 0 <= points <= step.points:
                     raise ValueError(points)
             except (KeyError, TypeError, ValueError) as error:
                 raise CourseError(
                     f"{path}, line {number}: no such step or points: {error}"
                 ) from None
-            empty = {"student": key[0], "step": key[1], "assignment": name, "of": of[key[1]]}
-            empty |= dict.fromkeys(
-                ("law", "mistake", "paste", "fingerprint", "grader", "level", "time"), ""
-            )
-            less = "read" if key[1] in texts else "wrong"
-            status = "right" if points == of[key[1]] else less
-            empty |= {"seconds": 0.0, "trial": 1, "version": ""} | merged.get(key, {})
-            hand = {"points": points, "status": status, "hand": True, "paste": ""}
-            merged[key] = empty | hand | {"sentence": line.get("comment") or ""}
+            before = merged.get((student, step.name)) or UNMARKED
+            less = "read" if step.kind == "manual" else "wrong"
+            merged[student, step.name] = before | {
+                "student": student,
+                "step": step.name,
+                "of": step.points,
+                "points": points,
+                "status": "right" if points == step.points else less,
+                "sentence": line.get("comment") or "",
+                "paste": "",
+            }
     return merged
 
 
-def check(path: Path, name: str, large: bool = True) -> list[tuple[Step, Verdict]]:
-    """Try the function and law steps of a student's own notebook, with the public laws only.
+def check(path: Path, name: str) -> list[tuple[Step, Verdict]]:
+    """Try the function and law steps of a student's own notebook, by the laws and the catalogue.
 
     This runs the student's code in this process: it is for one's own notebook.
     """
+    from tools.assignments.laws import home
+
     submission = handin.read(path)
     if submission.problem:
         raise CourseError(submission.problem)
     verdicts = []
     for step in module(name).STEPS:
-        code = submission.answer(step)
         if step.laws or step.kind == "law":
-            blank = Verdict(0.0, "nothing yet")
-            verdicts.append(
-                (step, blank if handin.blank(code) else own_verdict(name, step, code, large))
-            )
+            code, known = submission.answer(step), catalogue(name, step.name)
+            verdict = Verdict(0.0, "nothing yet")
+            if not handin.blank(code):
+                verdict = home.judged(step, code, candidates(name, step), known)
+            verdicts.append((step, verdict))
     return verdicts
-
-
-def own_verdict(name: str, step: Step, code: str, large: bool) -> Verdict:
-    """Return the verdict on code that is run in this process."""
-    from scipy import linalg, special
-
-    scope = {"np": np, "special": special, "linalg": linalg, "__name__": "answer"}
-    seed = int(np.random.default_rng().integers(1 << 30))
-    try:
-        exec(compile(f"{code}\n{step.harness}", "your cell", "exec"), scope)
-        f = scope[step.called]
-        if step.kind == "law":
-            right, wrong = module(name).RIGHT[step.name], module(name, "_mistakes").WRONG[step.name]
-            return judge_law(step, lambda c, s: f(c, np.random.default_rng(s)), seed, right, wrong)
-        return judge(step, f, np.random.default_rng(seed), catalogue(name, step.name), large)
-    except Exception as error:
-        return Verdict(0.0, f"trying it ended in {type(error).__name__}: {error}")

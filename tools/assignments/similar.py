@@ -60,15 +60,12 @@ def library() -> dict[tuple[str, ...], str]:
 
 def report(name: str, collected: Path, students: list, results: dict) -> list[str]:
     """Return a line for each signal: equal wrong values, foreign variants, shared code."""
-    theirs, _ = handin.collected(collected, students)
     lines = [f"{who}: {what}" for who, what in pairs(results)]
     known = library()
-    given = set().union(
-        *(grams(c.source) for c in edition.notebook(name).cells if c.cell_type == "code")
-    )
+    cells = edition.notebook(name).cells
+    given = set().union(*(grams(c.source) for c in cells if c.cell_type == "code"))
     written: dict[str, set] = {}
-    for student, path in theirs.items():
-        submission = handin.read(path)
+    for student, submission in handin.works(collected, students):
         if submission.variant not in ("", variant.NOBODY, student.variant):
             lines.append(
                 f"{student.student}: the notebook carries the variant {submission.variant}"
@@ -87,12 +84,9 @@ def report(name: str, collected: Path, students: list, results: dict) -> list[st
     for student, own in written.items():
         for gram in own:
             holders[gram].add(student)
-    common = defaultdict(int)
-    for group in holders.values():
-        if 1 < len(group) <= RARE:
-            for pair in itertools.combinations(sorted(group), 2):
-                common[pair] += 1
-    for (one, other), count in sorted(common.items(), key=lambda item: -item[1]):
+    few = [sorted(group) for group in holders.values() if len(group) <= RARE]
+    common = Counter(pair for group in few for pair in itertools.combinations(group, 2))
+    for (one, other), count in common.most_common():
         share = count / max(1, min(len(written[one]), len(written[other])))
         if share > SHARED and count > FEW:
             lines.append(f"{one}, {other}: {share:.0%} of the rarer one's code is in no third work")
@@ -106,16 +100,15 @@ def talks(
 
     A question changes one argument of an instance: what does your function give, and why?
     """
-    theirs, _ = handin.collected(collected, students)
 
     def lot(student):
         return hmac.new(secret.encode(), f"talk {name} {student.id}".encode(), "sha256").hexdigest()
 
     functions = [s for s in marking.module(name).STEPS if s.kind == "function"]
-    read = {student: handin.read(path) for student, path in theirs.items()}
+    read = dict(handin.works(collected, students))
     written = [s for s in read if any(not handin.blank(read[s].answer(step)) for step in functions)]
     lines = []
-    for student in sorted(written, key=lot)[: max(1, round(share * len(theirs)))]:
+    for student in sorted(written, key=lot)[: max(1, round(share * len(read)))]:
         lines.append(f"\n## {student.name} ({student.student})")
         submission = read[student]
         rng = np.random.default_rng(int(lot(student)[:12], 16))

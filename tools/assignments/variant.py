@@ -5,15 +5,14 @@ The code comes from the term's secret; who has the code can check everything els
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without i, l, o, which are mistaken for digits
 NOBODY = "aaaaaa"  # the variant in what is given out
 CORPUS = 900_000  # tokens of the embedded corpus in which a slice begins
 
 
-@dataclass(frozen=True)
-class A1:
+class A1(NamedTuple):
     """A student's own numbers for step 1.6: first token, temperature, seeds of the runs."""
 
     begin: int
@@ -21,8 +20,7 @@ class A1:
     seeds: tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class A2:
+class A2(NamedTuple):
     """A student's own numbers for step 2.6: first token, exponent of frequency, seeds."""
 
     begin: int
@@ -30,8 +28,7 @@ class A2:
     seeds: tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class A3:
+class A3(NamedTuple):
     """A student's own numbers for step 3.6: first token, mean margin in nats, seeds."""
 
     begin: int
@@ -39,8 +36,7 @@ class A3:
     seeds: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class A4:
+class A4(NamedTuple):
     """A student's own numbers for step 4.6: first token, scale and fall of the ceiling, seeds."""
 
     begin: int
@@ -49,8 +45,7 @@ class A4:
     seeds: tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class A5:
+class A5(NamedTuple):
     """A student's own numbers for step 5.6: words, rank and seed of the languages, seeds of runs.
 
     There are as many contexts as words.
@@ -62,8 +57,7 @@ class A5:
     seeds: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class A6:
+class A6(NamedTuple):
     """A student's own numbers for A6: first token, seed of the sick checkpoint."""
 
     begin: int
@@ -72,18 +66,17 @@ class A6:
 
 def code(secret: str, student: str) -> str:
     """Return the six letters of a student in a term."""
-    digest = hmac.new(secret.encode(), student.encode(), hashlib.sha256).digest()
-    return spelt(int.from_bytes(digest, "big"), 6)
+    return spelt(secret, student, 6)
 
 
 def pseudonym(secret: str, student: str) -> str:
     """Return the name under which a student's results and page are kept."""
-    digest = hmac.new(secret.encode(), f"pseudonym {student}".encode(), hashlib.sha256).digest()
-    return "s-" + spelt(int.from_bytes(digest, "big"), 5)
+    return "s-" + spelt(secret, f"pseudonym {student}", 5)
 
 
-def spelt(number: int, count: int) -> str:
-    """Return a number's last digits as letters."""
+def spelt(secret: str, text: str, count: int) -> str:
+    """Return so many letters that follow from a secret and a text."""
+    number = int.from_bytes(hmac.new(secret.encode(), text.encode(), "sha256").digest(), "big")
     letters = ""
     for _ in range(count):
         number, digit = divmod(number, len(LETTERS))

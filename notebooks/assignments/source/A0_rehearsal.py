@@ -34,7 +34,7 @@ VARIANT = "aaaaaa"  # your six letters, from the roster
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.home import check
+from tools.assignments.laws.home import check, hint
 
 # %% [markdown]
 # ## 0.1 The logarithm of a softmax (8 minutes, 2 points)

@@ -47,7 +47,7 @@ VARIANT = "aaaaaa"  # your six letters, from the roster
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.home import check
+from tools.assignments.laws.home import check, hint
 
 # %% [markdown]
 # ## 1.1 Derive: two temperatures ●●○ (15 minutes, 12 points)

@@ -45,7 +45,7 @@ VARIANT = "aaaaaa"  # your six letters, from the roster
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.home import check
+from tools.assignments.laws.home import check, hint
 
 # %% [markdown]
 # ## 3.1 Derive: the worst in a ball ●○○ (12 minutes, 12 points)
@@ -289,7 +289,7 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # <details><summary>Nearly the answer</summary>
 #
-# Radii that differ, a context that is no unit vector, and more than one word $y$.
+# Radii that differ, a context that is no unit vector, and every word $y$ in its turn. A single $y$ tells little.
 #
 # </details>
 

@@ -58,7 +58,7 @@ VARIANT = "aaaaaa"  # your six letters, from the roster
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.home import check
+from tools.assignments.laws.home import check, hint
 
 # %% [markdown]
 # ## 4.1 Implement: never form the matrix ●○○ (15 minutes, 14 points)

@@ -52,7 +52,7 @@ VARIANT = "aaaaaa"  # your six letters, from the roster
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.home import check
+from tools.assignments.laws.home import check, hint
 
 # %% [markdown]
 # ## 6.1 Register ●●○ (1.5 hours, 20 points)
@@ -124,9 +124,9 @@ check("A6", "6.1", analysis)
 # you. Lesson 36 measures everything as a share of the energy $\frac1N\sum_i\|w_i\|^2$, less what a round cloud has.
 #
 # The check draws 40 matrices of 400 words and 48 coordinates, a round cloud with one disease or none. Of all kinds
-# together, 36 must be named right. Each severity must rise with the dose. A rotation must change none of
-# them, but for rogue dimensions, which it cures; the length of all vectors and the order of the words change
-# nothing. At the large size there are 100,000 words.
+# together, 36 must be named right. Each severity must rise with the dose, and one disease leaves the others below
+# half of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
+# all vectors and the order of the words change nothing. At the large size there are 100,000 words.
 #
 # Then name the disease of *your* checkpoint, which `checkpoint` makes from your letters: write its name, "drift",
 # "split", "rogue" or "low_rank", as `VERDICT` into the answer cell. The check here does not try it: the marker does.
@@ -249,8 +249,8 @@ check("A6", "6.3", Layer)
 # matrix $W$ for input and output. It is trained for 300 batches on *your* tokens, and measured on the last
 # 4,000, where no window holds a word that another window is asked for. `pilot` runs three seeds with a setting
 # of your choice: the rate of learning, and the two strengths. Which strengths are worth a trial differs from method
-# to method. Begin where both methods together change the loss of the first batches by some percent: with much less
-# there is nothing to see, with much more nothing is learnt but the penalty.
+# to method. `pilot` prints both means. Begin where your layer's differs from the baseline's by some percent: with much
+# less there is nothing to see, with much more nothing is learnt but the penalty.
 
 # %% tags=["given"]
 def own_text():
@@ -266,13 +266,12 @@ def pilot(rate, strengths, seeds, measure):
     from tools.assignments.laws import a6_experiment
 
     text = own_text()
-    both = {}
-    for name, made, s in (("layer", Layer, strengths), ("baseline", Plain, (0, 0))):
-        lines = [
-            a6_experiment.tried(made, text, [(rate, *s)], seed, measure)[0][-1] for seed in seeds
-        ]
-        both[name] = np.array(lines)
-    return (both["layer"] - both["baseline"]).tolist()
+    layer, baseline = (
+        np.array([a6_experiment.run(made, text, s, rate, seed, measure)[1] for seed in seeds])
+        for made, s in ((Layer, strengths), (Plain, (0, 0)))
+    )
+    print(f"layer {layer.mean():.4f} nats on average, baseline {baseline.mean():.4f}")
+    return (layer - baseline).tolist()
 
 
 # pilot(0.01, (0.1, 0.1), [1, 2, 3], "loss")
@@ -307,6 +306,9 @@ check_registration()
 #
 # The table with your results is worth points for being complete, right and repeatable, not for an effect. "No
 # difference" has full marks.
+#
+# Registered runs are made once. Where `6.4.csv` is there, `run` trains nothing and returns what the file says, as after
+# a restart of the kernel. If something went wrong, delete the file, run again, and say so in 6.6.
 
 # %% tags=["answer"] step="6.4"
 SETTINGS = {
@@ -322,6 +324,9 @@ def run(settings, folder="."):
 
     from tools.assignments.laws import a6_experiment
 
+    if Path(folder, "6.4.csv").exists():
+        print("6.4.csv is there: these are its results")
+        return a6_experiment.results(folder)
     registration = json.loads(Path(folder, "registration.json").read_text("utf-8"))
     text = own_text()
     layers = {"layer": Layer, "baseline": Plain}

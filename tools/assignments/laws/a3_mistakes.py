@@ -288,16 +288,19 @@ def not_negative(W, i, h):
 
 # --- 3.7: what only looks like it -----------------------------------------------------------------
 
-# Each is right where all radii are 0, where they are equal, or where no logit differs. Half of them
-# are right for any order of the words, half where y is the first word, half where y does not move,
-# half where y alone moves. Half differ by a little, and most only from a context whose length is
-# not 1.
-OTHER_RADII = {
-    "rivals' rolled": lambda radii, y: among_rivals(radii, y, lambda r: np.roll(r, y)),
+# Each takes radii in part from other words, and is right where all radii are 0, where they are
+# equal, or where no logit differs. Some change the rivals' radii and are right where y alone moves.
+# The others change the radius of y and are right where y stays. Some are right for any order of the
+# words. The others are wrong for one y in three, so that a law that looks at a single y takes most
+# of them for right. Many differ by a little, and most only from a context whose length is not 1.
+ANY_ORDER = {
     "rivals' mean": lambda radii, y: among_rivals(radii, y, lambda r: 0 * r + r.mean()),
-    "between y's and the first": lambda radii, y: of_target(radii, y, radii[0]),
     "between y's and the least": lambda radii, y: of_target(radii, y, radii.min()),
 }
+OTHER_RADII = {
+    "rivals' rolled": lambda radii, y: among_rivals(radii, y, lambda r: np.roll(r, 1)),
+    "between y's and the one before": lambda radii, y: of_target(radii, y, radii[y - 1]),
+} | ANY_ORDER
 
 
 def among_rivals(radii, y, change):
@@ -314,15 +317,17 @@ def of_target(radii, y, other):
     return changed
 
 
-def exchanged(name: str, share: float, any_length: bool) -> Mistake:
-    """Return a wrong function whose radii are in part those of others."""
+def exchanged(name: str, share: float, any_length: bool = False, third: int | None = None):
+    """Return a wrong function with radii of other words in part, for one y in three or all."""
 
     def function(h, W, y, radii):
         part = share * (1.0 if any_length else min(1.0, abs(np.linalg.norm(h) - 1)))
+        part = part * (third is None or y % 3 == third)
         others = OTHER_RADII[name](radii, y)
         return a3.adversarial_log_prob(h, W, y, (1 - part) * radii + part * others)
 
-    return Mistake(f"{name}, {share:g}, {'any' if any_length else 'other'} length", function, "")
+    where = ", any length" * any_length + f", y = {third} + 3 k" * (third is not None)
+    return Mistake(f"{name}, {share:g}{where}", function, "")
 
 
 def near(h, W, y, radii):
@@ -332,10 +337,13 @@ def near(h, W, y, radii):
 WRONG = {
     "3.7": (
         *candidates(on_our_side, no_logarithm, near),
+        *(exchanged(name, share) for name in ANY_ORDER for share in (1.0, 0.02)),
+        *(exchanged(name, 0.02, any_length=True) for name in ANY_ORDER),
         *(
-            exchanged(name, share, any_length)
-            for name in OTHER_RADII
-            for share, any_length in ((1.0, False), (0.02, False), (0.02, True))
+            exchanged(name, share, third=third)
+            for name in sorted(OTHER_RADII.keys() - ANY_ORDER.keys())
+            for share in (1.0, 0.02)
+            for third in range(3)
         ),
     )
 }

@@ -1,8 +1,6 @@
 """The marker of A6: registration, runs, claim. Whatever is a student's code runs in a sandbox."""
 
-import csv
 import hashlib
-import io
 import itertools
 import re
 from datetime import datetime
@@ -11,10 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from tools.assignments import handin, sandbox
-from tools.assignments.laws import a6, a6_examination, a6_experiment, a6_harness, a6_mistakes
+from tools.assignments.laws import (
+    a6,
+    a6_examination,
+    a6_experiment,
+    a6_forms,
+    a6_harness,
+    a6_mistakes,
+)
 from tools.assignments.laws import a6_registration as registration
-from tools.assignments.laws.a6_layer import chosen
-from tools.assignments.laws.claims import REPLICATION, TOLERANCE, distant, tensors
+from tools.assignments.laws.a6_layer import Definition, chosen
+from tools.assignments.laws.claims import REPLICATION, TOLERANCE, claimed, distant, tensors
 from tools.assignments.laws.common import Failed, Limits, Verdict, array, judge
 
 PLAIN = Path(__file__).with_name("a6_plain.py").read_text("utf-8")
@@ -25,6 +30,7 @@ REGISTERED, DIAGNOSED = 0.6, 0.1  # of 6.1, 6.2: what is not the function's
 PAIRS = 3  # new pairs of runs on hidden text, whose mean is what 6.5 claims
 TRAINED = 16  # pairs that the marker trains at least: of fewer, two markings differ by more points
 FAR = 40_000  # tokens of the corpus between a student's own and the hidden ones
+WISH = "a stopping rule changed after the fact makes p a wish"
 
 
 def mark(step, submission: handin.Submission, level: str, variant, rng) -> Verdict:
@@ -88,25 +94,17 @@ class Project:
             raise Failed("missing", "the layer of 6.3 was not handed in")
         self.seeds, self.methods = self.registration["seeds"], self.registration["methods"]
         self.made = made(submission.files, self.registration)
-        self.ids = a6_experiment.runs.corpus()
-        self.words = a6_experiment.vocabulary(variant)
         self.text = a6_experiment.tokens(variant)
         self.p = a6_experiment.shares(self.text)
-
-    def setting(self, kind: str) -> tuple[float, tuple[float, float]]:
-        """Return rate and strengths of the best trial of a kind."""
-        rate, *strengths, _ = min(self.made["trials"][kind], key=lambda line: line[-1])
-        return rate, tuple(strengths)
 
     def train(self, kind: str, seeds, steps: int):
         """Yield the arrays of runs that are trained now, each kind in a process of its own."""
         X, Y = a6_experiment.windows(self.text[: -a6_experiment.HIDDEN])
-        rate, strengths = self.setting(kind)
+        rate, strengths = a6_experiment.best(self.made["trials"][kind])
         code = f"{PLAIN if kind == 'baseline' else self.code}\n{LAYER.harness}"
         with sandbox.Answer(code, "train", TRAINING, self.level) as answer:
             for seed in seeds:
-                value = answer(X, Y, self.p, strengths, rate, seed, steps)
-                yield checked(value)
+                yield checked(answer(X, Y, self.p, strengths, rate, seed, steps))
 
     def layer(self):
         """Return a fresh process with the student's layer, which has seen no text."""
@@ -115,16 +113,19 @@ class Project:
 
     def score(self, answer, kind: str, arrays, text) -> float:
         """Return the measure of a run on a text; the layer sees contexts, and no target."""
-        X, Y = a6_experiment.measured_windows(text)
-        h, strengths = a6_experiment.contexts(arrays, X), self.setting(kind)[1]
-        W, bias = (arrays[k].astype(float) for k in ("W", "bias"))
-        if kind == "baseline":
-            log_prob = a6_experiment.a6_layer.log_prob((), W, bias, (), h)
-        else:
-            log_prob = array(answer(W, bias, self.p, strengths, h), (len(h), len(W)), "log P")
-            if np.abs(np.exp(log_prob).sum(1) - 1).max() > 1e-6:
+        strengths = a6_experiment.best(self.made["trials"][kind])[1]
+
+        def log_prob(W, bias, h):
+            value = answer(W, bias, self.p, strengths, h)
+            value = array(value, (len(h), len(W)), "log P")
+            if np.abs(np.exp(value).sum(1) - 1).max() > 1e-6:
                 raise Failed("sum", "the probabilities of a context do not add up to 1")
-        return a6_experiment.score(log_prob, Y, self.text, self.registration["measure"])
+            return value
+
+        plain = Definition((), ()).log_prob
+        of_kind = plain if kind == "baseline" else log_prob
+        which = self.registration["measure"]
+        return a6_experiment.measured(of_kind, arrays, self.text, text, which)
 
     def obeys(self, answer, rng) -> None:
         """Raise Failed where the layer does not obey the small laws of 6.3, or has other methods.
@@ -139,54 +140,28 @@ class Project:
             raise Failed("layer", f"the layer does not obey the laws of 6.3: {verdict.sentence}")
 
 
-def shapes() -> dict[str, tuple]:
-    """Return the shapes of a run's arrays by name."""
-    N, d = a6_experiment.WORDS, a6_harness.WIDTH
-    first = (a6_harness.FIRST, d)
-    sizes = (N, d), (a6_harness.WINDOW * d, d), (d,), (N,), first
-    return dict(zip(a6_experiment.ARRAYS, sizes, strict=True))
-
-
 def checked(values) -> dict[str, np.ndarray]:
     """Return the arrays of a run by name; raise Failed for NaN, and for other shapes."""
-    if not isinstance(values, tuple | list) or len(values) != len(a6_experiment.ARRAYS):
+    N, d = a6_experiment.WORDS, a6_harness.WIDTH
+    shapes = (N, d), (a6_harness.WINDOW * d, d), (d,), (N,), (a6_harness.FIRST, d)
+    if not isinstance(values, tuple | list) or len(values) != len(shapes):
         raise Failed("value", "a run has other arrays than it should have")
     arrays = {}
-    for (name, shape), value in zip(shapes().items(), values, strict=True):
+    for name, shape, value in zip(a6_experiment.ARRAYS, shapes, values, strict=True):
         value = np.asarray(value)
-        arrays[name] = array(value.astype(float), shape, name) if value.dtype.kind == "f" else None
-        if arrays[name] is None:
+        if value.dtype.kind != "f":
             raise Failed("value", f"{name} has no numbers with a fraction")
+        arrays[name] = array(value.astype(float), shape, name)
     return arrays
 
 
 def made(files, registered: dict) -> dict:
     """Return 6.4.json as it was handed in; raise Failed where it does not hold."""
-    if "6.4.json" not in files:
-        raise Failed("missing", "6.4.json was not handed in")
-    value = registration.decoded(files["6.4.json"], "6.4.json")
-    trials, count = value.get("trials"), registered["trials"]
-    kinds = a6_experiment.KINDS
-    if not isinstance(trials, dict) or trials.keys() != {*kinds}:
-        raise Failed("trials", "trials of 6.4.json has not the two parts layer and baseline")
-    for kind in kinds:
-        if not registration.is_list(trials[kind], is_trial, count, count):
-            raise Failed(
-                "trials",
-                f"{kind} has not the {count} registered trials, each a rate above 0, two "
-                "strengths of 0 or more, and the measure",
-            )
-    if any(line[1] or line[2] for line in trials["baseline"]):
-        raise Failed("trials", "a trial of the baseline has a strength that is not 0")
-    if not registration.is_time(value.get("begun")):
-        raise Failed("begun", "begun of 6.4.json is no time")
+    value = a6_forms.filled(files, "6.4.json", a6_forms.Made)
+    for kind, trials in value["trials"].items():
+        if len(trials) != registered["trials"]:
+            raise Failed("trials", f"{kind} has not the {registered['trials']} registered trials")
     return value
-
-
-def is_trial(line) -> bool:
-    """Return whether a value is a trial: rate, two strengths, measure."""
-    is_four = registration.is_list(line, registration.is_number, 4, 4)
-    return is_four and 0 < line[0] <= 1 and all(0 <= s <= 100 for s in line[1:3])
 
 
 # --- 6.4 -----------------------------------------------------------------------------------------
@@ -200,7 +175,7 @@ def run(step, submission, level, variant, rng) -> Verdict:
     try:
         project = Project(submission, level, variant)
         arrays = tensors(step.name, submission.files)
-        said = values(submission.files)
+        said = claimed(step.name, submission.files, ["value"])
         names = {
             f"{kind}-{seed}": (kind, seed) for kind in a6_experiment.KINDS for seed in project.seeds
         }
@@ -214,13 +189,12 @@ def run(step, submission, level, variant, rng) -> Verdict:
                 except Failed as failure:
                     problems.append(f"{name}: {failure.sentence}")
                     continue
-                if abs(said.get(name, np.nan) - value) <= TOLERANCE * 10:
+                own = said.get(name, {}).get("value", np.nan)
+                if abs(own - value) <= TOLERANCE * 10:
                     right.add(name)
                 else:
-                    problems.append(
-                        f"{name}: by your matrices the measure is {value:.6f}, you say "
-                        f"{said.get(name, np.nan):.6f}"
-                    )
+                    told = f"by your matrices the measure is {value:.6f}, you say {own:.6f}"
+                    problems.append(f"{name}: {told}")
             project.obeys(answer, rng)
     except Failed as failure:
         return Verdict(0.0, failure.sentence, "files", failure.kind)
@@ -230,23 +204,12 @@ def run(step, submission, level, variant, rng) -> Verdict:
     share = RIGHT * len(right) / len(names) + TUNED
 
     # The registration came first, and it names these runs, no fewer and no more.
-    changed = registered_first(submission.files, project)
-    more = sorted({key.partition("/")[0] for key in arrays} - names.keys())
-    if more or changed:
-        problems.insert(
-            0,
-            changed
-            or f"{len(more)} runs more than registered, as {more[0][:40]}; a stopping rule "
-            "changed after the fact makes p a wish",
-        )
+    if changed := other_than_registered(submission.files, project, arrays, names):
+        problems.insert(0, changed)
     else:
         share += COMPLETE * len(whole) / len(names)
         if len(whole) < len(names):
-            problems.insert(
-                0,
-                f"{len(whole)} of {len(names)} runs are there; a stopping rule changed after the "
-                "fact makes p a wish",
-            )
+            problems.insert(0, f"{len(whole)} of {len(names)} runs are there; {WISH}")
 
     # A run of each kind, trained again.
     for kind in a6_experiment.KINDS:
@@ -269,27 +232,18 @@ def run(step, submission, level, variant, rng) -> Verdict:
     return Verdict(round(share, 6), "; ".join(problems[:6]), "runs" * bool(problems))
 
 
-def registered_first(files, project) -> str:
-    """Return what is wrong with the order of registration and runs, "" for nothing."""
+def other_than_registered(files, project, arrays, names) -> str:
+    """Return what was changed after the registration, "" for nothing."""
     stamp = hashlib.sha256(files["registration.json"]).hexdigest()
-    if project.made.get("registration") != stamp:
+    if project.made["registration"] != stamp:
         return "the registration is another one than that of the runs"
     # A time with a zone and one without cannot be compared.
     times = project.registration["written"], project.made["begun"]
     written, begun = (datetime.fromisoformat(time).replace(tzinfo=None) for time in times)
-    return "" if written <= begun else "the runs began before they were registered"
-
-
-def values(files) -> dict[str, float]:
-    """Return the stated measures by run; a line that is none is left out."""
-    stated = {}
-    try:
-        for line in csv.reader(io.StringIO(files["6.4.csv"].decode())):
-            if len(line) == 2 and line[0] != "run":
-                stated[line[0]] = float(line[1])
-    except (KeyError, ValueError, csv.Error) as error:
-        raise Failed("missing", f"6.4.csv is missing or damaged: {str(error)[:100]}") from None
-    return stated
+    if written > begun:
+        return "the runs began before they were registered"
+    more = sorted({key.partition("/")[0] for key in arrays} - names.keys())
+    return f"{len(more)} runs more than registered, as {more[0][:40]}; {WISH}" if more else ""
 
 
 def complete(arrays, names) -> tuple[dict, list[str]]:
@@ -322,7 +276,7 @@ def claim(step, submission, level, variant, rng) -> Verdict:
         count = len(project.seeds)
         pairs = max(TRAINED, count + PAIRS)
         seeds = rng.choice(10**6, pairs, replace=False) + 10**6 + 1
-        hidden = hidden_text(project, variant, rng)
+        hidden = hidden_text(variant, rng)
         trained = {
             kind: list(project.train(kind, seeds.tolist(), a6_experiment.STEPS))
             for kind in a6_experiment.KINDS
@@ -366,9 +320,12 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: 
         f"{markers:.4f}"
     )
     wider = (high - low) / width if width > 0 else 1.0
-    if share < 1 and not low <= truth <= high and wider < 0.5:
+    missed = max(low - truth, truth - high)
+    if missed > 0:
+        sentence += f". It misses by {missed:.4f}, and a miss costs 20 times as much"
+    if missed > 0 and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
-    elif wider > 2 and low <= truth <= high:
+    elif wider > 2 and missed <= 0:
         sentence += (
             ". It covers, and says little: is it the interval of the runs, not of their mean?"
         )
@@ -382,20 +339,15 @@ def interval_score(low, high, truth):
 
 def stated(files) -> tuple[float, float]:
     """Return the ends of the stated interval; raise Failed where there is none."""
-    if "claim.json" not in files:
-        raise Failed("missing", "claim.json was not handed in")
-    value = registration.decoded(files["claim.json"], "claim.json")
-    low, high = value.get("low"), value.get("high")
-    if not (registration.is_number(low) and registration.is_number(high) and low <= high):
-        raise Failed("claim", "low and high of claim.json are not two numbers in this order")
-    return float(low), float(high)
+    value = a6_forms.filled(files, "claim.json", a6_forms.Claim)
+    if not value["low"] <= value["high"]:
+        raise Failed("claim", "low of claim.json is above its high")
+    return value["low"], value["high"]
 
 
-def hidden_text(project, variant, rng) -> np.ndarray:
+def hidden_text(variant, rng) -> np.ndarray:
     """Return tokens far from the student's own, in the student's vocabulary."""
-    size = a6_experiment.HIDDEN
-    while True:
-        begin = int(rng.integers(len(project.ids) - size))
-        if abs(begin - variant.begin) > FAR:
-            break
-    return a6_experiment.numbered(project.ids[begin : begin + size], project.words)
+    ids, size, begin = a6_experiment.runs.corpus(), a6_experiment.HIDDEN, variant.begin
+    while abs(begin - variant.begin) <= FAR:
+        begin = int(rng.integers(len(ids) - size))
+    return a6_experiment.numbered(ids[begin : begin + size], a6_experiment.vocabulary(variant))

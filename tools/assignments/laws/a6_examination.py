@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tools.assignments.laws.common import array
+from tools.assignments.laws.common import Failed, array
 
 DISEASES = ("drift", "split", "rogue", "low_rank")
 NAMED = 0.1  # severity from which a disease is named
@@ -56,8 +56,12 @@ def checkpoint(variant):
 
 
 def severities(f, W, counts):
-    """Return the four severities of an answer."""
-    return array(f(W, counts), (4,), "the report")
+    """Return the four severities of an answer; raise Failed where one is no share."""
+    values = array(f(W, counts), (4,), "the report")
+    if values.min() < 0 or values.max() > 1:
+        told = f"{values.min():.3g} to {values.max():.3g}"
+        raise Failed("law", f"a severity is between 0 and 1; yours go from {told}")
+    return values
 
 
 COUNTS = "use the counts: the mean of two bunches is not a common direction"
@@ -121,6 +125,19 @@ def same_words(f, rng):
     return ""
 
 
+def alone(f, rng):
+    """One disease leaves the other severities below half of its own, or below a tenth."""
+    for k, disease in enumerate(DISEASES):
+        values = severities(f, *patient(rng, disease, 0.6))
+        others = np.delete(values, k).max()
+        if others >= max(NAMED, values[k] / 2):
+            return (
+                f"in a matrix with {disease} alone another severity is {others:.2f}, its own "
+                f"{values[k]:.2f}: take out what you have found before you look for the next"
+            )
+    return ""
+
+
 def many_words(f, rng):
     """N = 100,000, where no table of pairs of words has a place."""
     W, counts = patient(rng, "drift", 0.5, 100_000)
@@ -128,4 +145,4 @@ def many_words(f, rng):
     return "" if said == "drift" else f"at N = 100,000 a drift is called {said}"
 
 
-LAWS = (turned, forty, doses, same_words)
+LAWS = (turned, forty, doses, same_words, alone)

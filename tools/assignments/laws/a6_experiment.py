@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments.laws import a6_layer, runs
+from tools.assignments.laws import runs
 from tools.assignments.laws.a6_harness import WINDOW, predicted, trained
+from tools.assignments.laws.a6_layer import Definition
 
 WORDS = 500  # of the vocabulary; number 0 is every other word
 HIDDEN = 4_000  # last tokens, on which the runs are measured
@@ -55,41 +56,44 @@ def shares(text) -> np.ndarray:
     return times / times.sum()
 
 
-def contexts(arrays, X) -> np.ndarray:
-    """Return the contexts (n, d) of a run's own matrices, in float64."""
-    W, A, a = (arrays[k].astype(float) for k in ("W", "A", "a"))
-    return np.tanh(W[X].reshape(len(X), -1) @ A + a)
+def measured(log_prob, arrays, text, hidden, which: str) -> float:
+    """Return the mean −log P of a run in nats, of all hidden words that followed or of the rare.
 
-
-def score(log_prob, Y, text, measure: str) -> float:
-    """Return the mean −log P in nats, of all words that followed or of the rare ones."""
-    losses = -log_prob[np.arange(len(Y)), Y]
-    if measure == "rare":
+    log_prob: a function of W, bias and contexts (n, d); text: the tokens whose first part the run
+    was trained on; hidden: those on which it is measured; which: "loss" or "rare".
+    """
+    X, Y = measured_windows(hidden)
+    W, A, a, bias = (arrays[k].astype(float) for k in ("W", "A", "a", "bias"))
+    h = np.tanh(W[X].reshape(len(X), -1) @ A + a)
+    losses = -log_prob(W, bias, h)[np.arange(len(Y)), Y]
+    if which == "rare":
         losses = losses[np.bincount(text[:-HIDDEN], minlength=WORDS)[Y] <= RARE]
     return float(losses.mean())
 
 
-def train(Layer, text, strengths, rate, seed, steps=STEPS) -> dict:
-    """Train a model with a layer on the text but its last tokens; return its arrays."""
-    X, Y = windows(text[:-HIDDEN])
-    arrays = trained(Layer, X, Y, shares(text), strengths, rate, seed, steps)
-    return dict(zip(ARRAYS, arrays, strict=True))
-
-
-def measure(Layer, arrays, text, strengths, which: str) -> float:
-    """Return the registered measure of a run on the last tokens."""
-    X, Y = measured_windows(text[-HIDDEN:])
-    h = contexts(arrays, X)
-    log_prob = predicted(Layer, arrays["W"], arrays["bias"], shares(text), strengths, h)
-    return score(log_prob, Y, text, which)
-
-
 def recomputed(arrays, text, methods, strengths, which: str) -> float:
     """Return the measure of another's run by the definition; no code of the other's is run."""
-    X, Y = measured_windows(text[-HIDDEN:])
-    W, bias = arrays["W"].astype(float), arrays["bias"].astype(float)
-    log_prob = a6_layer.log_prob(methods, W, bias, strengths, contexts(arrays, X))
-    return score(log_prob, Y, text, which)
+    log_prob = Definition(methods, strengths).log_prob
+    return measured(log_prob, arrays, text, text[-HIDDEN:], which)
+
+
+def best(trials) -> tuple[float, tuple[float, float]]:
+    """Return rate and strengths of the trial with the least measure."""
+    rate, *strengths, _ = min(trials, key=lambda line: line[-1])
+    return rate, tuple(strengths)
+
+
+def run(Layer, text, strengths, rate, seed: int, which: str) -> tuple[dict, float]:
+    """Return the arrays of a run that is trained here, and its measure on the last tokens."""
+    X, Y = windows(text[:-HIDDEN])
+    p = shares(text)
+    values = trained(Layer, X, Y, p, strengths, rate, seed, STEPS)
+    arrays = dict(zip(ARRAYS, values, strict=True))
+
+    def log_prob(W, bias, h):
+        return predicted(Layer, W, bias, p, strengths, h)
+
+    return arrays, measured(log_prob, arrays, text, text[-HIDDEN:], which)
 
 
 def register(registration: dict, path="registration.json") -> None:
@@ -106,11 +110,10 @@ def register(registration: dict, path="registration.json") -> None:
 
 def tried(Layer, text, settings, seed: int, which: str) -> list[list[float]]:
     """Return a line a trial: rate, the two strengths, the measure on the last tokens."""
-    lines = []
-    for rate, *strengths in settings:
-        arrays = train(Layer, text, strengths, rate, seed)
-        lines.append([rate, *strengths, measure(Layer, arrays, text, strengths, which)])
-    return lines
+    return [
+        [rate, *strengths, run(Layer, text, strengths, rate, seed, which)[1]]
+        for rate, *strengths in settings
+    ]
 
 
 def unfit(settings: dict, registration: dict, methods) -> list[str]:
@@ -138,22 +141,27 @@ def run_all(layers: dict, text, trials: dict, registration: dict, folder=".") ->
 
     begun = datetime.now().isoformat(timespec="seconds")
     stamp = hashlib.sha256(Path(folder, "registration.json").read_bytes()).hexdigest()
-    arrays, values = {}, {kind: [] for kind in KINDS}
+    seeds, which = registration["seeds"], registration["measure"]
+    arrays, lines = {}, [["run", "value"]]
     for kind in KINDS:
-        rate, *strengths, _ = min(trials[kind], key=lambda line: line[-1])
-        for seed in registration["seeds"]:
-            run = train(layers[kind], text, strengths, rate, seed)
-            arrays |= {f"{kind}-{seed}/{k}": np.ascontiguousarray(v) for k, v in run.items()}
-            which = registration["measure"]
-            values[kind].append(measure(layers[kind], run, text, strengths, which))
+        rate, strengths = best(trials[kind])
+        for seed in seeds:
+            own, value = run(layers[kind], text, strengths, rate, seed, which)
+            arrays |= {f"{kind}-{seed}/{k}": np.ascontiguousarray(v) for k, v in own.items()}
+            lines.append([f"{kind}-{seed}", value])
     save_file(arrays, Path(folder, "6.4.safetensors"))
-    with open(Path(folder, "6.4.csv"), "w", newline="") as file:
-        lines = [
-            [f"{kind}-{seed}", repr(value)]
-            for kind in KINDS
-            for seed, value in zip(registration["seeds"], values[kind], strict=True)
-        ]
-        csv.writer(file).writerows([["run", "value"], *lines])
     made = {"registration": stamp, "begun": begun, "trials": trials}
     Path(folder, "6.4.json").write_text(json.dumps(made), "utf-8")
-    return {kind: np.array(v) for kind, v in values.items()}
+    with open(Path(folder, "6.4.csv"), "w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    return results(folder)
+
+
+def results(folder) -> dict[str, np.ndarray]:
+    """Return the measures of the registered runs by kind, in the order of the seeds."""
+    with open(Path(folder, "6.4.csv"), newline="") as file:
+        lines = list(csv.DictReader(file))
+    return {
+        kind: np.array([float(line["value"]) for line in lines if line["run"].startswith(kind)])
+        for kind in KINDS
+    }

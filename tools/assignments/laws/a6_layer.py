@@ -29,52 +29,75 @@ def log_softmax(z):
     return z - np.log(np.exp(z).sum(-1, keepdims=True))
 
 
-def bent(logits, s):
-    """Return x − s softplus(−x): below 0 the slope grows to 1 + s."""
-    return logits - s * np.logaddexp(0, -logits)
-
-
-def log_prob(methods, W, bias, strengths, h):
-    """Return log P (n, N); of all methods only the bend changes it."""
-    s = dict(zip(methods, strengths, strict=True))
-    return log_softmax(bent(h @ W.T + bias, s.get("bend", 0.0)))
-
-
-def data_loss(methods, W, bias, strengths, h, y):
-    """Return the mean loss of the contexts: −log P, with a margin and a soft target."""
-    s = dict(zip(methods, strengths, strict=True))
-    logits, rows = h @ W.T + bias, np.arange(len(y))
-    soft = bent(logits, s.get("bend", 0.0)) / TAU
-    target = log_softmax(W[y] @ W.T / TAU)
-    divergence = (np.exp(target) * (target - log_softmax(soft))).sum(1).mean()
-    margin = np.linalg.norm(W[y], axis=1) * np.linalg.norm(h, axis=1)
-    logits[rows, y] -= s.get("adversarial", 0.0) * margin
-    chance = log_softmax(bent(logits, s.get("bend", 0.0)))[rows, y].mean()
-    return s.get("augmented", 0.0) * divergence - chance
-
-
 def over_the_ceiling(W):
     """Return σ_k − c_k by falling singular value, with c_k = √(N / (d k))."""
     sigma = np.linalg.svd(W, compute_uv=False)
     return sigma - np.sqrt(W.shape[0] / W.shape[1] / np.arange(1, len(sigma) + 1))
 
 
-def penalty(methods, W, p, strengths):
-    """Return the penalties on the word matrix: p-weighted cosines, and a ceiling."""
-    s = dict(zip(methods, strengths, strict=True))
-    value = 0.0
-    if "cosine" in s:
+class Definition:
+    """A layer of some methods with their strengths, part by part; a known mistake replaces a part.
+
+    given: W, h and the block of a call, for the mistakes that hold something fixed.
+    """
+
+    def __init__(self, methods, strengths, given=()):
+        self.s = dict.fromkeys(METHODS, 0.0) | dict(zip(methods, strengths, strict=True))
+        self.given = given
+
+    def bent(self, x):
+        """Return x − s softplus(−x): below 0 the slope grows to 1 + s."""
+        return x - self.s["bend"] * np.logaddexp(0, -x)
+
+    def logits(self, W, bias, h):
+        return h @ W.T + bias
+
+    def log_prob(self, W, bias, h):
+        """Return log P (n, N); of all methods only the bend changes it."""
+        return log_softmax(self.bent(self.logits(W, bias, h)))
+
+    def margin(self, W, h, y):
+        return np.linalg.norm(W[y], axis=1) * np.linalg.norm(h, axis=1)
+
+    def attacked(self, logits, margin, y):
+        """Return log P of the words y, whose logits lose a margin."""
+        rows = np.arange(len(y))
+        lower = logits.copy()
+        lower[rows, y] -= margin
+        return log_softmax(self.bent(lower))[rows, y]
+
+    def target(self, W, y):
+        """Return the logarithm of the soft targets of the words y, (n, N)."""
+        return log_softmax(W[y] @ W.T / TAU)
+
+    def model(self, logits):
+        return log_softmax(self.bent(logits) / TAU)
+
+    def divergence(self, target, model):
+        return (np.exp(target) * (target - model)).sum(1).mean()
+
+    def data_loss(self, W, bias, h, y):
+        """Return the mean loss of the contexts: −log P with a margin, and of the soft target."""
+        logits = self.logits(W, bias, h)
+        divergence = self.divergence(self.target(W, y), self.model(logits))
+        chance = self.attacked(logits, self.s["adversarial"] * self.margin(W, h, y), y).mean()
+        return self.s["augmented"] * divergence - chance
+
+    def cosines(self, W, p):
+        """Return Σ p_i p_j cos(w_i, w_j) over pairs of different words."""
         U = W / np.linalg.norm(W, axis=1, keepdims=True)
-        cosines = ((p @ U) ** 2).sum() - (p**2).sum()
-        value += s["cosine"] * cosines
-    if "ceiling" in s:
-        value += s["ceiling"] * (np.maximum(0, over_the_ceiling(W)) ** 2).sum()
-    return value
+        return ((p @ U) ** 2).sum() - (p**2).sum()
 
+    def excess(self, W):
+        return np.maximum(0, over_the_ceiling(W))
 
-def layer_loss(methods, W, bias, p, strengths, h, y):
-    """Return the whole loss of a layer."""
-    return data_loss(methods, W, bias, strengths, h, y) + penalty(methods, W, p, strengths)
+    def penalty(self, W, p):
+        """Return the penalties on the word matrix: p-weighted cosines, and a ceiling."""
+        over = (self.excess(W) ** 2).sum()
+        return self.s["cosine"] * self.cosines(W, p) + self.s["ceiling"] * over
+
+    def loss(self, W, bias, p, h, y):
+        return self.data_loss(W, bias, h, y) + self.penalty(W, p)
 
 
 def slope(f, x, step=2e-3):
@@ -88,14 +111,15 @@ def slope(f, x, step=2e-3):
     return gradient
 
 
-def layer(methods, W, bias, p, strengths, h, y, block, loss=layer_loss, chances=log_prob):
+def layer(methods, W, bias, p, strengths, h, y, block, definition=Definition):
     """Return what the harness returns, from the definition: log P, the loss, three gradients."""
+    own = definition(methods, strengths, (W, h, block))
     return (
-        chances(methods, W, bias, strengths, h[:4]),
-        loss(methods, W, bias, p, strengths, h, y),
-        slope(lambda x: loss(methods, x, bias, p, strengths, h, y), W),
-        slope(lambda x: loss(methods, W, x, p, strengths, h, y), bias),
-        slope(lambda x: loss(methods, W, bias, p, strengths, x, y), h),
+        own.log_prob(W, bias, h[:4]),
+        own.loss(W, bias, p, h, y),
+        slope(lambda x: own.loss(x, bias, p, h, y), W),
+        slope(lambda x: own.loss(W, x, p, h, y), bias),
+        slope(lambda x: own.loss(W, bias, p, x, y), h),
     )
 
 
@@ -198,8 +222,7 @@ def no_table(f, rng):
     h = np.tile(h[:200], (8, 1))
     y = np.tile(y[:200], 8)
     loss = parts(f(methods, W, bias, p, strengths, h, y, 40), 5)[1]
-    expected = data_loss(methods, W, bias, strengths, h[:200], y[:200])
-    expected += penalty(methods, W, p, strengths)
+    expected = Definition(methods, strengths).loss(W, bias, p, h[:200], y[:200])
     if abs(number(loss) - expected) > CLOSE * abs(expected):
         return f"for 1,600 contexts the loss is {number(loss):.6f}, it should be {expected:.6f}"
     return ""

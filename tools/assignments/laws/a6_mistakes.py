@@ -1,9 +1,11 @@
 """Known wrong answers to A6, and what the student is told: after “not yet:”."""
 
+from functools import partial
+
 import numpy as np
 
 from tools.assignments.laws import a6_examination, a6_layer
-from tools.assignments.laws.a6_layer import TAU, bent, log_softmax
+from tools.assignments.laws.a6_layer import TAU, Definition, log_softmax
 from tools.assignments.laws.common import Catalogue
 
 CATALOGUE = Catalogue()
@@ -163,164 +165,139 @@ def not_divided(W, counts):
 
 # --- 6.3 -----------------------------------------------------------------------------------------
 
-NEEDS = {}  # the methods with which a mistake shows
-
-
-def loss_of(methods, W, bias, p, strengths, h, y, fault="", held=None):
-    """Return the loss of a layer with a fault; `held` is W and h where they are held fixed."""
-    s = dict(zip(methods, strengths, strict=True))
-    W0, h0 = held if fault == "perturbation held fixed" else (W, h)
-    logits, rows = h @ W.T + bias, np.arange(len(y))
-    k = s.get("bend", 0.0)
-    soft = (logits if fault == "soft target not bent" else bent(logits, k)) / TAU
-    soft = soft * TAU if fault == "prediction not softened" else soft
-    E = held[0] if fault == "soft target held fixed" else W
-    target = log_softmax(E[y] @ E.T / (1 if fault == "target not softened" else TAU))
-    other = log_softmax(soft)
-    if fault == "other way round":
-        target, other = other, target
-    divergence = (np.exp(target) * (target - other)).sum(1).mean()
-    rate = s.get("adversarial", 0.0)
-    length = np.linalg.norm(h0, axis=1)
-    if fault == "perturbation held fixed":  # δ of a word is a constant, δᵀh is not
-        length = (h * h0).sum(1) / np.linalg.norm(h0, axis=1)
-    margin = rate * length * (1 if fault == "equal radii" else np.linalg.norm(W0[y], axis=1))
-    if fault == "not times ‖h‖":
-        margin = rate * np.linalg.norm(W[y], axis=1)
-    margin = -margin if fault == "helps the word" else margin
-    if fault == "bend first":
-        logits = bent(logits, k)
-        logits[rows, y] -= margin
-        chance = log_softmax(logits)[rows, y].mean()
-    elif fault == "upwards":
-        chance = log_softmax(logits + k * np.logaddexp(0, logits))[rows, y].mean()
-    else:
-        logits[rows, y] -= margin
-        chance = log_softmax(bent(logits, k))[rows, y].mean()
-    value = s.get("augmented", 0.0) * divergence - chance
-    if "cosine" in s:
-        U = W / np.linalg.norm(W, axis=1, keepdims=True)
-        share = np.full(len(W), 1 / len(W)) if fault == "equal shares" else p
-        own = 0 if fault == "pairs with themselves" else (share**2).sum()
-        value += s["cosine"] * (((share @ U) ** 2).sum() - own)
-    if "ceiling" in s:
-        over = a6_layer.over_the_ceiling(W)
-        over = over if fault == "two-sided" else np.maximum(0, over)
-        value += s["ceiling"] * (over**2).sum()
-    return value
-
-
-def faulty(name: str, message: str, *methods: str) -> None:
-    """Enter a layer whose loss has a fault, which shows with these methods."""
-
-    def mistaken(names, W, bias, p, strengths, h, y, block):
-        def loss(*arguments):
-            return loss_of(*arguments, fault=name, held=(W, h))
-
-        return a6_layer.layer(names, W, bias, p, strengths, h, y, block, loss)
-
-    NEEDS[name] = methods
-    known("6.3", name, message)(mistaken)
-
-
-def entered(name: str, message: str, *methods: str):
-    """Enter a layer as it is, which shows with these methods."""
-    NEEDS[name] = methods
-    return known("6.3", name, message)
-
-
 BEND, AUGMENTED = ("adversarial", "bend"), ("augmented", "cosine")
-faulty("helps the word", "the margin helps the word: subtract it from the word's logit", *BEND)
-faulty("equal radii", "the margin is s‖w_y‖‖h‖: your words all have the same radius", *BEND)
-faulty("not times ‖h‖", "the margin is s‖w_y‖‖h‖: where is the length of h?", *BEND)
-faulty("bend first", "with both, the margin comes off the logit *before* it is bent", *BEND)
-faulty("upwards", "bent the wrong way: the slope grows below 0, and stays 1 far above it", *BEND)
-faulty(
-    "perturbation held fixed",
-    "the loss is right; the lengths in the margin have a gradient, too: nothing is held fixed",
-    *BEND,
-)
-faulty(
-    "soft target held fixed",
-    "the loss is right; the soft target is made of W and has a gradient, too",
-    *AUGMENTED,
-)
-faulty("other way round", "the divergence the other way round: its mean is over ỹ", *AUGMENTED)
-faulty("target not softened", "the soft target has the temperature 2, too", *AUGMENTED)
-faulty("prediction not softened", "the prediction has the temperature 2, too", *AUGMENTED)
-faulty(
-    "soft target not bent",
-    "the divergence is from the layer's own prediction: its logits are bent, too",
-    "augmented",
-    "bend",
-)
-faulty("equal shares", "every word is counted once; p says how often it is", *AUGMENTED)
-faulty(
-    "pairs with themselves",
-    "the pairs of a word with itself are still in it: Σ p_i² too much",
-    *AUGMENTED,
-)
-faulty(
-    "two-sided",
-    "it punishes singular values *below* the ceiling, too",
-    "adversarial",
-    "ceiling",
-)
 
 
-@entered("sum", "the sum over the contexts; asked is their mean", *BEND)
-def summed(methods, W, bias, p, strengths, h, y, block):
-    first, *rest = a6_layer.layer(methods, W, bias, p, strengths, h, y, block)
-    return first, *(len(h) * x for x in rest)
+def bend_first(self, logits, margin, y):
+    bent = self.bent(logits)
+    bent[np.arange(len(y)), y] -= margin
+    return log_softmax(bent)[np.arange(len(y)), y]
 
 
-@entered("strengths exchanged", "the first strength is that of the first of METHODS", *BEND)
-def exchanged(methods, W, bias, p, strengths, h, y, block):
-    return a6_layer.layer(methods[::-1], W, bias, p, strengths, h, y, block)
+def held_fixed(self, W, h, y):
+    W0, h0, _ = self.given
+    return np.linalg.norm(W0[y], axis=1) * (h * h0).sum(1) / np.linalg.norm(h0, axis=1)
 
 
-@entered("log P not bent", "the bend belongs to log_prob, too, and not to the loss alone", *BEND)
-def not_bent(methods, W, bias, p, strengths, h, y, block):
-    def chances(methods, W, bias, strengths, h):
-        return log_softmax(h @ W.T + bias)
-
-    return a6_layer.layer(methods, W, bias, p, strengths, h, y, block, chances=chances)
+def in_each_block(self, W, p):
+    _, h, block = self.given
+    return -(-len(h) // block) * Definition.penalty(self, W, p)
 
 
-@entered("logits", "these are logits; log_prob is their log-softmax", *BEND)
-def logits_for_chances(methods, W, bias, p, strengths, h, y, block):
-    def chances(methods, W, bias, strengths, h):
-        return bent(h @ W.T + bias, dict(zip(methods, strengths, strict=True)).get("bend", 0.0))
-
-    return a6_layer.layer(methods, W, bias, p, strengths, h, y, block, chances=chances)
+def mean_of_means(self, W, bias, h, y):
+    cuts = [slice(i, i + self.given[2]) for i in range(0, len(h), self.given[2])]
+    return np.mean([Definition.data_loss(self, W, bias, h[cut], y[cut]) for cut in cuts])
 
 
-@entered("no bias", "it differs from the plain layer at weight 0: the bias is left out", *BEND)
-def no_bias(methods, W, bias, p, strengths, h, y, block):
-    first, loss, dW, dbias, dh = a6_layer.layer(methods, W, 0 * bias, p, strengths, h, y, block)
-    return first, loss, dW, 0 * dbias, dh
-
-
-@entered(
-    "penalty in each block",
-    "the penalty is added once a block; it belongs to the loss once",
-    *AUGMENTED,
-)
-def in_each_block(methods, W, bias, p, strengths, h, y, block):
-    def loss(methods, W, bias, p, strengths, h, y):
-        blocks = -(-len(h) // block)
-        own = blocks * a6_layer.penalty(methods, W, p, strengths)
-        return a6_layer.data_loss(methods, W, bias, strengths, h, y) + own
-
-    return a6_layer.layer(methods, W, bias, p, strengths, h, y, block, loss)
-
-
-@entered("mean of means", "the last block is smaller: weigh the blocks by their contexts", *BEND)
-def mean_of_means(methods, W, bias, p, strengths, h, y, block):
-    def loss(methods, W, bias, p, strengths, h, y):
-        starts = range(0, len(h), block)
-        cut = [slice(i, i + block) for i in starts]
-        means = [a6_layer.data_loss(methods, W, bias, strengths, h[c], y[c]) for c in cut]
-        return np.mean(means) + a6_layer.penalty(methods, W, p, strengths)
-
-    return a6_layer.layer(methods, W, bias, p, strengths, h, y, block, loss)
+# By name: the methods with which it shows, what is told, and the parts of the definition that are
+# replaced.
+FAULTS = {
+    "helps the word": (
+        BEND,
+        "the margin helps the word: subtract it from the word's logit",
+        {"margin": lambda self, W, h, y: -Definition.margin(self, W, h, y)},
+    ),
+    "equal radii": (
+        BEND,
+        "the margin is s‖w_y‖‖h‖: your words all have the same radius",
+        {"margin": lambda self, W, h, y: np.linalg.norm(h, axis=1)},
+    ),
+    "not times ‖h‖": (
+        BEND,
+        "the margin is s‖w_y‖‖h‖: where is the length of h?",
+        {"margin": lambda self, W, h, y: np.linalg.norm(W[y], axis=1)},
+    ),
+    "bend first": (
+        BEND,
+        "with both, the margin comes off the logit *before* it is bent",
+        {"attacked": bend_first},
+    ),
+    "upwards": (
+        BEND,
+        "bent the wrong way: the slope grows below 0, and stays 1 far above it",
+        {"bent": lambda self, x: x + self.s["bend"] * np.logaddexp(0, x)},
+    ),
+    "perturbation held fixed": (
+        BEND,
+        "the loss is right; the lengths in the margin have a gradient, too: nothing is held fixed",
+        {"margin": held_fixed},
+    ),
+    "soft target held fixed": (
+        AUGMENTED,
+        "the loss is right; the soft target is made of W and has a gradient, too",
+        {"target": lambda self, W, y: Definition.target(self, self.given[0], y)},
+    ),
+    "other way round": (
+        AUGMENTED,
+        "the divergence the other way round: its mean is over ỹ",
+        {"divergence": lambda self, target, model: Definition.divergence(self, model, target)},
+    ),
+    "target not softened": (
+        AUGMENTED,
+        "the soft target has the temperature 2, too",
+        {"target": lambda self, W, y: log_softmax(W[y] @ W.T)},
+    ),
+    "prediction not softened": (
+        AUGMENTED,
+        "the prediction has the temperature 2, too",
+        {"model": lambda self, logits: log_softmax(self.bent(logits))},
+    ),
+    "soft target not bent": (
+        ("augmented", "bend"),
+        "the divergence is from the layer's own prediction: its logits are bent, too",
+        {"model": lambda self, logits: log_softmax(logits / TAU)},
+    ),
+    "equal shares": (
+        AUGMENTED,
+        "every word is counted once; p says how often it is",
+        {"cosines": lambda self, W, p: Definition.cosines(self, W, 0 * p + 1 / len(p))},
+    ),
+    "pairs with themselves": (
+        AUGMENTED,
+        "the pairs of a word with itself are still in it: Σ p_i² too much",
+        {"cosines": lambda self, W, p: Definition.cosines(self, W, p) + (p**2).sum()},
+    ),
+    "two-sided": (
+        ("adversarial", "ceiling"),
+        "it punishes singular values *below* the ceiling, too",
+        {"excess": lambda self, W: a6_layer.over_the_ceiling(W)},
+    ),
+    "sum": (
+        BEND,
+        "the sum over the contexts; asked is their mean",
+        {"loss": lambda self, *x: len(x[-1]) * Definition.loss(self, *x)},
+    ),
+    "strengths exchanged": (
+        BEND,
+        "the first strength is that of the first of METHODS",
+        {"__init__": lambda self, names, *x: Definition.__init__(self, names[::-1], *x)},
+    ),
+    "log P not bent": (
+        BEND,
+        "the bend belongs to log_prob, too, and not to the loss alone",
+        {"log_prob": lambda self, W, bias, h: log_softmax(h @ W.T + bias)},
+    ),
+    "logits": (
+        BEND,
+        "these are logits; log_prob is their log-softmax",
+        {"log_prob": lambda self, W, bias, h: self.bent(h @ W.T + bias)},
+    ),
+    "no bias": (
+        BEND,
+        "it differs from the plain layer at weight 0: the bias is left out",
+        {"logits": lambda self, W, bias, h: h @ W.T},
+    ),
+    "penalty in each block": (
+        AUGMENTED,
+        "the penalty is added once a block; it belongs to the loss once",
+        {"penalty": in_each_block},
+    ),
+    "mean of means": (
+        BEND,
+        "the last block is smaller: weigh the blocks by their contexts",
+        {"data_loss": mean_of_means},
+    ),
+}
+for fault, (_, message, parts) in FAULTS.items():
+    definition = type(fault, (Definition,), parts)
+    known("6.3", fault, message)(partial(a6_layer.layer, definition=definition))

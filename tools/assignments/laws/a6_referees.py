@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments.laws import a6_experiment
-from tools.assignments.laws.a6_registration import decoded, is_list, is_number, is_seed, registered
+from tools.assignments import variant
+from tools.assignments.laws import a6_experiment, a6_forms
+from tools.assignments.laws.a6_registration import registered
 from tools.assignments.laws.common import Failed
 
 LEAST = 4  # students: of three, each would have the own referees to referee, and nobody else
-LINES = ("question", "method", "evidence", "rivals", "limits", "clarity")
 APART = 1.5  # marks of 5 on a line, on average, from which a teacher reads again
 DIGITS = 1e-4  # nats by which a rerun may differ
 
@@ -34,62 +34,37 @@ def matched(students: list[str], secret: str) -> dict[str, tuple[str, str]]:
 
 def rerun(folder, letters: str, seed: int) -> dict[str, float]:
     """Return the measures of a classmate's two runs of a seed, computed again from the matrices."""
-    from tools.assignments import variant
-
     names = ("registration.json", "6.4.safetensors", "6.4.json")
-    return again({name: Path(folder, name).read_bytes() for name in names}, letters, seed, variant)
+    return again({name: Path(folder, name).read_bytes() for name in names}, letters, seed)
 
 
-def again(files: dict[str, bytes], letters: str, seed: int, variant) -> dict[str, float]:
+def again(files: dict[str, bytes], letters: str, seed: int) -> dict[str, float]:
     """Return the measures of both runs of a seed by kind; raise Failed where there are none."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     registration = registered(files)
+    trials = a6_forms.filled(files, "6.4.json", a6_forms.Made)["trials"]
     text = a6_experiment.tokens(variant.parameters("A6", letters))
+    methods, which = registration["methods"], registration["measure"]
+    measures = {}
     try:
         arrays = load(files["6.4.safetensors"])
-        trials = decoded(files["6.4.json"], "6.4.json")["trials"]
-        measures = {}
         for kind in a6_experiment.KINDS:
-            strengths = min(trials[kind], key=lambda line: line[-1])[1:3]
             own = {k: arrays[f"{kind}-{seed}/{k}"] for k in a6_experiment.ARRAYS}
-            pair = registration["methods"], strengths, registration["measure"]
-            measures[kind] = a6_experiment.recomputed(own, text, *pair)
+            strengths = a6_experiment.best(trials[kind])[1]
+            measures[kind] = a6_experiment.recomputed(own, text, methods, strengths, which)
     except (KeyError, TypeError, ValueError, IndexError, SafetensorError) as error:
         raise Failed("rerun", f"seed {seed} cannot be run again: {str(error)[:100]}") from None
     return measures
 
 
-def is_report(value) -> bool:
-    """Return whether a value is a referee's report: variant, seed, two measures, six marks."""
-    fields = {"variant", "seed", "layer", "baseline", "marks"}
-    return (
-        isinstance(value, dict)
-        and value.keys() == fields
-        and isinstance(value["variant"], str)
-        and is_seed(value["seed"])
-        and is_number(value["layer"])
-        and is_number(value["baseline"])
-        and is_list(value["marks"], lambda x: is_number(x) and 0 <= x <= 5, 6, 6)
-    )
-
-
 def reports(files: dict[str, bytes]) -> list[dict]:
     """Return the two reports of a referee; raise Failed where they do not hold."""
-    if "6.7.json" not in files:
-        raise Failed("missing", "6.7.json was not handed in")
-    value = decoded(files["6.7.json"], "6.7.json").get("reports")
-    if not is_list(value, is_report, 2, 2):
-        raise Failed(
-            "reports",
-            "6.7.json has not two reports with variant, seed, layer, baseline, and six marks from "
-            "0 to 5",
-        )
-    return value
+    return a6_forms.filled(files, "6.7.json", a6_forms.Reports)["reports"]
 
 
-def compared(pairs: dict[str, tuple[str, str]], files: dict, letters: dict, rerunner) -> list[str]:
+def compared(pairs: dict, files: dict, letters: dict, rerunner=again) -> list[str]:
     """Return a line for each thing that a teacher should know about the referees and their marks.
 
     pairs: of `matched`; files: of each student's hand-in; letters: each student's variant;
@@ -108,7 +83,7 @@ def compared(pairs: dict[str, tuple[str, str]], files: dict, letters: dict, reru
             if reported is None:
                 lines.append(f"{referee}: {report['variant'][:12]!r} is no report of this referee")
                 continue
-            marks[reported].append((referee, np.array(report["marks"], float)))
+            marks[reported].append((referee, np.array(report["marks"])))
             try:
                 if report["seed"] not in registered(files[reported])["seeds"]:
                     raise Failed("seed", f"seed {report['seed']} was not registered")

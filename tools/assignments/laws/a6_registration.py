@@ -1,105 +1,19 @@
-"""Step 6.1: what a registration holds, how many seeds it needs, and the laws of its analysis."""
+"""Step 6.1: how many seeds a registration needs, and the laws of its analysis."""
 
-import json
-from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 
-from tools.assignments.laws.a6_layer import METHODS
 from tools.assignments.laws.common import Failed, number, parts
 
-LARGEST = 1 << 16  # bytes
-MEASURES = ("loss", "rare")
-SEEDS = (4, 20)  # registered seeds: at least, at most
 LEVEL, POWER = 0.9, 0.8  # of the interval, and of the comparison
-
-
-def decoded(content: bytes, name: str) -> dict:
-    """Return a small JSON object that was handed in; raise Failed, with a sentence, for another."""
-
-    def refuse(constant):
-        raise ValueError(f"it has {constant}, which is no number")
-
-    if len(content) > LARGEST:
-        raise Failed("json", f"{name} has {len(content):,} bytes, allowed are {LARGEST:,}")
-    try:
-        value = json.loads(content.decode(), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise Failed("json", f"{name} is no JSON: {str(error)[:100]}") from None
-    if not isinstance(value, dict):
-        raise Failed("json", f"{name} is no JSON object, which stands in braces")
-    return value
-
-
-def is_number(value) -> bool:
-    """Return whether a value is a finite number of ordinary size, and no truth value."""
-    ordinary = isinstance(value, int | float) and not isinstance(value, bool)
-    return ordinary and -1e9 < value < 1e9
-
-
-def is_seed(value) -> bool:
-    """Return whether a value is a seed."""
-    return isinstance(value, int) and is_number(value) and 1 <= value <= 10**6
-
-
-def is_list(value, kind, least: int, most: int) -> bool:
-    """Return whether a value is a list of so many that are all of a kind."""
-    return isinstance(value, list) and least <= len(value) <= most and all(map(kind, value))
-
-
-def is_text(value) -> bool:
-    """Return whether a value is a sentence or more."""
-    return isinstance(value, str) and 20 <= len(value.strip()) <= 4_000
-
-
-def is_time(value) -> bool:
-    """Return whether a value is a time as Python writes it."""
-    try:
-        return isinstance(value, str) and bool(datetime.fromisoformat(value))
-    except ValueError:
-        return False
-
-
-def is_pair(value) -> bool:
-    """Return whether a value names two different methods."""
-    return is_list(value, lambda x: x in METHODS, 2, 2) and value[0] != value[1]
-
-
-def is_measure(value) -> bool:
-    """Return whether a value is one of the measures."""
-    return isinstance(value, str) and value in MEASURES
-
-
-FIELDS = {
-    "question": (is_text, "a text of 20 letters or more"),
-    "methods": (is_pair, f"two different ones out of {', '.join(METHODS)}"),
-    "measure": (is_measure, f"one of {', '.join(MEASURES)}"),
-    "smallest": (lambda x: is_number(x) and 0 < x <= 2, "a number of nats above 0, at most 2"),
-    "pilot": (lambda x: is_list(x, is_number, 3, 20), "a list of 3 to 20 paired differences"),
-    "pilot_seeds": (lambda x: is_list(x, is_seed, 3, 20), "a list of 3 to 20 whole numbers"),
-    "seeds": (
-        lambda x: is_list(x, is_seed, *SEEDS) and len({*x}) == len(x),
-        f"a list of {SEEDS[0]} to {SEEDS[1]} different whole numbers from 1 to a million",
-    ),
-    "trials": (lambda x: is_seed(x) and 2 <= x <= 12, "a whole number from 2 to 12"),
-    "exclusion": (is_text, "a text of 20 letters or more"),
-    "written": (is_time, "a time such as 2027-05-03T09:30:00"),
-}
 
 
 def registered(files: dict[str, bytes]) -> dict:
     """Return the registration that was handed in; raise Failed for the first fault of its form."""
-    if "registration.json" not in files:
-        raise Failed("missing", "registration.json was not handed in")
-    value = decoded(files["registration.json"], "registration.json")
-    if unknown := sorted(value.keys() - FIELDS.keys()):
-        raise Failed("registration", f"the registration has an unknown field {unknown[0][:40]!r}")
-    for name, (holds, asked) in FIELDS.items():
-        if name not in value:
-            raise Failed("registration", f"the registration has no {name}: asked is {asked}")
-        if not holds(value[name]):
-            raise Failed("registration", f"{name} of the registration is not {asked}")
-    return value
+    from tools.assignments.laws import a6_forms  # which step 6.2 does without
+
+    return a6_forms.filled(files, "registration.json", a6_forms.Registration)
 
 
 def needed(pilot, smallest: float) -> int:
@@ -139,10 +53,12 @@ def faults(value: dict) -> list[str]:
 def check_registration(path="registration.json") -> None:
     """Say what is wrong with a registration; the marker says the same."""
     try:
-        with open(path, "rb") as file:
-            value = registered({"registration.json": file.read()})
-    except (Failed, OSError) as problem:
-        print(f"not yet: {problem}")
+        value = registered({"registration.json": Path(path).read_bytes()})
+    except OSError:
+        print(f"not yet: there is no {path}; fill in the registration, and run the cell")
+        return
+    except Failed as failure:
+        print(f"not yet: {failure.sentence}")
         return
     print("\n".join(f"not yet: {text}" for text in faults(value)) or "the registration is in order")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.common import Failed, Limits, Step, judge, judge_law, pasted
+from tools.assignments.laws.common import Failed, Limits, Step, Verdict, judge, judge_law, pasted
 
 CELL = "your cell"  # in the place of a file's name
 PACKAGES = {*sys.stdlib_module_names, "numpy", "scipy"}  # which the marker has, too
@@ -33,10 +33,8 @@ def imported(name, scope=None, *rest):
 
 def alone(step: Step, f):
     """Return the function as the marker has it: from its cell, which is run without the others."""
-    methods = [m for m in (f, *getattr(f, "__dict__", {}).values()) if hasattr(m, "__code__")]
-    file = methods[0].__code__.co_filename if methods else ""
-    code = "" if Path(file).is_file() else "".join(linecache.getlines(file))
-    if step.function not in code:  # it comes from no cell
+    code = f if isinstance(f, str) else cell_of(f)
+    if not isinstance(f, str) and step.function not in code:  # it comes from no cell
         return f
     scope = {"np": np, "special": special, "linalg": linalg, "__name__": "answer"}
     if step.limits.torch:
@@ -47,7 +45,16 @@ def alone(step: Step, f):
     scope["__builtins__"] = vars(builtins) | {"__import__": imported}
     with redirect_stdout(io.StringIO()), told():
         exec(compile(f"{code}\n{step.harness}", CELL, "exec"), scope)
-    return scope.get(step.called, f)
+    if step.called not in scope:
+        raise Failed("error", f"the cell defines no {step.called}")
+    return scope[step.called]
+
+
+def cell_of(f) -> str:
+    """Return the code of the notebook's cell that defines a function or class, "" for no cell."""
+    methods = [m for m in (f, *getattr(f, "__dict__", {}).values()) if hasattr(m, "__code__")]
+    file = methods[0].__code__.co_filename if methods else ""
+    return "" if Path(file).is_file() else "".join(linecache.getlines(file))
 
 
 @contextmanager
@@ -142,34 +149,42 @@ def check(assignment: str, name: str, f, large: bool = True) -> None:
     """
     laws = importlib.import_module(f"tools.assignments.laws.{assignment.lower()}")
     step = next(s for s in laws.STEPS if s.name == name)
-    seed = int(np.random.default_rng().integers(1 << 30))
     obeyed = f"Step {name} obeys its laws."
+    candidates = ()
+    if step.kind == "law":
+        candidates = laws.RIGHT[name], laws.CANDIDATES[name]
+        obeyed = (
+            f"Step {name} accepts the right functions and refuses the {len(candidates[1])} wrong "
+            "ones of this check. The marker tries more of them."
+        )
     try:
-        answer = limited(alone(step, f), step.limits)
-        if step.kind == "law":
-            wrong = laws.CANDIDATES[name]
-            right = laws.RIGHT[name]
-            obeyed = (
-                f"Step {name} accepts the right functions and refuses the {len(wrong)} wrong ones "
-                "of this check. The marker tries more of them."
-            )
-            verdict = judge_law(
-                step, lambda c, s: answer(c, np.random.default_rng(s)), seed, right, wrong
-            )
-        else:
-            verdict = judge(step, answer, np.random.default_rng(seed), (), large)
+        verdict = judged(step, f, candidates, (), large)
     except NotImplementedError:
         print(f"Step {name}: nothing yet")
         return
+    print(f"Step {name}: not yet: {verdict.sentence}" if verdict.sentence else obeyed)
+    if instance := pasted(step, verdict.arguments):
+        print(f"\nIt fails at\n\n{instance}")
+
+
+def judged(step: Step, f, candidates=(), known=(), large: bool = True) -> Verdict:
+    """Return the verdict on an answer that is called in this process, within the step's limits.
+
+    f: the function, or the code of its cell; candidates: for a law step, the right functions and
+    the wrong ones; known: the catalogue's mistakes.
+    """
+    rng = np.random.default_rng()
+    try:
+        answer = limited(alone(step, f), step.limits)
+        if not candidates:
+            return judge(step, answer, rng, known, large)
+
+        def law(candidate, seed):
+            return answer(candidate, np.random.default_rng(seed))
+
+        return judge_law(step, law, int(rng.integers(1 << 30)), *candidates)
     except Failed as failure:  # of the cell itself
-        print(f"Step {name}: not yet: {failure.sentence}")
-        return
-    if verdict.share == 1:
-        print(obeyed)
-    else:
-        print(f"Step {name}: not yet: {verdict.sentence}")
-        if instance := pasted(step, verdict.arguments):
-            print(f"\nIt fails at\n\n{instance}")
+        return Verdict(0.0, failure.sentence)
 
 
 def hint(assignment: str, name: str, count: int) -> None:
