@@ -20,7 +20,7 @@ from annotated_types import Gt, Le
 from course_lab import notebook_source
 from course_lab.batch_states import State, state, states_of
 from course_lab.experiment import Experiment
-from course_lab.notebook_job import Job, execute
+from course_lab.notebook_job import Job, execute, first_line
 from course_lab.plans import Plan
 from course_lab.slurm import check_cluster, run_on_cluster
 from course_lab.workers import KILLED, run_in_workers
@@ -177,7 +177,11 @@ def visible_gpus() -> list[str]:
 
 
 def _remote(jobs: dict[str, Job], backend: str) -> Iterator[tuple]:
-    """Yield (key, what `execute` returns) as runs end, by the workers of a dask or ray cluster."""
+    """Yield (key, what `execute` returns) as runs end, by the workers of a dask or ray cluster.
+
+    A cluster may give up where it has lost workers. The runs of which it has told nothing are then
+    killed ones, and the next call goes on with them.
+    """
     from joblib import Parallel, delayed, parallel_config
 
     if backend == "dask":  # the scheduler in DASK_SCHEDULER_ADDRESS, else one on this machine
@@ -190,7 +194,15 @@ def _remote(jobs: dict[str, Job], backend: str) -> Iterator[tuple]:
     with Cluster(), parallel_config(backend=backend, n_jobs=-1):
         as_they_come = "generator_unordered" if backend == "dask" else "list"  # not by ray
         each = Parallel(batch_size=1, return_as=as_they_come)
-        yield from each(delayed(_keyed)(key, job) for key, job in jobs.items())
+        waiting = set(jobs)
+        try:
+            for key, trouble in each(delayed(_keyed)(key, job) for key, job in jobs.items()):
+                waiting.remove(key)
+                yield key, trouble
+        except Exception as lost:
+            reason = first_line(f"the cluster gave up: {type(lost).__name__}: {lost}")
+            for key in sorted(waiting):
+                yield key, ("killed", reason)
 
 
 def _keyed(key: str, job: Job) -> tuple:

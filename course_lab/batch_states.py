@@ -8,6 +8,7 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 
 from safetensors import SafetensorError
 
@@ -46,6 +47,7 @@ class State:
     epochs: int = 0  # epochs of the whole run, at most
     seconds: float = 0.0  # of training and validation so far
     share: float = 0.0  # of the training, which took these seconds
+    around: float | None = None  # seconds of a run that is done, beside its training, if known
     figures: dict = field(default_factory=dict)
     cell: int | None = None  # of the notebook, from 1, as the reader counts them
     error: str = ""
@@ -145,7 +147,26 @@ def _done(fresh: State, experiment: Experiment) -> State:
         share=1.0,
         epoch=len(epochs),
         seconds=_seconds(epochs),
+        around=_around(fresh.folder, content["provenance"]),
     )
+
+
+def _around(folder: Path, provenance: dict) -> float | None:
+    """Return the seconds that a run took for its kernel, its text and its final figures.
+
+    None where its result does not say, as that of an older version. The notebook says how long it
+    took with its kernel; a run without a notebook had none.
+    """
+    call = provenance.get("last_start_seconds")
+    training = provenance.get("last_training_seconds")
+    if call is None or training is None:
+        return None
+    try:
+        notebook = json.loads((folder / "notebook.ipynb").read_text(encoding="utf-8"))
+        call = max(call, float(notebook["metadata"]["papermill"]["duration"]))
+    except DAMAGE:
+        pass
+    return max(0.0, call - training)
 
 
 def _paused(fresh: State, experiment: Experiment) -> State:
@@ -225,41 +246,86 @@ def table(states: list[State]) -> str:
 
 
 def summary(states: list[State]) -> str:
-    """Return `8 runs: 5 done, 2 waiting, 1 failed; about 12 minutes of training remain`."""
+    """Return `8 runs: 5 done, 2 waiting, 1 failed; about 12 min remain`."""
     counts: dict[str, int] = {}
     for s in states:
         counts[s.name] = counts.get(s.name, 0) + 1
     text = f"{len(states)} runs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
-    minutes, unknown = remaining(states)
-    if minutes:
-        text += f"; about {minutes:.1f} minutes of training remain"
-    return text + f"; of {unknown} the length is not known yet" * bool(unknown)
+    seconds, unknown = remaining(states)
+    if seconds:
+        text += f"; about {duration(seconds)} remain, one run at a time"
+    return text + f"; of {len(unknown)} the length is not known yet" * bool(unknown)
 
 
-def remaining(states: list[State]) -> tuple[float, int]:
-    """Return the minutes that unfinished runs need, one at a time, and how many are unknown.
+def duration(seconds: float) -> str:
+    """Return a time in the largest unit of which there are two."""
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else "< 1 s"
+
+
+def remaining(states: list[State]) -> tuple[float, list[State]]:
+    """Return the seconds that unfinished runs need, one at a time, and those that nobody knows.
 
     A run that has finished an epoch is judged by itself, another run by those of its recipe and
-    profile.
+    profile. What a run needs beside its training, for the start of its kernel, its text and its
+    final figures, is that of runs that are done: of its recipe, else of the plan.
     """
-    # Seconds of whole runs, by recipe and profile
+    # Seconds of whole trainings and of what stands around them, by recipe and profile
     whole: dict[tuple[str, str], list[float]] = {}
+    around: dict[tuple[str, str], list[float]] = {}
     for s in states:
+        kind = (s.planned.recipe, s.planned.profile)
         if s.share and s.seconds:
-            kind = (s.planned.recipe, s.planned.profile)
             whole.setdefault(kind, []).append(s.seconds / s.share)
+        if s.around is not None:
+            around.setdefault(kind, []).append(s.around)
+    all_around = [seconds for group in around.values() for seconds in group]
 
     # Seconds of what is not done of them
     seconds = 0.0
-    unknown = 0
+    unknown = []
     for s in states:
-        alike = whole.get((s.planned.recipe, s.planned.profile))
+        kind = (s.planned.recipe, s.planned.profile)
         if s.name not in ("waiting", "running", "paused", "killed"):
             continue
         if s.share and s.seconds:
             seconds += s.seconds / s.share - s.seconds
-        elif alike:
-            seconds += sum(alike) / len(alike)
+        elif kind in whole:
+            seconds += mean(whole[kind])
         else:
-            unknown += 1
-    return seconds / 60, unknown
+            unknown.append(s)
+            continue
+        if others := around.get(kind, all_around):
+            seconds += mean(others)
+    return seconds, unknown
+
+
+def estimated(states: list[State]) -> str | None:
+    """Return a sentence on how long runs take of which no epoch is known, by their operations.
+
+    None where that cannot be said of any of them, as of the reader's own text.
+    """
+    from course_lab import rates
+    from course_lab.cost import cost
+
+    here = rates.this_machine()
+    seconds = floor = 0.0
+    counted = 0
+    for s in states:
+        experiment = s.planned.experiment()
+        try:
+            expected = cost(experiment, here.rates)
+        except CourseError:
+            continue
+        counted += 1
+        seconds += expected.seconds
+        floor += rates.floor_on_h100(experiment, expected.flops)
+    if not counted:
+        return None
+    return (
+        f"{counted} of them by their operations: about {duration(seconds)} on this machine, at "
+        f"least {duration(floor)} on one H100\n(at half the rates of {here};\n on the H100 at the "
+        "rates that NVIDIA states)"
+    )

@@ -7,8 +7,8 @@ from torch import nn
 from course_lab import corpora, results
 from course_lab.corpora.download import absent, file_digest
 from course_lab.corpora.registry import DOWNLOADS
-from course_lab.experiment import Experiment
-from course_lab.parts import Part
+from course_lab.experiment import ROLES, Experiment
+from course_lab.parts import KINDS, Part
 from course_lab.planned import command, earlier
 from course_lib import data
 from course_lib.data import folders
@@ -31,7 +31,8 @@ def load_checkpoint(
     says about itself opens no file and starts no download: without `corpus` only a text that this
     machine has by a name of the course is read.
 
-    path: a run's folder, which stands for its best epoch, or a checkpoint file.
+    path: a run's folder, which stands for its best epoch, a folder that `export` wrote, or a
+        checkpoint file.
     corpus: the name or path of the text that the model was trained on, read in place of the
         checkpoint's vocabulary.
 
@@ -40,6 +41,7 @@ def load_checkpoint(
     """
     path = _checkpoint_file(path)
     tensors, head = read_checkpoint(path)
+    _check_parts(path, head)
     experiment = _experiment(path, head)
     stored = head.get("vocabulary")
     if stored is None or corpus is not None:
@@ -60,9 +62,29 @@ def _checkpoint_file(path: Path) -> Path:
     if not path.is_dir():
         return path
     best = path / "best.safetensors"
+    exported = path / "model.safetensors"
+    if not best.exists() and exported.exists():
+        return exported
     if (path / "result.json").exists():
         results.check_weights(best, results.read_result(path))
     return best
+
+
+def _check_parts(path: Path, head: dict) -> None:
+    """Raise CourseError for a part of somebody's own, whose file has not been named.
+
+    A checkpoint names classes, but decides no code that is run.
+    """
+    plain = (head.get("identity") or {}).get("experiment")
+    for field, role in ROLES.items() if isinstance(plain, dict) else ():
+        parts = plain.get(field)
+        for part in parts if isinstance(parts, list) else [parts]:
+            kind = part.get("kind") if isinstance(part, dict) else None
+            if kind is not None and kind not in {cls.__name__ for cls in KINDS[role]}:
+                raise CourseError(
+                    f"{path} has the {role.replace('_', ' ')} {kind}, which the course does not "
+                    "know; name the file that enters it: --with my_recipes.py"
+                )
 
 
 def _experiment(path: Path, head: dict) -> Experiment:

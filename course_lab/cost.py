@@ -7,7 +7,6 @@ what is elementwise shows only in the time, through `EFFICIENCY`.
 
 import inspect
 import math
-import time
 from typing import NamedTuple
 
 import torch
@@ -19,11 +18,7 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
-from course_lib.data import cache, folders
-from course_lib.data.corpus import digest
 from course_lib.errors import CourseError
-from course_lib.evaluation.perplexity import float32_products
-from course_lib.machine import processor
 from course_lib.models import RHN, LSTMTranslator, OutputModel, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
 from course_lib.output_layers import (
@@ -211,7 +206,7 @@ def _penalties(model: OutputModel) -> float:
     return 4.0 * (words + d) * d * d
 
 
-# Memory and time ---------------------------------------------------------------------------------
+# Memory ------------------------------------------------------------------------------------------
 
 
 def _memory(model: OutputModel, e: Experiment, count: int) -> float:
@@ -238,42 +233,6 @@ def activations(model: OutputModel, o: Optimisation) -> float:
         heads = encoder.layers[0].attention.heads
         numbers += 3 * len(encoder.layers) * heads * (o.length + encoder.memory)
     return numbers + layer.words.shape[1] * getattr(layer, "components", 1) * 2
-
-
-def rates() -> Rates:
-    """Return this machine's rates, measured once in about a second and kept in the cache."""
-    cuda = torch.cuda.is_available()
-    name = torch.cuda.get_device_name() if cuda else processor()
-    key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, with tf32"
-
-    def measure():
-        device = "cuda" if cuda else "cpu"
-        large, step = (4096, 4096, 4096) if cuda else (1024, 1024, 1024), (20, 1150, 4600)
-        by_precision = []
-        for shape in (large, step):
-            with float32_products("tf32"):
-                narrow = {"tf32": measured(shape, torch.float32, device)}
-            with float32_products("ieee"):
-                narrow["fp32"] = measured(shape, torch.float32, device)
-            by_precision.append(narrow | {"bf16": measured(shape, torch.bfloat16, device)})
-        return by_precision
-
-    return Rates(*cache.cached(folders.cache() / f"rates-{digest(key)[:12]}.json", measure))
-
-
-def measured(shape: tuple[int, int, int], dtype: torch.dtype, device: str = "cpu") -> float:
-    """Return the operations a second of (m, k) @ (k, n), the best of several trials."""
-    m, k, n = shape
-    a, b = torch.randn(m, k, device=device).to(dtype), torch.randn(k, n, device=device).to(dtype)
-    repeats = 20 if device == "cuda" else 3
-    best = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            c = a @ b
-        c[0, 0].item()  # waits for the device
-        best = min(best, (time.perf_counter() - start) / repeats)
-    return 2.0 * m * k * n / best
 
 
 def _built(e: Experiment, vocabulary: int) -> OutputModel:

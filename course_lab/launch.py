@@ -9,6 +9,7 @@ import torch
 
 from course_lab import results
 from course_lab.experiment import Experiment
+from course_lab.recipes import elsewhere
 from course_lab.results import Result
 from course_lab.run import run
 from course_lib.errors import CourseError, Paused
@@ -43,7 +44,8 @@ def launch(experiment: Experiment, processes: Count | None = None, **options) ->
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / "experiment.json", experiment.to_dict())
     quiet = {} if options.get("progress", True) else {"TQDM_DISABLE": "1"}
-    done = subprocess.run(_command(folder, processes, options), env=os.environ | quiet)
+    command = _command(experiment, folder, processes, options)
+    done = subprocess.run(command, env=os.environ | quiet)
     if done.returncode:
         raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
     if not (folder / "result.json").exists():
@@ -61,11 +63,13 @@ def _processes(experiment: Experiment) -> int:
     return max(even, default=1)
 
 
-def _command(folder: Path, processes: int, options: dict) -> list[str]:
-    """Return the command of all processes for the experiment.json in a folder."""
+def _command(experiment: Experiment, folder: Path, processes: int, options: dict) -> list[str]:
+    """Return the command of all processes for the experiment.json in its folder."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(processes), "-m", "course_lab", "train"]
     command += [str(folder / "experiment.json"), "--folder", str(folder)]
+    for file in elsewhere.files_of(experiment):
+        command += ["--with", str(file.path)]
     for name in PASSED_ON:
         if options.get(name) is not None:
             command += [f"--{name.replace('_', '-')}", str(options[name])]

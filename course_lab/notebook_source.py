@@ -32,6 +32,11 @@ def number(name: str) -> str:
     return name.partition("_")[0]
 
 
+def numeral(name: str) -> str:
+    """Return the number of a lesson as readers say it, such as "6" or "6b"."""
+    return number(name).lstrip("0")
+
+
 def select(names: list[str], folder: Path = FOLDER) -> list[Path]:
     """Return the sources with these names, or all where there are no names.
 

@@ -47,6 +47,22 @@ def settings(texts: list[str]) -> dict:
     return changes
 
 
+def settings_in(text: str) -> dict:
+    """Return the settings of a JSON object, `{"encoder.dropout": 0.4}`; no text is no setting.
+
+    Raise CourseError for anything else.
+    """
+    try:
+        changes = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        changes = error
+    if not isinstance(changes, dict):
+        why = f" ({changes})" if isinstance(changes, Exception) else ""
+        example = '{"encoder.dropout": 0.4, "optimisation.epochs": 10}'
+        raise CourseError(f"settings are a JSON object, such as {example}, not {text!r:.80}{why}")
+    return changes
+
+
 def at(experiment: Experiment, path: str) -> Any:
     """Return the value of a dotted setting; None where the experiment does not state it."""
     node = experiment

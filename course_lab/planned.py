@@ -9,7 +9,7 @@ from typing import Any
 
 from course_lab import results
 from course_lab.experiment import Experiment
-from course_lab.overrides import at, differences, has_settings, override, plain
+from course_lab.overrides import at, differences, has_settings, override, plain, settings_in
 from course_lab.own_text import is_own, on_text, recipe_of
 from course_lab.recipes import name_in, profile, recipes
 from course_lib.data import folders
@@ -38,6 +38,7 @@ class Planned:
     """A recipe at a profile and seed, with `change`: dotted settings and their values.
 
     The setting `corpus` is another text, by name or path, whose options follow as `corpus.pieces`.
+    `change` may be text, the same in JSON, as papermill's `-p CHANGE` hands it to a notebook.
     Settings equal to the recipe's are dropped, so that one experiment has one name. The constructor
     raises CourseError for an unknown recipe, profile or setting, for a value that does not fit, and
     for a setting of another kind of run.
@@ -50,6 +51,8 @@ class Planned:
     _experiment: Experiment = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
+        if isinstance(self.change, str):
+            object.__setattr__(self, "change", settings_in(self.change))
         recipe = recipes[self.recipe]
         text = self.change.get("corpus", recipe.corpus.kind)
         is_moved = text != recipe.corpus.kind

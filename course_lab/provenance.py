@@ -2,12 +2,14 @@
 
 import platform
 import subprocess
+import warnings
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
+from course_lab.recipes import elsewhere
 from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.machine import peak_memory, processor
 from course_lib.training.checkpoint import load_checkpoint
@@ -35,6 +37,27 @@ def starts(last: Path, now: dict) -> list[dict]:
     """
     earlier = load_checkpoint(last)[1].get("starts", []) if last.exists() else []
     return [start for start in earlier if start != now] + [now]
+
+
+def warn_of_changed_files(starts: list[dict], now: dict, folder: Path) -> None:
+    """Warn where a run was begun with other files of the reader's own than are loaded now.
+
+    A file may hold much that does not concern the run, so the run goes on. Its provenance has the
+    digests of every start.
+
+    starts, now: origins, whose `own_files` are digests by name; older ones have none.
+    folder: of the run.
+    """
+    for start in starts:
+        files = elsewhere.changed(start.get("own_files", {}), now.get("own_files", {}))
+        if "own_files" in start and files:
+            warnings.warn(
+                f"{' and '.join(files)} has changed since the run in {folder} was begun; if that "
+                "concerns its model, bring the earlier file back, or remove the folder to train "
+                "again",
+                stacklevel=2,
+            )
+            return
 
 
 def provenance(

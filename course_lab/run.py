@@ -28,6 +28,7 @@ from course_lab.final_figures import (
 from course_lab.locks import alone_in
 from course_lab.pair_cosines import pair_arrays
 from course_lab.processes import PATIENCE, Meeting, accelerator_on
+from course_lab.recipes import elsewhere
 from course_lab.results import Result
 from course_lab.tracking import Report, check_trackers, tracked, with_geometry
 from course_lib import machine
@@ -129,6 +130,8 @@ def _run(
     started = time.perf_counter()
     machine.reset_peak_memory(accelerator.device)
     origin = provenance.origin(accelerator.device) | {"processes": accelerator.num_processes}
+    if own_files := elsewhere.digests_of(experiment):
+        origin["own_files"] = own_files
     corpus = experiment.load_corpus()
     if (folder / "result.json").exists():
         return _finished(folder, experiment, corpus, accelerator.device)
@@ -141,7 +144,9 @@ def _run(
     meeting.wait()
 
     # train
+    training = time.perf_counter()
     epochs = _train(prepared, experiment, folder, accelerator, options)
+    training = time.perf_counter() - training
     peak = machine.peak_memory(accelerator.device)  # of the training, not of the final figures
     accelerator.wait_for_everyone()  # for `patience` only: all end the training together
 
@@ -159,6 +164,7 @@ def _run(
     source = _source(prepared, folder, accelerator, epochs, cache.starts)
     source["peak_memory_mb"] = round(peak)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
+    source["last_training_seconds"] = round(training, 1)  # of these
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
         (folder / "failed.json").unlink(missing_ok=True)  # of an earlier start
@@ -184,6 +190,7 @@ def _prepare(
     origin: what runs now, the last of the run's starts.
     """
     starts = provenance.starts(folder / "last.safetensors", origin)
+    provenance.warn_of_changed_files(starts, origin, folder)
     _check_order(experiment, corpus)
     benchmarks = fetched_benchmarks(experiment)
     model = experiment.build(len(corpus))
@@ -356,5 +363,7 @@ def _finished(
     results.check_weights(path, done)
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))
+    now = {"own_files": elsewhere.digests_of(experiment)}
+    provenance.warn_of_changed_files([done["provenance"]], now, folder)
     figures = done["epochs"], done["metrics"], done["provenance"]
     return Result(model.eval(), corpus, experiment, folder, *figures)

@@ -1,6 +1,6 @@
 """The finished runs of a plan as one table: each model beside a baseline and beside n-grams."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +9,7 @@ from course_lab.batch_states import DAMAGE, checked_result
 from course_lab.comparison import compare
 from course_lab.planned import Planned
 from course_lab.plans import Plan
+from course_lab.recipes import elsewhere
 from course_lib.data import Corpus
 from course_lib.errors import CourseError, unknown
 from course_lib.models.kneser_ney import KneserNey
@@ -29,6 +30,7 @@ class Table:
     models: "pd.DataFrame"  # a row each, in the columns of `compare`
     ngrams: dict[str, float]  # perplexity of the same split, by the name of the n-gram model
     missing: list[str]  # a sentence for what the table lacks
+    notes: list[str] = field(default_factory=list)  # a sentence for what may not compare
 
 
 def by_text(plan: Plan) -> list[Plan]:
@@ -69,6 +71,7 @@ def table_of(
     scores: dict[str, dict[int, float]] = {}
     digests = None
     missing = []
+    other_files: dict[str, list[str]] = {}
     waiting = 0
     names = models_of(plan)
     for model, planned in zip(names, plan.runs, strict=True):
@@ -83,6 +86,8 @@ def table_of(
             perplexity = content["metrics"][f"{split}_perplexity"]
             scores.setdefault(model, {})[planned.seed] = perplexity
             digests = content["provenance"].get("corpus_sha256")
+            for file in _other_files(planned, content["provenance"]):
+                other_files.setdefault(file, []).append(planned.key)
     if not scores:
         raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
     if waiting:
@@ -107,7 +112,12 @@ def table_of(
             ngrams = ngram_perplexities(plan.runs[0].experiment().load_corpus(), split)
         except CourseError as error:
             missing.append(f"n-grams: {error}")
-    return Table(models, ngrams, missing)
+    notes = [
+        f"{len(keys)} runs, such as {keys[0]}, were made with another {file} than there is now; if "
+        "that concerns their model, remove their folders to train them again"
+        for file, keys in other_files.items()
+    ]
+    return Table(models, ngrams, missing, notes)
 
 
 def models_of(plan: Plan) -> list[str]:
@@ -183,6 +193,14 @@ def worded(table: Table) -> "pd.DataFrame":
 
 def _interval(low: float, high: float, form: str) -> str:
     return f" [{low:{form}}, {high:{form}}]" if low == low else ""
+
+
+def _other_files(planned: Planned, provenance: dict) -> list[str]:
+    """Return the files of the reader's own that have changed since a run, or in its middle."""
+    now = elsewhere.digests_of(planned.experiment())
+    starts = [provenance, *provenance.get("earlier_starts", ())]
+    before = [start["own_files"] for start in starts if "own_files" in start]
+    return sorted({file for files in before for file in elsewhere.changed(files, now)})
 
 
 def _result(planned: Planned) -> dict | None:

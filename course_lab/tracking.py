@@ -16,6 +16,16 @@ from course_lib.metrics.registry import summary
 from course_lib.training.checkpoint import whole
 
 Report = Callable[[int, dict[str, float]], None]
+# A tracker's page has a section for what stands before the `/`. A name without one would be a
+# section of its own.
+SECTIONS = {
+    "train_perplexity": "perplexity/train",
+    "valid_perplexity": "perplexity/valid",
+    "loss": "step/loss",
+    "learning_rate": "step/learning_rate",
+    "gradient_norm": "step/gradient_norm",
+    "tokens_per_second": "step/tokens_per_second",
+}
 FOLDER = "tracker"  # in a run's folder: what a tracker writes that writes files
 
 
@@ -45,7 +55,7 @@ def tracked(
     accelerator.init_trackers(FOLDER, config=_flat(experiment.to_dict()))
 
     def told(step: int, figures: dict[str, float]) -> None:
-        accelerator.log(figures, step=step)
+        accelerator.log({SECTIONS.get(name, name): x for name, x in figures.items()}, step=step)
         if report:
             report(step, figures)
 

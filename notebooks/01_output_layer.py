@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # The output layer: one word matrix, used twice
+# # 1. The output layer: one word matrix, used twice
 #
 # **Question.** How does a language model turn one vector into a probability for every word, and what does each training step do to the matrix that makes this possible?
 #
@@ -561,3 +561,6 @@ display(
 #   in Training Natural Language Generation Models.* ICLR.
 #   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
 # - G. K. Zipf (1935). *The Psycho-Biology of Language.* Houghton Mifflin.
+
+# %% [markdown] tags=["way"]
+# → Next: [2. Degeneration: a cloud of words collapses into a cone](02_degeneration.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Degeneration: a cloud of words collapses into a cone
+# # 2. Degeneration: a cloud of words collapses into a cone
 #
 # **Question.** What becomes of the word vectors of a language model while it is trained, and is it the same for all words?
 #
@@ -590,3 +590,8 @@ display(
 #   [arXiv:1310.4546](https://arxiv.org/abs/1310.4546)
 # - L. Wang, J. Huang, K. Huang, Z. Hu, G. Wang, Q. Gu (2020). *Improving Neural Language Generation
 #   with Spectrum Control.* ICLR. [OpenReview](https://openreview.net/forum?id=ByxY8CNtvr)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [1. The output layer: one word matrix, used twice](01_output_layer.ipynb)
+#
+# → Next: [3. Why it happens: the words that never come](03_why_it_happens.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Why it happens: the words that never come
+# # 3. Why it happens: the words that never come
 #
 # **Question.** Why do the vectors of rare words all flee to one side, and what would have to be different for them to stay?
 #
@@ -28,7 +28,7 @@
 # - to see why a layer normalisation at the top of a model all but guarantees the answer, whatever the
 #   text is.
 #
-# [Going deeper](03b_three_more_theorems.ipynb) links the cone with singular values, margins and
+# **Deeper.** [Lesson 3b](03b_three_more_theorems.ipynb) links the cone with singular values, margins and
 # generalisation.
 
 # %% [markdown]
@@ -356,7 +356,7 @@ pd.DataFrame(
 #
 # **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at
 # most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. Here $B$ bounds $|q|$, and $\alpha$ and $\beta$
-# bound the curvature of $f$ and of $q$. [Going deeper](03b_three_more_theorems.ipynb) proves theorem 3 and
+# bound the curvature of $f$ and of $q$. [Lesson 3b](03b_three_more_theorems.ipynb) proves theorem 3 and
 # measures both sides. The theorem holds *whatever the word means*: a word that is rare enough ends near a
 # word that never comes.
 
@@ -599,3 +599,10 @@ display(
 #   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
 # - J. G. Wendel (1962). *A Problem in Geometric Probability.* Mathematica Scandinavica 11.
 #   [doi:10.7146/math.scand.a-10655](https://doi.org/10.7146/math.scand.a-10655)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [2. Degeneration: a cloud of words collapses into a cone](02_degeneration.ipynb)
+#
+# ↓ Deeper: [3b. Going deeper: rare words proved, and three more theorems](03b_three_more_theorems.ipynb)
+#
+# → Next: [4. The softmax bottleneck: how many directions can log P have?](04_softmax_bottleneck.ipynb)

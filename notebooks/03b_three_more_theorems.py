@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: rare words proved, and three more theorems
+# # 3b. Going deeper: rare words proved, and three more theorems
 #
 # **Question.** How near must a rare word's vector be to that of a word that never comes, and what do a cone's cosines, margins and singular values say about each other?
 #
@@ -434,3 +434,8 @@ display(
 #   with Spectrum Control.* ICLR. [OpenReview](https://openreview.net/forum?id=ByxY8CNtvr)
 # - J. K. Merikoski (1984). *On the trace and the sum of elements of a matrix.* Linear Algebra and
 #   its Applications 60. [doi:10.1016/0024-3795(84)90078-8](https://doi.org/10.1016/0024-3795(84)90078-8)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [3. Why it happens: the words that never come](03_why_it_happens.ipynb)
+#
+# → Next: [4. The softmax bottleneck: how many directions can log P have?](04_softmax_bottleneck.ipynb)

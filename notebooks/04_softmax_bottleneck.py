@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # The softmax bottleneck: how many directions can log P have?
+# # 4. The softmax bottleneck: how many directions can log P have?
 #
 # **Question.** A context is a vector of d numbers; how much of a language's true probabilities can a softmax over it express, and does it matter?
 #
@@ -562,3 +562,8 @@ display(
 #   Information.* [arXiv:2403.09539](https://arxiv.org/abs/2403.09539)
 # - W. H. Press, S. A. Teukolsky, W. T. Vetterling, B. P. Flannery (2007). *Numerical Recipes*, 3rd
 #   edition, section 2.6. Cambridge University Press.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [3. Why it happens: the words that never come](03_why_it_happens.ipynb)
+#
+# → Next: [5. Tying and the augmented loss: may one matrix do both jobs?](05_tying_and_augmented_loss.ipynb)

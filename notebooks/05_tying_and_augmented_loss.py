@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Tying and the augmented loss: may one matrix do both jobs?
+# # 5. Tying and the augmented loss: may one matrix do both jobs?
 #
 # **Question.** Why may the matrix that reads words also predict them, what is gained by it, and is it tying that makes the cone?
 #
@@ -28,7 +28,7 @@
 # - to tell which of the two matrices of an untied model degenerates;
 # - to say what tying and the loss cost, and when not to use them.
 #
-# [Going deeper](05b_tying_in_numbers.ipynb) repeats the paper's Figure 1 and Table 1, and sweeps the
+# **Deeper.** [Lesson 5b](05b_tying_in_numbers.ipynb) repeats the paper's Figure 1 and Table 1, and sweeps the
 # loss.
 
 # %% [markdown]
@@ -135,7 +135,7 @@ plots.show(
 # $$\frac{\partial L_\text{aug}}{\partial l} = \frac{\hat y - \tilde y}{\tau}.$$
 #
 # In PyTorch the loss takes a few lines. `detach` makes the soft target a constant. The paper does not say
-# whether the gradient should flow into $E$ as well; [the deeper notebook](05b_tying_in_numbers.ipynb) shows
+# whether the gradient should flow into $E$ as well; [lesson 5b](05b_tying_in_numbers.ipynb) shows
 # that this matters in a tied model.
 
 # %%
@@ -182,36 +182,44 @@ display(Code(inspect.getsource(AugmentedLoss), language="python"))
 #
 # That is the gradient of a squared distance, $\frac1{2N\tau^2}\|(l-\bar l)-(s-\bar s)\|^2$. **At a high
 # temperature the loss asks the logits to equal $s$, up to a constant that no softmax sees.** How high is
-# high? We compare the two gradients for logits drawn at random, small ones and large ones.
+# high? Here are a softmax and its straight line for logits drawn at random, small ones and large ones.
 
 # %%
-taus = np.logspace(-0.5, 3, 15)
-curves = {}
+taus = [1, 2, 5, 10, 20, 50, 100]
+at = taus.index(20)
+curves, error = {}, {}
 for size in (1, 5):
     l, s = size * torch.randn(2, 20, 1000).double()  # noqa: E741
-    error = []
+    x = l[0].sort().values[::9]
+    soft = torch.stack([1000 * (l[0] / tau).softmax(-1) for tau in taus])
+    soft = soft.sort().values[:, ::9]
+    line = torch.stack([1 + (x - l[0].mean()) / tau for tau in taus])
+    curves[size] = {"softmax": (x, soft), "straight line": (x, line)}
+    error[size] = []
     for tau in taus:
         exact = theory.augmented_gradient(l, s, tau)
         matched = theory.matched_gradient(l, s, tau)
-        error.append(((exact - matched).norm() / exact.norm()).item())
-    curves[f"logits of standard deviation {size}"] = (taus, error)
+        error[size].append(float((exact - matched).norm() / exact.norm()))
 
 # %% tags=["hide-input"]
-figure = plots.lines(curves, "temperature τ", "relative error", log="xy")
-figure.axes[0].axvline(20, color=plots.INK, linestyle=":")
-figure.axes[0].text(23, 0.9, "the paper's τ = 20")
-at_20 = [float(np.interp(20, taus, e)) for _, e in curves.values()]
+told = "the gradients differ by {:.0%} on the left, {:.0%} on the right"
+captions = [told.format(*pair) for pair in zip(*error.values())]
+beside = [
+    plots.Panel(drawn, "logit", "N × p", (-3 * size, 3 * size), (-1, 5),
+                f"logits of standard deviation {size}")
+    for size, drawn in curves.items()
+]
 plots.show(
-    figure,
-    alt="Relative error of the high-temperature gradient against τ, both "
-    "axes logarithmic. It falls as 1/τ. At τ = 20 it is "
-    f"{at_20[0]:.0%} for logits of standard deviation 1 and "
-    f"{at_20[1]:.0%} for 5.",
+    plots.explorer({"τ": taus}, beside, captions, (at,)),
+    alt="N times the softmax against the logit, beside its straight line, "
+    "for logits of standard deviation 1 and 5. At τ = 20 they agree on "
+    "the left, and the softmax bends upwards on the right: "
+    f"{captions[at]}.",
 )
 
 # %% [markdown]
-# **Figure 3.** What counts is $\tau$ relative to the spread of the logits. Two ways of weighing the loss
-# follow from the formula, and the paper uses both:
+# **Figure 3.** The slider begins at the paper's $\tau = 20$. What counts is $\tau$ relative to the spread
+# of the logits. Two ways of weighing the loss follow from the formula, and the paper uses both:
 #
 # - $\alpha = \gamma\tau$ for language models. Then the added gradient is $\gamma(\hat y - \tilde y)$, and
 #   $\gamma$ is a plain ratio. At a high temperature $\hat y - \tilde y$ is itself of order $1/\tau$: for a
@@ -415,7 +423,7 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # The seeds agree: the cone is in $W$, tied or not. In the table above
 # the **augmented loss** lowers the test perplexity of both models. **Tying** makes the model worse here, which the paper reports for no size. Our models are
 # trained for a few steps only, in which the tied model has learned less of the training text than the
-# untied one. [The deeper notebook](05b_tying_in_numbers.ipynb) has runs at the paper's size, where the tied
+# untied one. [Lesson 5b](05b_tying_in_numbers.ipynb) has runs at the paper's size, where the tied
 # model has caught up in the end.
 
 # %% [markdown]
@@ -558,3 +566,10 @@ display(
 # - J. Gao, D. He, X. Tan, T. Qin, L. Wang, T.-Y. Liu (2019). *Representation Degeneration Problem
 #   in Training Natural Language Generation Models.* ICLR.
 #   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [4. The softmax bottleneck: how many directions can log P have?](04_softmax_bottleneck.ipynb)
+#
+# ↓ Deeper: [5b. Going deeper: tying and the augmented loss in numbers](05b_tying_in_numbers.ipynb)
+#
+# → Next: [6. Cosine regularisation: pushing the words apart](06_cosine_regularization.ipynb)

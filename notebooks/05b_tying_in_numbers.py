@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: tying and the augmented loss in numbers
+# # 5b. Going deeper: tying and the augmented loss in numbers
 #
 # **Question.** How near does the augmented loss bring two matrices in a network, who wins when four models are trained to the end, and what does the soft target know?
 #
@@ -1084,3 +1084,8 @@ display(Markdown(text))
 # - J. Gao, D. He, X. Tan, T. Qin, L. Wang, T.-Y. Liu (2019). *Representation Degeneration Problem
 #   in Training Natural Language Generation Models.* ICLR.
 #   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [5. Tying and the augmented loss: may one matrix do both jobs?](05_tying_and_augmented_loss.ipynb)
+#
+# → Next: [6. Cosine regularisation: pushing the words apart](06_cosine_regularization.ipynb)

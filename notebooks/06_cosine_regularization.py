@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Cosine regularisation: pushing the words apart
+# # 6. Cosine regularisation: pushing the words apart
 #
 # **Question.** If training may no longer let all word vectors point the same way, does the model become better, or only its cloud rounder?
 #
@@ -26,7 +26,7 @@
 # - to draw its gradient from memory, and to read off what the penalty can do and what it cannot;
 # - to judge a remedy by measures that it does not minimise, and against a rival that costs nothing.
 #
-# [Going deeper](06b_the_penalty_in_numbers.ipynb) has the theorem behind it, the words on which it acts,
+# **Deeper.** [Lesson 6b](06b_the_penalty_in_numbers.ipynb) has the theorem behind it, the words on which it acts,
 # larger models, and the cost.
 
 # %% [markdown]
@@ -100,8 +100,8 @@ _ = torch.manual_seed(SEED)
 # $$L = L_\text{likelihood} + \gamma R,\qquad
 # R = \frac1{N^2}\sum_i\sum_{j\ne i}\hat w_i^\top\hat w_j.$$
 #
-# The sum has $N(N-1)$ terms, which nobody has to compute one by one. A product of sums is the sum of all
-# products, and every term with $j = i$ is 1:
+# Nobody has to compute its $N(N-1)$ terms one by one. A product of sums is the sum of all products, and every
+# term with $j = i$ is 1:
 #
 # $$\sum_i\sum_{j\neq i}\hat w_i^\top\hat w_j
 # = \Big(\sum_i\hat w_i\Big)^{\!\top}\Big(\sum_j\hat w_j\Big) - \sum_i \hat w_i^\top\hat w_i
@@ -112,8 +112,8 @@ _ = torch.manual_seed(SEED)
 #
 # $$R = \|m\|^2 - \frac1N.$$
 #
-# The penalty was introduced as something about *pairs* of words, but it sees one vector, $m$, and makes $m$
-# shorter. Here it is in PyTorch:
+# The penalty speaks of *pairs* of words, but it sees one vector, $m$, and makes $m$ shorter. Here it is in
+# PyTorch:
 
 
 # %%
@@ -136,11 +136,11 @@ pairs = ((unit @ unit.T).sum() - 400) / 400**2
 words = FullWords(400, 32).double()
 words.weight.data = cloud
 library, R = CosineRegularizer()(words), penalty(cloud)
-print("that of all pairs:  ", R.isclose(pairs).item())
-print("that of the library:", R.isclose(library).item())
+print("R agrees with all pairs:  ", R.isclose(pairs).item())
+print("R agrees with the library:", R.isclose(library).item())
 
 # %% [markdown]
-# The library's class is in the fold. It serves the spectral words of lesson 8, too.
+# The library's class is in the fold.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(CosineRegularizer), language="python"))
@@ -204,19 +204,17 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** Five things can be read off it.
+# **Figure 2.** The circle on the right has another cloud. Five things can be read off.
 #
 # - **Only directions move**, not lengths. Adam rescales each coordinate of the gradient, so under Adam the
 #   arrows are a guide and not the step.
-# - **The edge goes first.** The push grows with $\sin\theta_i$. A word in the very middle of the cone is
-#   hardly touched until the others have moved $m$.
-# - **Each word goes its own way.** It is pushed along its *own* deviation from $m$, be that deviation
-#   meaning or chance.
+# - **The edge goes first.** The push grows with $\sin\theta_i$. A word in the very middle of the cone
+#   hardly moves until the other words have moved $m$.
+# - **Each word goes its own way.** A word turns along its *own* deviation from $m$, whether this deviation
+#   is meaning or chance.
 # - **Neighbours do not matter.** Equal words get equal pushes and stay together for ever.
 # - **The push stops as soon as $m = 0$**, whatever the cloud then looks like. Two bunches on opposite sides
 #   satisfy the penalty perfectly.
-#
-# So look at other measures, such as the nearest neighbour and the whole spectrum.
 
 # %% [markdown]
 # ## With and without
@@ -277,9 +275,9 @@ print("plain: rare words above 0.5:", of_rare[0] > 0.5)
 print("penalty: less than half:    ", of_rare[1] < of_rare[0] / 2)
 
 # %% [markdown]
-# **Figure 3.** This answers the first prediction. The rare words begin to gather as before. Then $m$ is
-# long enough for the penalty to be felt, and the rare words come apart again. The *frequent* words draw
-# together.
+# **Figure 3.** This answers the first prediction. At first the rare words gather in both models. Once $m$
+# is long, the penalty is felt, and the rare words come apart again: to far below half of the plain model's
+# cosine, but not to 0. The *frequent* words draw together.
 #
 # Here is the cloud after training, on the plane of its own two largest singular values, as in the paper's
 # Figures 1a and 2a.
@@ -300,8 +298,7 @@ plots.show(
 # ## What else has changed?
 #
 # A small mean cosine proves nothing, because it is what was minimised. So we measure other things, too, and
-# put a third matrix beside the two: that of the plain model, **centred** after training, which means that
-# its mean row is subtracted.
+# add a third matrix: the plain model's, **centred** after training by subtracting its mean row.
 
 # %%
 plain = W["plain"]
@@ -320,6 +317,9 @@ for name, V in shown.items():
 pd.DataFrame(measured).map("{:z.3g}".format)
 
 # %% [markdown]
+# Centring shortens $m$ more than the penalty does. Yet by the last row the penalty takes a word's nearest
+# neighbour farther away in angle.
+#
 # The paper's Figure 2b is the spectrum. It divides each curve by its own largest value, as the left panel
 # does. That picture has a trap. Make only $\sigma_1$ smaller, and the *whole* curve rises, although no
 # other singular value has changed.
@@ -338,12 +338,12 @@ plots.show(
 # %%
 # NBVAL_CHECK_OUTPUT
 a, b, c = middle.values()
-print("only the penalty raises it:", bool(c > 1.2 * a and b < 1.02 * a))
+print("only the penalty raises σ₆₅:", bool(c > 1.2 * a and b < 1.02 * a))
 
 # %% [markdown]
 # **Figure 5.** The centred matrix is an example of the trap. The penalty does more: the other singular
-# values have really grown, as the paper claims. Figure 2 suggests why: each word is pushed along its own
-# deviation from $m$, and the deviations point everywhere.
+# values have really grown, as section 5 of the paper expects. Figure 2 suggests why: each word turns along
+# its own deviation from $m$, and the deviations point everywhere.
 
 # %% [markdown]
 # ## A rival that costs nothing
@@ -403,7 +403,7 @@ print("mean cosine after the median below 0.001:", abs(cosine[2]) < 1e-3)
 # This answers the third prediction: the cosines vanish and no probability changes. So the cone, as far as
 # the mean cosine sees it, does not limit what the *softmax* can express. Biś et al. (2021) say the same of
 # larger models. Whatever the penalty does for a model comes from elsewhere: from the matrix as it *reads*,
-# which a tied model cannot shift freely, or from the way that training takes.
+# whose shift costs perplexity in the last row, or from the way that training takes.
 
 # %% [markdown]
 # ## The weight, swept
@@ -435,15 +435,15 @@ plots.show(
 
 # %% [markdown]
 # **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The
-# frequent words lean to the other side, so $m$ can vanish while the rare words stay on the far side of the
-# contexts. This is the loophole of the two bunches.
+# frequent words draw together on the other side of the origin, as in Figure 4. So $m$ can vanish while the
+# rare words stay on the side away from the contexts. This is the loophole of the two bunches.
 #
-# Is it the penalty? A fair comparison gives every method the same care. The plain model and the penalty were
-# tried with two learning rates and two starts, $W$ drawn with standard deviation 0.01 or 0.1. The best
-# setting of each is chosen on the validation text and compared on the test text. Runs of one seed share
-# start and batches, so they are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for
-# all settings of the plan. [`batch table`](../docs/how-to/batch.md) explains the verdicts. The last rows are
-# models that only count words, or runs of words (Kneser-Ney).
+# Is it the penalty? A fair comparison gives every method the same care. The plain model, `tied`, and the
+# penalty, `cosine`, were tried with two learning rates and two starts; `init` is the first standard deviation
+# of $W$. The best setting of each is chosen on the validation text and compared on the test text. Runs of one
+# seed share start and batches, so they are compared in pairs. Brackets are 95 % intervals, and $p$ is
+# corrected for all settings of the plan. [`batch table`](../docs/how-to/batch.md) explains the verdicts. The
+# last rows are models that only count words, or runs of words (Kneser-Ney).
 
 # %%
 valid = tables.table_of(plan, split="valid").models.perplexity
@@ -453,20 +453,19 @@ both = compared.models.loc[best[["tied", "cosine"]]]
 tables.worded(replace(compared, models=both))
 
 # %% [markdown]
-# This answers the second prediction, and the answer changes with the question. *All else equal*, a strong
-# penalty lowers the perplexity of every seed in the figure. *Each at its best*, the table decides nothing:
-# a plain model whose words begin farther apart gets most of the gain. None of these small models is good:
-# in the table, counting runs of words beats them all. They do not refute the paper; they say what to ask
-# of it. How was $W$ initialised, and was the baseline's start tuned as well?
+# This answers the second prediction, in two ways. *All else equal*, a strong penalty lowers the perplexity of
+# every seed in the figure. *Each at its best*, the table decides nothing: a plain model whose words begin
+# longer gets most of the gain ([lesson 6b](06b_the_penalty_in_numbers.ipynb)). None of these small models
+# is good: in the table, counting runs of words beats them all. So the runs do not refute the paper. Two
+# questions remain: how did the paper initialise $W$, and did it tune the baseline's start?
 
 # %% [markdown]
 # ## When not to use it
 #
 # - Do not use it to make the cloud of an untied output matrix rounder: subtract the mean.
 # - The penalty is no guard against *equal* words. Look at margins (lesson 7) or at the spectrum (lesson 8).
-# - A small mean cosine says nothing about a model that was trained to have one. Report the spectrum with the
-#   mean taken out, the nearest words and perplexity.
-# - The penalty does nothing where lengths matter.
+# - Beside the mean cosine, report the spectrum with the mean taken out, the nearest words and perplexity.
+# - The penalty does nothing about the lengths of words.
 
 # %% [markdown]
 # ## Symbols
@@ -586,7 +585,7 @@ check("06.2", in_a_cone, same_in_a_cone)
 # %% [markdown]
 # ## What we saw
 #
-# [Notebook 30](30_leaderboard.ipynb) reads the best evidence from all kept results:
+# [Notebook 30](30_leaderboard.ipynb) reads the best evidence from all kept results and explains its terms:
 
 # %%
 tested = ["gao2019-cone", "gao2019-cosines", "gao2019-perplexity"]
@@ -619,3 +618,10 @@ display(Markdown(
 #   [doi:10.18653/v1/2021.naacl-main.403](https://doi.org/10.18653/v1/2021.naacl-main.403)
 # - E. Weiszfeld (1937). *Sur le point pour lequel la somme des distances de n points donnés est
 #   minimum.* Tohoku Mathematical Journal 43.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [5. Tying and the augmented loss: may one matrix do both jobs?](05_tying_and_augmented_loss.ipynb)
+#
+# ↓ Deeper: [6b. Going deeper: the cosine penalty in numbers](06b_the_penalty_in_numbers.ipynb)
+#
+# → Next: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)

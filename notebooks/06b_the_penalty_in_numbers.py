@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: the cosine penalty in numbers
+# # 6b. Going deeper: the cosine penalty in numbers
 #
 # **Question.** What does the theorem behind the penalty prove, on which words does the penalty act, and did the paper's models have a cone to cure?
 #
@@ -31,7 +31,7 @@
 # **Prerequisites.** [Lesson 6](06_cosine_regularization.ipynb), whose symbols this notebook uses. The
 # eigenvalues of a symmetric matrix add up to its trace.
 #
-# **Reading.** 35 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 36 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -134,7 +134,7 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # In the two cones the lower bound is nearly sharp. The bound of theorem 4 is far above 1, where it excludes
 # nothing. For the two bunches $R$ is as small as for the round cloud, and the first direction has as large a
-# share as in the narrow cone. There the least cosine is negative, and theorem 4 is silent.
+# share as in the narrow cone. The last two clouds have negative cosines, so theorem 4 says nothing of them.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -202,11 +202,11 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 1.** Nearly a law says how many words are frequent. If the word of rank $r$ has the share
-# $\frac{1}{r \ln N}$ (Zipf), then the words above $10^{-4}$ are the first $10^4/\ln N$. That is about a
-# thousand, *however large the vocabulary*. The table has the share of rare words that this law predicts.
-# The paper prints the threshold as "10e-4". Read literally that is $10^{-3}$, below which even more words
-# lie.
+# **Figure 1.** Both curves nearly follow Zipf's law, by which the word of rank $r$ has the share
+# $\frac{1}{r \ln N}$ of the tokens. By this law the words above $10^{-4}$ are the first $10^4/\ln N$: about
+# a thousand, *however large the vocabulary*. The table has the share of rare words that the law predicts,
+# and the share that we counted. The paper prints the threshold as "10e-4". Read literally this is $10^{-3}$,
+# and even more words lie below it.
 
 # %%
 sizes = {kind: len(n) for kind, n in kinds.items()}
@@ -220,9 +220,10 @@ for kind, n in sizes.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# This answers the first prediction: $m$ is the mean direction of the rare words, and on these the penalty
-# works. Does it work *hard*? We take the plain model and compare, word by word, the length of the penalty's
-# gradient at $\gamma = 1$ with that of the likelihood's, averaged over some thousands of positions.
+# This answers the first prediction. Most words are rare, so the rare words decide where $m$ points, and the
+# penalty works on them. Does the penalty work *hard*? We take the plain model and compare, word by word, the
+# length of the penalty's gradient at $\gamma = 1$ with the length of the likelihood's gradient, a mean over
+# some thousands of positions.
 
 # %%
 model = models["plain"]
@@ -326,14 +327,15 @@ pd.DataFrame(rows).T.map("{:.1f}".format)
 # %% [markdown]
 # **Figure 3.** The bars of a panel add up to the whole change. The table has the validation perplexities.
 #
-# - This answers the second prediction. On the right, nearly all of the change comes after *frequent* words.
-#   After rare words, whose vectors the penalty has pulled apart, there is next to none. In this run it did
-#   not help that a rare word just read can be told from others.
-# - On the left, words that never came are a small part of the text and a large part of the change. Training
-#   tells about them only that they do not come, so the plain model has sent them where no context finds
-#   them. Whatever holds them back makes them cheaper. That gain depends on how many such words the
-#   vocabulary has. Where the vocabulary is taken from the training text, as in the paper's corpora, there
-#   are none. The sweep of lesson 6 has none.
+# - This answers the second prediction: tokens that *are* rare words make more of the change than tokens that
+#   come after rare words. On the right, nearly all of the change comes after *frequent* words. The penalty
+#   has pulled the vectors of rare words apart, but in this run it did not help that a rare word just read
+#   can be told from others.
+# - On the left, words that never came in training make a large part of the change. Training tells about these
+#   words only that they do not come, so the plain model has sent them where no context finds them. Whatever
+#   holds their vectors back makes these words cheaper. That gain depends on how many such words the
+#   vocabulary has. Where the vocabulary is taken from the training text, as in the paper's corpora and in
+#   the sweep of lesson 6, there are none.
 
 # %% [markdown]
 # ## Has the cause gone?
@@ -368,15 +370,18 @@ print("both still have a uniformly negative direction:", min(margins) > 0)
 
 # %% [markdown]
 # The cause is untouched. With the penalty, too, all the contexts that we looked at lie on one side of the
-# origin, and the margin is about as wide. There is still a direction along which a word that never comes
-# lowers the loss at every position. The penalty only keeps the words from taking that direction together.
+# origin, the margin is about as wide, and every context has $m^\top h < 0$. The number $\mathbf 1^\top(b/g)$
+# is not 0 in either model, but as in lesson 3 so small a number does not explain so wide a margin. There is
+# still a direction along which a word that never comes lowers the loss at every position. The penalty only
+# keeps the words from taking that direction together.
 
 # %% [markdown]
 # ## Had the paper's models a cone?
 #
-# Our small Transformer has a cone by design: it starts narrow and is trained by Adam. The language model of
-# the paper's Table 1 is an AWD-LSTM, which is trained by SGD. The kept runs on the Penn Treebank have
-# larger models by both optimisers. No penalty was at work in them.
+# Our small Transformer has a cone by design: its words begin short, and it is trained by Adam. The language
+# model of the paper's Table 1 is an AWD-LSTM, which is trained by SGD. The kept runs on the Penn Treebank
+# have larger models by both optimisers. None of them has the cosine penalty. The *desk* model is a recurrent
+# network that reads the whole text in less than half an hour of one core.
 
 # %%
 larger = {  # recipe, and how the run differs from it
@@ -422,7 +427,8 @@ print("every model by AdamW has a cone, none by SGD:",
 # model: it has the published size, it has read all of the Penn Treebank thirty times, and nearly all pairs
 # of its words have a positive cosine. The same network by SGD, the paper's optimiser, has no cone after
 # three epochs. These runs are too short to say whether a cone comes later. The VD-LSTM by SGD was trained
-# to the end, and it has no cone.
+# to the end, and it has no cone. It had the augmented loss of lesson 5, though, so the optimiser is not the
+# only difference between the two VD-LSTMs.
 #
 # So the baseline of the paper's Table 1 may have had no cone for the penalty to open. The paper's
 # Transformers are trained by Adam, and there a cone is to be expected.
@@ -472,8 +478,10 @@ plots.show(
 # twice as large as in the plain model. At 100 they fall back, because all words have become shorter: the mean
 # norm of a word stands above the slider.
 #
-# The table compares all settings with the plain model at the usual rate 0.001 and start 0.01. It has the
-# paired differences over three seeds, as in lesson 6. Its $p$ is corrected for all comparisons of the table.
+# The table compares all settings with the plain model, `tied`, at the usual rate 0.001 and start 0.01. The
+# penalty, `cosine`, has $\gamma = 1$ where no weight is named, and in `centred` the mean row is subtracted
+# after every step. Differences are paired over three seeds, as in lesson 6, and $p$ is corrected for all
+# comparisons of the table.
 
 # %%
 whole = tables.table_of(plan, baseline="tied")
@@ -482,15 +490,15 @@ display(Markdown(course_lab.describe_origin(
 tables.worded(whole)
 
 # %% [markdown]
-# The words of the plain model with the start 0.1 hardly have a cone, and in the table its perplexity falls as
-# much as with the penalty. Why? A likely reason, which nothing here tests, is that the common push on the
-# rare words is about the same from any start. Added to longer random vectors it turns them less (exercise 3
-# of lesson 2). The penalty turns each word along its own deviation from the mean. So early in training this
-# deviation may be mostly the chance that the word began with, and a wider start has that chance in it from
-# the beginning.
+# With the start 0.1 the plain model hardly has a cone, as in exercise 3 of lesson 2, and in the table its
+# perplexity falls as much as with the penalty. Why? A likely reason, which nothing here tests, lies in the
+# random vector with which each word begins. The common push on the rare words is about the same from any
+# start, so it turns longer random vectors less. The penalty turns each word along its own deviation from the
+# mean. Early in training this deviation is mostly the word's random vector. So the penalty may give the words
+# late what a wider start gives them from the beginning: more of their random vectors.
 #
-# From the start 0.01 the plain model and the model that is centred after every step fail at the rate 0.003:
-# in the table they are no better than the frequencies of the words alone. With the penalty that rate works.
+# From the start 0.01 the plain model and the centred model fail at the rate 0.003: in the table they are no
+# better than the frequencies of the words alone. With the penalty that rate works.
 # The centred model was not tried from the start 0.1, so the table does not judge it.
 
 # %% [markdown]
@@ -513,8 +521,8 @@ pd.DataFrame(rows).T
 # The multiplications of the penalty are done element by element, which is slower than in a product of
 # matrices. `python -m benchmarks output-layers softmax cosine` measures both on your machine. The penalty
 # needs the memory of one more $N\times d$ gradient. The fold shows how the library writes it, with
-# $r_i = 1/\|w_i\|$, so that autograd does not keep three such matrices. For a plain word matrix `A` is
-# `None`.
+# $r_i = 1/\|w_i\|$, so that autograd does not keep three such matrices. The code's `A` belongs to the
+# spectral words of lesson 8. For a plain word matrix it is `None`.
 
 # %% tags=["hide-input"]
 unit_sum = regularizers._UnitSum
@@ -525,7 +533,7 @@ display(Code(inspect.cleandoc(source), language="python"))
 # %% [markdown]
 # ## What the paper says and what it leaves open
 #
-# The published figures are of one run each:
+# The paper publishes one number for each setting:
 
 # %%
 rows = published.rows()
@@ -665,8 +673,8 @@ check("06b.1", strong, just_enough)
 # %% [markdown]
 # ## What we saw
 #
-# First what the best evidence of the repository says, wherever it was made. It is read from the kept results
-# by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+# First comes what the best evidence of the repository says. The ledger of [notebook
+# 30](30_leaderboard.ipynb), which explains the terms, reads it from all kept results.
 
 # %%
 tested = ["gao2019-cone", "gao2019-perplexity", "gao2019-bleu"]
@@ -674,7 +682,7 @@ tested += ["gao2019-spectrum", "gao2019-cosines"]
 display(Markdown(claims.conclusions(*tested)))
 
 # %% [markdown]
-# Then what the small runs show. Where they contradict the list above, the list counts.
+# Then comes what the small runs show. Where they contradict the list above, the list counts.
 
 # %%
 R = bunches.total / N**2 - 1 / N
@@ -700,3 +708,8 @@ display(Markdown(
 #   its Applications 60. [doi:10.1016/0024-3795(84)90078-8](https://doi.org/10.1016/0024-3795(84)90078-8)
 # - D. Elliott, S. Frank, K. Sima'an, L. Specia (2016). *Multi30K: Multilingual English-German Image
 #   Descriptions.* [arXiv:1605.00459](https://arxiv.org/abs/1605.00459)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [6. Cosine regularisation: pushing the words apart](06_cosine_regularization.ipynb)
+#
+# → Next: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # The adversarial softmax: words that must win by a margin
+# # 7. The adversarial softmax: words that must win by a margin
 #
 # **Question.** If every target must win in training even when its vector is moved against it, do the words move apart, and are the predictions better?
 #
@@ -27,7 +27,7 @@
 # - to tell two gradients of one loss apart, and to find out by experiment which of them regularises;
 # - to tell words that have moved apart from vectors that have only become longer.
 #
-# [Going deeper](07b_margins_in_numbers.ipynb) tests the theorems of Wang et al. (2019), derives the price
+# **Deeper.** [Lesson 7b](07b_margins_in_numbers.ipynb) tests the theorems of Wang et al. (2019), derives the price
 # of the margin, and holds the paper beside its code.
 
 # %% [markdown]
@@ -114,7 +114,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** On the left the shaded side of the line holds no other word, so the target wins wherever
+# **Figure 2.** On the left the shaded side holds no other word, so the target wins wherever
 # the adversary puts it. On the right the target has the highest logit, but the adversary can make it lose.
 #
 # The whole disc lies on the shaded side. So a rival *inside the disc* beats the moved target in every
@@ -195,13 +195,13 @@ plots.show(
 # as if it were behind.
 #
 # The paper makes the noise proportional to the word, $\varepsilon = \alpha\|w_y\|$. With the angle $\theta$
-# between $w_y$ and $h$, the target's logit becomes $\|w_y\|\|h\|(\cos\theta - \alpha)$, so $\alpha$ is a
-# margin in the cosine. The paper takes $\alpha = 0.005$. What a model feels is the margin in nats,
-# $\alpha\|w_y\|\|h\|$, and this depends on how long the model's vectors are.
+# between $w_y$ and $h$, the target's logit becomes $\|w_y\|\|h\|(\cos\theta - \alpha)$. So $\alpha$ is a
+# margin in the cosine, as in face verification (F. Wang et al. 2018). The paper takes $\alpha = 0.005$. What
+# a model feels is the margin in nats, $\alpha\|w_y\|\|h\|$, which grows with its vectors.
 #
 # The margin has a price: the loss is smallest when likely words are predicted as likelier than they are.
-# [The deeper notebook](07b_margins_in_numbers.ipynb) derives by how much. So the method can only pay where a
-# model overfits.
+# [Lesson 7b](07b_margins_in_numbers.ipynb) derives by how much. More data do not lower this price,
+# so a margin pays only where it also works against overfitting.
 
 # %% [markdown]
 # ## The code
@@ -259,11 +259,12 @@ print("the library's loss is ours:", own.isclose(loss["hidden"]).item())
 # %% [markdown]
 # ### Which gradient regularises?
 #
-# The toy language of [lesson 4](04_softmax_bottleneck.ipynb) has a known truth: 30 contexts and 80 words.
-# The model has a free vector for each context and each word. The model sees only 2,000 tokens, so it
-# overfits. The **excess** is the expected loss above the entropy; a perfect model has none. We train with
-# both gradients on six samples. A plain **rival** is trained beside them: the penalty $\lambda\|h\|^2$ on
-# the contexts' length. AWD-LSTM, the paper's base model, has this penalty anyway.
+# The toy language of [lesson 4](04_softmax_bottleneck.ipynb) has 30 contexts and 80 words, and we know its
+# probabilities. The model has a free vector for each context and each word and sees only 2,000 tokens, so it
+# overfits. The **excess** is the expected loss above the entropy; a perfect model has none. We fit six samples
+# with both gradients and with a plain **rival**: the penalty $\lambda\|h\|^2$ on the contexts' length, which
+# AWD-LSTM, the paper's base model, has anyway. In the code, $p$ is the plain probability, and
+# $-\log\tilde p = m - \log p + \log(1 + p\,(e^{-m} - 1))$.
 
 # %%
 options = dict(N=80, d=8, states=30, tokens=1000, seed=SEED)
@@ -334,7 +335,7 @@ best = {kind: float(fits[kind][0].mean(0).min()) for kind in kinds}
 # %% tags=["hide-input"]
 plots.show(
     plots.beside_each_other(curves, "α, or λ of the rival", "x", plain),
-    alt="Two panels against α. The excess of the gradient none stays at "
+    alt="Two panels against α. The excess of the gradient none stays near "
     f"the plain softmax's {plain[0]:.2f} nats or above. It falls to "
     f"{best['hidden']:.2f} for hidden and {best['rival, λ‖h‖²']:.2f} for "
     "the rival. The contexts keep their length for none and shorten for "
@@ -361,8 +362,8 @@ print("everything stayed finite:", all(finite))
 # ## With and without
 #
 # Does the norm do the work on a text, too? We train an LSTM, whose contexts are free: a layer normalisation
-# would fix their length. The LSTM reads 10,000 tokens ten times, so it overfits. Three runs share their start
-# and everything but the loss. The **plain** run has the softmax. The **adversarial** run has the `ALPHA` and
+# would fix their length. The LSTM reads 10,000 tokens ten times, so it overfits. Three runs share everything
+# but the loss. The **plain** run has the softmax. The **adversarial** run has the `ALPHA` and
 # `GRADIENT` set at the top. The **rival** has AWD-LSTM's penalty on $\|h\|^2$.
 
 # %%
@@ -429,18 +430,20 @@ figures = pd.DataFrame(columns)
 figures.round(2)
 
 # %% [markdown]
-# Each run is shown at its best epoch. What is logged for the adversarial run is the perplexity of the *moved*
-# targets, so compare the runs in the second row. The adversary and the rival shorten the contexts, and by the
-# third row of the table both models predict the validation text better than the plain model.
+# Each run is shown at its best epoch. The logged perplexity is a mean over this epoch, and in the adversarial
+# run it is that of the *moved* targets. So compare the second row. The adversary and the rival shorten the
+# contexts, and by the third row of the table both models predict the validation text better than the plain
+# model.
 #
-# Figure 1a of the paper shows that its method moves the nearest word away. But a distance has a scale: if all
-# vectors become twice as long, every distance doubles, and no word has moved relative to the others. Here the
-# distance grows as it is, and falls in units of the norm. This answers the fourth prediction: the words
-# have become longer, and have not moved apart.
+# Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
+# long, every distance doubles, and no word has moved relative to the others. Here the distance itself grows,
+# and in mean norms it falls. This answers the fourth prediction: the words have become longer and have not
+# moved apart. Their spectrum is less even.
 #
-# Is the difference a matter of the seed, or of a badly tuned plain model? The plan `data/plans/lessons-07-lstm.toml` has
-# three seeds a model. The baseline has the best of four learning rates, and the others have the rate 0.003.
-# Runs of one seed are **pairs**: they share their start and the order of the text.
+# Is the difference a matter of the seed, or of a badly tuned plain model? The plan
+# `data/plans/lessons-07-lstm.toml` has three seeds a model, paired as in lesson 6. The baseline is the plain
+# model at the best of four learning rates. All rows of the next figure, *plain* among them, have the rate
+# 0.003.
 
 # %%
 brief = {
@@ -461,7 +464,7 @@ table = tables.table_of(plan)
 models = table.models.rename(index=short)
 gaps = models["difference"].dropna()
 counted, level = table.ngrams["Kneser-Ney 3"], models["perplexity"].iloc[0]
-print(f"counting triples of words {counted:.0f}, plain {level:.0f}")
+print(f"test perplexity: counting {counted:.0f}, baseline {level:.0f}")
 
 # %% tags=["hide-input"]
 listed = "; ".join(f"{name} {gap:+.0f} %" for name, gap in gaps.items())
@@ -474,12 +477,12 @@ plots.show(
 # %% [markdown]
 # **Figure 5.** Differences are those of log perplexity, with 95 % intervals. The gradient `hidden` with
 # $\alpha = 0.2$ takes the perplexity far below that of the best plain model, and the gradient `none` does not.
-# The plain penalty, with the weight that AWD-LSTM gives it, goes lower still. The paper's $\alpha$ makes too
+# The plain penalty, with AWD-LSTM's weight, goes lower still. The paper's $\alpha$ makes too
 # small a margin for this model.
 #
 # So on this text, too, the norm does the work and needs no adversary. All these models know less than counting
-# does, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed length, little is
-# left of the effect, as [the deeper notebook](07b_margins_in_numbers.ipynb) shows.
+# triples of words does, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed
+# length, little is left of the effect, as [lesson 7b](07b_margins_in_numbers.ipynb) shows.
 
 # %% [markdown]
 # ## What it costs, and when not to use it
@@ -487,11 +490,11 @@ plots.show(
 # For every position the layer computes two norms of $d$ numbers, beside the $3 N d$ multiplications of the
 # logits and their gradients. The true cost is the search for $\alpha$, which every model needs anew.
 #
-# - **When the model does not overfit**, the loss aims at a sharpened distribution and gives nothing in
-#   return. One epoch over a large corpus is such a case.
-# - **Where a plain penalty is there**, compare with it first.
+# - **When the model does not overfit**, as in one epoch over a large corpus, the loss sharpens the
+#   distribution and gives nothing in return.
+# - **Where a plain penalty is at hand**, compare with it first.
 # - **To spread the words**, take lessons [6](06_cosine_regularization.ipynb) and
-#   [8](08_spectrum_control.ipynb), which act on the geometry directly.
+#   [8](08_spectrum_control.ipynb).
 
 # %% [markdown]
 # ## Symbols
@@ -547,9 +550,9 @@ check("07.1", constant, as_wide)
 
 # %% [markdown]
 # ### 2. Is surprise worth a weight? (open)
-# *An hour, difficult.* The gradient through $\|h\|$ is that of a penalty $(1-\tilde p)\,\varepsilon\|h\|$,
-# which is large where the model is surprised. The rival punishes every context alike. Does the weight matter?
-# Add a penalty to `objective` that tells, and compare both at their best strength.
+# *An hour, difficult.* The gradient through $\|h\|$ is that of a penalty $\varepsilon\|h\|$ with the weight
+# $1-\tilde p$, which is large where the model is surprised. The rival punishes every context alike. Does the
+# weight matter? Add a penalty to `objective` that decides this, and compare both at their best strength.
 #
 # <details><summary>Hint</summary>
 #
@@ -560,15 +563,14 @@ check("07.1", constant, as_wide)
 # %% [markdown]
 # ## What we saw
 #
-# First what the best evidence of the repository says, wherever it was made. It comes from the ledger of
-# [notebook 30](30_leaderboard.ipynb).
+# [Notebook 30](30_leaderboard.ipynb) reads the best evidence from all kept results and explains its terms:
 
 # %%
 evidence_of = ["wang2019-perplexity", "wang2019-spectrum"]
 display(Markdown(claims.conclusions(*evidence_of)))
 
 # %% [markdown]
-# Then what the small models of this lesson show. Where they contradict the list above, the list counts.
+# The small models of this lesson show the following. Where they contradict the list, it counts.
 
 # %%
 first, last = figures["plain"], figures["adversarial"]
@@ -595,3 +597,10 @@ display(
 #   ICLR. [arXiv:1708.02182](https://arxiv.org/abs/1708.02182)
 # - F. Wang, J. Cheng, W. Liu, H. Liu (2018). *Additive Margin Softmax for Face Verification.* IEEE
 #   Signal Processing Letters 25. [arXiv:1801.05599](https://arxiv.org/abs/1801.05599)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [6. Cosine regularisation: pushing the words apart](06_cosine_regularization.ipynb)
+#
+# ↓ Deeper: [7b. Going deeper: margins in numbers](07b_margins_in_numbers.ipynb)
+#
+# → Next: [8. Spectrum control: choose how the singular values fall](08_spectrum_control.ipynb)

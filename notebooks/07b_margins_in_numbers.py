@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: margins in numbers
+# # 7b. Going deeper: margins in numbers
 #
 # **Question.** What does a margin cost, does it force the words apart, and how much of the published gain is the adversary's?
 #
@@ -29,7 +29,7 @@
 #
 # **Prerequisites.** [Lesson 7](07_adversarial_softmax.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 25 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 27 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -72,7 +72,7 @@ _ = torch.manual_seed(SEED)
 #    not at all, by a little, or by more than half of the distance to the nearest word?
 
 # %% [markdown]
-# ## What it aims at
+# ## What a margin aims at
 #
 # The plain loss is smallest when the model's probabilities are the true ones. With a margin this is no
 # longer so. Let $q_k$ be the true probabilities in one context, and let the margin $m$ be the same for all
@@ -82,32 +82,7 @@ _ = torch.manual_seed(SEED)
 #
 # What is likely becomes likelier, and what is unlikely becomes less likely: the distribution is
 # **sharpened**. This is not in the paper, and exercise 2 derives it. With two words the solution has a
-# closed form for every $m$.
-
-# %%
-q = np.linspace(0.001, 0.999, 199)
-curves = {"m = 0, the truth": (q, q)}
-for m in (0.5, 1, 2):
-    M = np.exp(m)
-    root = np.sqrt((M * (1 - 2 * q)) ** 2 + 4 * q * (1 - q))
-    odds = (root - M * (1 - 2 * q)) / (2 * (1 - q))
-    curves[f"m = {m}"] = (q, odds / (1 + odds))
-near = np.abs(q - 0.7).argmin()
-at = {name: curve[near] for name, (_, curve) in curves.items()}
-axes = "true probability of a word", "probability in the model"
-
-# %% tags=["hide-input"]
-plots.show(
-    plots.lines(curves, *axes),
-    alt="Probability that minimises the adversarial loss against the "
-    "true one, for two words. Above one half it is higher than the "
-    f"truth, below one half lower: at 0.7 it is {at['m = 0.5']:.2f} with "
-    f"m = 0.5 and {at['m = 2']:.2f} with m = 2.",
-)
-
-# %% [markdown]
-# **Figure 1.** This answers the first prediction. No amount of data takes the sharpening away, so the method
-# can only pay where a model overfits. We check the formula with six words, by minimising the expected loss.
+# closed form for every $m$. With six words we minimise the expected loss.
 
 # %%
 truth = torch.tensor([0.4, 0.25, 0.15, 0.1, 0.06, 0.04]).double()
@@ -130,6 +105,51 @@ def minimised(q, m):
 
 
 # %%
+def one_of_two(q, m):
+    """Return p of a word of true probability q, one of two."""
+    M = np.exp(m)
+    root = np.sqrt((M * (1 - 2 * q)) ** 2 + 4 * q * (1 - q))
+    odds = (root - M * (1 - 2 * q)) / (2 * (1 - q))
+    return odds / (1 + odds)
+
+
+margins = [0, 0.25, 0.5, 1, 1.5, 2, 3]
+q = np.linspace(0.001, 0.999, 199)
+two = np.array([one_of_two(q, m) for m in margins])
+ones = torch.ones(6).double()
+six = torch.stack([minimised(truth, m * ones) for m in margins])
+
+# %% tags=["hide-input"]
+left = {"the truth": (q, q), "with a margin": (q, two)}
+place = np.arange(1, 7)
+right = {"the truth": (place, truth), "with a margin": (place, six)}
+unit = (0, 1)
+axes = [
+    plots.Panel(left, "true probability", "p", unit, unit, "two words"),
+    plots.Panel(right, "word", "p", (0.8, 6.2), unit, "six words"),
+]
+
+# %% tags=["hide-input"]
+told = "left, 0.70 becomes {:.2f}; right, {:.2f} becomes {:.2f}"
+captions = [
+    told.format(one_of_two(0.7, m), truth[0], p[0])
+    for m, p in zip(margins, six)
+]
+at = margins.index(1)
+plots.show(
+    plots.explorer({"m": margins}, axes, captions, (at,)),
+    alt="Left: the probability that minimises the loss against the true "
+    "one, for two words. Above one half it is higher than the truth, and "
+    "below one half lower. Right: each of six words. A slider sets "
+    f"the margin m. At m = 1, {captions[at]}.",
+)
+
+# %% [markdown]
+# **Figure 1.** The larger the margin, the more the likeliest word takes from the others. This answers the
+# first prediction. No amount of data takes the sharpening away, so a margin can only pay if it also works
+# against overfitting. We check the formula for a small margin.
+
+# %%
 # NBVAL_CHECK_OUTPUT
 change = minimised(truth, torch.full((6,), 0.02).double()) - truth
 formula = 0.02 * truth * (truth - truth.square().sum())
@@ -137,13 +157,14 @@ off = float((change / formula - 1).abs().max())
 print("as the formula says, within 10 %:", off < 0.1)
 
 # %% [markdown]
-# ## Does it have to spread the words?
+# ## Must a margin spread the words?
 #
 # The paper's second promise is diversity. By its **definition 3.2** a word $i$ is
 # *$\varepsilon$-recognisable* if some context $h$ lets the word win by the margin: $w_i^\top h -
-# \varepsilon\|h\| > w_j^\top h$ for all $j\ne i$. The largest such $\varepsilon$ is the word's **margin**. A
-# word that never wins has margin 0. `theory.margin_witness` computes the margin, and the context that
-# attains it. Here are the seven words of lesson 7:
+# \varepsilon\|h\| > w_j^\top h$ for all $j\ne i$. The largest such $\varepsilon$ is the word's **margin**, a
+# length, while the margin $m$ of a loss is in nats. A word that never wins has margin 0.
+# `theory.margin_witness` computes the margin, and the context that attains it. Here are the seven words of
+# lesson 7:
 
 # %%
 plane = np.array([[1.5, 1.1], [0.7, 1.6], [-0.9, 1.2], [-1.5, -0.3],
@@ -168,8 +189,8 @@ pd.DataFrame(rows, index=names).T.round(2)
 # $\|h\|\|w_i - w_j\|$. If another word is within $\varepsilon$, then the bound is at most one half in every
 # context. If all other words are farther away, then the bound goes to 1 as $\|h\|$ grows.
 #
-# We test both theorems on random clouds of 60 words. For theorem 3.4 each word gets the context of its
-# margin, and random ones, at three lengths.
+# We test both theorems on random clouds of 60 words. For theorem 3.4 each word in eight dimensions gets two
+# contexts: the context of its margin, and the same with a random vector added. Both have three lengths.
 
 # %%
 clouds, witnesses, rows = {}, {}, {}
@@ -227,8 +248,9 @@ print("theorem 3.3 holds:", all(third))
 print("theorem 3.4 holds:", all(fourth))
 
 # %% [markdown]
-# **Figure 3.** The noise of 0.2 is a fifth of a word's length. For short contexts the bound of theorem 3.4 is
-# near the probability. At length 32 the bound is next to 1 for every word, and says nothing.
+# **Figure 3.** Here $\varepsilon = 0.2$, about a fifth of a word's length. For contexts of length 2 the bound
+# of theorem 3.4 is low, as the probability is. At length 8 the bound is high even for words whose probability
+# is near 0. At length 32 the bound is next to 1 for every word, and says nothing.
 #
 # So the theorems are true. They are no reason for words to move apart. Random words in 32 dimensions, which
 # nobody has spread, have margins far above $\alpha\|w\|$ with the paper's $\alpha = 0.005$. The margins of
@@ -239,9 +261,10 @@ print("theorem 3.4 holds:", all(fourth))
 #
 # Lesson 7 compares methods on an LSTM. The plan `data/plans/lessons-07.toml` has the variants of the
 # adversarial softmax on a Transformer, whose contexts leave a layer normalisation, three seeds each. On
-# 10,000 tokens, read ten times, the model overfits. On 30,000 tokens, read five times, it does not. Runs of
-# one seed are pairs: they share their start and the order of the text. Differences are those of log
-# perplexity on the test split, in per cent, with 95 % intervals, and $p$ is corrected by Holm's method.
+# 10,000 tokens, read ten times, the model overfits. These runs are in the first table. On 30,000 tokens, read
+# five times, the model does not overfit. These runs are in the second table. Runs of one seed are pairs: they
+# share their start and the order of the text. Differences are those of log perplexity on the test split, in
+# per cent, with 95 % intervals, and $p$ is corrected by Holm's method.
 
 
 # %%
@@ -271,7 +294,7 @@ compared(few)
 # - The **gate** of the released code moves only targets with $w_y^\top h > 0$. With the gate or without it, the
 #   difference from the plain model is too small to matter.
 # - A **constant** $\varepsilon$ makes no difference that three seeds would show.
-# - On 30,000 tokens the means of the gradients `hidden` and `full` lie above the plain model's in the last
+# - On 30,000 tokens the means of the gradients `hidden` and `full` lie above the plain model's in the second
 #   table. The gradient `full`, which shortens the words, too, lies highest. No $p$ is below 0.05.
 # - **Noise on the words that are read** is the paper's second change. This model's words begin with a standard
 #   deviation of 0.01, so the paper's noise of 0.2 is twenty times as large as they are, and the harm in the
@@ -295,8 +318,9 @@ compared(few)
 # | $\alpha$ | 0.005; all of 0.001 to 0.01 do alike, 0.05 underfits | 0.005, then 0.028 in fine-tuning | as the code in the paper's recipes |
 #
 # So every published row stands for a bundle: the adversary, the noise, the changed dropout, and a larger
-# $\alpha$ in fine-tuning. Here are the published perplexities on the test split, each from one seed. With
-# *dynamic evaluation* a model goes on learning on the text that it is tested on.
+# $\alpha$ in fine-tuning. Here are the published perplexities on the test split, one number for each setting.
+# *Fine-tuning* begins averaged SGD anew from the trained weights. With *dynamic evaluation* a model goes on
+# learning on the text that it is tested on.
 
 # %%
 rows = published.rows()
@@ -514,8 +538,8 @@ check("07b.3", least, along_itself)
 # %% [markdown]
 # ## What we saw
 #
-# First what the best evidence of the repository says, wherever it was made. It is read from the kept results
-# by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+# First comes what the best evidence of the repository says. The ledger of [notebook
+# 30](30_leaderboard.ipynb), which explains the terms, reads it from all kept results.
 
 # %%
 evidence_of = [
@@ -525,16 +549,16 @@ evidence_of = [
 display(Markdown(claims.conclusions(*evidence_of)))
 
 # %% [markdown]
-# Then what this notebook computes.
+# Then comes what this notebook computes.
 
 # %%
 display(
     Markdown(
         f"With two words and a margin of 0.5 nats, a word of probability "
-        f"0.7 is predicted with {at['m = 0.5']:.2f}. Random words in 32 "
-        f"dimensions can win by {ratio:.0%} of their distance to the "
-        f"nearest word, though nobody has spread them. The published gain "
-        f"on WikiText-2 grows from {-first:.1f} to {-last:.1f} % in "
+        f"0.7 is predicted with {one_of_two(0.7, 0.5):.2f}. Random words "
+        f"in 32 dimensions can win by {ratio:.0%} of their distance to "
+        f"the nearest word, though nobody has spread them. The published "
+        f"gain on WikiText-2 grows from {-first:.1f} to {-last:.1f} % in "
         f"fine-tuning."
     )
 )
@@ -548,3 +572,8 @@ display(
 #   ICML. [arXiv:1709.07432](https://arxiv.org/abs/1709.07432)
 # - S. Merity, N. S. Keskar, R. Socher (2018). *Regularizing and Optimizing LSTM Language Models.*
 #   ICLR. [arXiv:1708.02182](https://arxiv.org/abs/1708.02182)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)
+#
+# → Next: [8. Spectrum control: choose how the singular values fall](08_spectrum_control.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Spectrum control: choose how the singular values fall
+# # 8. Spectrum control: choose how the singular values fall
 #
 # **Question.** If we fix in advance how fast the singular values of the word matrix fall, does the cone go away, and does the model predict better for it?
 #
@@ -28,7 +28,7 @@
 # - to write the penalties of spectrum control in ten lines;
 # - to tell what the factors, the penalties for orthogonality and the prior each do.
 #
-# [Going deeper](08b_spectrum_taken_apart.ipynb) has a translator, the penalties that fail, the settings
+# **Deeper.** [Lesson 8b](08b_spectrum_taken_apart.ipynb) has a translator, the penalties that fail, the settings
 # swept, and the cost.
 
 # %% [markdown]
@@ -94,7 +94,7 @@ _ = torch.manual_seed(SEED)
 # - $\Sigma$ is diagonal, with the singular values $\sigma_1 \ge \dots \ge \sigma_d \ge 0$;
 # - $V$ ($d \times d$) is orthogonal.
 #
-# The product is a recipe: take a round cloud of words, stretch it along its axes, turn it.
+# The product takes a round cloud of words, stretches it along its axes, and turns it.
 
 # %%
 dots = np.random.default_rng(0).normal(size=(400, 2))
@@ -108,13 +108,14 @@ stages["U Σ Vᵀ: turned"] = stretch, np.array(turn)
 plots.show(
     plots.stretched_and_turned(round_cloud, stages),
     alt="Three clouds of points with two arrows each. The first is round, "
-    "with arrows of length 1. The second is stretched along one arrow and "
-    "flattened along the other. The third is the second, turned by 35 "
+    "with arrows of one length. The second is stretched along one arrow "
+    "and flattened along the other. The third is the second, turned by 35 "
     "degrees.",
 )
 
 # %% [markdown]
-# **Figure 2.** The three factors act on 400 words in a plane. $U$ is drawn enlarged by $\sqrt N$.
+# **Figure 2.** The three factors act on 400 words in a plane. $U$ is drawn enlarged by $\sqrt N$. An arrow is
+# twice as long as its name says.
 #
 # In ordinary training the push of lesson 3 makes $\sigma_1$ outgrow the other singular values. **Spectrum
 # control** (Wang et al. 2020) makes the three factors the parameters. It holds $U$ and $V$ near orthonormal,
@@ -131,7 +132,7 @@ plots.show(
 #
 # $$\|m\| \;\le\; \tfrac1N\,\sigma_1\,\|\mathbf 1\| \;=\; \sigma_1/\sqrt N.$$
 #
-# The mean squared length of the rows is $\frac1N \sum_k \sigma_k^2$. We divide by it:
+# The mean squared length of the rows is $\frac1N \|W\|_F^2 = \frac1N \sum_k \sigma_k^2$. We divide by this mean:
 #
 # $$s \;=\; \frac{\|m\|^2}{\overline{\|w_i\|^2}} \;\le\; \frac{\sigma_1^2}{\sum_k \sigma_k^2}
 # \;=\; \frac{1}{r}.$$
@@ -140,8 +141,8 @@ plots.show(
 # everything, and $d$ if all are equal. So the spectrum alone limits how much all words can have in common. With equal
 # singular values $s \le 1/d$, which answers the first prediction.
 #
-# The paper does not state this bound. We check it on a random cloud that is shifted away from the origin:
-# the farther the cloud is shifted, the narrower is the cone.
+# We check this bound, which the paper does not state, on a random cloud that is shifted from the origin into a
+# cone.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -187,7 +188,8 @@ def logits(h, U, s, V):
 #
 # The squared **Frobenius norm** $\|\cdot\|_F^2$ is the sum of the squared eigenvalues. The squared
 # **spectral norm** $\|\cdot\|_2^2$ is the largest of these squares. The paper gives each of the five terms
-# a weight of its own; [the deeper notebook](08b_spectrum_taken_apart.ipynb) sweeps the weights.
+# a weight of its own. [Lesson 8b](08b_spectrum_taken_apart.ipynb) sweeps the weights, and shows what
+# each norm does.
 
 
 # %%
@@ -202,7 +204,7 @@ def penalty(U, s, V, prior, weight=0.1):
 
 
 # %% [markdown]
-# The library does the same. The fold has its two products.
+# The fold has the library's two products.
 
 # %% tags=["hide-input"]
 methods = (SpectralWords.forward, SpectralWords.factors)
@@ -232,8 +234,7 @@ print("penalties:", same.item())
 # $$\text{exponential: } p_k = c_1 e^{-c_2 k^\gamma}, \qquad
 # \text{polynomial: } p_k = c_1 k^{-\gamma}.$$
 #
-# The paper does not say which constants it used. Drag the sliders, and watch the stable rank $r$, whose
-# reciprocal is the ceiling on the cone.
+# Drag the sliders, and watch the stable rank $r$, whose reciprocal is the ceiling on the cone.
 
 # %%
 k = np.arange(1, 65)
@@ -264,19 +265,19 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 3.** At the same $\gamma$ the two priors are far apart. The polynomial prior spends its fall on the
-# first few values, where a fall costs the most stable rank. The scale $c_1$ decides how long the word
-# vectors are, and it changes no stable rank.
+# **Figure 3.** At the same $\gamma$ the polynomial prior falls more steeply at first. Then all later values are
+# small beside the first, and the stable rank is lower. The scale $c_1$ decides how long the word vectors are,
+# and it changes no stable rank.
 
 # %% [markdown]
 # ## Training with it and without
 #
 # We train the Transformer of lesson 2 twice: once with a plain matrix, and once with the recipe
-# `docstrings/transformer-128/spectrum`. In `quick` it has half its width, $d = 64$, and reads 15,000
-# tokens twelve times.
+# `docstrings/transformer-128/spectrum`. In `quick` the Transformer has half the width, $d = 64$, and reads
+# 15,000 tokens twelve times.
 #
-# One setting wants thought. A step of $U$ moves $W$ by $\sigma$ times as much. Here $\sigma$ is about 2, and
-# the plain model's learning rate will do. With a $\sigma$ near 10 the factors would need a tenth of this rate.
+# A step of $U$ moves $W$ by $\sigma$ times as much. Here the $\sigma_k$ are about 2, and the plain model's
+# learning rate will do. With $\sigma_k$ near 10 the factors would need a tenth of this rate.
 
 # %%
 MODEL = "docstrings/transformer-128"
@@ -328,7 +329,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The plain model lifts its own ceiling: as the common vector grows, $\sigma_1$ grows, and $r$
+# **Figure 4.** The plain model lifts its own ceiling: as the mean vector $m$ grows, $\sigma_1$ grows, and $r$
 # falls. With spectrum control the ceiling hardly moves.
 
 # %%
@@ -341,8 +342,8 @@ print("no share above its ceiling:", all(below))
 # %% [markdown]
 # ## The two clouds
 #
-# What do the two matrices look like at the end? Rare words are below one in 10,000 tokens, the 500 most
-# frequent words are frequent, and the others lie between.
+# What do the two matrices look like at the end? As in lesson 2, a rare word is less than one in 10,000 tokens,
+# the 500 most frequent words are frequent, and the others lie between.
 
 # %%
 bands = geometry.by_frequency(runs["plain"].corpus.counts)
@@ -373,7 +374,7 @@ plots.show(
 #
 # The paper measures how round a cloud is by $Z(a) = \sum_i e^{w_i^\top a}$, with $a$ the eigenvectors of
 # $W^\top W$ and their opposites: $I_1 = \min_a Z / \max_a Z$, and $I_2$ is the standard deviation of $Z$ over
-# its mean. A round cloud has $I_1 = 1$ and $I_2 = 0$. Below our two matrices stands the paper's Table 3.
+# its mean. A round cloud has $I_1 = 1$ and $I_2 = 0$. The table ends with the paper's Table 3.
 
 
 # %%
@@ -399,8 +400,9 @@ pd.concat([table, three]).astype(object).fillna("")
 # ## Piece by piece
 #
 # The method has three parts: the factors, the penalties for orthogonality, and the prior. It also changes
-# the *start*: the norm of the prior is several times the norm at which the plain matrix begins. So the plain
-# model gets a start as wide as the prior, and a start three times as wide again.
+# the *start*: $W$ begins with the norm of the prior, several times the norm of the plain matrix. So the plain
+# model also gets a *wide* start, with the norm of the prior, and a *very wide* start, with three times this
+# norm.
 #
 # All runs are kept results of the plan `lessons-08`, with three seeds each and 95 % intervals as in [lesson
 # 5](05_tying_and_augmented_loss.ipynb).
@@ -445,7 +447,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** Read the figure from the top down.
+# **Figure 6.** From the top down:
 #
 # - **The start.** In the figure the wide start lowers the share and the perplexity of the plain model. With
 #   the very wide start the cone is all but gone, and the perplexity is high again: roundness is no aim in
@@ -467,9 +469,9 @@ display(Markdown(f"{text}farther than about **{steps * rate:.2f}**."))
 # %% [markdown]
 # Over the far more steps of the paper's models the pull has time to act.
 #
-# Does the model predict better? The plain matrix takes, of its three starts, the start with the lowest
-# *validation* perplexity. Welch's test compares it with spectrum control on the test text. Where the interval
-# of the difference holds 0, we call the comparison *inconclusive*.
+# Does the model predict better? For the plain matrix we take the start with the lowest *validation*
+# perplexity. Welch's test compares this model with spectrum control on the test text. Where the interval of
+# the difference contains 0, we call the comparison *inconclusive*.
 
 # %%
 *_, last = parts
@@ -485,15 +487,15 @@ display(Markdown(f"{text}, p = {test.p:.2g}: **{verdict}**."))
 # %% [markdown]
 # ## What the paper leaves open
 #
-# The paper names no $c_1$, $c_2$, $\gamma$, no start and no learning rate of the factors. [The deeper
-# notebook](08b_spectrum_taken_apart.ipynb) lists our decisions. One decision is the paper's: its theory is
+# The paper names no $c_1$, $c_2$, $\gamma$, no start and no learning rate of the factors.
+# [Lesson 8b](08b_spectrum_taken_apart.ipynb) lists our decisions. One decision is the paper's: its theory is
 # about all matrices whose spectrum falls *at least* as fast as the prior, but its penalty pulls from both
-# sides. A model that would do better with a smaller $\sigma_{50}$ is within the theory, and is punished.
+# sides. So a smaller $\sigma_{50}$ is punished, although the theory allows it.
 
 # %% [markdown]
 # ## When not to use it
 #
-# - The batches are small: the penalties cost the same at every step.
+# - The batches are small: a step pays for the penalties however few tokens it reads.
 # - There are fewer words than dimensions: no $N \times d$ matrix has orthonormal columns then.
 # - A trained model is at hand: [notebook 36](36_examine_a_checkpoint.ipynb) centres its matrix at no cost.
 # - All you want is a better perplexity: first tune the start of the plain matrix and its learning rate.
@@ -595,14 +597,15 @@ check("08.2", spend, spends_a_column)
 # %% [markdown]
 # ## What we saw
 #
-# The ledger of [notebook 30](30_leaderboard.ipynb) reads the best evidence from the kept results:
+# The ledger of [notebook 30](30_leaderboard.ipynb) reads the best evidence from the kept results. A percentage
+# compares a method with its baseline:
 
 # %%
 told = claims.conclusions("wang2020-perplexity", "wang2020-isotropy-1")
 display(Markdown(told))
 
 # %% [markdown]
-# The small runs of this lesson show the following. Where they contradict the list above, the list counts.
+# The small runs of this lesson show the following. Where they contradict the list, the list counts.
 
 # %%
 of = shares[last], shares[best], shares["factors alone"]
@@ -625,8 +628,10 @@ display(
 #
 # - L. Wang, J. Huang, K. Huang, Z. Hu, G. Wang, Q. Gu (2020). *Improving Neural Language Generation
 #   with Spectrum Control.* ICLR. [OpenReview](https://openreview.net/forum?id=ByxY8CNtvr)
-# - J. Gao, D. He, X. Tan, T. Qin, L. Wang, T.-Y. Liu (2019). *Representation Degeneration Problem
-#   in Training Natural Language Generation Models.* ICLR.
-#   [arXiv:1907.12009](https://arxiv.org/abs/1907.12009)
-# - Z. Dai, Z. Yang, Y. Yang, J. Carbonell, Q. V. Le, R. Salakhutdinov (2019). *Transformer-XL.*
-#   ACL. [arXiv:1901.02860](https://arxiv.org/abs/1901.02860)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [7. The adversarial softmax: words that must win by a margin](07_adversarial_softmax.ipynb)
+#
+# ↓ Deeper: [8b. Going deeper: spectrum control taken apart](08b_spectrum_taken_apart.ipynb)
+#
+# → Next: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Mixtures: several softmaxes instead of one
+# # 9. Mixtures: several softmaxes instead of one
 #
 # **Question.** A mixture of softmaxes escapes the softmax bottleneck. If it predicts better, is the rank the reason?
 #
@@ -23,11 +23,11 @@
 # ## What you will learn
 #
 # - to see in a triangle what one softmax cannot say and a mixture of two can;
-# - to derive why log P of a mixture leaves the subspace of lesson 4, and how its gradient divides the words
-#   among the components;
+# - to derive why a mixture escapes the bound of lesson 4, and how its gradient divides the words among the
+#   components;
 # - to separate three reasons why a mixture may predict better: rank, parameters and work.
 #
-# [Going deeper](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
+# **Deeper.** [Lesson 9b](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
 # and varies its components and its dropout.
 
 # %% [markdown]
@@ -124,26 +124,26 @@ plots.show(
 
 # %% [markdown]
 # **Figure 2.** The log-ratios of a softmax, $\log p_i/p_j = (w_i - w_j)^\top h + b_i - b_j$, are linear in $h$,
-# so in log-probabilities the softmax draws a **straight line**. This line is the subspace of lesson 4, with $d
-# = 1$. The chord becomes an **arc** that leaves the line. Chang and McCallum (2022) find the same with the
-# vectors of GPT-2: where other words lie between the likely words, no single context serves all of them.
+# so in log-probabilities the softmax draws a **straight line**: the bound of lesson 4 allows no more with $d =
+# 1$. The chord becomes an **arc** that leaves the line. Chang and McCallum (2022) find the same in
+# GPT-2: where other words lie between the likely words, no single context serves all of them.
 
 # %% [markdown]
 # ## The mixture
 #
 # Write $h$ for what the encoder hands over and $K$ for the number of **components**. Yang et al. (2018) make
-# $K$ contexts and $K$ weights of $h$, with parameters $U_k$, $c_k$ and $Q$. All components share one word
+# $K$ contexts and $K$ weights from $h$, with parameters $U_k$, $c_k$ and $Q$. All components share one word
 # matrix $W$:
 #
 # $$h_k = \tanh(U_k h + c_k), \qquad \pi = \mathrm{softmax}(Q h), \qquad
 # P(y\mid h) = \sum_{k=1}^K \pi_k\,\frac{e^{w_y^\top h_k}}{Z_k},\quad Z_k=\sum_j e^{w_j^\top h_k}.$$
 #
-# This is the **mixture of softmaxes**, MoS. Its control is the **mixture of contexts**, MoC:
+# This is the **mixture of softmaxes**, MoS. We compare it with the **mixture of contexts**, MoC:
 #
 # $$P(y\mid h) \propto \exp\Big(w_y^\top \sum_k \pi_k h_k\Big).$$
 #
 # MoC has the same parameters, and it is one softmax, so the bound of lesson 4 holds. MoS takes four lines. They
-# stay in logarithms, so a word whose probability underflows in every component keeps a finite loss.
+# stay in logarithms, where no probability underflows.
 
 # %%
 def mixture(h, U, c, Q, W):
@@ -175,8 +175,8 @@ ours = mixture(contexts, U, c, mos.prior.weight, W.matrix())
 print("the library says the same:", torch.allclose(ours, log_P["MoS"]))
 
 # %% [markdown]
-# The library's class makes contexts and weights, and leaves the rest to its base. In training it may drop
-# entries of the $h_k$, which the paper calls *latent* dropout.
+# The fold has what the library's classes add to their base. In training they may drop entries of the $h_k$, the
+# *latent dropout* of the paper.
 
 # %% tags=["hide-input"]
 for function in (MixtureOfSoftmaxes.contexts, MixtureOfContexts.contexts):
@@ -216,8 +216,8 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 
 # %% [markdown]
 # This answers the first prediction. The rank rises from 2 to as many directions as double precision can tell
-# apart. But each direction is several times smaller than the one before. A high rank is cheap. It does not
-# say how *much* of log P lies outside the subspace.
+# apart. But each singular value is several times smaller than the one before. A high rank is cheap. It does
+# not say how *much* of log P lies beyond the first $d + 1$ directions.
 
 # %% [markdown]
 # ## Who learns from a word?
@@ -228,7 +228,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 # $$r_k = \frac{\pi_k P_k(y)}{\sum_m \pi_m P_m(y)}, \qquad \sum_k r_k = 1.$$
 #
 # The loss is $-\log\sum_k \exp(\log\pi_k + \log P_k(y))$. A logsumexp passes its gradient on in the proportions
-# of its terms, which are the $r_k$. So component $k$ receives $r_k$ times the gradient of a
+# of the terms of its sum, which are the $r_k$. So component $k$ receives $r_k$ times the gradient of a
 # softmax of its own, and the scores $Qh$ are drawn from $\pi$ towards $r$:
 #
 # $$\frac{\partial(-\log P(y))}{\partial l_k} = r_k\,(P_k - e_y), \qquad
@@ -237,8 +237,8 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 # where $e_y$ is the vector with a one at $y$.
 #
 # The component that gave most of $P(y)$ learns most from $y$. A component with $P_k(y) > P(y)$ has $r_k >
-# \pi_k$, so it gets more weight next time. This feedback can make the small differences of a random start grow,
-# as in expectation maximisation. Autograd agrees:
+# \pi_k$, so it gets more weight next time. This feedback can make the small differences of a random start grow.
+# Autograd agrees:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -318,10 +318,11 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # %% [markdown]
 # ## Is it the rank? Two controls
 #
-# From here on the numbers come from the kept runs, three seeds for each setting. Runs of one seed are pairs:
+# From here on the numbers come from the kept runs, three seeds a setting. Runs of one seed are pairs:
 # they share the order of their batches. The mean difference of the pairs is given in per cent, with its 95 %
-# interval and with $p$, the chance of a difference at least as large if there were none, corrected for the
-# number of comparisons.
+# interval, and $p$ is the chance of a difference at least as large if there were none. The verdict goes by $p$,
+# which, unlike the interval, is corrected for the number of comparisons. An undecided verdict says how many
+# seeds would show a difference of 2 %.
 
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
@@ -383,17 +384,17 @@ plots.show(
 # **Figure 4.** Each line joins the runs of a seed. Below a model's name is its mean Press' rank.
 #
 # This answers the second prediction. At $d = 64$ in the figure, MoC predicts a little worse than MoS in every
-# pair. But the table shows no gain by rank alone: the mixture of one component has the low rank, too, and is as
-# good as MoS with $K = 4$. At $d = 16$ the seeds lie far apart, and MoS has hardly passed $d + 1$ in these short
-# runs, so they tell nothing of a tight bottleneck.
+# pair. But the table, which compares MoS of $K = 4$ with the others, shows no gain by rank alone: MoS of $K = 1$
+# has the low rank, too, and is as good. At $d = 16$ the seeds lie far apart, and MoS has hardly passed $d + 1$
+# in these short runs, so they tell nothing of a tight bottleneck.
 
 # %% [markdown]
 # ### Control 2: the same parameters or the same work, in one softmax
 #
 # A mixture multiplies $K$ contexts with the word matrix. Nothing of this work can be shared, because each
-# $Z_k$ is a sum over all words of its own. We spend it on a softmax with wider word vectors, once with about
-# as many parameters as the mixture, once with about as many multiplications. Of all settings that were tried
-# for a layer, we take the one that is best on the validation text.
+# $Z_k$ needs its own sum over all words. We give a softmax wider word vectors, once with about as many
+# parameters as the mixture, once with about as many multiplications. For each layer we take the setting that
+# is best on the validation text.
 
 # %%
 def at_best(layer, d, K):
@@ -431,10 +432,9 @@ plots.show(
 # %% [markdown]
 # **Figure 5.** In the table, *products* are the multiplications for one predicted word, forwards.
 #
-# This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But the narrow
-# softmax, with less than half the products, does as well for all that three seeds tell. The care was not the
-# same: we tried dropout of the contexts only for MoS and for the narrow softmax, which leans towards the
-# mixture.
+# This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But the softmax with
+# $d = 64$, with less than half the products, does as well for all that three seeds tell. The care was not the
+# same: we tried dropout of the contexts only for MoS and for this softmax, which favours both.
 
 # %% [markdown]
 # ### The same controls in print
@@ -458,12 +458,12 @@ shape = dict(index=["setting", "corpus"], columns="method", sort=False)
 rows.pivot_table("value", **shape).astype(object).fillna("")
 
 # %% [markdown]
-# - **Own settings.** MoS is well ahead of the softmax, but the two differ in the width of $h$, too.
-# - **Control 1.** On the Penn Treebank, MoC makes most of the way from one component to fifteen, without the rank.
-#   On WikiText-2, MoC is behind the softmax and MoS is ahead, which speaks for a mixture of probabilities.
+# - **Own settings.** MoS is well ahead of the softmax, but its $h$ is wider.
+# - **Control 1.** On the Penn Treebank, fifteen components are far better than one, and MoC has most of this gain
+#   without the rank. On WikiText-2, MoC is behind the softmax and MoS is ahead, which speaks for mixing softmaxes.
 # - **Equal parameters.** With equal inner layers and parameters, and with a search of the dropout for both
-#   layers, the difference is gone. In this row $h$ has only $d$ numbers. [The deeper
-#   notebook](09b_inside_a_mixture.ipynb) shows why a mixture may need more.
+#   layers, the difference is gone. In this row $h$ has only $d$ numbers. [Lesson
+#   9b](09b_inside_a_mixture.ipynb) shows why a mixture may need more.
 
 # %% [markdown]
 # ## When not to use it
@@ -471,10 +471,11 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 # - **The vocabulary is large.** Then the output layer is most of the work, and a mixture multiplies that work
 #   by $K$.
 # - **$d$ can be raised instead.** A wider softmax of equal work is the first rival to try.
-# - **You want the word vectors.** [Lesson 10](10_monotone_softmaxes.ipynb) compares those of MoC and MoS.
+# - **You want the word vectors.** By the paper's count in [notebook 32](32_word_similarity.ipynb), those of MoC
+#   beat those of MoS.
 #
 # A mixture may be worth a try where $d$ is small and fixed, and $h$ is wider. Mixtape (Yang et al.
-# 2019) cuts its cost with sigmoid trees.
+# 2019) cuts the cost of a mixture with sigmoid trees.
 
 # %% [markdown]
 # ## Symbols
@@ -569,8 +570,8 @@ check("09.2", rank_at, ranks_agree)
 # %% [markdown]
 # ## What we saw
 #
-# First comes what the best evidence of the repository says, as the ledger of [notebook
-# 30](30_leaderboard.ipynb) reads it from the kept results.
+# The ledger of [notebook 30](30_leaderboard.ipynb) reads the best evidence from the kept results. A percentage
+# compares a method with its baseline:
 
 # %%
 evidence_of = ["mos", "equal-capacity", "mos-rank"]
@@ -578,17 +579,17 @@ names = [f"parthiban2021-{name}" for name in evidence_of]
 display(Markdown(claims.conclusions(*names)))
 
 # %% [markdown]
-# Then come the small runs of this lesson. Where they contradict the list, the list counts.
+# The small runs of this lesson show the following. Where they contradict the list, the list counts.
 
 # %%
 low, high = (f(compared.perplexity) for f in (min, max))
 display(
     Markdown(
         f"Four components lift the rank of log P from {bound} to "
-        f"{spectra['MoS'].press_rank()}. Perplexities of pairs differ: "
-        f"{'; '.join(lines)}. Layers with as many parameters or as much "
-        f"work reach {low:.1f} to {high:.1f}; {ahead} of {len(gaps)} of "
-        f"them are ahead of the mixture of four."
+        f"{spectra['MoS'].press_rank()}. The perplexity of MoS with K = 4 "
+        f"differs as follows: {'; '.join(lines)}. The mixture of four and "
+        f"its rivals in Figure 5 reach {low:.1f} to {high:.1f}; {ahead} "
+        f"of {len(gaps)} rivals are ahead of the mixture."
     )
 )
 
@@ -604,3 +605,10 @@ display(
 #   [doi:10.18653/v1/2022.acl-long.554](https://doi.org/10.18653/v1/2022.acl-long.554)
 # - Z. Yang, M.-T. Luong, R. Salakhutdinov, Q. V. Le (2019). *Mixtape: Breaking the Softmax
 #   Bottleneck Efficiently.* NeurIPS.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [8. Spectrum control: choose how the singular values fall](08_spectrum_control.ipynb)
+#
+# ↓ Deeper: [9b. Going deeper: inside a mixture](09b_inside_a_mixture.ipynb)
+#
+# → Next: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)

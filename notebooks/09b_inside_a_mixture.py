@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: inside a mixture
+# # 9b. Going deeper: inside a mixture
 #
 # **Question.** What does a mixture of softmaxes need to fit a language that is a mixture, what do its components do, and do more of them pay?
 #
@@ -22,7 +22,7 @@
 #
 # - to tell what a layer can say from what training finds;
 # - to look into a trained mixture: which component predicts what, and how much the components differ;
-# - to turn the rank of log P by the number of components and by dropout, and to watch the perplexity;
+# - to change the rank of log P by the number of components and by dropout, and to watch the perplexity;
 # - to compute a mixture in bounded memory, and to read which settings the papers compare.
 
 # %% [markdown]
@@ -30,7 +30,7 @@
 #
 # **Prerequisites.** [Lesson 9](09_mixtures.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 36 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 37 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -183,8 +183,8 @@ plots.show(
 # %% [markdown]
 # **Figure 1.** At equal $d$ the free mixture is well ahead, and the mixture on one $h$ gains next to nothing.
 # So a mixture needs an $h$ that is wider than $d$. But two layers with the same $d$ do not cost the same. A
-# softmax that learns as many *numbers* as the free mixture is wider, and the mixture is no better than this
-# softmax, on a language made for the mixture.
+# softmax that learns as many *numbers* as the free mixture is wider, and the panel on the right answers the
+# first prediction: the mixture is no better than this softmax, on a language made for the mixture.
 #
 # Could the mixture be better? We start at the truth, with every number disturbed a little:
 
@@ -197,10 +197,9 @@ print(f"excess from near the truth: {from_truth:.4f} nats")
 print(f"from random starts:         {at12['MoS, free']:.4f} nats")
 
 # %% [markdown]
-# This answers the first prediction: the softmax comes as close. The mixture can say the truth, and from a
-# random start the optimiser does not find it in the steps it has. Mixtures are known for losses with many
-# valleys. These runs do not tell whether the valleys are to blame or the lack of time. The rank is about what a
-# layer can say. What training finds is another matter.
+# So the mixture can say the truth, and from a random start the optimiser does not find the truth in the steps
+# that it has. Mixtures are known for losses with many valleys. These runs do not tell whether the valleys are to
+# blame or the lack of time. The rank is about what a layer can say. What training finds is another matter.
 
 # %% [markdown]
 # ## Who predicts what
@@ -262,9 +261,10 @@ rows = {name: perplexity(log_p) for name, log_p in ways.items()}
 pd.DataFrame(rows, index=["perplexity"]).T.round(1)
 
 # %% [markdown]
-# Each row below the first takes something away from the mixture, without training it anew: its weights, all
-# softmaxes but that of the mean context, or all components but one. How much worse the row is says how much
-# the mixture uses the part. Which words do the components answer for?
+# The rows below the first change the mixture without training it anew. One row makes all weights equal, one puts
+# a single softmax of the mean context in place of the mixture, and the last rows keep one component each. How
+# much the perplexity of a row rises in the table says how much the mixture uses what the row lacks. Which words
+# do the components answer for?
 
 # %% tags=["hide-input"]
 counts = torch.bincount(y, minlength=len(corpus))
@@ -281,12 +281,12 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** Each column is a frequent word, and adds up to one. A light cell is a component that gives most
-# of the word's probability.
+# **Figure 2.** Each column has the mean responsibilities for one frequent word, over the positions at which the
+# word came, and adds up to one. A light cell means that the component gives most of the word's probability.
 #
 # Two numbers sum up how the components are used. The **entropy of the weights**, $-\sum_k\pi_k\log\pi_k$, lies
 # between 0, where one component decides, and $\log K$, where all share alike. The **mutual information** of
-# component and word is what one would learn about the next word if one were told which component is asked,
+# component and word is what one would learn about the next word if one were told which component draws it,
 #
 # $$I = \mathcal H\Big(\sum_k \pi_k P_k\Big) - \sum_k \pi_k\,\mathcal H(P_k) \ge 0,$$
 #
@@ -317,8 +317,8 @@ bounded = (information > -1e-4) & (information < weights + 1e-4)
 print("0 ≤ I ≤ entropy of the weights:", bool(bounded.all()))
 
 # %% [markdown]
-# Here are three positions where the components disagree most: the last words of the context, the word that
-# came, and the weight of each component with its three likeliest words.
+# Here are three of the positions with the largest $I$: the last words of the context, the word that came, and
+# the weight of each component with its three likeliest words.
 
 # %%
 width, told = text.shape[1], {}
@@ -343,8 +343,8 @@ for before, n in told.items():
 pd.DataFrame(rows, index=[f"component {k + 1}" for k in range(K)])
 
 # %% [markdown]
-# At these positions the components bet on partly different continuations, as in the triangle of lesson 9. The
-# mean mutual information says how much this amounts to over the whole text.
+# At these positions the components bet on partly different continuations, as in the triangle of lesson 9. But
+# these positions are extremes. The mean mutual information above is that of the whole text.
 
 # %% [markdown]
 # ## More components
@@ -402,17 +402,18 @@ compared[[*shown, "p", "verdict"]].round(2).astype(object).fillna("")
 
 # %% [markdown]
 # **Figure 3.** Press' rank leaps with the *second* component from $d + 1$ to nearly the number of words, and
-# the perplexity does not leap with it. The effective rank hardly moves: the directions that a mixture adds are
-# real, and carry next to nothing. In the table the differences are per cent of the perplexity with $K = 1$.
+# the perplexity does not leap with the rank. The left axis is short: the seeds differ by more than the means do.
+# The effective rank hardly moves: the directions that a mixture adds are real, and carry next to nothing. In the
+# table the differences are per cent of the perplexity with $K = 1$.
 #
-# In print both moved together, from $K = 1$ to 15, where the rank filled up slowly. But components bring
-# parameters as well, and lesson 9 shows how far MoC comes without the rank. [Notebook
+# In Parthiban et al. (2021) the rank rises step by step from $K = 1$ to 15, and the perplexity falls. But
+# components bring parameters as well, and lesson 9 shows how far MoC comes without the rank. [Notebook
 # 31](31_rank_and_perplexity.ipynb) sets the two knobs of the paper, $K$ and dropout, beside our knobs.
 #
-# The paper sees the price of capacity in the **gap**, the logarithm of held-out perplexity over training
-# perplexity: each component fits the training text a little better than the test text. A result is taken at
-# the epoch that is best on the validation text, where the gap has hardly opened. So here is the gap at the best
-# epoch and at the last one.
+# The paper sees the price of capacity in the **gap**, the logarithm of test perplexity over training
+# perplexity: every further component helps on the training text more than on the test text. We take a result at
+# the epoch that is best on the validation text, where the gap has hardly opened. So here is the gap
+# of validation and training perplexity at the best epoch and at the last epoch.
 
 # %%
 def gap(epoch):
@@ -435,7 +436,7 @@ theirs = theirs.pivot_table("value", "setting", "split", sort=False)
 np.log(theirs.test / theirs.train).rename("published gap").round(2)
 
 # %% [markdown]
-# The published gap on the Penn Treebank widens with every component. Ours does not, not even at the last
+# The published gap on the Penn Treebank widens with every step of $K$. Our gap does not, not even at the last
 # epoch: these runs are too short to overfit.
 
 # %% [markdown]
@@ -450,9 +451,10 @@ shape = dict(index="setting", columns=["corpus", "metric"], sort=False)
 knob.pivot_table("value", **shape).iloc[::-1]
 
 # %% [markdown]
-# In the table above, less dropout gives a higher rank and *worse* predictions. In our short runs Press' rank is at its limit, so
-# the effective rank takes its place. The table has what a dropout of 0.3 changes in pairs of one seed: the
-# perplexity in per cent, and the mean effective rank at $\varepsilon = 10^{-4}$ without dropout and with it.
+# In the table above, less dropout gives a higher rank and *worse* predictions. In our short runs Press' rank is
+# at its limit, so the effective rank takes its place. The next table has what a dropout of 0.3 changes in pairs
+# of one seed: the perplexity in per cent, and the mean effective rank at $\varepsilon = 10^{-4}$ without dropout
+# and with dropout.
 
 # %%
 rows, differences = {}, {}
@@ -468,9 +470,9 @@ tested = pd.DataFrame(comparison.tested(differences)).T.drop(columns="n")
 tested.join(pd.DataFrame(rows).T.round(1))
 
 # %% [markdown]
-# In the mixture of the table the effective rank falls with dropout, and the perplexity does not follow. In the
-# softmax both means are worse with dropout, and three seeds decide nothing. This answers the second prediction: no,
-# the rank is no reason. Whether dropout pays is a matter of perplexity alone.
+# In the table the effective rank of the mixture of four falls with dropout, and its perplexity hardly changes.
+# For the softmax the rank falls and the mean perplexity rises, but three seeds decide nothing. This answers the
+# second prediction: the rank is no reason to leave dropout out. The perplexity alone decides.
 
 # %% [markdown]
 # ## The word matrix
@@ -512,9 +514,9 @@ pd.DataFrame(rows)
 
 # %% [markdown]
 # The library never holds such a table. Its kernel walks over **blocks** of positions. The kernel makes a
-# block's logits of all $K$ components in one piece of memory of a stated size, turns them into their own
-# gradient, adds this to the gradients of contexts and words, and overwrites the block with the next. The
-# work stays $K$ times that of a softmax; the memory does not.
+# block's logits of all $K$ components in one piece of memory of a stated size, and overwrites the logits with
+# their gradient. The kernel adds this gradient to those of contexts and words, and goes on to the next block.
+# The work stays $K$ times that of a softmax; the memory does not.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -535,8 +537,8 @@ print("same loss:", torch.allclose(loss, plain), " same gradient:", same)
 # %% [markdown]
 # ## What the papers say and what their code does
 #
-# **The settings are not the same.** Yang et al. compare their mixture with AWD-LSTM as published, but give the
-# mixture settings of its own. The recipes follow the released codes:
+# **The settings are not the same.** Yang et al. compare their mixture with AWD-LSTM (Merity et al. 2018) as
+# published, but give the mixture settings of its own. The recipes follow the released codes:
 
 # %%
 compared_in_print = ["softmax/nt-asgd", "mos", "softmax/equal-capacity",
@@ -686,8 +688,7 @@ check("09b.1", Sharing, is_sharing)
 # %% [markdown]
 # ## What we saw
 #
-# First comes what the best evidence of the repository says, as the ledger of [notebook
-# 30](30_leaderboard.ipynb) reads it from the kept results.
+# The ledger of [notebook 30](30_leaderboard.ipynb) reads the best evidence from the kept results:
 
 # %%
 evidence_of = ["components", "dropout", "dropout-rank", "trigger"]
@@ -695,7 +696,7 @@ names = [f"parthiban2021-{name}" for name in evidence_of]
 display(Markdown(claims.conclusions(*names)))
 
 # %% [markdown]
-# Then come the small runs of this notebook. Where they contradict the list, the list counts.
+# The small runs of this notebook show the following. Where they contradict the list, the list counts.
 
 # %%
 by = fitted.set_index("d", append=True)
@@ -720,10 +721,10 @@ display(
 #   High-Rank RNN Language Model.* ICLR. [arXiv:1711.03953](https://arxiv.org/abs/1711.03953)
 # - D. G. Parthiban, Y. Mao, D. Inkpen (2021). *On the Softmax Bottleneck of Recurrent Language
 #   Models.* AAAI 35(15). [doi:10.1609/aaai.v35i15.17608](https://doi.org/10.1609/aaai.v35i15.17608)
-# - H.-S. Chang, A. McCallum (2022). *Softmax Bottleneck Makes Language Models Unable to Represent
-#   Multi-mode Word Distributions.* ACL.
-#   [doi:10.18653/v1/2022.acl-long.554](https://doi.org/10.18653/v1/2022.acl-long.554)
-# - Z. Yang, M.-T. Luong, R. Salakhutdinov, Q. V. Le (2019). *Mixtape: Breaking the Softmax
-#   Bottleneck Efficiently.* NeurIPS.
 # - S. Merity, N. S. Keskar, R. Socher (2018). *Regularizing and Optimizing LSTM Language Models.*
 #   ICLR. [arXiv:1708.02182](https://arxiv.org/abs/1708.02182)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)
+#
+# → Next: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Monotone softmaxes: full rank for nothing
+# # 10. Monotone softmaxes: full rank for nothing
 #
 # **Question.** Bending every logit by an increasing function lifts the rank of log P to the full, at no cost: does the model then predict any better?
 #
@@ -23,11 +23,11 @@
 # ## What you will learn
 #
 # - to derive the family GSS(c, k), which holds the softmax and SigSoftmax;
-# - to say what bending logits can change about a model and what it cannot, whatever its rank;
+# - to say what bending logits cannot change, whatever the rank;
 # - to test a claim about rank and perplexity by *changing* the rank, up and down;
 # - to find the rival explanation that a control reveals.
 #
-# [Going deeper](10b_learned_bends.ipynb) learns the bend, fits a bent language, and counts digits.
+# **Deeper.** [Lesson 10b](10b_learned_bends.ipynb) learns the bend, fits a bent language, and counts digits.
 
 # %% [markdown]
 # ## Before you start
@@ -43,8 +43,6 @@
 # | quick | 1.5 | two CPU cores | two small Transformers |
 # | standard | 30 | two CPU cores | the Transformers on the whole corpus |
 # | full | 10 | one GPU | the same, for longer |
-#
-# The comparison over seeds reads kept results.
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -89,11 +87,11 @@ from course_lib.progress import check
 # ## The idea in one picture
 #
 # Take contexts of *one* number $h$, and three words. The logits $l = h w + b$ are three straight lines in
-# $h$. The probabilities depend only on how far two logits are from the third. So a context is a point in a
-# plane, $\log P_1/P_3$ against $\log P_2/P_3$. What does the point draw as $h$ runs?
+# $h$. The probabilities depend only on two differences of logits. So a context is a point in a plane,
+# $\log P_1/P_3$ against $\log P_2/P_3$. What does the point draw as $h$ runs?
 #
 # We ask the softmax, a function with a kink, and **GSS**, the generalised SigSoftmax of Parthiban et al.
-# (2021), whose slope changes smoothly. GSS is these few lines, which we derive below:
+# (2021), whose slope changes smoothly. Here is GSS, which we derive below:
 
 # %%
 def PL(x, c, k):
@@ -134,13 +132,13 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** The softmax draws a straight line. A bent line needs a plane to lie in. With 50 words it needs
-# nearly 50 dimensions, though the last ones of GSS drown in rounding.
+# **Figure 2.** With three words the softmax draws a straight line. A bent line needs a plane to lie in. Below,
+# $k$ counts the singular values $\sigma_k$ of log P for 50 words. The softmax has $d + 2 = 3$. The bends have
+# nearly 50, though the last ones of GSS drown in rounding.
 #
 # The **rank** says how many dimensions the smallest *flat* space has that holds all the points. But a bent
 # wire is still a wire. One number $h$ moves the point, whatever $f$ is, and there are no more distributions
-# to choose from than before. Keep this picture: the rank grows because the set is *curved*, not because the
-# set is *larger*.
+# to choose from than before. The rank grows because the set is *curved*, not because the set is *larger*.
 
 # %% [markdown]
 # ## GSS, step by step
@@ -160,8 +158,8 @@ plots.show(
 # $$\mathrm{PL}(x; c, k) = x - (k-1)\,\mathrm{softplus}(c - x).$$
 #
 # **3. The paper's form.** Since $\mathrm{softplus}(z) = z + \mathrm{softplus}(-z)$, the same function is
-# $k(x-c) + c - (k-1)\,\mathrm{softplus}(x-c)$. That is equation 3 of Parthiban et al., and
-# $\mathrm{GSS}(l; c, k) = \mathrm{softmax}(\mathrm{PL}(l; c, k))$.
+# $k(x-c) + c - (k-1)\,\mathrm{softplus}(x-c)$. That is equation 3 of Parthiban et al., a smooth form of a
+# piecewise linear function PL, and $\mathrm{GSS}(l; c, k) = \mathrm{softmax}(\mathrm{PL}(l; c, k))$.
 #
 # **4. Its limits.** $k = 1$ gives the softmax, and $(c, k) = (0, 2)$ gives SigSoftmax. For $c \to -\infty$
 # all logits lie above the bend, and GSS is the softmax again. For $c \to +\infty$ all logits lie below the
@@ -185,7 +183,7 @@ for name, (one, other) in pairs.items():
     print(f"{name:22}", same)
 
 # %% [markdown]
-# The fold has the library's form, which makes the slope in the same pass.
+# The fold has the library's form, which computes the slope in the same pass.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(monotone._Bend), language="python"))
@@ -209,10 +207,9 @@ never = argmaxable_words(W).unargmaxable
 print("with a proof,", len(never), "words never win")
 
 # %% [markdown]
-# This answers the second prediction: a bend makes no word win that could not win before. Nor does a context
-# gain freedom: [the deeper notebook](10b_learned_bends.ipynb) counts one new direction at most. If a high rank
-# is to help, it must help because the *curved* set happens to pass nearer to the truth than the flat set. That
-# is an empirical question.
+# This answers the second prediction: a bend makes no word win that could not win before. And a context gains
+# one new direction at most, as [lesson 10b](10b_learned_bends.ipynb) counts. If a high rank is to
+# help, it must help because the *curved* set happens to pass nearer to the truth than the flat set.
 
 # %% [markdown]
 # ## Training with and without a bend
@@ -225,7 +222,7 @@ print("with a proof,", len(never), "words never win")
 plan = {}
 for p in plans.read_plan("lessons-10").runs:
     e = p.experiment()
-    # the better rate of three; PLIF is in the deeper notebook
+    # the better rate of three; PLIF is in lesson 10b
     if e.optimisation.learning_rate == 4e-3 and "plif" not in p.recipe:
         o = e.output_layer.options
         name = f"GSS({o['c']:g}, {o['k']:g})" if "k" in o else "softmax"
@@ -256,9 +253,9 @@ target = corpus.test[:500]
 m = len(target)
 
 # %% [markdown]
-# We keep the logits of both models before the bend, for 500 tokens of test text, and log P after it. The
-# columns with $\epsilon$ are effective ranks: the number of singular values that carry all but a share
-# $\epsilon$ of the sum of squares.
+# We keep the logits of both models before the bend and log P after the bend, for the first 500 tokens of the
+# test text. Only the *test perplexity* is that of the whole text. The columns with $\epsilon$ are effective
+# ranks, which leave out a share $\epsilon$ of the sum of squares.
 
 
 # %%
@@ -294,7 +291,8 @@ print("softmax, Press' rank at most d + 1:", press["softmax"] <= d + 1)
 print("GSS, at least three times that:    ", press["GSS"] > 3 * (d + 1))
 
 # %% [markdown]
-# Here is Table 6 of the paper, for models with $d = 400$ and 10,000 words:
+# Here is Table 6 of the paper, for models with $d = 400$ and 10,000 words. There *plif* learns its bend, and
+# *mos* is a mixture of softmaxes.
 
 # %%
 six = published.rows().query("paper == 'parthiban2021' & table == '6'")
@@ -379,8 +377,8 @@ print("perplexity changed by less than 0.1 %:", cost < 0.1)
 
 # %% [markdown]
 # **Figure 4.** This answers the first prediction: rounded to two decimals, the model has nearly full rank,
-# and its perplexity stays where it was. Whoever finds a high rank in a table has learned that *something* was
-# not exactly linear.
+# and its perplexity stays where it was. Rounding errors look random, so they fill all directions. A high rank
+# in a table says only that *something* was not exactly linear.
 
 # %% [markdown]
 # ## The other way round: take the rank away
@@ -411,18 +409,19 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 5.** This answers the third prediction. The probabilities of the words that come hardly depend on
-# what lies beyond the softmax's bound. The upper panel also shows how arbitrary the rank is: Press' threshold
-# lies across a smooth slope. Move the threshold, and GSS has another rank.
+# **Figure 5.** This answers the third prediction. Below, both curves are flat beyond the softmax's bound: the
+# words that come hardly depend on the directions there. Above, $\sigma_k$ of GSS passes Press' threshold on a
+# smooth slope. Move the threshold, and GSS has another rank.
 
 # %% [markdown]
 # ## Over c and k: does rank buy perplexity?
 #
-# One run says little. The plan `data/plans/lessons-10.toml` has trained the softmax and GSS at several
-# $(c, k)$ with three seeds each, in the size of our two runs. **GSS(30, 3) is a control**: its bend lies far
-# above all logits, so it is nothing but a softmax of $3\,l$, with the rank of a softmax.
+# The plan `data/plans/lessons-10.toml` has trained the softmax and GSS at several $(c, k)$ with three seeds
+# each, in the size of our two runs. **GSS(30, 3) is a control**: its bend lies far above all logits, so it is
+# a softmax of $3\,l$, with the rank of a softmax.
 #
-# Each setting is compared with the softmax seed by seed, in per cent, and $p$ is corrected for their number.
+# Each setting is compared with the softmax seed by seed, in per cent, and $p$ is corrected for the number of
+# settings.
 
 # %%
 tests, rank_of = {}, {}
@@ -449,13 +448,14 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The rank grows from top to bottom, and the perplexity in the figure does not fall with it. With
-# three seeds, and after the correction, no setting differs surely from the softmax.
+# **Figure 6.** The rank, here of more contexts than above, grows from top to bottom. The perplexity in the
+# figure does not fall as the rank grows. With three seeds, and after the correction, no setting differs surely from the
+# softmax.
 #
-# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a rank far above
-# that of the softmax. But a logit below its bend at 3 is simply multiplied by 3, and most logits may lie there.
+# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a high rank. But a
+# logit below its bend at 3 is multiplied by 3, and most logits may lie there.
 # The control multiplies *all* logits by 3 at the rank of the softmax, and it has most of the gain. So the
-# **scale** of the logits may be what helps. The bends of the highest rank lie on the worse side of the softmax.
+# **scale** of the logits may be what helps in a training too short for $W$ to grow.
 #
 # Are these models good enough to judge? **Kneser-Ney 5** only counts runs of up to five words:
 
@@ -468,10 +468,9 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
 
 # %% [markdown]
 # Counting has the lower of the two perplexities above. So our runs show what a bend does in a short training;
-# they are no evidence on the paper's models. Three analyses go on: [notebook
-# 31](31_rank_and_perplexity.ipynb) divides the paper's correlation of rank and perplexity,
-# [32](32_word_similarity.ipynb) asks whether the word vectors gain, and [33](33_predictions.ipynb) compares
-# the five likeliest words in the paper's eighteen contexts.
+# they are no evidence on the paper's models. [Notebook 31](31_rank_and_perplexity.ipynb) takes apart the
+# paper's correlation of rank and perplexity, [32](32_word_similarity.ipynb) asks whether the word vectors gain,
+# and [33](33_predictions.ipynb) compares the five likeliest words in the paper's eighteen contexts.
 
 # %% [markdown]
 # ## When not to use it
@@ -497,10 +496,9 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
 # ## Exercises
 #
 # ### 1. A heavier tail
-# *Ten minutes.* What does $k = 0$ do to all words with logits far below $c$, and what does $k = 0.5$ do? Try
-# both with `tried(c, k)` and look at the smallest probability in log P. Then assign to `tail` a pair $(c, k)$
-# for which PL never falls, the smallest probability is at least twice that of the softmax, and the perplexity
-# rises by at most 10 %.
+# *Ten minutes.* What do $k = 0$ and $k = 0.5$ do to words with logits far below $c$? Look at the smallest
+# entry of `tried(c, k)`. Then assign to `tail` a pair $(c, k)$ for which PL never falls, the smallest
+# probability is at least twice that of the softmax, and the perplexity rises by at most 10 %.
 #
 # <details><summary>Hint</summary>
 #
@@ -575,7 +573,7 @@ of = ("parthiban2021-" + n for n in ("sigsoftmax", "gss", "gss-rank"))
 display(Markdown(claims.conclusions(*of)))
 
 # %% [markdown]
-# And this is what the small models show:
+# The small models give no sign that rank helps:
 
 # %%
 display(
@@ -599,3 +597,10 @@ display(
 #   Bottleneck.* NeurIPS. [arXiv:1805.10829](https://arxiv.org/abs/1805.10829)
 # - A. Grivas, N. Bogoychev, A. Lopez (2022). *Low-Rank Softmax Can Have Unargmaxable Classes in
 #   Theory but Rarely in Practice.* ACL. [arXiv:2203.06462](https://arxiv.org/abs/2203.06462)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [9. Mixtures: several softmaxes instead of one](09_mixtures.ipynb)
+#
+# ↓ Deeper: [10b. Going deeper: learned bends, a bent language, and digits](10b_learned_bends.ipynb)
+#
+# → Next: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: learned bends, a bent language, and digits
+# # 10b. Going deeper: learned bends, a bent language, and digits
 #
 # **Question.** What does a layer learn that may choose its own bend, does a bend find a truth that is bent, and how many digits does a computer keep?
 #
@@ -30,7 +30,7 @@
 #
 # **Prerequisites.** [Lesson 10](10_monotone_softmaxes.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 35 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 37 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -88,14 +88,15 @@ def PL(x, c, k):
 # %% [markdown]
 # ## How many directions does a bend add?
 #
-# Contexts of $d$ numbers give a $d$-dimensional set of distributions, bent or not. There is one subtlety. A
-# softmax does not notice when all logits rise by the same amount. A bent softmax does, because the logits
-# then move past $c$. So if one direction in context space lifts all words alike, the softmax wastes this
-# direction, and GSS turns the shape of the tail with it.
+# Contexts of $d$ numbers give a set of distributions of at most $d$ dimensions, bent or not. There is one
+# subtlety. A softmax does not notice when all logits rise by the same amount. A bent softmax notices, because
+# the logits then move past $c$. So a direction in context space that lifts all words alike changes nothing in
+# a softmax, but in GSS this direction changes the shape of the tail.
 #
-# We count the rank of log P over 300 random contexts, and the number of directions in which log P moves at
-# one of them, which is the rank of the Jacobian $\partial \log P/\partial h$. Here $d = 4$, and the last
-# column of $W$ is ones.
+# We count the rank of log P over 300 random contexts. We also count the directions in which log P can move
+# from one context, which is the rank of the Jacobian $\partial \log P/\partial h$. Here $d = 4$, and the last
+# column of $W$ is ones, so the last number of a context lifts all words alike. PLIF is a chain of straight
+# pieces, which a later section explains.
 
 # %%
 torch.manual_seed(0)
@@ -118,8 +119,9 @@ for name, layer in layers.items():
     print(line.format(name, *map(int, both)))
 
 # %% [markdown]
-# The bend lifts the rank to the full, and what it bought is a single direction. Exercise 2 asks whether a
-# trained model uses this direction.
+# Three numbers of a context are left to the softmax. The normaliser of each row adds one more to the rank. The
+# bend lifts the rank to the full, but it adds only a single direction. Exercise 2 asks whether a trained model
+# uses this direction.
 
 # %% [markdown]
 # ## The form matters to a computer
@@ -152,10 +154,10 @@ for name, form in (forms | {"PL of lesson 10": PL}).items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The middle columns are the largest errors, in nats. To find $x$, the printed formula subtracts a number of
-# size $(k-1)x$ from a number of size $kx$. In `bfloat16` that costs whole tenths of a nat. The form of lesson
-# 10 subtracts nearly nothing, and is exact up to the rounding of $x$ itself. The released code overflows
-# besides, once a logit exceeds $c + 88.7$.
+# The columns `float32` and `bfloat16` are the largest errors, in nats. To find $x$, the printed formula
+# subtracts a number of size $(k-1)x$ from a number of size $kx$. In `bfloat16` that costs tenths of a nat. The
+# form of lesson 10 subtracts nearly nothing, and its error is that of rounding the result. The exponential of
+# the released code overflows besides in `float32`, once a logit exceeds $c + 88.7$.
 
 # %% [markdown]
 # ## PLIF: let the data choose the function
@@ -193,7 +195,8 @@ for f in (fine, coarse):
     print("the library agrees:", same)
 
 # %% [markdown]
-# The library's form is in the fold. It makes all sums once for a batch, so that a logit takes one read.
+# The library's form is in the fold. All sums are made once for a batch. Then each logit only looks up the slope
+# and the intercept of its piece.
 
 # %% tags=["hide-input"]
 source = inspect.getsource(PLIF.transform_parameters)
@@ -201,31 +204,45 @@ source += "\n\n" + inspect.getsource(monotone._Pieces.forward)
 display(Code(source, language="python"))
 
 # %% [markdown]
-# The paper uses $K = 100{,}000$. Here are such a function and a coarser one before any training.
+# The paper uses $K = 100{,}000$. Here is such a function before any training. Move $K$ to see functions of
+# fewer pieces.
 
 # %%
 x = torch.linspace(-20, 20, 401).double()
-start = {"K = 100,000": fine, "K = 20": coarse}
-drawn = {}
-for name, f in start.items():
-    y = chain(x, f.free_slopes)
-    drawn[name] = (x, y - y[200])
-y = drawn["K = 100,000"][1]
-straight = y.mean() + (x * y).sum() / (x * x).sum() * x  # least squares
-off = float((y - straight).abs().max())
-slopes = F.softplus(fine.free_slopes)
-some = slopes[50_000:50_050]
+pieces = [10, 100, 1_000, 10_000, 100_000]
+drawn, straight, jumps, captions = [], [], [], []
+line = "strays by {:.2f} at most; ten slopes from {:.1f} to {:.1f}"
+for K in pieces:
+    v = fine.free_slopes[:: 100_000 // K]
+    y = chain(x, v)
+    y = y - y[200]
+    # the straight line of least squares
+    straight.append(y.mean() + (x * y).sum() / (x * x).sum() * x)
+    drawn.append(y)
+    off = float((y - straight[-1]).abs().max())
+    some = F.softplus(v[K // 2 - 5 : K // 2 + 5])
+    jumps.append(some.repeat_interleave(2))
+    captions.append(line.format(off, some.min(), some.max()))
 
 # %% tags=["hide-input"]
+begin_and_end = np.arange(1, 21) // 2
+whole = {"f": (x, torch.stack(drawn))}
+whole["straight line"] = x, torch.stack(straight)
+part = {"f": (begin_and_end, torch.stack(jumps))}
+axes = [plots.Panel(
+    whole, "x", "f(x) − f(0)", (-20, 20), (-25, 25), "forwards"),
+    plots.Panel(part, "piece", "slope", (0, 10), (0, 4), "backwards")]
 plots.show(
-    plots.random_slopes(drawn, np.linspace(0, 0.02, 51), some),
-    alt="Left: f before training. With 100,000 pieces it is a straight "
-    f"line of slope {slopes.mean():.2f} to the eye; with 20 it is visibly "
-    "bent. Right: the slopes of fifty neighbouring pieces, 0.02 wide "
-    f"together, jump between {some.min():.1f} and {some.max():.1f}.",
+    plots.explorer({"K": pieces}, axes, captions, (len(pieces) - 1,)),
+    alt="Left: f before training beside a straight line. Right: the "
+    "slopes of ten neighbouring pieces. A slider sets the number of "
+    f"pieces K. At 10 pieces f is visibly bent: it {captions[0]}. At "
+    "100,000 it is straight to the eye, and its slopes jump as before: "
+    f"{captions[-1]}.",
 )
 
 # %%
+slopes = F.softplus(fine.free_slopes)
 low, high = slopes.quantile(0.25), slopes.quantile(0.75)
 display(
     Markdown(
@@ -236,11 +253,14 @@ display(
 )
 
 # %% [markdown]
-# **Figure 1.** This is a curious object. Going **forwards**, 100,000 random slopes average out, and $f$ is a
-# straight line. Going **backwards**, the gradient of a logit is multiplied by the slope of its own small
-# piece, and these slopes differ widely. So a *frozen* PLIF leaves the forward pass as it is and multiplies the
-# gradients by random factors. Parthiban et al. (2021) suspect that it acts as a regulariser. These are their
-# figures for Penn Treebank, the mean and standard deviation of 11 seeds:
+# **Figure 1.** This is a curious object. Going **forwards**, the random slopes average out as the pieces become
+# many, and $f$ is a straight line. Its slope is above 1, because softplus is convex: large $v$ raise the mean of
+# the slopes more than small $v$ lower it. Going **backwards**, the gradient of a logit is multiplied by the
+# slope of its own small piece, and these slopes differ widely.
+#
+# A **frozen** PLIF keeps its random slopes. So it does hardly more to the logits than scale them, but it
+# multiplies the gradients by random factors. Parthiban et al. (2021) suspect that a frozen PLIF acts as a
+# regulariser. These are their figures for Penn Treebank, the mean and standard deviation of 11 seeds:
 
 # %%
 METHODS = {"softmax": "softmax", "gss": "GSS(−1.5, 2.5)", "plif": "PLIF"}
@@ -257,10 +277,11 @@ shown = shown.rename(index=METHODS).loc[list(METHODS.values())]
 shown.fillna("not printed").rename_axis(index=None, columns=None)
 
 # %% [markdown]
-# In the table a frozen PLIF costs training perplexity and gains a little on test data. Trained slopes gain
-# nothing more on test data. The rank of PLIF is low, because a chain that is cut so finely is nearly straight,
-# and its bends hardly pass Press' threshold. The threshold grows with the numbers of contexts and of words,
-# and we have fewer of both; so the same function may have nearly full rank in our runs.
+# In the table a frozen PLIF has a higher perplexity than the softmax on training data, and a slightly lower one
+# on test data. Trained slopes gain nothing more on test data. The rank of PLIF is low, because a chain that is
+# cut so finely is nearly straight, and its bends hardly pass Press' threshold. The threshold grows with the
+# numbers of contexts and of words. We have fewer of both, so the same function has nearly full rank in our runs
+# of the plan `lessons-10`.
 
 # %% [markdown]
 # ## What PLIF has learned
@@ -418,9 +439,9 @@ display(
 print("less than one standard deviation:", farthest < 1)
 
 # %% [markdown]
-# So single slopes stay near where they began. But neighbouring pieces are pushed the same way, and $f$ feels
-# only their mean: if all $v$ of a region moved so far, its mean slope would change by some tenths. This
-# estimate is made on our small model before training, and is no bound. It leaves both readings open. The
+# So each $v$ stays within a standard deviation of its start. But neighbouring pieces are pushed the same way,
+# and $f$ feels only their mean: if all $v$ of a region moved so far, its mean slope would change by some tenths.
+# This estimate is made on our small model before training, and is no bound. Both readings stay open. The
 # paper's table above says that something was learned: trained slopes have the lower training perplexity.
 
 # %% [markdown]
@@ -452,18 +473,22 @@ table.drop(columns="n").rename(columns={"p": "p, Holm"})
 
 # %% [markdown]
 # The differences of test perplexity are in per cent. This answers the first prediction, as far as short runs
-# can: in the third row slopes by SGD are as near to frozen slopes as two runs of one setting are to each other.
-# Under Adam PLIF learned a bend of its own, and in the last row a learned temperature has the lower perplexity.
-# The verdicts say how sure that is. The paper's runs have several hundred times as many steps as ours.
+# can: in the third row the interval of the difference between slopes by SGD and frozen slopes holds 0. Under
+# Adam PLIF learned a bend of its own, and in the last row a learned temperature has the lower perplexity. The
+# verdicts say how sure that is.
+#
+# In the second row a frozen PLIF has a higher perplexity than the softmax, and in the paper's table a lower
+# one. The paper's runs have several hundred times as many steps as ours. So the paper's models may need a
+# regulariser, and ours may not; this guess is not tested here.
 
 # %% [markdown]
 # ## A language that is bent
 #
 # Real text does not tell what rank it has. The languages of [lesson 4](04_softmax_bottleneck.ipynb) do: 200
 # words, 80 contexts, and true probabilities that we know. A model is judged by its **excess**, the expected
-# cross-entropy above the entropy. The first language is a softmax over contexts of 4 numbers. The second has
-# the logits of the first, *bent*, with slope 3 below the middle of the probability. GSS with the same $c$ and
-# $k$ can match the second language exactly.
+# cross-entropy above the entropy. The *flat* language is a softmax over contexts of 4 numbers. The *bent*
+# language has the same logits, bent at the logit below which half of the probability lies, with slope 3 below
+# it. GSS with the same $c$ and $k$ can match the bent language exactly.
 
 # %%
 options = dict(N=200, d=4, states=80, tokens=1000, seed=SEED)
@@ -527,9 +552,10 @@ print("bent language: a softmax with two more dimensions wins:", wins)
 # %% [markdown]
 # This answers the second prediction. The bent language is the best case that a bend can have: the truth is
 # bent, of full rank, and GSS has the very same bend. GSS could reach an excess of 0 at $d = 4$, so what the
-# table shows there is left by the optimiser. In the table above a softmax with two more dimensions comes nearer
-# than GSS, although its rank is a tenth of the truth's. On the flat language the bend costs something. A bend
-# that is there to be used is still hard to find, and two more dimensions are easy to use.
+# table shows there is left by the optimiser. At $d = 4$ GSS is hardly nearer to the truth than a softmax. In the
+# table above a softmax with two more dimensions comes nearer than GSS, although the rank of this softmax is a
+# tenth of the truth's. So the right bend alone does not lead the optimiser to the right contexts and words, and
+# two more dimensions are easy to use.
 
 # %% [markdown]
 # ## The cost
@@ -611,9 +637,9 @@ def is_gss(v, c=-1.5, k=2.5):
 check("10b.1", gss_chain, is_gss)
 
 # %% [markdown]
-# ### 2. Does the trained GSS turn its knob?
-# *Twenty minutes.* A softmax does not notice when all logits of a context rise together; GSS does. Does the
-# trained model use that? Take the knob away: give all contexts the same mean logit, the mean over all of
+# ### 2. Does the trained GSS use its extra direction?
+# *Twenty minutes.* A softmax does not notice when all logits of a context rise together; GSS notices. Does the
+# trained model use that? Take this freedom away: give all contexts the same mean logit, the mean over all of
 # `raw["GSS"]`, and let the layer bend the logits as before. Assign to `fixed` the perplexity that is left. How
 # far is it from that of the model as it is, and why?
 #
@@ -715,3 +741,8 @@ display(
 #   [arXiv:1902.08077](https://arxiv.org/abs/1902.08077)
 # - S. Kanai, Y. Fujiwara, Y. Yamanaka, S. Adachi (2018). *Sigsoftmax: Reanalysis of the Softmax
 #   Bottleneck.* NeurIPS. [arXiv:1805.10829](https://arxiv.org/abs/1805.10829)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)
+#
+# → Next: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)

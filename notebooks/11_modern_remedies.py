@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Modern remedies: the loss, the step, the matrix
+# # 11. Modern remedies: the loss, the step, the matrix
 #
 # **Question.** Who moves the mean of the word vectors, the loss or the optimiser, and does a model with a rounder cloud of words predict better?
 #
@@ -22,13 +22,13 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to place any remedy in the training step that it changes;
+# - to say which link of a training step a remedy changes;
 # - to prove in two lines which optimisers can move the mean of the word vectors, and that the loss
 #   cannot see this mean;
-# - to keep apart what a remedy does to the cloud and what it does to the probabilities;
+# - to keep apart what a remedy does to the cloud and to the probabilities;
 # - to compare many methods over few seeds.
 #
-# [Going deeper](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
+# **Deeper.** [Lesson 11b](11b_more_remedies.ipynb) has capping, gating, Muon, All-but-the-top and costs.
 
 # %% [markdown]
 # ## Before you start
@@ -44,8 +44,6 @@
 # | quick | 1 | one CPU core | the same, for longer |
 # | standard | 15 | two CPU cores | the same, on the whole corpus |
 # | full | 5 | one GPU | the same |
-#
-# The comparison over seeds is read from results that are kept with the course.
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -82,22 +80,21 @@ from course_lib.training import CoupledAdam
 #    model uses this matrix only to predict. By how much do its probabilities change?
 # 2. You train the same words by plain gradient descent and by Adam. With which of them does their mean
 #    leave the origin?
-# 3. Some remedies leave the cloud narrow, and some make it round. Will the models with round clouds
-#    have the lower perplexity?
+# 3. Some remedies make the cloud round, others do not. Will the models with round clouds have the
+#    lower perplexity?
 
 # %% [markdown]
 # ## Where a remedy can take hold
 #
-# A training step is a chain, and every remedy of this course changes one link. $W$ has a row $w_i$ for
-# each of $N$ words. This lesson is about the links in bold.
+# A training step is a chain, and every remedy changes one link. This lesson is about the remedies in bold.
 #
 # | link | remedies |
 # |---|---|
-# | logits $l = Wh$ | [adversarial margin](07_adversarial_softmax.ipynb), soft-capping |
-# | loss $L$ | [cosine penalty](06_cosine_regularization.ipynb), **z-loss**, **μ-loss** |
+# | logits $l = Wh$ | adversarial margin of [lesson 7](07_adversarial_softmax.ipynb), soft-capping |
+# | loss $L$ | cosine penalty of [lesson 6](06_cosine_regularization.ipynb), **z-loss**, **μ-loss** |
 # | gradient $G = \partial L/\partial W$ | gradient gating |
 # | step $\Delta$ | **coupled Adam**, Muon |
-# | matrix $W$ | **centring**, [spectrum control](08_spectrum_control.ipynb) |
+# | matrix $W$ | **centring**, spectrum control of [lesson 8](08_spectrum_control.ipynb) |
 # | after training | All-but-the-top |
 
 # %% [markdown]
@@ -233,7 +230,7 @@ for ours, library in rivals.items():
 # | Adam | $-m_{ik}/\sqrt{v_{ik}}$ | **no**, each word has its own divisors |
 #
 # For a rare word $v_{ik}$ is small, so Adam enlarges the pushes on rare words until they outweigh the
-# pulls.
+# pulls on the other words.
 
 # %%
 learned, paths = {}, {}
@@ -252,14 +249,14 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** SGD and coupled Adam leave the mean where the random start put it. Adam carries the mean
-# away. This answers the second prediction. The second moment is the cause, because Adam and coupled Adam
-# have everything else in common.
+# **Figure 2.** On the left SGD and coupled Adam leave the mean where the random start put it. Adam carries
+# the mean away. This answers the second prediction. The second moment is the cause, because Adam and
+# coupled Adam have everything else in common.
 #
-# A word is **rare** if fewer than one token in ten thousand is
-# that word. The **drift** is the share of the cloud's energy that lies in its mean $\mu =
-# \frac1N\sum_i w_i$, which is $\|\mu\|^2 \big/ \frac1N\sum_i\|w_i\|^2$. The drift is 0 if the words
-# balance about the origin, and 1 if all words are the same vector.
+# A word is **rare** if fewer than one token in ten thousand is that word. The **drift** is the share of
+# the cloud's energy that lies in its mean $\mu = \frac1N\sum_i w_i$, which is $\|\mu\|^2 \big/
+# \frac1N\sum_i\|w_i\|^2$. The drift is 0 if the words balance about the origin, and 1 if all words are
+# the same vector.
 
 
 # %%
@@ -309,7 +306,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 3.** The horizontal axis runs from the mean of the frequent words to that of the rare words.
-# In both clouds the rare words stand apart. The origin lies elsewhere.
+# In both clouds the rare words lie on the right. Adam leaves the origin far from the rare words, and
+# coupled Adam leaves the origin among them.
 
 # %% [markdown]
 # ## The matrix: centring
@@ -329,9 +327,9 @@ print("cosine of rare words below half:", angle < cosines["Adam"] / 2)
 # %% [markdown]
 # This answers the first prediction. **Centring removes most of the cone and changes no probability.**
 # Whoever reports only the cosine would call centring a success. Centring *can* matter in two ways. In a
-# **tied** model the same matrix reads, so each input loses $\mu$, too. In low precision a large common
-# shift of the logits costs digits, which is why Stollenwerk et al. (2026) centre. Their **μ-loss**
-# $\lambda\|\mu\|^2$ is centring as a loss.
+# **tied** model the same matrix reads, so each input loses $\mu$, too. At high learning rates logits may
+# diverge, and Stollenwerk et al. (2026) centre against that. Their **μ-loss** $\lambda\|\mu\|^2$ is
+# centring as a loss.
 #
 # ## The loss: the z-loss sees the mean
 #
@@ -373,8 +371,8 @@ print("the strongest z-loss adds to it:   ", bool(high > plain["drift"]))
 
 # %% [markdown]
 # **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because its lever on $\log
-# Z$ is the mean. At the usual weight of both, $10^{-4}$, neither loss does anything here. Their authors
-# use them in long runs.
+# Z$ is the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in runs as short as
+# ours.
 #
 # ## Who breaks the balance?
 #
@@ -412,8 +410,8 @@ kept = [name for name, ratio in ratios.items() if ratio < 1e-5]
 print("in balance:", ", ".join(kept))
 
 # %% [markdown]
-# The adversarial margin keeps the balance, because the margin is a constant in its gradient. The μ-loss
-# and the cosine penalty pull the mean back. The z-loss pushes the mean away from the mean context.
+# The adversarial margin lowers the target's logit by a number that the gradient treats as constant. The
+# μ-loss and the cosine penalty pull the mean back. The z-loss pushes the mean away from the mean context.
 #
 # ## Whole models
 #
@@ -483,12 +481,13 @@ display(
 )
 
 # %% [markdown]
-# This answers the third prediction. Three warnings:
+# This answers the third prediction: in the figure no rounder cloud has a lower perplexity. Here even
+# centring changes the probabilities, because the tied $W$ reads, too. Three warnings:
 #
 # - **The runs are short.** An optimiser that hardly moves the rare words may learn little of them in so few
 #   steps. The verdicts hold for this budget.
-# - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. The
-#   laboratory separates the two, but there $W$ does not read.
+# - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. In the
+#   laboratory centring only makes the cloud round, but there $W$ does not read.
 # - ***Undecided* means that three seeds could not tell.** The interval says how large the difference
 #   could still be. *No difference* means that the 90 % interval lies within ±2 %.
 
@@ -515,7 +514,7 @@ display(
 #
 # ### 1. Half-coupled
 # *Difficulty 2 of 3, importance 3 of 3, fifteen minutes.* Let each *word* have one divisor, made from the
-# mean of its squares over the dimensions. Does the mean of $W$ stay? Answer by the law first. Then
+# mean of its squares over the dimensions. Does the mean of $W$ stay? Answer by the form $m A$ first. Then
 # assign `half_coupled`, a function of `W`, `m`, `v` and `t` as `coupled_adam` is, and measure:
 # `learn(half_coupled)[1][1]`.
 #
@@ -586,15 +585,16 @@ check("11.1", half_coupled, divides_words)
 # %% [markdown]
 # ## What we saw
 #
-# First, here is what the ledger of [notebook 30](30_leaderboard.ipynb) says of these remedies. The ledger
-# reads the best results that are kept.
+# First, here is what the ledger of [notebook 30](30_leaderboard.ipynb) says, which reads the best results
+# that are kept.
 
 # %%
 names = ["own-centred", "own-mu-loss", "own-z-loss", "own-coupled-adam"]
 display(Markdown(claims.conclusions(*names, of=everything)))
 
 # %% [markdown]
-# The small runs of this lesson show the following. Where they contradict the list above, the list counts.
+# In the small runs of this lesson the optimiser moves the mean, and over three seeds no rounder cloud
+# predicts better:
 
 # %%
 a, b = table.loc["Adam"], table.loc["coupled Adam"]
@@ -626,3 +626,10 @@ display(
 #   [arXiv:1412.6980](https://arxiv.org/abs/1412.6980)
 # - S. Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure.* Scandinavian Journal
 #   of Statistics 6, 65–70. [JSTOR](https://www.jstor.org/stable/4615733)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [10. Monotone softmaxes: full rank for nothing](10_monotone_softmaxes.ipynb)
+#
+# ↓ Deeper: [11b. Going deeper: more remedies of the word matrix](11b_more_remedies.ipynb)
+#
+# → Next: [20. Train a language model](20_train_language_model.ipynb)

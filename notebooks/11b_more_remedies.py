@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Going deeper: more remedies of the word matrix
+# # 11b. Going deeper: more remedies of the word matrix
 #
 # **Question.** What do capped logits, gated gradients, Muon and a repair after training do to the words, what do remedies cost, and does a rounder cloud go with a lower perplexity?
 #
@@ -211,9 +211,9 @@ plots.show(
 # ## The gradient: gating the pushes
 #
 # **Adaptive gradient gating** (Yu et al. 2022) leaves loss and probabilities alone and changes the
-# gradient. Let $a_i$ be the number of times a step that word $i$ has lately been a target. Word $i$ counts
-# as rare if $a_i < \alpha$. The push on a rare row $i$ from a position whose target is $y$ is multiplied
-# by
+# gradient. Let $a_i$ be how many times a step word $i$ has been a target lately, on average. Word $i$
+# counts as rare if $a_i < \alpha$. The push on a rare row $i$ from a position whose target is $y$ is
+# multiplied by
 #
 # $$\begin{cases} a_i & \text{if } y \text{ is not rare,}\\
 # \min(a_i/\bar a,\,1) & \text{if } y\neq i \text{ is rare, too,}\end{cases}$$
@@ -275,10 +275,12 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left of the jump words count as rare and their pushes are cut; right of the jump all pushes
-# are whole. With gating the rarest words stay much nearer to where they began, and the most frequent words
-# travel farther. This answers the second prediction. The loss sees only *differences* between words. So
-# the frequent words may make up for what the rare words do not move; this guess is not tested here.
+# **Figure 2.** In the left panel words before the jump count as rare. Where the target is common, the
+# pushes on rare words are cut; where the target is rare, too, they are nearly whole. In the right panel
+# gating keeps the rarest words much nearer to where they began, and the most frequent words travel farther.
+#
+# This answers the second prediction. The loss sees only *differences* between words. So the frequent words
+# may make up for what the rare words do not move; this guess is not tested here.
 #
 # Adam takes the same steps for a row whose gradient is multiplied by a constant, because Adam divides by
 # $\sqrt v$. Gating changes the *proportion* of pushes to pulls, and it stops the words that have not come
@@ -309,7 +311,7 @@ pd.DataFrame({"imbalance": ratios}).round(4)
 # %% [markdown]
 # ## The step: Muon
 #
-# [Spectrum control](08_spectrum_control.ipynb) prescribes the singular values of $W$. **Muon** (Jordan et
+# Spectrum control, of [lesson 8](08_spectrum_control.ipynb), prescribes the singular values of $W$. **Muon** (Jordan et
 # al. 2024) makes the singular values of every *step* equal: with the momentum $m$ it takes the step
 # $-m\,(m^\top m)^{-1/2}$. No direction of the space is favoured while $W$ grows. The step has the form $m
 # A$, so Muon cannot move the mean of the rows either. Spectrum control needs penalties and a factorised
@@ -342,10 +344,10 @@ mean = learned["Muon"].mean(0).norm() / learned["Adam"].mean(0).norm()
 print("Muon's mean is below a tenth of Adam's:", bool(mean < 0.1))
 
 # %% [markdown]
-# **Figure 3.** Adam moves all words at nearly the same speed, which is why the many rare words can carry the
-# mean away. SGD and coupled Adam hardly move the rare words, and Muon moves them little. Those clouds may
-# be round partly because the rare words are still near their random start. *Round is not the same as well
-# placed.* Only Muon's way uses nearly all directions evenly.
+# **Figure 3.** Under Adam the rarest words go nearly as far as the most frequent words, which is why the many
+# rare words can carry the mean away. SGD and coupled Adam hardly move the rare words, and Muon moves them
+# little. Those clouds may be round partly because the rare words are still near their random start. *Round is
+# not the same as well placed.* Only Muon's way uses nearly all directions evenly.
 #
 # Muon was made for the hidden matrices of a network, and its author leaves embeddings and the output layer
 # to Adam. We use Muon for the word matrix on purpose, to see what happens.
@@ -396,8 +398,9 @@ library, ours = centring.all_but_the_top(trained, 2), repaired(trained, 2)
 print("the library's is ours:", library.allclose(ours, atol=1e-4))
 
 # %% [markdown]
-# **Figure 4.** This answers the third prediction. Taking the mean away costs nothing and does most of the
-# repair. Taking the first component away, too, costs predictions.
+# **Figure 4.** This answers the third prediction. Taking the mean away costs nothing, but leaves some of the
+# cone. Taking the first component away, too, makes the cloud round, but the loss jumps: predictions use this
+# direction.
 
 # %% [markdown]
 # ## Combinations
@@ -430,8 +433,8 @@ judged.loc[pairs, [*interval, *cloud]].round(2)
 # %% [markdown]
 # ## What a step costs
 #
-# Let a step have $M$ positions. The layer itself takes $3MNd$ multiplications, for the logits and both
-# gradients.
+# Let a step have $M$ positions. The layer itself takes $3MNd$ multiplications: a third each for the logits,
+# the gradient of $W$ and the gradient of the contexts.
 #
 # | remedy | more multiplications | numbers kept beside $W$ |
 # |---|---|---|
@@ -463,8 +466,8 @@ pd.DataFrame({"share of the layer's own work": more}).round(3)
 # %% [markdown]
 # ## Does a rounder cloud predict better?
 #
-# Some methods end with the figures of another method, to within 0.02. At their chosen setting they do
-# nothing, or nothing more. Such twins share a point.
+# Some methods end with the figures of another method, to within 0.02. At its chosen setting such a method
+# adds nothing to the other method. Such twins share a point.
 
 # %%
 # methods and their twins
@@ -505,8 +508,9 @@ display(
 )
 
 # %% [markdown]
-# A correlation over methods is no cause. The methods that leave the cloud narrow are mostly those that leave
-# the whole model as it was, with the baseline's loss.
+# A round cloud has a small cosine and a large σ₂/σ₁. So by both signs rounder clouds go with higher
+# perplexity in the figure. But the points are few, and a correlation over methods is no cause: the narrowest
+# cloud is that of the baseline and of its twins, which leave the model as it was.
 
 # %% [markdown]
 # ## What the papers say and what the code does
@@ -524,8 +528,8 @@ display(
 # %% [markdown]
 # ## When not to use them
 #
-# - **Soft-capping**: not if you need the scale of the logits, as for merging models; and not if your logits
-#   never come near the cap.
+# - **Soft-capping**: not if you need the logits at their own scale; and not if your logits never come near
+#   the cap.
 # - **Centring, μ-loss**: not without a thought where the logits are capped or bent, because such a layer
 #   does see a common shift.
 # - **Gating**: not with a vocabulary of word pieces, which has hardly any rare entries; and not where a rare
@@ -655,7 +659,8 @@ names = ["own-capped", "own-gated", "own-muon"]
 display(Markdown(claims.conclusions(*names, of=everything)))
 
 # %% [markdown]
-# The small runs of this notebook show the following. Where they contradict the list above, the list counts.
+# The small runs of this notebook show the following. Where these runs contradict the list above, the list
+# counts.
 
 # %%
 display(
@@ -688,3 +693,8 @@ display(
 #   [kellerjordan.github.io/posts/muon](https://kellerjordan.github.io/posts/muon/)
 # - J. Mu, P. Viswanath (2018). *All-but-the-Top: Simple and Effective Postprocessing for Word
 #   Representations.* ICLR. [arXiv:1702.01417](https://arxiv.org/abs/1702.01417)
+
+# %% [markdown] tags=["way"]
+# ↑ Back: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)
+#
+# → Next: [20. Train a language model](20_train_language_model.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Train a language model
+# # 20. Train a language model
 #
 # **Question.** What perplexity does a recipe reach, and how does it get there?
 #
@@ -134,3 +134,8 @@ for statement, holds in training_report.checks(result).items():
 #   Regularization*. arXiv:1409.2329. The loss summed over the unrolled steps.
 # * Gal and Ghahramani (2016). *A Theoretically Grounded Application of Dropout
 #   in Recurrent Neural Networks*. arXiv:1512.05287.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)
+#
+# → Next: [21. Train a translator](21_train_translator.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Train a translator
+# # 21. Train a translator
 #
 # **Question.** How well does a recipe translate?
 #
@@ -178,3 +178,8 @@ pd.DataFrame(rows).round(2)
 #   arXiv:1804.08771.
 # * Elliott et al. (2016). *Multi30K: Multilingual English-German Image
 #   Descriptions*. arXiv:1605.00459.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [20. Train a language model](20_train_language_model.ipynb)
+#
+# → Next: [22. Adapt a model at test time](22_adapt_at_test_time.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Adapt a model at test time
+# # 22. Adapt a model at test time
 #
 # **Question.** How much better does a trained model predict a text if it may remember what it has just read there, or go on learning from it?
 #
@@ -326,3 +326,8 @@ display(Markdown(
 #   Continuous Cache*. ICLR. arXiv:1612.04426.
 # * Krause, Kahembwe, Murray and Renals (2018). *Dynamic Evaluation of Neural
 #   Sequence Models*. ICML. arXiv:1709.07432.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [21. Train a translator](21_train_translator.ipynb)
+#
+# → Next: [23. Run a batch](23_run_a_batch.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Run a batch
+# # 23. Run a batch
 #
 # **Question.** How many runs does it take before one may say that one setting is better than another?
 #
@@ -216,3 +216,8 @@ print(
 #   Language Models*. AAAI. Ten seeds a model, and a test of each difference.
 # * Welch (1947). *The Generalization of "Student's" Problem when Several
 #   Different Population Variances are Involved*. Biometrika 34.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [22. Adapt a model at test time](22_adapt_at_test_time.ipynb)
+#
+# → Next: [30. The leaderboard and the ledger of claims](30_leaderboard.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # The leaderboard and the ledger of claims
+# # 30. The leaderboard and the ledger of claims
 #
 # **Question.** Of what the five papers claim, how much do our own runs confirm?
 
@@ -349,3 +349,8 @@ display(
 #   for assessing the equivalence of average bioavailability.* Journal of Pharmacokinetics and
 #   Biopharmaceutics 15.
 # - The five papers stand in the README.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [23. Run a batch](23_run_a_batch.ipynb)
+#
+# → Next: [31. Rank and perplexity](31_rank_and_perplexity.ipynb)

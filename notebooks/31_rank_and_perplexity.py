@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Rank and perplexity
+# # 31. Rank and perplexity
 #
 # **Question.** Does a model predict better because the rank of its log P is higher?
 
@@ -414,3 +414,8 @@ display(
 # - S. Kanai, Y. Fujiwara, Y. Yamanaka, S. Adachi (2018). *Sigsoftmax: Reanalysis of the Softmax
 #   Bottleneck.* NeurIPS. [arXiv:1805.10829](https://arxiv.org/abs/1805.10829)
 # - R. L. Thorndike (1949). *Personnel Selection.* Wiley. Case 2 of the restriction of range.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [30. The leaderboard and the ledger of claims](30_leaderboard.ipynb)
+#
+# → Next: [32. Word similarity](32_word_similarity.ipynb)

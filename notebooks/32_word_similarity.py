@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Word similarity
+# # 32. Word similarity
 #
 # **Question.** Can a word-similarity score of the output matrix tell a better model from a worse one?
 
@@ -365,3 +365,8 @@ display(
 #   Similarity Estimation.* Computational Linguistics 41.
 # - D. G. Bonett, T. A. Wright (2000). *Sample size requirements for estimating Pearson, Kendall and
 #   Spearman correlations.* Psychometrika 65.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [31. Rank and perplexity](31_rank_and_perplexity.ipynb)
+#
+# → Next: [33. Predictions](33_predictions.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Predictions
+# # 33. Predictions
 #
 # **Question.** Two output layers differ in perplexity: in which predictions do they differ?
 
@@ -392,3 +392,8 @@ display(
 #   RNN Language Model.* ICLR. [arXiv:1711.03953](https://arxiv.org/abs/1711.03953)
 # - C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger (2017). *On Calibration of Modern Neural Networks.* ICML.
 #   [arXiv:1706.04599](https://arxiv.org/abs/1706.04599)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [32. Word similarity](32_word_similarity.ipynb)
+#
+# → Next: [34. The generalisation bound](34_generalization_bound.ipynb)

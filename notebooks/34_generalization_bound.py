@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # The generalisation bound
+# # 34. The generalisation bound
 #
 # **Question.** Does a word matrix whose singular values fall faster generalise better, as theorem 4.1 of wang2020 suggests?
 
@@ -358,3 +358,8 @@ display(
 #
 # - L. Wang, J. Huang, K. Huang, Z. Hu, G. Wang, Q. Gu (2020). *Improving Neural Language Generation with
 #   Spectrum Control.* ICLR. Theorem 4.1 and Remark 4.2.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [33. Predictions](33_predictions.ipynb)
+#
+# → Next: [35. What it costs](35_cost.ipynb)

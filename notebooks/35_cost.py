@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # What it costs
+# # 35. What it costs
 #
 # **Question.** What does a lower perplexity cost, in seconds and in megabytes?
 
@@ -289,3 +289,8 @@ display(
 #   AAAI. Table 2.
 # - L. Wang, J. Huang, K. Huang, Z. Hu, G. Wang, Q. Gu (2020). *Improving Neural Language Generation with
 #   Spectrum Control.* ICLR. Table 7.
+
+# %% [markdown] tags=["way"]
+# ← Previous: [34. The generalisation bound](34_generalization_bound.ipynb)
+#
+# → Next: [36. Examine a checkpoint: what ails a word matrix?](36_examine_a_checkpoint.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Examine a checkpoint: what ails a word matrix?
+# # 36. Examine a checkpoint: what ails a word matrix?
 #
 # **Question.** Given nothing but a word matrix, can you say whether it is ill, with what, how badly, and whether anything helps?
 
@@ -521,3 +521,8 @@ display(
 #   [arXiv:2108.07344](https://arxiv.org/abs/2108.07344)
 # - I. Dumitriu, A. Edelman (2002). *Matrix models for beta ensembles.* Journal of Mathematical
 #   Physics 43. [arXiv:math-ph/0206043](https://arxiv.org/abs/math-ph/0206043)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [35. What it costs](35_cost.ipynb)
+#
+# → Next: [37. A real model: does what the course says hold in one that people use?](37_a_real_model.ipynb)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # A real model: does what the course says hold in one that people use?
+# # 37. A real model: does what the course says hold in one that people use?
 #
 # **Question.** In a language model of 135 million parameters, trained on two trillion tokens: is there a cone, are there words that cannot win, and what do the repairs do to its perplexity?
 
@@ -418,3 +418,6 @@ display(
 # - N. Godey, Y. Artzi (2026). *Lost in Backpropagation: The LM Head is a Gradient Bottleneck.*
 # - J. Mu, P. Viswanath (2018). *All-but-the-Top: Simple and Effective Postprocessing for Word
 #   Representations.* ICLR. [arXiv:1702.01417](https://arxiv.org/abs/1702.01417)
+
+# %% [markdown] tags=["way"]
+# ← Previous: [36. Examine a checkpoint: what ails a word matrix?](36_examine_a_checkpoint.ipynb)

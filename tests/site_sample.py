@@ -26,7 +26,7 @@ CANVAS = """<div class="course-figure">
 
 WIDE_TABLE = pd.DataFrame([[1.5] * 25] * 3).add_prefix("column_").to_html()
 
-INTRODUCTION = r"""# A small lesson
+INTRODUCTION = r"""# 1. A small lesson
 
 Does everything a lesson needs arrive on the page?
 
@@ -111,7 +111,8 @@ def lessons(folder: Path, alt: str | None = ALT) -> Path:
         code('check("01.1", answer, bool)'),
         new_markdown_cell("### 2. An open one\n\nThink."),
     ]
-    other = [new_markdown_cell("# Another lesson\n\nIs there more than one?\n\n## Setting\n\nYes.")]
+    text = "# 20. Another lesson\n\nIs there more than one?\n\n## Setting\n\nYes."
+    other = [new_markdown_cell(text)]
     folder.mkdir(parents=True, exist_ok=True)
     for name, cells in {"01_small": small, "20_other": other}.items():
         language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}

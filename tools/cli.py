@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -224,6 +225,14 @@ def progress():
     print(f"{exercises.count(every, right)} exercises are right; the record is {progress_file()}")
 
 
+def lab_log():
+    """Print what was tried and did not help, computed from the kept results."""
+    from course_lab import evidence
+    from tools import lab_log
+
+    print(lab_log.page(evidence.read()))
+
+
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
@@ -262,6 +271,16 @@ def pair(names: Names = None):
 
 
 @group.command()
+def link():
+    """Write the foot of every lesson anew: links to the lessons before and after it."""
+    from tools import lesson_way, notebooks
+
+    for source in lesson_way.link():
+        notebooks.pair(source)
+        print(f"{source.stem}: {len(lesson_way.around(source))} links")
+
+
+@group.command()
 def outputs(names: Names = None, profile: Profile = "quick"):
     """Take over the outputs of the executed notebooks, to be committed with the lessons."""
     from tools import notebooks
@@ -278,6 +297,20 @@ def outputs(names: Names = None, profile: Profile = "quick"):
 def solve(names: Names = None):
     """Execute notebooks as `test` does: smoke copies with their exercises solved."""
     raise typer.Exit(pytest(smoke_copies(names or []), 2))
+
+
+@group.command()
+def slides(
+    names: Names = None,
+    to: Annotated[Path | None, typer.Option(help="The folder; build/slides by default.")] = None,
+):
+    """Write the decks of slides of lessons, of the core lessons when none is named."""
+    from tools import slides
+
+    for source in notebook_source.select(names or []):
+        if names or re.match(r"[01]\d_", source.name):
+            page = slides.write(source.with_suffix(".ipynb"), to or build_folder("slides"))
+            print(f"wrote {page}")
 
 
 @group.command()
@@ -333,6 +366,7 @@ def application() -> typer.Typer:
     app.command()(test)
     app.command()(lab)
     app.command()(progress)
+    app.command("lab-log")(lab_log)
     app.add_typer(group, name="notebooks")
     app.add_typer(assignments, name="assignments")
     return app

@@ -37,12 +37,15 @@ def measure(source: Path) -> Length:
 
 
 def words(text: str) -> int:
-    """Return the number of words of a Markdown text, without addresses; a formula is one."""
-    text = re.sub(r"`%pip[^`]*`|</?\w[^<>]*>", "", text)
+    """Return the number of words of a Markdown text, without addresses; a formula is one.
+
+    The number before a title is none, and "6b" is one.
+    """
+    text = re.sub(r"(?m)^# \w+\. |`%pip[^`]*`|</?\w[^<>]*>", "", text)
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     text = re.sub(r"\$\$.*?\$\$|\$[^$]*\$", " x ", text, flags=re.S)
-    return len(re.findall(r"[^\W\d_][\w’'-]*|\d[\d,.]*", text))
+    return len(re.findall(r"[^\W\d_][\w’'-]*|\d[\d,.]*(?:[b-z]\b)?", text))
 
 
 def pictures(notebook: Path) -> int:

@@ -18,6 +18,7 @@ from course_lab.notebook_source import (
     code,
     digest,
     full_scale,
+    numeral,
     plain,
     prose,
     read,
@@ -25,7 +26,7 @@ from course_lab.notebook_source import (
     section,
     tags,
 )
-from tools import exercises
+from tools import exercises, lesson_way
 from tools.evidence_rule import unnamed_evidence
 from tools.lesson_length import measure
 from tools.notebooks import CHECK, EXECUTED
@@ -48,6 +49,7 @@ SIZE = 2**20  # bytes of a notebook
 WORDS, CODE_LINES, FIGURES, MINUTES = 1_800, 250, 5, 45  # of a core lesson, one sitting
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written
 RESULT = re.compile(r"\b(show|display|print|course_lab\.run)\(")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((\d\d[b-z]?_\w+)\.ipynb")
 
 
 def repository() -> str:
@@ -71,6 +73,7 @@ def lint(source: Path) -> list[str]:
             problems += rule(notebook.cells)
         except MissingSection:  # already reported by `sections`
             continue
+    problems += numbers(source, notebook.cells)
     problems += exercises.lint(source, notebook.cells)
     if re.match(r"[01]\d[b-z]?_", source.name):
         problems += sitting(source, prose(notebook.cells))
@@ -87,6 +90,21 @@ def question(cells):
     if len(asked) != 1 or not asked[0].rstrip().endswith("?"):
         return ["the first cell needs one line `**Question.** …?`"]
     return []
+
+
+def numbers(source: Path, cells) -> list[str]:
+    """Return which links and title lack a lesson's number, and whether the foot is an old one."""
+    problems = []
+    own = numeral(source.name)
+    if cells and not cells[0].source.startswith(f"# {own}. "):
+        problems.append(f"the title must begin with the number, `# {own}. Title`")
+    foot = cells[-1] if cells and lesson_way.TAG in tags(cells[-1]) else None
+    if (foot.source if foot else "") != lesson_way.foot(source):
+        problems.append("its foot does not lead on; run `python -m tools notebooks link`")
+    for text, name in LINK.findall(prose(cells)):
+        if not re.search(rf"\b0?{numeral(name)}\b", text):
+            problems.append(f"the link [{text}] must name its number: [lesson {numeral(name)}](…)")
+    return problems
 
 
 def sections(cells, headings):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from course_lib.errors import CourseError
-from tools import exercises
+from tools import exercises, lesson_way
 from tools.exercises import Exercise
 
 PARTS = {  # a lesson's part follows from its number
@@ -72,11 +72,13 @@ def lesson(path: Path, source: Path) -> Lesson:
     for exercise in asked:
         name_heading(path.stem, exercise, cells)
 
-    # The page, with the lesson's number in its title, and what other pages say about it.
+    # The foot, in a box that the style sheet knows.
+    for cell in cells:
+        if lesson_way.TAG in tags(cell):
+            cell["source"] = f"::::{{container}} course-way\n{cell['source']}\n::::"
+
+    # The page, and what other pages say about it.
     title, question = heading(cells, path.stem)
-    title = numbered(path.stem, title)
-    for cell in [cell for cell in cells if cell["cell_type"] == "markdown"][:1]:
-        cell["source"] = re.sub(r"(?m)^# .*$", lambda _: f"# {title}", cell["source"], count=1)
     notebook["cells"] = cells
     (source / "lessons" / path.name).write_text(json.dumps(notebook), "utf-8")
     _, png, alt = max(pictures, key=lambda picture: picture[0], default=(False, None, ""))
@@ -127,12 +129,6 @@ def reading_minutes(cells: list[dict]) -> int:
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     stated = re.search(r"\*\*Reading\.\*\* (\d+) minutes", text)
     return int(stated[1]) if stated else 0
-
-
-def numbered(name: str, title: str) -> str:
-    """Return a lesson's title with its number before it, as other lessons refer to it: "6b. …"."""
-    number = re.match(r"0?(\d+[b-z]?)_", name)
-    return f"{number[1]}. {title}" if number else title
 
 
 def name_heading(lesson: str, exercise: Exercise, cells: list[dict]) -> None:

@@ -7,7 +7,6 @@ therefore names no constraints, and `uv lock --check` finds it in order.
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,10 +43,20 @@ def write(root: Path) -> Path:
 
 def uv(folder: Path, *words: str) -> None:
     """Run a command of uv on a project, with the public registry and none of its own settings."""
-    if shutil.which("uv") is None:
-        raise CourseError("uv is not installed; pip install uv")
+    try:
+        from uv import find_uv_bin
+    except ImportError:
+        raise CourseError("uv is not installed; pip install uv") from None
     settings = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
-    command = ["uv", *words, "--project", folder, "--no-config", "--default-index", REGISTRY]
+    command = [
+        find_uv_bin(),
+        *words,
+        "--project",
+        folder,
+        "--no-config",
+        "--default-index",
+        REGISTRY,
+    ]
     done = subprocess.run(
         [*command, "--python", sys.executable], env=settings, capture_output=True, text=True
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from course_lab import notebook_source
 from course_lib.errors import CourseError
-from tools import lesson_linter, notebooks
+from tools import lesson_linter, lesson_way, notebooks
 
 LESSON = '''\
 # ---
@@ -21,7 +21,7 @@ LESSON = '''\
 # ---
 
 # %% [markdown]
-# # TITLE
+# # NUMBER. TITLE
 #
 # **Question.** QUESTION
 
@@ -177,10 +177,13 @@ def write_lesson(
     if answers.exists():
         raise CourseError(f"{answers} is there already; remove it, or take another name")
     words = {"TITLE": title.strip(), "QUESTION": question.strip(), "NN": name[:2]}
+    words["NUMBER"] = notebook_source.numeral(name)
     words["COLAB"] = lesson_linter.colab_command()
     for path, skeleton in ((source, LESSON), (answers, SOLUTIONS)):
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda word: words[word[0]], skeleton)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     notebooks.pair(source)
+    for neighbour in lesson_way.link(folder):
+        notebooks.pair(neighbour)
     return [source, source.with_suffix(".ipynb"), answers]

@@ -9,6 +9,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 from course_lab import notebook_source
+from course_lib.errors import CourseError
 from course_lib.progress import recorded
 from tools.exercises import count, standing
 from tools.lesson_page import PARTS, Lesson, keep_known_links, target
@@ -105,6 +106,14 @@ def write_guides(source: Path) -> None:
     guide.write_text(keep_known_links(above, source), "utf-8")
 
 
+def write_lab_log(folder: Path) -> None:
+    """Write what was tried and did not help, for lab-log.md."""
+    from course_lab import evidence
+    from tools import lab_log
+
+    (folder / "lab-log.md").write_text(lab_log.page(evidence.read()), "utf-8")
+
+
 def write_speed(folder: Path) -> None:
     """Write the kept tables of `benchmarks models` and `output-layers`, machine by machine."""
     from benchmarks.models import TABLE as MODELS
@@ -121,15 +130,17 @@ def write_speed(folder: Path) -> None:
                 title = name.rpartition("/")[2]
                 parts += _speed_of_models(title, table) if name in models else []
                 parts += _speed_of_layers(title, table) if name in layers else []
-    text = "\n".join([*parts, *_same_training()]) or "No measurement is kept yet.\n"
+    parts += [*_same_training(), *_cost_of_bf16()]
+    text = "\n".join(parts) or "No measurement is kept yet.\n"
     (folder / "speed.md").write_text(text, "utf-8")
 
 
 def _measured_on(table: dict) -> str:
     origin = table["provenance"]
+    rounds = f"{table['rounds']} round" + "s" * (table["rounds"] > 1)
     return (
         f"Measured with {origin['threads']} threads, torch {origin['packages']['torch']}, "
-        f"{table['rounds']} rounds, commit `{origin['commit'][:7]}`.\n"
+        f"{rounds}, commit `{origin['commit'][:7]}`.\n"
     )
 
 
@@ -234,6 +245,24 @@ def _same_training() -> list[str]:
         f"the two losses is {once['largest_difference']:.1e}. Between single steps the perplexity "
         f"of one run swings by {swing}; over the steps that were looked at the means of the two "
         f"runs are {means[0] / means[1] - 1:+.1%} apart.\n",
+    ]
+
+
+def _cost_of_bf16() -> list[str]:
+    """Return the page's part on what bf16 costs in perplexity, if runs of its plan are kept."""
+    from course_lab import plans, tables
+
+    try:
+        plan = plans.read_plan("precision")
+        table = tables.worded(tables.table_of(plan))
+    except CourseError:
+        return []
+    rows = [[name, *row] for name, *row in table.itertuples()]
+    return [
+        "## What bf16 costs in perplexity\n",
+        f"{plan.title}. Runs of one seed are pairs. The plan was run by "
+        "`python -m course_lab batch run precision`; `batch table precision` prints this table.\n",
+        markdown_table(["", *table.columns], rows),
     ]
 
 

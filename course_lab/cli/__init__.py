@@ -10,7 +10,7 @@ from course_lab.cli.failures import explanation
 
 def application() -> typer.Typer:
     """Return the application with every group of commands mounted."""
-    from course_lab.cli import batch, claims, data, examine, model, train
+    from course_lab.cli import batch, claims, data, examine, export, model, train
 
     app = typer.Typer(
         name="course_lab",
@@ -22,7 +22,7 @@ def application() -> typer.Typer:
     )
     app.add_typer(data.app, name="data")
     app.add_typer(batch.app, name="batch")
-    for group in (train, model, examine, claims):
+    for group in (train, model, examine, export, claims):
         group.register(app)
     return app
 

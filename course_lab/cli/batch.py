@@ -77,13 +77,19 @@ def ending_signals() -> Iterator[None]:
 
 @app.command()
 def status(plan: Name):
-    """Where each run of a plan stands, and about how long the rest will take."""
+    """Where each run of a plan stands, and about how long the rest will take.
+
+    Runs of a recipe of which no epoch is done yet are estimated by their operations.
+    """
     from course_lab import plans
-    from course_lab.batch_states import states_of, summary, table
+    from course_lab.batch_states import estimated, remaining, states_of, summary, table
 
     content = plans.read_plan(plan)
     states = states_of(content)
     print(f"{content.title}\n\n{table(states)}\n\n{summary(states)}")
+    _, unknown = remaining(states)
+    if unknown and (sentence := estimated(unknown)):
+        print(sentence)
     if content.hours:
         print(f"its budget: {content.hours:g} hours of one core, as estimated before the first run")
 
@@ -125,6 +131,8 @@ def table(
         print(f"\n{part.runs[0].experiment().corpus.kind}\n\n{tables.printed(outcome)}")
         for sentence in outcome.missing:
             print(f"missing: {sentence}")
+        for sentence in outcome.notes:
+            print(f"note: {sentence}")
         if plot is not None:
             path = plot if number == 1 else plot.with_stem(f"{plot.stem}-{number}")
             figure = plots.differences(outcome.models, margin, title=content.title)

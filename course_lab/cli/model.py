@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from course_lab.cli.own_files import With, load
 from course_lib.errors import CourseError
 
-Checkpoint = Annotated[Path, typer.Argument(help="A result folder, or a checkpoint file in one.")]
+Checkpoint = Annotated[
+    Path, typer.Argument(help="A result folder, a checkpoint file in one, or an exported folder.")
+]
 Prompt = Annotated[
     str, typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
 ]
@@ -36,11 +39,13 @@ def score(
     checkpoint: Checkpoint,
     text: Annotated[str, typer.Argument(help="The text; its first word is predicted from <eos>.")],
     corpus: Text = None,
+    own: With = None,
     as_json: Json = False,
 ) -> None:
     """How probable a text is: each word's probability given those before it, and the perplexity."""
     from course_lib.evaluation import generation
 
+    load(own)
     model, vocabulary = _language_model(checkpoint, corpus, text)
     result = generation.score(model, vocabulary, text)
     nats = [-log_prob for log_prob in result.log_prob.tolist()]
@@ -58,11 +63,13 @@ def next_words(
     prompt: Prompt = "",
     top: Annotated[int, typer.Option(min=1, help="How many words to list.")] = 10,
     corpus: Text = None,
+    own: With = None,
     as_json: Json = False,
 ) -> None:
     """Print the likeliest next words after a prompt, with their probabilities."""
     from course_lib.evaluation import generation
 
+    load(own)
     model, vocabulary = _language_model(checkpoint, corpus, prompt)
     likeliest = generation.continuations(model, vocabulary, prompt, top)
     if as_json:
@@ -81,11 +88,13 @@ def generate(
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
     corpus: Text = None,
+    own: With = None,
     as_json: Json = False,
 ) -> None:
     """Continue a prompt, one drawn word after the other."""
     from course_lib.evaluation import generation
 
+    load(own)
     model, vocabulary = _language_model(checkpoint, corpus, prompt)
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     drawn = generation.draw(model, vocabulary, prompt, length, **settings)
@@ -103,6 +112,7 @@ def translate(
     beam: Annotated[int | None, typer.Option(help="Default: the recipe's.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Default: the recipe's.")] = None,
     corpus: Text = None,
+    own: With = None,
     as_json: Json = False,
 ) -> None:
     """Translate sentences by beam search, one line each."""
@@ -111,6 +121,7 @@ def translate(
     from course_lab import load_checkpoint
     from course_lib.evaluation import translation
 
+    load(own)
     model, vocabulary, experiment = load_checkpoint(checkpoint, corpus)
     if not experiment.translates:
         raise CourseError(f"{checkpoint} is a language model; score, next and generate question it")

@@ -6,6 +6,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from course_lab.cli.own_files import With, load
+
 
 def register(app: typer.Typer) -> None:
     """Mount the commands."""
@@ -74,6 +76,7 @@ def train(
         float,
         typer.Option(help="Seconds that one of several processes waits for another in training."),
     ] = 600.0,
+    own: With = None,
 ):
     """Train a recipe, or go on with it where it was interrupted.
 
@@ -83,6 +86,7 @@ def train(
     import course_lab
     from course_lib.errors import CourseError, Paused
 
+    load(own)
     text = {"corpus": corpus, "corpus.pieces": pieces, "corpus.words": words}
     text = {path: value for path, value in text.items() if value is not None}
     if recipe.endswith(".json"):
@@ -213,29 +217,38 @@ def recipes(
     """List the recipes: parameters, operations, memory and time on this machine, published row.
 
     Time is that of the recipe's whole training here, at half the rate of matrix products, and at
-    most that where a run may end sooner; memory and time are estimates, for one process. Memory is
-    that of tensors: on a processor that multiplies bf16 in tiles, segments of drawn lengths add
-    several GB, for oneDNN keeps compiled code for each length. ONEDNN_PRIMITIVE_CACHE_CAPACITY=100
-    in the environment keeps less of it, and compiles more often.
+    most that where a run may end sooner. The rates are measured again when they are a day old, or
+    when this machine's own runs took twice or half the time. H100 is a floor, not a measurement:
+    the operations at the rate that is stated for one of these GPUs. Memory and time are estimates,
+    for one process. Memory is that of tensors: on a processor that multiplies bf16 in tiles,
+    segments of drawn lengths add several GB, for oneDNN keeps compiled code for each length.
+    ONEDNN_PRIMITIVE_CACHE_CAPACITY=100 in the environment keeps less, and compiles more often.
     """
-    from course_lab import cost
+    from course_lab import rates
+    from course_lab.batch_states import duration
+    from course_lab.cost import cost
     from course_lib.errors import CourseError
 
     chosen = _chosen_recipes(pattern, paper, corpus)
     if plain:
         print("\n".join(chosen))
         return
-    rates = cost.rates()
+    here = rates.this_machine()
     width = max(map(len, chosen))
-    print(f"{'recipe':<{width}} {'parameters':>12} {'PFLOP':>9} {'GB':>6} {'time':>9}  source")
+    row = "{:<{}} {:>12} {:>9} {:>6} {:>9} {:>9}  {}"
+    print(row.format("recipe", width, "parameters", "PFLOP", "GB", "time", "H100", "source"))
     for name, recipe in chosen.items():
         try:
-            c = cost.cost(recipe, rates)
+            c = cost(recipe, here.rates)
             cells = [f"{c.parameters:,}", f"{c.flops / 1e15:,.2f}", f"{c.memory / 2**30:.1f}"]
-            cells.append(_duration(c.seconds))
+            cells += [duration(c.seconds), duration(rates.floor_on_h100(recipe, c.flops))]
         except CourseError:  # the reader's own text, which nobody has counted
-            cells = ["–"] * 4
-        print("{:<{}} {:>12} {:>9} {:>6} {:>9}  {}".format(name, width, *cells, recipe.source))
+            cells = ["–"] * 5
+        print(row.format(name, width, *cells, recipe.source))
+    stated = ", ".join(f"{x / 1e12:,.0f} in {p}" for p, x in rates.H100.items())
+    print(f"\ntime: estimated at half the rates of {here}")
+    print(f"H100: a floor, the operations at the {stated} TFLOP/s that NVIDIA states for one; a")
+    print("      recurrent model, which waits for each of its steps, is far from it")
 
 
 def _chosen_recipes(pattern: str, paper: str | None, corpus: str | None) -> dict:
@@ -261,14 +274,6 @@ def _chosen_recipes(pattern: str, paper: str | None, corpus: str | None) -> dict
     if not chosen:
         raise CourseError(f"no recipe matches {pattern!r}; `recipes --plain` lists all names")
     return chosen
-
-
-def _duration(seconds: float) -> str:
-    """Return a time in the largest unit of which there are two."""
-    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 # results -----------------------------------------------------------------------------------------
@@ -299,10 +304,10 @@ def results(
     """List the results kept under data/results, each checked against its own checksum.
 
     Columns: the corpus (of quick runs an embedded one, whatever the recipe's name says);
-    perplexities of the validation and the test split; and how a run differs from its recipe: the
-    settings, or a digest of several (`experiment` in its result.json has them all). A run that was
-    kept before its recipe changed differs in that, too. A result that cannot be read is listed with
-    the reason, and the exit code is then 1.
+    perplexities of the validation and the test split; and the settings in which a run differs from
+    its recipe. Runs of the recipes themselves stand first. A run that was kept before its recipe
+    changed differs in that, too. A result that cannot be read is listed with the reason, and the
+    exit code is then 1.
     """
     from fnmatch import fnmatchcase
 
@@ -314,6 +319,7 @@ def results(
     shown = [row for row in rows if fnmatchcase(row.name, recipe)]
     if rows and not shown:
         raise _no_result_of(recipe, {row.name for row in rows})
+    shown.sort(key=_place)
     width = max((len(row.name) for row in shown), default=6)
     head = f"{'recipe':<{width}} {'profile':<9} {'corpus':<12} {'seed':>4} {'valid':>8} {'test':>8}"
     print(f"{head}  {'commit':<10}  differs in")
@@ -327,6 +333,12 @@ def results(
         )
     if any(row.unreadable is not None for row in shown):
         raise typer.Exit(1)
+
+
+def _place(row: Row) -> tuple:
+    """Return where a row stands: recipes as they are, their variants, what cannot be read."""
+    unreadable = row.unreadable is not None
+    return unreadable, bool(row.variant), row.name, row.profile, row.variant, str(row.seed)
 
 
 def _row(folder: Path) -> Row:
@@ -361,10 +373,10 @@ def _row(folder: Path) -> Row:
 def _differs(plain: dict) -> str:
     """Return in what an experiment differs from today's recipe of its name.
 
-    That is its variant, unless the recipe has changed since. An experiment of no recipe has its
-    variant alone.
+    These are the settings themselves, also where the name of its folder has a checksum of them. An
+    experiment of no recipe has its variant alone.
     """
-    from course_lab import overrides, planned
+    from course_lab import overrides
     from course_lab.experiment import Experiment
     from course_lab.recipes import profile, recipes
 
@@ -372,10 +384,25 @@ def _differs(plain: dict) -> str:
     if experiment.name not in recipes:
         return experiment.variant
     today = profile(recipes[experiment.name], experiment.profile, experiment.seed)
-    changes = dict(overrides.differences(today, experiment))
-    if planned.label(changes) == experiment.variant:
-        return experiment.variant
-    return ",".join(f"{path}={value}" for path, value in sorted(changes.items()))
+    changes = sorted(dict(overrides.differences(today, experiment)).items())
+    return ", ".join(f"{path}={_worded(value)}" for path, value in changes)
+
+
+def _worded(value) -> str:
+    """Return the value of a setting as `--change` takes it; of a part its name and its options."""
+    import json
+    from dataclasses import is_dataclass
+
+    from course_lab.parts import Part
+
+    if isinstance(value, Part):
+        options = ", ".join(f"{name}={_worded(v)}" for name, v in value.options.items())
+        return f"{value.kind}({options})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_worded, value))}]"
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return repr(value) if is_dataclass(value) else json.dumps(value)
 
 
 def _no_result_of(recipe: str, names: set[str]):

@@ -25,6 +25,7 @@ from course_lib.errors import CourseError
 from course_lib.ranges import Count, checked
 
 VERSION = "2.18.0"  # of Babel; what changes here changes the corpus
+LICENCE = "Unicode Licence v3 (CLDR, in Babel); sentences CC0"
 SHA256 = {
     "train.de": "36985000ff9099e1a5cbabdee177ceac64e25b0f1234d833e26fb94ac28b4e72",
     "train.en": "6b75ee1894f1c7c67f86e5869132cf2b85b1b347d36778ce72786a2eb452587d",
@@ -120,8 +121,7 @@ def load_cldr(
             f"cldr: Babel is the pinned {VERSION} but its text is not (was a file edited?); {ANEW}"
         )
     sides = {split: tuple(texts[split][x] for x in languages) for split in SPLITS}
-    licence = "Unicode Licence v3 (CLDR, in Babel); sentences CC0"
-    origin = {"licence": licence, "source": f"locale data of Babel {installed}"}
+    origin = {"licence": LICENCE, "source": f"locale data of Babel {installed}"}
     return encoded("cldr", sides, direction, pieces, lowercase, **origin)
 
 

@@ -46,6 +46,7 @@ SHA256 = {  # of the text with these versions, on every supported Python and pla
 # `setup` alone leaves packages as they are where it has installed these versions before.
 ANEW = "`python -m tools clean --all` and `python -m tools setup` install the pinned ones"
 TOKENS, WORDS = (923_669, 48_775, 40_920), 10_000
+LICENCE = "BSD-3-Clause and like licences of the packages (gensim: LGPL-2.1); read in place"
 
 # tests, other people's code, what is only there for one Python, files written by a wheel's build
 SKIPPED_FOLDERS = {"tests", "test", "testing", "externals", "extern", "_external", "_vendor"}
@@ -83,7 +84,7 @@ def load_docstrings(words: Count | None = WORDS) -> Corpus:
         texts,
         words,
         sha256=sha256,
-        licence="BSD-3-Clause and like licences of the packages (gensim: LGPL-2.1); read in place",
+        licence=LICENCE,
         source="docstrings of " + ", ".join(f"{name} {v}" for name, v in versions.items()),
     )
 

@@ -20,6 +20,8 @@ from course_lib.data.corpus import EOS, SPLITS, Corpus, digest
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, NonNegative, Whole, checked
 
+LICENCE = "synthetic, CC0"
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -130,7 +132,7 @@ def load_zipf(
         [EOS, *(f"w{i}" for i in range(1, N))],
         **ids,
         sha256={split: digest(x.numpy().astype("<i8").tobytes()) for split, x in ids.items()},
-        licence="synthetic, CC0",
+        licence=LICENCE,
         source=f"drawn with N={N}, d={d}, rank={rank}, components={components}, states={states}, "
         f"sharpness={sharpness}, seed={seed}",
         truth=truth,

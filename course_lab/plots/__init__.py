@@ -69,7 +69,6 @@ from course_lab.plots.lesson_10 import (
     bent_line,
     directions_taken_away,
     learned_bend,
-    random_slopes,
     slight_changes,
 )
 from course_lab.plots.lesson_11 import (
@@ -163,7 +162,6 @@ __all__ = [
     "png",
     "priced",
     "pushes_on_a_circle",
-    "random_slopes",
     "rank_and_perplexity",
     "ratio_against_frequency",
     "repairs",

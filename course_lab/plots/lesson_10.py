@@ -11,7 +11,6 @@ from course_lab.plots.figures import (
 )
 from course_lab.plots.interactive import Panel, explorer
 from course_lab.plots.style import (
-    COLOURS,
     HALO,
     INK,
     MEANING,
@@ -118,23 +117,6 @@ def directions_taken_away(spectra, kept, bound: int, threshold: float) -> Figure
     words = {"textcoords": "offset points", "va": "top", "path_effects": HALO}
     bottom.annotate(f"d + 1 = {bound}", (bound, bottom.get_ylim()[1]), (6, -2), **words)
     bottom.legend_.remove()
-    return figure
-
-
-def random_slopes(functions, edges, slopes) -> Figure:
-    """Draw chains of straight pieces before training, and the slopes of neighbouring pieces.
-
-    functions: {name: (logits, values)}.
-    edges: (n + 1,), where the pieces begin and end.
-    slopes: (n,).
-    """
-    figure, (left, right) = panels(1, 2, height=4.0)
-    lines(functions, "logit x", "f(x) − f(0)", title="the function", ax=left)
-    right.stairs(slopes, edges, linewidth=1.6, color=COLOURS[0])
-    right.set(
-        xlabel="logit x", ylabel="slope", title=f"slopes of {len(slopes)} pieces", ylim=(0, None)
-    )
-    right.locator_params(axis="x", nbins=4)
     return figure
 
 

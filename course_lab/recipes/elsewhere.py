@@ -4,6 +4,9 @@ my_recipes.py:mine/vd-lstm-200/tied      the recipe of that name, which the file
 
 A package is asked where it has an entry point of the group `course_lab.recipes`, whose module
 enters its recipes when it is imported.
+
+The digest of a file goes into the provenance of the runs that it has a part in, because a commit of
+the course says nothing of it.
 """
 
 import hashlib
@@ -12,11 +15,27 @@ import warnings
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from course_lib.errors import CourseError
 
+if TYPE_CHECKING:
+    from course_lab.experiment import Experiment
+
 GROUP = "course_lab.recipes"
 MARK = ".py:"  # between a file and the name of a recipe in it
+
+
+class OwnFile(NamedTuple):
+    """A file that was imported, as it was then."""
+
+    path: Path
+    sha256: str
+    recipes: tuple[str, ...]  # the names that it entered
+
+
+_LOADED: dict[str, OwnFile] = {}  # by the name of its module
+_entered: list[str] = []  # by the file that is being imported
 
 
 def split(name: str) -> tuple[Path, str] | None:
@@ -45,6 +64,8 @@ def load(file: Path) -> None:
         return
     if not file.is_file():
         raise CourseError(f"there is no file {file} with recipes")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    _entered.clear()
     spec = spec_from_file_location(name, file)
     module = sys.modules[name] = module_from_spec(spec)
     try:
@@ -52,6 +73,29 @@ def load(file: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         raise CourseError(f"{file}{_line(error, file)}: {type(error).__name__}: {error}") from error
+    _LOADED[name] = OwnFile(file, digest, tuple(_entered))
+
+
+def note(recipe: str) -> None:
+    """Note the name of a recipe that is entered now, by whichever file is being imported."""
+    _entered.append(recipe)
+
+
+def files_of(experiment: "Experiment") -> list[OwnFile]:
+    """Return the files that an experiment needs: that of its recipe and those of its parts."""
+    modules = {part.class_in(role).__module__ for role, part in experiment.parts()}
+    names = {experiment.name, experiment.name.partition("/")[2]}  # a text's name may come first
+    return [f for key, f in _LOADED.items() if key in modules or names & {*f.recipes}]
+
+
+def digests_of(experiment: "Experiment") -> dict[str, str]:
+    """Return the SHA-256 of each file that an experiment needs, by the file's name."""
+    return {file.path.name: file.sha256 for file in files_of(experiment)}
+
+
+def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Return the names of the files whose digests differ, in order; none where none is loaded."""
+    return sorted(name for name in before | now if now and before.get(name) != now.get(name))
 
 
 def _line(error: Exception, file: Path) -> str:

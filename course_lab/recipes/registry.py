@@ -41,6 +41,7 @@ def add(base: Experiment | None = None, small: dict | None = None, **fields) -> 
     """
     experiment = Experiment(**fields) if base is None else base.change(**fields)
     recipes[experiment.name] = experiment
+    elsewhere.note(experiment.name)
     if small:
         SMALL[experiment.name] = small
     return experiment

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import batch, notebook_source, plans, results
+from course_lab import batch, batch_states, cost, notebook_source, plans, rates, results
 from course_lab.batch import run_plan
 from course_lab.batch_states import State, remaining, state, states_of, summary
 from course_lab.cli import batch as command
@@ -110,11 +110,12 @@ def written(home, *tables, name="mine"):
     return plans.read_plan(path)
 
 
-def finish(folder: Path, planned: Planned, valid=50.0):
+def finish(folder: Path, planned: Planned, valid=50.0, origin=None):
     """A result as a run of this experiment leaves it."""
     row = {"epoch": 1, "seconds": 50.0, "validation_seconds": 10.0, "train_perplexity": 60.0}
     metrics = {"best_epoch": 1, "valid_perplexity": valid, "test_perplexity": 40.0}
-    results.write_result(folder, planned.experiment(), [row], metrics, {"commit": "0"})
+    origin = {"commit": "0"} | (origin or {})
+    results.write_result(folder, planned.experiment(), [row], metrics, origin)
 
 
 def ready(home, plan):
@@ -453,20 +454,61 @@ def test_the_rest_is_estimated_from_finished_epochs(home):
     unlike = Planned("ptb/vd-lstm-200/baseline", "smoke", 1, other)
     checkpoint(results.run_folder(one.experiment()), 1)  # a minute an epoch
     states = [state(p) for p in (one, two, three, unlike)]
-    assert remaining(states) == (3 + 4 + 4, 1)
+    assert remaining(states) == (60 * (3 + 4 + 4), states[3:])
     assert summary(states) == (
-        "4 runs: 1 paused, 3 waiting; about 11.0 minutes of training remain; "
+        "4 runs: 1 paused, 3 waiting; about 11 min remain, one run at a time; "
         "of 1 the length is not known yet"
     )
     steps = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 100, "optimisation.epochs": 50})
     checkpoint(results.run_folder(steps.experiment()), 2, step=40)
-    assert remaining([state(steps)]) == (pytest.approx(3), 0)
+    assert remaining([state(steps)]) == (pytest.approx(180), [])
     few = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 9_000, "optimisation.epochs": 3})
     checkpoint(results.run_folder(few.experiment()), 2, step=40)  # ends by its epochs
-    assert remaining([state(few)]) == (pytest.approx(1), 0)
+    assert remaining([state(few)]) == (pytest.approx(60), [])
     # within an epoch: its seconds belong to the share of the steps
     checkpoint(results.run_folder(steps.experiment()), 2, step=80, seconds=120.0)
-    assert state(steps).seconds == 240 and remaining([state(steps)]) == (pytest.approx(1), 0)
+    assert state(steps).seconds == 240
+    assert remaining([state(steps)]) == (pytest.approx(60), [])
+
+
+def test_the_rest_counts_what_stands_around_a_training(home):
+    """The start of the kernel, the text and the final figures, as runs that are done had them."""
+    one, two, three = (Planned(BASE, "smoke", seed) for seed in (1, 2, 3))
+    unlike = Planned("ptb/vd-lstm-200/baseline", "smoke", 1)
+    origin = {"last_start_seconds": 75.0, "last_training_seconds": 61.0}
+    finish(results.run_folder(one.experiment()), one, origin=origin)
+    assert state(one).around == 14
+    assert remaining([state(one), state(two)])[0] == 60 + 14
+    checkpoint(results.run_folder(unlike.experiment()), 1)  # of another recipe, which has one epoch
+    assert remaining([state(one), state(unlike)])[0] == 14
+    # the notebook says how long it took with its kernel
+    notebook = nbformat.v4.new_notebook(metadata={"papermill": {"duration": 83.5}})
+    path = state(one).folder / "notebook.ipynb"
+    nbformat.write(notebook, path)
+    assert state(one).around == 22.5
+    path.write_text("{")
+    assert state(one).around == 14
+    # a run that was resumed in its final figures trained in an earlier call
+    origin = {"last_start_seconds": 20.0, "last_training_seconds": 0.0}
+    finish(results.run_folder(three.experiment()), three, origin=origin)
+    assert state(three).around == 20
+    assert remaining([state(s) for s in (one, two, three)])[0] == 60 + (14 + 20) / 2
+
+
+def test_status_sums_what_nobody_knows_by_its_operations(home, monkeypatch):
+    plan = written(home, "seeds = [1, 2]")
+    here = rates.Measured(cost.Rates({"fp32": 1e9}, {"fp32": 1e9}), "a machine", 2, 0.0)
+    monkeypatch.setattr(rates, "this_machine", lambda: here)
+    experiment = plan.runs[0].experiment()
+    one = cost.cost(experiment, here.rates)
+    shown = CliRunner().invoke(command.app, ("status", "mine")).output
+    assert "of 2 the length is not known yet" in shown
+    floor = batch_states.duration(2 * one.flops / rates.H100["fp32"])
+    expected = f"about {batch_states.duration(2 * one.seconds)} on this machine, at least {floor}"
+    assert f"2 of them by their operations: {expected} on one H100" in shown
+    assert str(here) in shown
+    finish(results.run_folder(experiment), plan.runs[0])
+    assert "operations" not in CliRunner().invoke(command.app, ("status", "mine")).output
 
 
 def test_a_lock_that_is_taken_for_a_moment_is_not_held(tmp_path):
@@ -707,6 +749,12 @@ def test_clusters_are_reached_through_joblib(home, monkeypatch, backend, module,
     monkeypatch.setattr(batch, "execute", lambda job: done.append(job) or job.folder)
     found = dict(batch._remote(jobs, backend))
     assert found == {key: job.folder for key, job in jobs.items()} and len(done) == 3
+    # a cluster that loses a worker gives up: what it has not told is tried by the next call
+    monkeypatch.setattr(batch, "execute", lambda job: 1 / 0 if job is last else None)
+    last = list(jobs.values())[-1]
+    found = dict(batch._remote(jobs, backend))
+    assert found[plan.runs[-1].key][0] == "killed" and found.keys() == jobs.keys()
+    assert "gave up: ZeroDivisionError" in found[plan.runs[-1].key][1]
 
 
 @pytest.mark.parametrize(
@@ -719,6 +767,29 @@ def test_the_gpus_are_those_this_process_may_use(monkeypatch, given, count, foun
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     assert batch.visible_gpus() == found
+
+
+def test_papermill_hands_settings_to_a_notebook_as_json(tmp_path):
+    """As the page on batches has it; papermill knows no tables, so the settings come as text."""
+    settings = {"optimisation.epochs": 2, "size": 8, "encoder.units": 8}
+    source = notebook_source.FOLDER / "20_train_language_model.ipynb"
+    command = [sys.executable, "-m", "papermill", str(source), str(tmp_path / "done.ipynb")]
+    command += ["-p", "RECIPE", BASE, "-p", "PROFILE", "smoke", "-p", "SEED", "3"]
+    command += ["-p", "FOLDER", str(tmp_path / "run"), "-p", "CHANGE", json.dumps(settings)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    content = results.read_result(tmp_path / "run")["experiment"]
+    assert content == Planned(BASE, "smoke", 3, settings).experiment().to_dict()
+
+
+def test_settings_as_text_are_those_of_a_table():
+    table = {"encoder.dropout": 0.4, "optimisation.clip": None}
+    told = Planned(BASE, "smoke", 1, json.dumps(table))
+    assert told == Planned(BASE, "smoke", 1, table) and isinstance(told.change, dict)
+    assert Planned(BASE, "smoke", 1, "") == Planned(BASE, "smoke")
+    for text in ("{", "[1]", "encoder.dropout=0.4", "3"):
+        with pytest.raises(CourseError, match="settings are a JSON object, such as"):
+            Planned(BASE, "smoke", 1, text)
 
 
 def test_every_kind_of_experiment_has_its_notebook():
@@ -755,7 +826,7 @@ def test_commands(home, monkeypatch):
         f"{BASE}              1  done, valid perplexity 50.00, test perplexity 40.00",
         f"{BASE}              2  waiting",
         "",
-        "2 runs: 1 done, 1 waiting; about 1.0 minutes of training remain",
+        "2 runs: 1 done, 1 waiting; about 60 s remain, one run at a time",
     ]
     result = call("run", "mine", "--workers", "2", "--budget", "5", "--retry", "--backend", "dask")
     assert result.exit_code == 0 and calls == [(2, 5.0, True, "dask")]

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -656,3 +657,23 @@ def test_the_list_of_results_says_what_a_recipe_has_changed_since():
     assert _row(folder).variant == "optimisation.schedule.start=5"
     folder = results.kept_folder() / "ptb/vd-lstm-200/tied/adamw/standard-seed1"
     assert _row(folder).variant == ""
+
+
+def test_the_list_of_results_names_settings_and_has_recipes_first():
+    """No variant is a checksum, whatever the name of its folder is."""
+    from course_lab.cli import application
+    from course_lab.cli.train import _row
+
+    done = CliRunner().invoke(application(), ["results", "ptb/*"])
+    lines = done.stdout.splitlines()[1:]
+    variants = [bool(line.split(maxsplit=7)[7:]) for line in lines]
+    assert variants == sorted(variants) and len(set(variants)) == 2
+    assert not any(re.search(r"  [0-9a-f]{12}$", line) for line in lines)
+    digests = [f for f in course_lab.kept_results() if re.search("-[0-9a-f]{12}$", f.name)]
+    shown = {}
+    for folder in digests[:: len(digests) // 20]:
+        content = course_lab.read_result(folder)
+        row = _row(folder)
+        assert content["experiment"]["variant"] not in row.variant and "=" in row.variant
+        shown.setdefault((row.name, row.profile, row.seed, row.variant), []).append(folder)
+    assert all(len(folders) == 1 for folders in shown.values())

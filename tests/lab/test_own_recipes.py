@@ -1,7 +1,11 @@
 """Recipes and parts of the reader's own: from a file that is named, from an installed package."""
 
+import hashlib
+import importlib
 import re
 import sys
+import time
+import warnings
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -9,14 +13,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from course_lab import parts, recipes, results
+import course_lab
+from course_lab import parts, recipes, results, tables
 from course_lab.cli import application
 from course_lab.planned import Planned
 from course_lab.plans import read_plan
 from course_lab.recipes import elsewhere
 from course_lib.data import folders
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, Paused
 
+launching = importlib.import_module("course_lab.launch")  # `course_lab.launch` is the function
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-recipes.md"
 SIZES = {"size": 8, "encoder.units": 8, "optimisation.epochs": 1}
 
@@ -49,6 +55,92 @@ def test_a_recipe_of_a_file_is_a_recipe(file):
     contexts, state = model.encoder(torch.randn(5, 2, model.words.shape[1]))
     assert contexts.shape == (5, 2, model.encoder.output_size) and state is not None
     assert recipes["mine/vd-lstm-200/wider"].size == 300
+
+
+def small(file, name="mine/gru/tied"):
+    """Return a run of a file's recipe that takes a second."""
+    return Planned(f"{file}:{name}", "smoke", 1, {"optimisation.epochs": 2, "size": 8}).experiment()
+
+
+def reload(file, text):
+    """Write another text into a file and import it anew, as another process would."""
+    file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
+    for name in [name for name in sys.modules if name.startswith("course_recipes_")]:
+        del sys.modules[name]
+    for name in [name for name in recipes if name.startswith("mine/")]:
+        del recipes[name]
+    parts.KINDS["encoder"] = tuple(k for k in parts.KINDS["encoder"] if k.__name__ != "GRU")
+
+
+def test_the_digest_of_a_file_is_in_the_provenance_of_its_runs(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    result = course_lab.run(small(file), progress=False, device="cpu")
+    assert result.provenance["own_files"] == {"my_recipes.py": digest}
+    # also where the recipe is the course's and only a part is the file's; and of no other run
+    mixed = recipes["ptb/vd-lstm-200/tied"].change(encoder=course_lab.part("GRU", units=8))
+    assert elsewhere.digests_of(mixed) == {"my_recipes.py": digest}
+    assert elsewhere.digests_of(recipes["ptb/vd-lstm-200/tied"]) == {}
+
+
+def test_a_run_that_goes_on_with_a_changed_file_warns_and_says_so(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    before = hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(Paused):
+        course_lab.run(small(file), progress=False, device="cpu", deadline=time.time() - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing has changed
+        with pytest.raises(Paused):
+            course_lab.run(small(file), progress=False, device="cpu", deadline=time.time() - 1)
+    reload(file, "# one more line\n")
+    with pytest.warns(UserWarning, match="my_recipes.py has changed since the run in .* was begun"):
+        result = course_lab.run(small(file), progress=False, device="cpu")
+    after = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert result.provenance["own_files"] == {"my_recipes.py": after}
+    assert result.provenance["earlier_starts"][0]["own_files"] == {"my_recipes.py": before}
+    # its table says so, and so does asking for the finished run with yet another file
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'title = "t"\n[[runs]]\nrecipes = ["{file}:mine/gru/tied"]\nprofile = "smoke"\n'
+        'change = {"optimisation.epochs" = 2, "size" = 8}\n'
+    )
+    told = tables.table_of(read_plan(plan)).notes
+    assert len(told) == 1 and "1 runs, such as mine/gru/tied/smoke-seed1" in told[0]
+    assert "were made with another my_recipes.py" in told[0]
+    reload(file, "# and another\n")
+    with pytest.warns(UserWarning, match="my_recipes.py has changed"):
+        course_lab.run(small(file), progress=False, device="cpu")
+    shown = CliRunner().invoke(application(), ["batch", "table", str(plan)])
+    assert "note: 1 runs, such as" in shown.output
+
+
+def test_a_table_of_unchanged_files_has_no_note(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    course_lab.run(small(file), progress=False, device="cpu")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'title = "t"\n[[runs]]\nrecipes = ["{file}:mine/gru/tied"]\nprofile = "smoke"\n'
+        'change = {"optimisation.epochs" = 2, "size" = 8}\n'
+    )
+    assert tables.table_of(read_plan(plan)).notes == []
+
+
+def test_a_model_with_a_part_of_ones_own_is_asked_with_its_file(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    course_lab.run(small(file), tmp_path / "run", progress=False, device="cpu")
+    reload(file, "")
+    call = ["next", str(tmp_path / "run"), "the"]
+    refused = CliRunner().invoke(application(), call)
+    assert "has the encoder GRU, which the course does not know" in str(refused.exception)
+    done = CliRunner().invoke(application(), [*call, "--with", str(file)])
+    assert done.exit_code == 0, done.output
+
+
+def test_several_processes_are_told_of_the_file(file, tmp_path):
+    command = launching._command(small(file), tmp_path, 2, {})
+    assert command[command.index("--with") + 1] == str(file)
+    plain = launching._command(recipes["ptb/vd-lstm-200/tied"], tmp_path, 2, {})
+    assert "--with" not in plain
 
 
 def test_a_hugging_face_model_is_an_encoder(file):

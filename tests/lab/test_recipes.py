@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import course_lab
-from course_lab import PROFILES, Experiment, Part, corpora, cost, published, recipes, results
+from course_lab import PROFILES, Experiment, Part, corpora, cost, published, rates, recipes, results
 from course_lab.parts import KINDS, annotations
 from course_lab.planned import Planned
 from course_lab.plans import plans, read_plan
@@ -849,22 +849,6 @@ def test_activations_are_about_what_autograd_keeps(embedded):
         assert 0.5 < found / cost.activations(model, e.optimisation) < 2, name
 
 
-def test_rates_are_measured_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "cache", lambda: tmp_path)
-    rates = cost.rates()
-    assert min(*rates.large.values(), *rates.step.values()) > 1e8
-    monkeypatch.setattr(cost, "measured", lambda *args: 1 / 0)
-    assert cost.rates() == rates
-    (file,) = tmp_path.glob("rates-*.json")
-    file.write_text("{broken")
-    with pytest.raises(ZeroDivisionError):
-        cost.rates()
-
-
-def test_a_rate_is_operations_over_time():
-    assert 1e8 < cost.measured((64, 64, 64), torch.float32) < 1e13
-
-
 # The command line --------------------------------------------------------------------------------
 
 
@@ -877,9 +861,13 @@ def invoke(*arguments):
 
 
 def test_recipes_are_listed_with_what_they_cost(tmp_path, monkeypatch):
-    monkeypatch.setattr(cost, "rates", lambda: RATES)
-    lines = invoke("ptb/vd-lstm-200/*").stdout.splitlines()
-    assert lines[0].split() == ["recipe", "parameters", "PFLOP", "GB", "time", "source"]
+    here = rates.Measured(RATES, "a machine", 2, 0.0)
+    monkeypatch.setattr(rates, "this_machine", lambda: here)
+    listed = invoke("ptb/vd-lstm-200/*").stdout
+    lines, notes = (part.splitlines() for part in listed.split("\n\n"))
+    assert lines[0].split() == ["recipe", "parameters", "PFLOP", "GB", "time", "H100", "source"]
+    assert notes[0] == f"time: estimated at half the rates of {here}"
+    assert notes[1].startswith("H100: a floor, the operations at the 67 in fp32, 495 in tf32")
     first = next(line for line in lines if line.startswith("ptb/vd-lstm-200/tied "))
     assert first.split()[1] == "2,643,200" and "inan2017, Table 1, VD-LSTM+RE" in first
     assert len(lines) == 1 + 10
@@ -888,8 +876,8 @@ def test_recipes_are_listed_with_what_they_cost(tmp_path, monkeypatch):
     assert set(invoke("--plain").stdout.split()) == set(recipes)
     mine = recipes["ptb/vd-lstm-200/tied"].change(source="x", corpus=Part(str(tmp_path)))
     monkeypatch.setitem(recipes, "ptb/mine", mine)  # of a text that nobody has counted
-    listed = invoke("--corpus", str(tmp_path)).stdout.splitlines()
-    assert listed[1].split() == ["ptb/mine", "–", "–", "–", "–", "x"] and len(listed) == 2
+    listed = invoke("--corpus", str(tmp_path)).stdout.split("\n\n")[0].splitlines()
+    assert listed[1].split() == ["ptb/mine", *"–––––", "x"] and len(listed) == 2
     assert invoke("cache", "--plain").stdout.split() == [n for n in sorted(recipes) if "cache" in n]
     for arguments, message in (
         (("--paper", "gao2018"), "unknown paper 'gao2018'; did you mean gao2019"),

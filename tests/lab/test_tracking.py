@@ -80,8 +80,9 @@ def test_tensorboard_has_the_curves(experiment, tmp_path):
     )  # fmt: skip
     reader = events.EventAccumulator(str(tmp_path / tracking.FOLDER)).Reload()
     names = set(reader.Tags()["scalars"])
-    assert {"loss", "learning_rate", "valid_perplexity", "geometry/mean_cosine"} <= names
-    losses = reader.Scalars("loss")
+    assert {"step/loss", "step/learning_rate", "perplexity/valid", "geometry/mean_cosine"} <= names
+    assert {name.partition("/")[0] for name in names} == {"step", "perplexity", "geometry"}
+    losses = reader.Scalars("step/loss")
     assert losses[0].step == WINDOW and losses[-1].value < losses[0].value
 
 

@@ -1,6 +1,7 @@
 """`uv.lock` says what pyproject.toml and constraints.txt say, with the public registry's files."""
 
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_a_lock_of_other_files_or_versions_is_refused(old, new, said):
 
 
 def test_without_uv_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setitem(sys.modules, "uv", None)
     with pytest.raises(CourseError, match="pip install uv"):
         lock.uv(tmp_path, "lock")
 

@@ -10,12 +10,12 @@ import pytest
 from course_lab import notebook_source
 from course_lab.plots import schematic
 from course_lib.errors import CourseError
-from tools import lesson_linter, new_lesson, notebooks
+from tools import lesson_linter, lesson_way, new_lesson, notebooks
 
 CODE = ("course_lib", "course_lab", "benchmarks", "tools", "tests")
 
 LESSON = f"""# %% [markdown]
-# # The cone
+# # 2. The cone
 #
 # **Question.** Why does the cloud of word vectors collapse?
 
@@ -107,7 +107,8 @@ display(Markdown(f"The mean cosine is {{cosine:.2f}}."))
 
 def write(folder, text=LESSON, name="02_cone"):
     source = folder / f"{name}.py"
-    source.write_text(text, "utf-8")
+    titled = text.replace("# # 2. The cone", f"# # {notebook_source.numeral(name)}. The cone")
+    source.write_text(titled, "utf-8")
     notebooks.pair(source)
     fill(source.with_suffix(".ipynb"), {6: ("stream", {"text": "a cone: True"})})
     return executed(source)
@@ -142,7 +143,10 @@ def test_a_good_lesson_passes(tmp_path):
 EARLY = "# %%\nprint(1)\n\n"
 HINT = "<details><summary>Hint</summary>\n#\n# "
 BROKEN = {
-    "title": (LESSON.replace("# # The cone", "# The cone"), "start with `# Title`"),
+    "title": (LESSON.replace("# # 2. The cone", "# The cone"), "start with `# Title`"),
+    "number of the title": (LESSON.replace("# # 2. The cone", "# # Cone"), "number, `# 2. Title`"),
+    "number of a link": (LESSON.replace("Turn it (open)", "Turn [it](03b_x.ipynb) (open)"), "3b"),
+    "foot": (LESSON + '\n# %% [markdown] tags=["way"]\n# → Next: 3\n', "does not lead on"),
     "question": (LESSON.replace("**Question.** Why", "Why"), "**Question.**"),
     "question mark": (LESSON.replace("vectors collapse?", "vectors collapses."), "**Question.**"),
     "objectives": (LESSON.replace("# - to measure it\n", ""), "at least two objectives"),
@@ -227,6 +231,66 @@ def test_full_scale_notebooks_have_lighter_rules(tmp_path):
     assert lesson_linter.lint(write(tmp_path, text, "20_train")) == []
     text = without("References")
     assert "no heading `## References`" in lesson_linter.lint(write(tmp_path, text, "20_train"))[0]
+
+
+FEET = {
+    "02_cone": "→ Next: [3. The cone](03_cone.ipynb)",
+    "03_cone": "← Previous: [2. The cone](02_cone.ipynb)\n\n"
+    "↓ Deeper: [3b. The cone](03b_cone.ipynb)\n\n→ Next: [20. The cone](20_cone.ipynb)",
+    "03b_cone": "↑ Back: [3. The cone](03_cone.ipynb)\n\n→ Next: [20. The cone](20_cone.ipynb)",
+    "20_cone": "← Previous: [3. The cone](03_cone.ipynb)",
+}
+
+
+def test_the_foot_of_a_lesson_leads_to_the_lessons_around_it(tmp_path):
+    """A core lesson does not lead to the deeper half of another one."""
+    for name in FEET:
+        write(tmp_path, name=name)
+    problems = lesson_linter.lint(tmp_path / "03_cone.py")
+    assert problems == [
+        "03_cone.py: its foot does not lead on; run `python -m tools notebooks link`"
+    ]
+    changed = lesson_way.link(tmp_path)
+    assert [source.stem for source in changed] == list(FEET)
+    for source in changed:
+        last = notebook_source.read(source).cells[-1]
+        assert (last.source, last.cell_type) == (FEET[source.stem], "markdown")
+        notebooks.pair(source)
+        assert lesson_linter.lint(source) == []
+    assert lesson_way.link(tmp_path) == []
+    # A lesson goes, and the feet of its neighbours are written anew.
+    (tmp_path / "03b_cone.py").unlink()
+    assert [source.stem for source in lesson_way.link(tmp_path)] == ["03_cone"]
+    assert "Deeper" not in (tmp_path / "03_cone.py").read_text("utf-8")
+
+
+def test_a_new_lesson_is_linked_with_the_lessons_around_it(tmp_path):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    older = write(folder)
+    new_lesson.write_lesson("13_my_lesson", "Mine", "Why?", folder)
+    assert lesson_linter.lint(older) == []
+    assert "→ Next: [13. Mine](13_my_lesson.ipynb)" in older.read_text("utf-8")
+
+
+def links(text):
+    """The lessons to which a page links, as (text of the link, number in the file's name)."""
+    return re.findall(r"\[([^\]]*)\]\((?:[./\w]*/)?(\d\d[b-z]?)_\w+\.ipynb", text)
+
+
+def test_the_guide_has_every_lesson_in_the_order_of_the_feet():
+    guide = (notebook_source.ROOT / "docs" / "which-lesson.md").read_text("utf-8")
+    numbers = [notebook_source.number(path.name) for path in notebook_source.sources()]
+    assert links(guide) == [(number, number) for number in numbers]
+
+
+@pytest.mark.parametrize("folder", ["docs", "."])
+def test_every_page_that_links_to_a_lesson_gives_its_number(folder):
+    pages = sorted((notebook_source.ROOT / folder).glob("**/*.md" if folder == "docs" else "*.md"))
+    read = {"read", "Colab"}  # the README's map, whose rows begin with the file's name
+    found = [link for page in pages for link in links(page.read_text("utf-8"))]
+    wrong = [(text, n) for text, n in found if text not in read and n.lstrip("0") not in text]
+    assert found and not wrong
 
 
 FIGURE = {"data": {"image/png": "iVBORw0KGgo="}}
@@ -423,7 +487,7 @@ def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path
     marks = source.read_text("utf-8").splitlines()
     assert len(unwritten) == sum("✎" in line for line in marks) > 5
     assert len(outputs) == 2 and sorted(problems) == sorted(outputs + unwritten)
-    assert "# # My lesson in NN" in marks and "# **Question.** Why?" in marks
+    assert "# # 13. My lesson in NN" in marks and "# **Question.** Why?" in marks
     # Written and executed, it has no problem left.
     source.write_text(source.read_text("utf-8").replace("✎ ", "").replace("  # ✎", ""), "utf-8")
     notebooks.pair(source)

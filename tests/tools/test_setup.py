@@ -63,7 +63,7 @@ def test_conda_installs_the_same_list():
     low, high = bootstrap.OLDEST, bootstrap.NEWEST
     assert low <= tuple(map(int, python.removeprefix("python=").split("."))) <= high
     assert packages["pip"] == ["--constraint constraints.txt", "--editable .[course,test]"]
-    assert set(PROJECT["optional-dependencies"]) == {"core", "lab", "course", "test"}
+    assert set(PROJECT["optional-dependencies"]) == {"core", "lab", "course", "test", "cluster"}
 
 
 def test_bootstrap_knows_the_supported_versions():

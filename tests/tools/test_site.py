@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from benchmarks import reference_training
-from course_lab import results
+from course_lab import comparison, results, tables
 from course_lib.errors import CourseError
 from tools import cli, lesson_page, reference, site, site_pages
 
@@ -191,8 +191,8 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     """In tables that hold together; without a measurement it says so."""
     site_pages.write_speed(tmp_path)
     text = (tmp_path / "speed.md").read_text("utf-8")
-    tables = results.tables("benchmarks")
-    assert text.count("\n### ") == len(tables)  # each table stands once, below its machine
+    measured = results.tables("benchmarks")
+    assert text.count("\n### ") == len(measured)  # each table stands once, below its machine
     for name, table in results.tables("benchmarks/models").items():
         part = text.split(f"## {table['machine']}\n")[1].split("\n## ")[0]
         part = part.split(f"### Models in {name.rpartition('/')[2]}\n")[1].split("\n##")[0]
@@ -205,6 +205,25 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path / "nothing")
     site_pages.write_speed(tmp_path)
     assert "No measurement is kept yet" in (tmp_path / "speed.md").read_text("utf-8")
+
+
+def test_the_page_of_speeds_says_what_bf16_costs(monkeypatch):
+    """By runs of one seed as pairs, beside n-grams; without a kept run the part is missing."""
+    scores = {"fp32": {1: 100.0, 2: 104.0, 3: 102.0}, "bf16": {1: 100.1, 2: 103.9, 3: 102.05}}
+    outcome = tables.Table(comparison.compare(scores, "fp32", 1.0), {"Kneser-Ney 5": 141.2}, [])
+    monkeypatch.setattr(tables, "table_of", lambda plan: outcome)
+    heading, about, table = site_pages._cost_of_bf16()
+    assert heading.startswith("## What bf16 costs") and "batch run precision" in about
+    bf16 = next(line for line in table.splitlines() if line.startswith("| `bf16` |"))
+    assert "| +0.02 [" in bf16 and "no difference larger than 1 %" in bf16
+    assert "| `Kneser-Ney 5` |" in table
+    assert len({line.count("|") for line in table.splitlines()}) == 1
+
+    def refused(plan):
+        raise CourseError("no run is done")
+
+    monkeypatch.setattr(tables, "table_of", refused)
+    assert site_pages._cost_of_bf16() == []
 
 
 def test_the_page_of_speeds_sets_each_kept_pair_side_by_side(monkeypatch):
@@ -315,14 +334,6 @@ def test_title_and_question_are_the_first_two_paragraphs():
     title, question = lesson_page.heading(cells, "01_x")
     assert title == "A *title*"
     assert question == "*Does* the `word_matrix` fall apart?"
-
-
-@pytest.mark.parametrize(
-    "name, title",
-    [("06_x", "6. T"), ("06b_x", "6b. T"), ("20_train", "20. T"), ("project", "T")],
-)
-def test_a_title_has_the_number_by_which_lessons_are_called(name, title):
-    assert lesson_page.numbered(name, "T") == title
 
 
 def test_the_minutes_of_reading_are_those_that_the_lesson_states():

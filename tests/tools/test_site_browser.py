@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -12,16 +11,12 @@ from pathlib import Path
 import pytest
 import site_sample
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from headless import launched
+from playwright.sync_api import Browser, Page
 
 from tools import cli, published, site
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update"
-).split()
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
 
 # Hints are opened and have faded in, images are loaded and mathematics is typeset before a page is
@@ -64,15 +59,8 @@ FAULTS = """() => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Browser:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        reason = f"no Chromium on this machine (looked for {', '.join(BROWSERS)})"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield chromium
-        chromium.close()
+def browser() -> Iterator[Browser]:
+    yield from launched()
 
 
 @pytest.fixture(scope="module")
@@ -301,6 +289,8 @@ def test_a_canvas_with_a_slider_moves(browser, address):
     "lesson, figure",
     [
         ("02_degeneration", ".collapse"),
+        ("05_tying_and_augmented_loss", ".explorer"),
+        ("07b_margins_in_numbers", ".explorer"),
         ("10_monotone_softmaxes", ".explorer"),
     ],
 )
@@ -326,6 +316,21 @@ def test_a_lessons_own_canvas_follows_its_slider_the_width_and_the_ink(
     pictures.append(canvas.evaluate(picture))
     page.close()
     assert len(set(pictures)) == 4 and captions[0] != captions[1]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_foot_of_a_lesson_leads_to_the_lessons_around_it(browser, address):
+    """In the place of the theme's own links, which lead from a core lesson to its deeper half."""
+    page, wrong = open_page(browser, address, "phone")
+    page.goto(f"{address}/lessons/05_tying_and_augmented_loss.html")
+    links = page.locator(".course-way a")
+    assert [text.partition(".")[0] for text in links.all_inner_texts()] == ["4", "5b", "6"]
+    assert not page.locator(".prev-next-area").is_visible()
+    links.last.click()
+    page.wait_for_url("**/06_cosine_regularization.html")
+    page.goto(f"{address}/symbols.html")
+    assert page.locator(".prev-next-area").is_visible()  # where there is no foot
+    page.close()
     assert not wrong, "\n".join(wrong)
 
 
@@ -364,7 +369,7 @@ def versions(tmp_path_factory, browser) -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_menu_changes_the_version_and_keeps_the_page(browser, versions, width, mode):
     page, wrong = open_page(browser, versions[1], width)
-    page.wait_for_url(f"{versions[1]}/latest/")  # the address without a version leads to the newest release
+    page.wait_for_url(f"{versions[1]}/latest/")  # the newest release, without a version asked for
     page.emulate_media(color_scheme=mode)
     page.goto(f"{versions[1]}/latest/lessons/01_small.html")
     if width == "phone":

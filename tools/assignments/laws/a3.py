@@ -279,7 +279,7 @@ STEPS = (
         8,
         8,
         (enumeration, any_length),
-        read="lesson 07b, Does it have to spread the words?",
+        read="lesson 07b, Must a margin spread the words?",
     ),
     Step(
         "3.6",

@@ -1,0 +1,84 @@
+"""The log of what did not help: what stands there is what the kept results and the commits say."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from course_lab import claims, evidence, kept_costs
+from course_lab.notebook_source import ROOT
+from tools import lab_log
+from tools.cli import application
+
+
+@pytest.fixture(scope="module")
+def of():
+    return evidence.read()
+
+
+def test_every_line_on_the_page_is_of_something_that_did_not_help(of):
+    """By the files of the results: the pairs are computed once more from their own figures."""
+    shown = 0
+    for entry in lab_log.METHODS:
+        for name in entry.claims:
+            claim = claims.claim(name)
+            line = lab_log._of_claim(claim, of)
+            if not line:
+                continue
+            shown += 1
+            test = next(t for t in claims.tests(claim, of) if len(t.seeds) > 1)
+            ours, theirs = (of.settings[side] for side in (test.method, test.baseline))
+            pairs = [
+                100 * np.log(ours[s].figure(claim.figure) / theirs[s].figure(claim.figure))
+                for s in test.seeds
+            ]
+            assert f"{np.mean(pairs):+.1f} %" in line
+            low, high = map(float, re.search(r"\[([+-][\d.]+), ([+-][\d.]+)\]", line).groups())
+            assert low <= 0 if claim.expects == "higher" else high >= 0
+            assert test.method.recipe in line
+    assert shown >= 6
+
+
+def test_what_later_results_speak_for_leaves_the_page(of, monkeypatch):
+    entry = next(e for e in lab_log.METHODS if len(lab_log.lines_of(e, of)) == len(e.claims))
+    assert entry.question in lab_log.page(of)
+    real = claims.tests
+
+    def turned(claim, of):
+        """The same pairs, each a tenth to a fifth better."""
+        tests = real(claim, of)
+        return [
+            claims.Test(**{**vars(t), "differences": -np.linspace(10, 20, len(t.seeds))})
+            for t in tests
+        ]
+
+    monkeypatch.setattr(claims, "tests", turned)
+    assert not lab_log.written(entry, of) and entry.question not in lab_log.page(of)
+
+
+def test_the_benchmarks_on_the_page_are_the_slow_ones():
+    table = kept_costs.models()
+    lines = lab_log.no_quicker_than_plain()
+    assert len(lines) == int((table.ours / table.plain < lab_log.NO_GAIN).sum())
+    for line in lab_log.slower_in_bf16():
+        model, machine = re.match(r"`(.+)`: .+ \((.+)\)$", line).groups()
+        rows = table[(table.model == model) & (table.machine == machine)]
+        ours = dict(zip(rows.precision, rows.ours, strict=True))
+        assert ours["bf16"] < ours["fp32"] and f"{ours['bf16'] / ours['fp32']:.2f} times" in line
+
+
+@pytest.mark.parametrize("commit, sentence", lab_log.quoted())
+def test_quotations_are_of_their_commits(commit, sentence):
+    show = ["git", "show", "-s", "--format=%B", commit]
+    done = subprocess.run(show, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("the history is not here")
+    assert sentence in " ".join(done.stdout.split())
+
+
+def test_the_command_prints_the_page(of):
+    done = CliRunner().invoke(application(), ["lab-log"])
+    assert done.exit_code == 0 and done.output.strip() == lab_log.page(of).strip()
+    assert not re.search(r"nan|None", done.output)

@@ -1,0 +1,266 @@
+"""The log of what was tried and did not help: the page `lab-log`, from kept results and commits.
+
+An entry asks a question and says what was tried and what follows. Its numbers come from three
+sources, and none is typed here:
+
+* `claims` of the ledger: the comparison that bears best on each, with its interval;
+* `of`: lines computed from kept results, such as benchmarks in which one side is the slower one;
+* `commit`: sentences of a commit's message, which a test holds against the history.
+
+An entry is on the page as long as its results are as they are said to be. Where later results
+speak for what was tried, its line leaves the page, and so does an entry without a line.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from course_lab import claims, comparison, kept_costs, results
+from course_lab.claims import Test
+from course_lab.claims_table import Claim
+from course_lab.evidence import Evidence
+from course_lab.plans import read_plan
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A question, what was tried, where its numbers come from, and what follows."""
+
+    question: str
+    tried: str
+    follows: str
+    claims: tuple[str, ...] = ()  # of the ledger
+    of: Callable[[], list[str]] | None = None  # lines of kept results
+    commit: str = ""  # its first characters
+    said: tuple[str, ...] = ()  # sentences of that commit
+
+
+# What kept results say ----------------------------------------------------------------------------
+
+PILOTS = "desk-search"  # the plan of the shapes that were tried for the desk
+NO_GAIN = 1.05  # times the other side's speed, below which a step is called no quicker
+
+
+def no_quicker_than_plain() -> list[str]:
+    """Return a line for each model that is no quicker than the same model in plain PyTorch."""
+    table = kept_costs.models()
+    table = table.assign(ratio=table.ours / table.plain)
+    rows = table[table.ratio < NO_GAIN].sort_values(["machine", "ratio"])
+    return [
+        f"`{row.model}` in {row.precision}: {row.ratio:.2f} times the speed of plain PyTorch "
+        f"({row.machine})"
+        for row in rows.itertuples()
+    ]
+
+
+def slower_in_bf16() -> list[str]:
+    """Return a line for each model that is slower in bf16 than in fp32 on one kind of processor."""
+    table = kept_costs.models()
+    wide = table.pivot_table(index=["machine", "model"], columns="precision", values="ours")
+    wide = wide.dropna(subset=["fp32", "bf16"])
+    ratio = (wide.bf16 / wide.fp32).sort_values()
+    return [
+        f"`{model}`: {value:.2f} times the speed of fp32 ({machine})"
+        for (machine, model), value in ratio[ratio < 1].items()
+    ]
+
+
+def shapes_of_the_desk() -> list[str]:
+    """Return a line for each shape of a pilot that predicts worse than the one that was chosen."""
+    runs = {planned.recipe: results.read_kept(planned.key) for planned in read_plan(PILOTS).runs}
+    losses = {recipe: content["metrics"]["test_perplexity"] for recipe, content in runs.items()}
+    chosen = min(losses, key=losses.get)
+
+    def told(recipe: str) -> str:
+        minutes = runs[recipe]["provenance"]["wall_seconds"] / 60
+        return f"`{recipe}`: test perplexity {losses[recipe]:.1f} in {minutes:.1f} minutes"
+
+    best = f"beside {losses[chosen]:.1f} of `{chosen}`, one seed each"
+    return [f"{told(recipe)}, {best}" for recipe in losses if recipe != chosen]
+
+
+# The entries -------------------------------------------------------------------------------------
+
+METHODS = (
+    Entry(
+        "Do later losses that hold the logits small lower perplexity?",
+        "The μ-loss, the z-loss and capped logits, each at two learning rates of the words.",
+        "At this size nothing grows that these losses would have to hold: they are made for large "
+        "models in half precision. Lesson 11 shows what they do to the logits, and claims no gain.",
+        claims=("own-mu-loss", "own-z-loss", "own-capped"),
+    ),
+    Entry(
+        "Does a matrix whose mean is taken away predict better?",
+        "Centring the word matrix after each step, and coupled Adam, which does not let the mean "
+        "drift.",
+        "The cone goes, and perplexity does not fall with it. A round cloud is no aim in itself.",
+        claims=("own-centred", "own-coupled-adam"),
+    ),
+    Entry(
+        "Does another optimiser, or a gate on the rare words, help the word matrix?",
+        "Muon for the word matrix alone, and a gate by which frequent words do not push rare ones "
+        "away.",
+        "Both change the geometry as they promise. Neither is recommended for a small model.",
+        claims=("own-muon", "own-gated"),
+    ),
+    Entry(
+        "Does a bent logit lower perplexity where the softmax is tuned as well?",
+        "GSS, SigSoftmax and PLIF in a Transformer, with the learning rate that suited each best.",
+        "The gain that a bend has over an untuned softmax is gone. Compare after tuning both "
+        "sides, as parthiban2021 says.",
+        claims=("parthiban2021-gss", "parthiban2021-sigsoftmax", "parthiban2021-plif"),
+    ),
+    Entry(
+        "Does the adversarial softmax help a small Transformer?",
+        "The adversary at several α, with and without noise on the word vectors.",
+        "With few passes over the text the adversary has little to prevent. Lessons 07 and 07b "
+        "have a model that overfits.",
+        claims=("wang2019-perplexity",),
+    ),
+    Entry(
+        "Does a flatter spectrum of the word matrix lower perplexity?",
+        "Spectrum control with both priors, over its constants.",
+        "The spectrum is as flat as one asks for, and a small model predicts no better for it.",
+        claims=("wang2020-perplexity",),
+    ),
+    Entry(
+        "Which encoder predicts best within half an hour of one core?",
+        "Three shapes in one short cycle each, before the recipes of the desk were written.",
+        "The desk has the shape that predicted best here. One seed tells shapes apart that differ "
+        "this much, and no methods.",
+        of=shapes_of_the_desk,
+    ),
+    Entry(
+        "Does the cosine penalty lower perplexity?",
+        "The penalty at several weights, beside a plain model that starts as wide.",
+        "The cone opens, and the text is predicted as well as before. A wider start does as much.",
+        claims=("gao2019-perplexity", "gao2019-bleu"),
+    ),
+)
+
+SPEED = (
+    Entry(
+        "Is a step of our own quicker than the model as one writes it first in PyTorch?",
+        "One kernel for all output layers, which never forms the table of logits, and loops of our "
+        "own for recurrent encoders.",
+        "In these rows the time is that of the large products, which both sides do by the same "
+        "library. Our own step is kept for its memory.",
+        of=no_quicker_than_plain,
+    ),
+    Entry(
+        "Does bf16 pay wherever the processor multiplies it?",
+        "Every model in both precisions on each kind of processor.",
+        "Dynamic evaluation updates all weights after each segment, which bf16 does not make "
+        "cheaper. It stays in float32.",
+        of=slower_in_bf16,
+    ),
+    Entry(
+        "Does bf16 pay on a processor that cannot multiply it?",
+        "The recipes of VD-LSTM and of the small Transformer trained in bf16.",
+        "These recipes train in fp32, the papers' precision. A processor with AMX, or AVX-512 for "
+        "bf16, is another case, which the page on speed has.",
+        commit="2ca11d2",
+        said=("bf16 is slower on processors without AMX",),
+    ),
+    Entry(
+        "Is one implementation of an LSTM layer the quickest everywhere?",
+        "Our loop by MKL's small products, the same with a matrix that oneDNN has arranged, and "
+        "PyTorch's own layer.",
+        "None is. A run measures the three once for each shape and keeps its choice.",
+        commit="87c6a7c",
+        said=(
+            "On some processors MKL's small products leave half of the machine unused and oneDNN's "
+            "fused layer is the quicker; on others it is not.",
+        ),
+    ),
+    Entry(
+        "May a mask of dropout be a boolean matrix?",
+        "A weight multiplied by a boolean mask, a byte an entry.",
+        "Masks multiply as bytes of the weight's own kind.",
+        commit="afb1f35",
+        said=(
+            "a product with a boolean mask makes PyTorch write the mask as floats first, 3.8 ms "
+            "instead of 2.1 for the recurrent matrix of 1150 units.",
+        ),
+    ),
+    Entry(
+        "Should a block of logits be small enough for the cache?",
+        "Blocks of few rows, whose logits never leave the cache.",
+        "Blocks are large, within a stated limit of memory.",
+        commit="460b9ce",
+        said=(
+            "Adding a block's share to the whole gradient of the matrix costs more than logits "
+            "that leave the cache.",
+        ),
+    ),
+    Entry(
+        "May a formula of a logit make tensors of its own?",
+        "The capped softmax as one writes it, term by term.",
+        "Every formula works in the block's own memory, and a test asks each for its peak.",
+        commit="2385c87",
+        said=(
+            "Its transform made five fresh tensors a block: 312 MB beside naive's 206 for 1,400 "
+            "contexts of 10,000 words, now 146.",
+        ),
+    ),
+)
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def page(of: Evidence) -> str:
+    """Return the log as Markdown, computed from the kept results."""
+    parts = ["## Methods\n"]
+    parts += [text for entry in METHODS if (text := written(entry, of))]
+    parts.append("## Speed and memory\n")
+    parts += [text for entry in SPEED if (text := written(entry, of))]
+    return "\n".join(parts)
+
+
+def written(entry: Entry, of: Evidence) -> str:
+    """Return an entry as Markdown; nothing where no line of it says that it did not help."""
+    lines = lines_of(entry, of)
+    if not lines:
+        return ""
+    numbers = "\n".join(f"- {line}" for line in lines)
+    return (
+        f"### {entry.question}\n\n**Tried.** {entry.tried}\n\n**Found.**\n\n{numbers}\n\n"
+        f"**What follows.** {entry.follows}\n"
+    )
+
+
+def lines_of(entry: Entry, of: Evidence) -> list[str]:
+    """Return what the sources of an entry say, a line each, without what speaks for it."""
+    lines = [line for name in entry.claims if (line := _of_claim(claims.claim(name), of))]
+    if entry.of is not None:
+        lines += entry.of()
+    lines += [f"“{sentence}” (commit `{entry.commit}`)" for sentence in entry.said]
+    return lines
+
+
+def _of_claim(claim: Claim, of: Evidence) -> str:
+    """Return a line on the comparison that bears best on a claim; nothing where it agrees."""
+    tests = [test for test in claims.tests(claim, of) if len(test.seeds) > 1]
+    if not tests or helped(claim, tests[0]):
+        return ""
+    test = tests[0]
+    low, high = comparison.interval(test.differences)
+    baseline = test.baseline if isinstance(test.baseline, float) else f"`{test.baseline.recipe}`"
+    where = f"`{test.method.recipe}` beside {baseline}, {len(test.seeds)} pairs of seeds"
+    doubt = f"; no evidence on the paper's claim: {test.against}" if test.against else ""
+    tried = "the best of {} settings beside the best of {}".format(*test.tried)
+    return (
+        f"{claim.says} Here: {test.differences.mean():+.1f} % of {claim.metric} "
+        f"[{low:+.1f}, {high:+.1f}], {where}, {tried}; tier {test.tier}{doubt}."
+    )
+
+
+def helped(claim: Claim, test: Test) -> bool:
+    """Return whether the interval of a comparison lies wholly on the side of a gain."""
+    low, high = comparison.interval(test.differences)
+    return low > 0 if claim.expects == "higher" else high < 0
+
+
+def quoted() -> Sequence[tuple[str, str]]:
+    """Return each quoted sentence with its commit."""
+    return [(entry.commit, sentence) for entry in SPEED for sentence in entry.said]
