@@ -76,7 +76,7 @@ def attach(
     attached = Attached(model, head, layer, objective, aligned, batch_first)
     if hasattr(model, "get_output_embeddings") and head is not None and not matrix.is_meta:
         attached._compare(head, scale, cap)
-        model.generate = attached.generate
+        model.generate = attached.generate  # pyright: ignore[reportArgumentType] (no tensor)
     return attached
 
 

@@ -154,7 +154,7 @@ def norms_by_frequency(W: Numbers, counts: Numbers, bins: int = 10) -> Frequency
     _, bin_of, words = np.unique(np.digitize(scale, edges), return_inverse=True, return_counts=True)
     count, norm = (np.bincount(bin_of, values) / words for values in (counts, norms))
     constant = np.ptp(counts) == 0 or np.ptp(norms) == 0
-    spearman = np.nan if constant else float(spearmanr(counts, norms)[0])
+    spearman = np.nan if constant else float(np.asarray(spearmanr(counts, norms))[0])
     return FrequencyNorms(count, norm, words, spearman)
 
 

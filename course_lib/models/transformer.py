@@ -139,7 +139,7 @@ class EncoderDecoder(nn.Module):
     """
 
     def forward(
-        self, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
+        self: Any, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
         """Return contexts (T, C, u) and the state after them."""
         memory = self.encode(x, padding) if state is None else None
