@@ -64,7 +64,7 @@ class CourseForCausalLM(PreTrainedModel, GenerationMixin):
     def __init__(self, config: CourseConfig):
         """Build the model of the experiment; its weights come afterwards."""
         super().__init__(config)
-        experiment = Experiment.from_dict(config.experiment)
+        experiment = Experiment.from_dict(config.experiment or {})
         # What is computed in a constructor must not be left on the meta device, and the numbers
         # that the constructor draws are nobody's.
         with torch.device("cpu"), torch.random.fork_rng(devices=[]):
