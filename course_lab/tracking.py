@@ -52,7 +52,9 @@ def tracked(
     if not accelerator.log_with:
         yield report
         return
-    accelerator.init_trackers(FOLDER, config=_flat(experiment.to_dict()))
+    accelerator.init_trackers(FOLDER)
+    if accelerator.is_main_process:
+        _store(accelerator, _flat(experiment.to_dict()))
 
     def told(step: int, figures: dict[str, float]) -> None:
         accelerator.log({SECTIONS.get(name, name): x for name, x in figures.items()}, step=step)
@@ -87,6 +89,18 @@ def with_geometry(
             callback(step, model)
 
     return look
+
+
+def _store(accelerator: Accelerator, settings: dict[str, bool | int | float | str]) -> None:
+    """Give every tracker the settings of the run."""
+    for tracker in accelerator.trackers:
+        if tracker.name == "tensorboard":
+            # As hyperparameters they would be a second run in the list, named by the time.
+            rows = [f"| {name} | {value} |" for name, value in settings.items()]
+            table = "\n".join(["| setting | value |", "|---|---|", *rows])
+            tracker.tracker.add_text("settings", table)
+        else:
+            tracker.store_init_configuration(settings)
 
 
 def _flat(plain: object, path: str = "") -> dict[str, bool | int | float | str]:

@@ -1,6 +1,7 @@
 """What a run tells of its steps: to a function, to a tracker, on the command line."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -84,6 +85,22 @@ def test_tensorboard_has_the_curves(experiment, tmp_path):
     assert {name.partition("/")[0] for name in names} == {"step", "perplexity", "geometry"}
     losses = reader.Scalars("step/loss")
     assert losses[0].step == WINDOW and losses[-1].value < losses[0].value
+    (settings,) = reader.Tensors("settings/text_summary")
+    assert b"| optimisation.learning_rate | 0.5 |" in settings.tensor_proto.string_val[0]
+    # A folder below would be another run in the tracker's list.
+    assert not [path for path in (tmp_path / tracking.FOLDER).iterdir() if path.is_dir()]
+
+
+def test_other_trackers_get_the_settings_as_they_take_them():
+    class Wandb:
+        name = "wandb"
+
+        def store_init_configuration(self, values):
+            self.settings = values
+
+    tracker = Wandb()
+    tracking._store(SimpleNamespace(trackers=[tracker]), {"seed": 1})
+    assert tracker.settings == {"seed": 1}
 
 
 def test_a_tracker_that_is_not_there(monkeypatch):
