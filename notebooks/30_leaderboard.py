@@ -38,7 +38,7 @@
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
-# `%pip install -q -c https://raw.githubusercontent.com/output-embedding-course/output-embedding-course/main/constraints.txt -e "git+https://github.com/output-embedding-course/output-embedding-course#egg=course-lib" "course-lib[lab]"`
+# `!git clone -q https://github.com/output-embedding-course/output-embedding-course && pip install -q -c output-embedding-course/constraints.txt -e "./output-embedding-course[lab]"`
 
 # %% tags=["parameters"]
 PROFILE = "quick"  # all profiles read the same results

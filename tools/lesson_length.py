@@ -41,7 +41,7 @@ def words(text: str) -> int:
 
     The number before a title is none, and "6b" is one.
     """
-    text = re.sub(r"(?m)^# \w+\. |`%pip[^`]*`|</?\w[^<>]*>", "", text)
+    text = re.sub(r"(?m)^# \w+\. |`!git clone[^`]*`|</?\w[^<>]*>", "", text)
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     text = re.sub(r"\$\$.*?\$\$|\$[^$]*\$", " x ", text, flags=re.S)

@@ -158,11 +158,9 @@ def colab_command() -> str:
 
     It installs a checkout, which has plans, results and notebooks beside the library.
     """
-    raw = repository().replace("github.com", "raw.githubusercontent.com")
-    install = (
-        f'%pip install -q -c {raw}/main/constraints.txt -e "git+{repository()}#egg=course-lib"'
-    )
-    return f'{install} "course-lib[lab]"'  # an address of pip names no extra
+    folder = repository().rpartition("/")[2]
+    install = f'pip install -q -c {folder}/constraints.txt -e "./{folder}[lab]"'
+    return f"!git clone -q {repository()} && {install}"
 
 
 def colab(cells):

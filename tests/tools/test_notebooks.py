@@ -156,7 +156,7 @@ BROKEN = {
     "reading minutes": (LESSON.replace("** 1 minutes", "** 9 minutes"), "`**Reading.** 1 minutes"),
     "words": (LESSON.replace("to see the cone", "to see " * 1800), "words, at most 1,800"),
     "lines": (LESSON.replace("SEED = 1  #", "SEED = 1  # x\n" * 250 + "#"), "lines, at most 250"),
-    "colab": (LESSON.replace("%pip install -q", "%pip install"), "Google Colab"),
+    "colab": (LESSON.replace("pip install -q", "pip install"), "Google Colab"),
     "parameters tag": (LESSON.replace('tags=["parameters"]', ""), "tagged `parameters`, found 0"),
     "default profile": (LESSON.replace('"quick"  #', '"smoke"  #'), 'PROFILE = "quick"'),
     "parameter literal": (LESSON.replace("SEED = 1", "SEED = 1 + one"), "a parameter is"),
@@ -217,7 +217,7 @@ def test_length_counts_what_a_reader_reads():
     from tools.lesson_length import words
 
     assert words("Two [words](https://example.org/a/b) here, $x < 1$ and $y > 2$.") == 6
-    assert words("![a drawing](a.svg) one <summary>two</summary> `%pip install x` three") == 3
+    assert words("![a drawing](a.svg) one <summary>two</summary> `!git clone x` three") == 3
 
 
 def test_the_drawings_are_those_of_the_code():
