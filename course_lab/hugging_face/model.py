@@ -81,6 +81,7 @@ class CourseForCausalLM(PreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         logits_to_keep: int = 0,
+        num_items_in_batch: int | Tensor | None = None,
         **others,
     ) -> CausalLMOutput:
         """Return log P (B, T, N) of the word after each, and with labels the mean loss.
@@ -89,6 +90,8 @@ class CourseForCausalLM(PreTrainedModel, GenerationMixin):
             does not count.
         attention_mask: (B, T); its zeros may stand at the right only, behind a shorter text.
         logits_to_keep: how many of the last positions are asked for; 0: all.
+        num_items_in_batch: what the Trainer divides the summed loss by, where several batches make
+            one update; None: the number of labels that count.
         others: what generation hands to every model, such as `use_cache`; this one has no cache.
         """
         if attention_mask is not None and (attention_mask[:, 1:] > attention_mask[:, :-1]).any():
@@ -100,7 +103,11 @@ class CourseForCausalLM(PreTrainedModel, GenerationMixin):
             if logits_to_keep:
                 raise CourseError("a loss needs all positions; leave logits_to_keep at 0")
             following = self._known(labels)[:, 1:]
-            loss = F.nll_loss(log_prob[:, :-1].flatten(0, 1), following.flatten())
+            pairs = log_prob[:, :-1].flatten(0, 1), following.flatten()
+            if num_items_in_batch is None:
+                loss = F.nll_loss(*pairs)
+            else:
+                loss = F.nll_loss(*pairs, reduction="sum") / num_items_in_batch
         return CausalLMOutput(loss=loss, logits=log_prob)
 
     def _known(self, ids: Tensor) -> Tensor:
