@@ -80,7 +80,7 @@ def _check_parts(path: Path, head: dict) -> None:
         parts = plain.get(field)
         for part in parts if isinstance(parts, list) else [parts]:
             kind = part.get("kind") if isinstance(part, dict) else None
-            if kind is not None and kind not in {cls.__name__ for cls in KINDS[role]}:
+            if isinstance(kind, str) and kind not in {cls.__name__ for cls in KINDS[role]}:
                 raise CourseError(
                     f"{path} has the {role.replace('_', ' ')} {kind}, which the course does not "
                     "know; name the file that enters it: --with my_recipes.py"

@@ -5,6 +5,8 @@ reader's own text, the card says nobody has stated.
 """
 
 import json
+import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,7 @@ from course_lib.data import folders
 
 FILE = "README.md"
 LICENCES = {name: entry.licence for name, entry in DOWNLOADS.items()}
-LICENCES |= {module.__name__.rpartition(".")[2]: module.LICENCE for module in (cldr, docstrings)}
-LICENCES["zipf"] = zipf.LICENCE
+LICENCES |= {"cldr": cldr.LICENCE, "docstrings": docstrings.LICENCE, "zipf": zipf.LICENCE}
 ENGLISH = ("docstrings", "ptb", "wikitext-2", "wikitext-103")
 SPLITS = {"valid": "validation", "test": "test"}
 FIGURES = {
@@ -25,6 +26,11 @@ FIGURES = {
     "word_perplexity": "perplexity of a word",
     "bleu": "BLEU",
 }
+INTENDED = (
+    "Research and teaching: how the matrix that predicts words is shaped by a way of training. "
+    "It is a model of one text, and no assistant: what it writes is neither checked nor safe, and "
+    "nobody should be told it as a fact."
+)
 UNSTATED = "other"  # what Hugging Face calls a licence that is none of its list
 
 
@@ -51,9 +57,9 @@ def card(
         f"# {_title(experiment)}",
         _what(experiment, result["metrics"], vocabulary_size, repository),
         "## How to use it",
-        _use(experiment, own_files),
+        _use(experiment, own_files, repository),
         "## Intended use",
-        _intended(experiment),
+        INTENDED,
         "## Training data",
         _data(experiment, result["provenance"]),
         "## Training",
@@ -158,12 +164,13 @@ def _what(experiment: Experiment, metrics: dict, vocabulary_size: int, repositor
     return f"{text}{stands} It was made with the [course on the output embedding]({repository})."
 
 
-def _use(experiment: Experiment, own_files: tuple[str, ...]) -> str:
+def _use(experiment: Experiment, own_files: tuple[str, ...], repository: str) -> str:
     """Return the commands that load the folder."""
     own = "".join(f" --with {name}" for name in own_files)
     verbs = ["translate"] if experiment.translates else ["score", "next", "generate"]
     commands = "".join(f'python -m course_lab {verb} .{own} "…"\n' for verb in verbs)
-    text = f"```bash\npip install course-lib\n{commands}```\n\n"
+    install = f'pip install "course-lib[lab] @ git+{repository}"'
+    text = f"```bash\n{install}\n{commands}```\n\n"
     if experiment.translates:
         return text + "The `transformers` package has no class for it."
     imports = ["from transformers import AutoModelForCausalLM, AutoTokenizer"]
@@ -186,14 +193,6 @@ def _use(experiment: Experiment, own_files: tuple[str, ...]) -> str:
         "The folder's own code is one line, an import from course-lib. The logits are "
         "log-probabilities. A text begins with `<eos>`, which the tokenizer puts there. Shorter "
         "texts of a batch are padded on the right."
-    )
-
-
-def _intended(experiment: Experiment) -> str:
-    return (
-        "Research and teaching: how the matrix that predicts words is shaped by a way of training. "
-        "It is a small model of one text, and no assistant: what it writes is neither checked nor "
-        "safe, and nobody should be told it as a fact."
     )
 
 
@@ -286,12 +285,10 @@ def _origin(result: dict, licence: str | None) -> str:
 
 
 def repository() -> str:
-    """Return the address of the course, as the package's metadata has it."""
-    from importlib.metadata import PackageNotFoundError, metadata
-
+    """Return the address of the course, as the installed package or its checkout states it."""
     try:
         urls = metadata("course-lib").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        urls = []
-    named = dict(url.split(", ", 1) for url in urls)
-    return named.get("Repository", str(folders.REPOSITORY))
+        return dict(url.split(", ", 1) for url in urls)["Repository"]
+    except PackageNotFoundError:  # a checkout that is on the path without being installed
+        project = (folders.REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+        return tomllib.loads(project)["project"]["urls"]["Repository"]

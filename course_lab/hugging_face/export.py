@@ -21,6 +21,7 @@ from course_lab import results
 from course_lab.checkpoints import load_checkpoint
 from course_lab.experiment import Experiment
 from course_lab.hugging_face import card, tokenizer
+from course_lab.own_text import is_own
 from course_lab.parts import Part
 from course_lab.provenance import warn_of_changed_files
 from course_lab.recipes import elsewhere
@@ -32,7 +33,7 @@ from course_lib.training.checkpoint import DIGEST, digest, parameters_of, read_p
 
 WEIGHTS = "model.safetensors"
 CODE = "modeling_course"
-IMPORT = '''"""The model's class for transformers; it needs the package course-lib."""
+IMPORT = '''"""The model's class for transformers; it needs course-lib[lab]."""
 
 from course_lab.hugging_face.model import CourseConfig, CourseForCausalLM
 
@@ -61,6 +62,9 @@ def export(
     result = results.read_result(source)
     model, vocabulary, experiment = load_checkpoint(source)
     files = elsewhere.files_of(experiment)
+    names = [f"{CODE}.py", *(file.path.name for file in files)]
+    if len({*names}) < len(names):
+        raise CourseError(f"one folder cannot hold two files of one name: {', '.join(names)}")
     loaded = {"own_files": elsewhere.digests_of(experiment)}
     warn_of_changed_files([result["provenance"]], loaded, source)
     experiment = _elsewhere(experiment)
@@ -84,7 +88,7 @@ def export(
             card.repository(),
             licence,
             language,
-            tuple(file.path.name for file in files),
+            tuple(names[1:]),
         )
         (part / card.FILE).write_text(text, encoding="utf-8")
         part.rename(folder)
@@ -112,7 +116,10 @@ def run_of(run: Path) -> Path:
 def _elsewhere(experiment: Experiment) -> Experiment:
     """Return an experiment as others may see it: without the folder of the reader's own text."""
     corpus = experiment.corpus
-    return experiment.change(corpus=Part(card.text_name(corpus), corpus.options))
+    name = card.text_name(corpus)
+    if is_own(corpus.kind) and not is_own(name):
+        name = f"./{name}"  # a file, not the text of the course that is called so
+    return experiment.change(corpus=Part(name, corpus.options))
 
 
 def _head(source: Path, experiment: Experiment, vocabulary: Vocabulary) -> dict:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import course_lab
 from course_lab import Experiment, load_checkpoint, part, results
 from course_lab.cli import application
 from course_lab.hugging_face import card, export, tokenizer
+from course_lab.recipes import elsewhere
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.evaluation.generation import draw, score
@@ -124,6 +126,19 @@ def test_transformers_computes_the_same_probabilities(name, tmp_path):
     torch.testing.assert_close(model(**pair).logits[1, : len(short)], short)
     with pytest.raises(CourseError, match="pad on the right"):
         model(pair.input_ids, attention_mask=pair.attention_mask.flip(1))
+
+
+def test_the_loss_of_batches_that_make_one_update_is_divided_once(exported):
+    """Its Trainer hands the number of labels over, and then leaves the loss as it is."""
+    transformers = pytest.importorskip("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(exported, trust_remote_code=True)
+    ids = torch.arange(24).view(2, 12)
+    labels = ids.clone()
+    labels[1, 5:] = -100
+    counted = int((labels[:, 1:] != -100).sum())
+    rows = zip(ids.split(1), labels.split(1), strict=True)
+    parts = [model(x, labels=y, num_items_in_batch=counted).loss for x, y in rows]
+    torch.testing.assert_close(sum(parts), model(ids, labels=labels).loss)
 
 
 def test_transformers_writes_the_likeliest_words(exported):
@@ -257,6 +272,29 @@ def test_what_the_card_says_of_an_adapted_model():
     assert "CC BY-SA" in card._data(e, {})
 
 
+def test_a_text_of_ones_own_has_no_licence_of_the_course(tmp_path):
+    """Also where its folder is called as a text of the course."""
+    own = export._elsewhere(experiment(corpus=part(str(tmp_path / "ptb"))))
+    text = card._data(own, {})
+    assert "`ptb`" in text and "of whose licence nothing is stated" in text
+    assert card.languages_of(own.corpus) == [] and str(tmp_path) not in str(own.to_dict())
+    assert export._elsewhere(experiment(corpus=part("ptb"))).corpus.kind == "ptb"
+
+
+def test_the_card_tells_how_the_course_is_installed(exported, monkeypatch):
+    """With the laboratory, which reads the folder, and by no path of this machine."""
+    project = tomllib.loads((folders.REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    address = project["urls"]["Repository"]
+    text = (exported / "README.md").read_text("utf-8")
+    assert f'pip install "course-lib[lab] @ git+{address}"\n' in text
+
+    def not_installed(name):
+        raise card.PackageNotFoundError(name)
+
+    monkeypatch.setattr(card, "metadata", not_installed)
+    assert card.repository() == address
+
+
 # The reader's errors -----------------------------------------------------------------------------
 
 
@@ -276,6 +314,10 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(trained, tmp_path
     shutil.copy(trained / "result.json", begun)
     with pytest.raises(CourseError, match="has a result but not its weights"):
         export.export(begun, tmp_path / "new")
+    twins = [elsewhere.OwnFile(tmp_path / x / "mine.py", "", ()) for x in "ab"]
+    with monkeypatch.context() as patch, pytest.raises(CourseError, match="of one name: .*mine.py"):
+        patch.setattr(elsewhere, "files_of", lambda experiment: twins)
+        export.export(trained, tmp_path / "new")
     monkeypatch.setattr(card, "card", lambda *a: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export.export(trained, tmp_path / "new")
