@@ -35,7 +35,7 @@ class OwnFile(NamedTuple):
 
 
 _LOADED: dict[str, OwnFile] = {}  # by the name of its module
-_entered: list[str] = []  # by the file that is being imported
+_entered: list[str] = []  # by all files, in order; a file may import another one
 
 
 def split(name: str) -> tuple[Path, str] | None:
@@ -65,7 +65,7 @@ def load(file: Path) -> None:
     if not file.is_file():
         raise CourseError(f"there is no file {file} with recipes")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    _entered.clear()
+    before = len(_entered)
     spec = spec_from_file_location(name, file)
     module = sys.modules[name] = module_from_spec(spec)
     try:
@@ -73,7 +73,7 @@ def load(file: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         raise CourseError(f"{file}{_line(error, file)}: {type(error).__name__}: {error}") from error
-    _LOADED[name] = OwnFile(file, digest, tuple(_entered))
+    _LOADED[name] = OwnFile(file, digest, tuple(_entered[before:]))
 
 
 def note(recipe: str) -> None:
@@ -83,10 +83,12 @@ def note(recipe: str) -> None:
 
 def files_of(experiment: "Experiment") -> list[OwnFile]:
     """Return the files that an experiment needs: that of its recipe and those of its parts."""
+    from course_lab.recipes.registry import name_in
+
+    recipe = name_in(experiment.name)
     modules = {part.class_in(role).__module__ for role, part in experiment.parts()}
-    names = {experiment.name, experiment.name.partition("/")[2]}  # a text's name may come first
     loaded = ((key, file) for key, file in _LOADED.items() if key in sys.modules)
-    return [file for key, file in loaded if key in modules or names & {*file.recipes}]
+    return [file for key, file in loaded if key in modules or recipe in file.recipes]
 
 
 def digests_of(experiment: "Experiment") -> dict[str, str]:

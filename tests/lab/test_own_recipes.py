@@ -14,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import parts, recipes, results, tables
+from course_lab import checkpoints, parts, recipes, results, tables
 from course_lab.cli import application
 from course_lab.planned import Planned
 from course_lab.plans import read_plan
@@ -84,6 +84,23 @@ def test_the_digest_of_a_file_is_in_the_provenance_of_its_runs(file, tmp_path, m
     assert elsewhere.digests_of(recipes["ptb/vd-lstm-200/tied"]) == {}
 
 
+def test_a_run_has_the_files_of_its_own_recipe_alone(tmp_path):
+    """A file that loads another one keeps its recipes, and an end of a name is another recipe."""
+    text = (
+        "from course_lab import recipes\nfrom course_lab.recipes import add, elsewhere\n"
+        "base = recipes['ptb/vd-lstm-200/tied']\n"
+    )
+    (tmp_path / "b.py").write_text(f"{text}add(base, name='own', source='')\n")
+    (tmp_path / "a.py").write_text(
+        f"{text}add(base, name='mine/own', source='')\n"
+        f"from pathlib import Path\nelsewhere.load(Path({str(tmp_path / 'b.py')!r}))\n"
+    )
+    elsewhere.load(tmp_path / "a.py")
+    assert [file.path.name for file in elsewhere.files_of(recipes["mine/own"])] == ["a.py"]
+    moved = recipes["own"].change(name="novel/own")
+    assert "b.py" in elsewhere.digests_of(moved)
+
+
 def test_a_run_that_goes_on_with_a_changed_file_warns_and_says_so(file, tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     before = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -135,6 +152,8 @@ def test_a_model_with_a_part_of_ones_own_is_asked_with_its_file(file, tmp_path, 
     assert "has the encoder GRU, which the course does not know" in str(refused.exception)
     done = CliRunner().invoke(application(), [*call, "--with", str(file)])
     assert done.exit_code == 0, done.output
+    head = {"identity": {"experiment": {"encoder": {"kind": ["GRU"]}}}}
+    assert checkpoints._check_parts(tmp_path, head) is None  # `Experiment` refuses what is no name
 
 
 def test_several_processes_are_told_of_the_file(file, tmp_path):
