@@ -1,4 +1,4 @@
-"""Whether the packages are installed that the laboratory needs: those of the extra `lab`."""
+"""Name the packages of the extra `lab`, which the laboratory needs, that are not installed."""
 
 import re
 from collections.abc import Iterable

@@ -1,22 +1,22 @@
-"""What each run of a plan asks of a Slurm cluster."""
+"""The resources that each run of a plan asks of a Slurm cluster."""
 
 from dataclasses import dataclass
 
 from course_lab.validation import CONFIG
-from course_lib.ranges import Count, Positive
+from course_lib.ranges import Count, Positive, Whole
 
 SIGNAL_SECONDS = 90  # before the time limit, when the job is asked to stop
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What each run of a plan asks of the cluster, the table [slurm] of the plan."""
+    """The table [slurm] of a plan: the resources that each of its runs asks of the cluster."""
 
     __pydantic_config__ = CONFIG
 
     hours: Positive = 24.0  # a longer run is queued again
     cpus: Count = 4
-    gpus: int = 0  # more than one train one model together
+    gpus: Whole = 0  # more than one train one model together
     memory_gb: Count | None = None  # None: what the cluster gives
     partition: str | None = None
     account: str | None = None

@@ -47,6 +47,8 @@ def test_a_plan_says_what_its_runs_ask_for(tmp_path):
         plan_of(tmp_path, [1], table="slurm = {gpu = 2}")
     with pytest.raises(CourseError, match="hours"):
         plan_of(tmp_path, [1], table="slurm = {hours = 0}")
+    with pytest.raises(CourseError, match="gpus"):
+        plan_of(tmp_path, [1], table="slurm = {gpus = -1}")
 
 
 def test_a_run_with_several_gpus_is_told_how_many(tmp_path):
