@@ -285,7 +285,7 @@ class Row(NamedTuple):
     name: str
     profile: str = ""
     corpus: str = ""
-    seed: int | str = ""
+    seed: int = 0
     valid: str = ""
     test: str = ""
     commit: str = ""
@@ -338,7 +338,7 @@ def results(
 def _place(row: Row) -> tuple:
     """Return where a row stands: recipes as they are, their variants, what cannot be read."""
     unreadable = row.unreadable is not None
-    return unreadable, bool(row.variant), row.name, row.profile, row.variant, str(row.seed)
+    return unreadable, bool(row.variant), row.name, row.profile, row.variant, row.seed
 
 
 def _row(folder: Path) -> Row:
