@@ -203,7 +203,7 @@ class Corpus(ThreeSplits, WordEncoding):
 
     def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "Corpus":
         """Return a corpus of a part of this text; a corpus of another kind overrides it."""
-        return Corpus(name, words, **dict[str, Any](ids), licence=self.licence)
+        return Corpus(name, words, ids["train"], ids["valid"], ids["test"], licence=self.licence)
 
 
 def digest(text: str | bytes) -> str:

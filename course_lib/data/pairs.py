@@ -102,8 +102,8 @@ class SentencePairs(ThreeSplits, PieceEncoding):
 
         One `<eos>` for each sentence; `<pad>` and `<bos>`, which are never predicted, count 0.
         """
-        sides = (self.train.source, self.train.target)
-        counts: Any = sum(np.bincount(side.values, minlength=len(self)) for side in sides)
+        counts = np.bincount(self.train.source.values, minlength=len(self))
+        counts += np.bincount(self.train.target.values, minlength=len(self))
         counts[self.eos] += 2 * len(self.train)
         return torch.from_numpy(counts)
 
@@ -177,10 +177,10 @@ def encoded(
     )
 
     # The ids of each split.
-    splits = {
-        split: Split(*[*(Ids.of(encode_all(bpe, side, lowercase)) for side in sides), *sides])
-        for split, sides in texts.items()
-    }
+    def ids(side: Texts) -> Ids:
+        return Ids.of(encode_all(bpe, side, lowercase))
+
+    splits = {split: Split(ids(x), ids(y), x, y) for split, (x, y) in texts.items()}
     words: Any = [bpe.id_to_token(i) for i in range(bpe.get_vocab_size())]
     return SentencePairs(
         name, words, **splits, encoding=bpe, direction=direction, lowercase=lowercase,

@@ -7,7 +7,6 @@ text comes back when the pieces are joined.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -55,11 +54,11 @@ class PieceTextEncoding(WordEncoding):
 class PieceText(PieceTextEncoding, Corpus):
     """Ids of pieces of the three splits, 1-D int64, and the encoding that made them."""
 
-    pieces: Any = field(default=None, repr=False)
+    pieces: Tokenizer = field(kw_only=True, repr=False)
 
     def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "PieceText":
-        splits: dict[str, Any] = ids
-        return PieceText(name, words, **splits, licence=self.licence, pieces=self.pieces)
+        train, valid, test = ids["train"], ids["valid"], ids["test"]
+        return PieceText(name, words, train, valid, test, licence=self.licence, pieces=self.pieces)
 
 
 def in_pieces(bpe: Tokenizer, text: str) -> str:

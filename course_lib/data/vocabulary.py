@@ -31,7 +31,7 @@ class WordVocabulary(WordEncoding):
 class PieceTextVocabulary(PieceTextEncoding, WordVocabulary):
     """The pieces of a language model whose text was cut into pieces."""
 
-    pieces: Any = field(default=None, repr=False)
+    pieces: Tokenizer = field(kw_only=True, repr=False)
 
 
 @dataclass
@@ -87,7 +87,7 @@ def vocabulary_from_dict(plain: dict, where: str) -> WordVocabulary | PieceVocab
         words = plain.get("words")
         made = WordVocabulary(plain["name"], words, counts, sha256)
         if pieces is not None:
-            made = PieceTextVocabulary(plain["name"], words, counts, sha256, pieces)
+            made = PieceTextVocabulary(plain["name"], words, counts, sha256, pieces=pieces)
         good = isinstance(words, list) and EOS in words and all(type(w) is str for w in words)
     if not good or None in words or counts.shape != (len(words),) or (counts < 0).any():
         raise damaged

@@ -60,13 +60,12 @@ def cache_probability(
     if hidden.dtype != torch.float64:
         hidden = hidden.float()
     probability = hidden.new_zeros(len(target))
-    outside, band_shape = torch.empty(0), None
+    outside = torch.empty(0, 0)
     for start in range(0, len(target), block):
         first = max(0, start - window)
         stop = min(start + block, len(target))
         scores = theta * hidden[start:stop] @ hidden[first:stop].T
-        if scores.shape != band_shape:  # one band for all blocks but the first and the last
-            band_shape = scores.shape
+        if scores.shape != outside.shape:  # one band for all blocks but the first and the last
             before = start - first
             band = torch.ones_like(scores, dtype=torch.bool)
             outside = ~band.tril_(before - 1).triu_(before - window)

@@ -78,7 +78,9 @@ def spectrum(blocks: Iterable) -> Spectrum:
     return Spectrum(np.sqrt(gram.eigenvalues().clip(0))[::-1][: min(m, N)], (m, N))
 
 
-def press_rank(singular_values: Numbers, shape: tuple[int, int], precision=np.float32) -> int:
+def press_rank(
+    singular_values: Numbers, shape: tuple[int, int], precision: type[np.floating] = np.float32
+) -> int:
     """Return how many singular values exceed ½ √(m+n+1) σ_1 ε (Press et al. 2007).
 
     shape: (m, n); precision: the type whose rounding ε is; parthiban2021 takes float32's. Of a

@@ -68,10 +68,8 @@ class Adversarial(OutputLayer):
     def target_offset(self, contexts: Tensor, target: Tensor) -> Tensor:
         """Return −ε ‖h‖ (n, K) of contexts (n, K, d) and their targets (n,)."""
         # ε, and what of ε ‖h‖ is differentiated
-        rows = contexts  # looked at only where they are the targets' rows
-        if self.epsilon is None or self.gated:
-            with torch.set_grad_enabled(self.gradient == "full" and torch.is_grad_enabled()):
-                rows = self.words(target)
+        with torch.set_grad_enabled(self.gradient == "full" and torch.is_grad_enabled()):
+            rows = self.words(target)
         epsilon = self.epsilon
         if epsilon is None:
             epsilon = self.alpha * _norm(rows)[:, None]

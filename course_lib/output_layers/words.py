@@ -18,7 +18,7 @@ CONSTRAINTS = ("centred", "unit")
 
 
 class Words(Protocol):
-    """What models and output layers ask of a word matrix, N rows of size d."""
+    """A word matrix, N rows of size d, as models and output layers use it."""
 
     @property
     def shape(self) -> tuple[int, int]: ...

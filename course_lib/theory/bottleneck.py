@@ -1,7 +1,7 @@
 """How many directions log P can span, and how its rank shows: Yang et al. 2018, parthiban2021."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,8 +9,6 @@ from torch import Tensor
 
 from course_lib.errors import CourseError
 from course_lib.metrics import rank
-
-PRECISIONS: Any = (np.float32, np.float64)
 
 
 def rank_bound(d: int, bias: bool = True) -> int:
@@ -58,7 +56,7 @@ def fragility(
     """
     for c in variances:
         values = torch.linalg.svdvals(torch.from_numpy(noisy_low_rank(n, c, entries, seed))).numpy()
-        narrow, wide = (rank.press_rank(values, (n, n), p) for p in PRECISIONS)
+        narrow, wide = (rank.press_rank(values, (n, n), p) for p in (np.float32, np.float64))
         effective = {epsilon: rank.effective_rank(values, epsilon) for epsilon in epsilons}
         yield Fragility(c, narrow, wide, effective)
 
@@ -95,7 +93,7 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
 
 def _differences(blocks: Iterable) -> Iterator[Tensor]:
     """Yield rows minus their means, minus the first of them, which is left out."""
-    first: Any = None
+    first: Tensor | None = None
     for rows in rank.rows_of(blocks):
         rows = rows.double()
         rows = rows - rows.mean(1, keepdim=True)

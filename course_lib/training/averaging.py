@@ -1,7 +1,6 @@
 """Averaged SGD: the mean of the weights after every step from some point on (Polyak 1992)."""
 
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +25,8 @@ class WeightAverage:
     def update(self) -> None:
         """Take the weights of the step just done."""
         self.steps += 1
-        now: Any = list(self.parameters.values())
-        lerp: Any = torch._foreach_lerp_  # pyright: ignore[reportPrivateImportUsage] (one launch)
-        lerp(list(self.mean.values()), now, 1 / self.steps)
+        now = list(self.parameters.values())
+        torch._foreach_lerp_(list(self.mean.values()), now, 1 / self.steps)  # pyright: ignore
 
     @contextmanager
     @torch.no_grad()

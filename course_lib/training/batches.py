@@ -95,7 +95,8 @@ class LanguageModelBatches:
         for tokens, target in data.batches(columns, o.length, generator, o.random_length):
             pairs = zip(tokens.chunk(o.accumulate, 1), target.chunk(o.accumulate, 1), strict=True)
             micro_batches = [MicroBatch((x,), y, 1 / o.accumulate) for x, y in pairs]
-            yield Update(micro_batches, len(target), len(target), target.numel() * self.workers)
+            count = target.numel() * self.workers
+            yield Update(micro_batches, rows=len(target), steps=len(target), tokens=count)
 
     def validate(self, model: nn.Module) -> float:
         """Return the perplexity of the validation split, cut into `evaluation_batch` columns."""

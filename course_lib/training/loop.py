@@ -1,6 +1,4 @@
 """The training loop: epochs of updates, validated, checkpointed, resumable."""
-# `fit` gives a `_Run` its callback and the like, which its class does not declare.
-# pyright: reportAttributeAccessIssue=false
 
 import math
 import time
@@ -143,9 +141,15 @@ def shard(model: nn.Module, device: str, processes: int) -> None:
 class _Run:
     """A run holds what changes while a model is trained.
 
-    `save` writes all of it that decides what happens next, and `resume` reads it back. `fit` sets
-    its vocabulary, starts, callback, report, checkpoint_seconds and deadline before the first step.
+    `save` writes all of it that decides what happens next, and `resume` reads it back.
     """
+
+    vocabulary: dict | None  # this and the next five are set by `fit` before the first step
+    starts: list[dict]
+    callback: Callable[[int, nn.Module], None] | None
+    report: Callable[[int, dict[str, float]], None] | None
+    checkpoint_seconds: float
+    deadline: float
 
     def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
         self.task = task
@@ -276,16 +280,15 @@ class _Run:
         """
         late = time.time() > self.deadline
         due = late or time.perf_counter() - saved > self.checkpoint_seconds
-        if self.accelerator.num_processes == 1:
-            return late, due
-        return self.agreed(late, due) if full else (False, False)
+        if self.accelerator.num_processes > 1:
+            late, due = self.agreed(late, due) if full else (False, False)
+        return late, due
 
-    def agreed(self, *flags: bool) -> Any:
+    def agreed(self, *flags: bool) -> list[bool]:
         """Return the first process's flags; all processes must call it."""
-        told: Any = broadcast(
-            torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
-        )
-        return tuple(bool(flag) for flag in told.tolist())
+        told: Any = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
+        told = broadcast(told)
+        return [bool(flag) for flag in told.tolist()]
 
     def speed(self) -> str:
         """Return the epoch's perplexity and tokens a second so far, for the progress bar."""
