@@ -1,9 +1,9 @@
 """Decks of slides from the committed lessons: one page each, which needs no network and no server.
 
 A deck has the lesson's question, what the reader is to predict, the figures with their captions,
-the formulas in boxes, the sentences that set a word in bold, the numbers and the exercises. All of
-it is read out of the `.ipynb`, so a deck changes with its lesson. `slides.html` is the page around
-the slides.
+the formulas in boxes with the key lines around them, the one number and the exercises. All of it is
+read out of the `.ipynb`, so a deck changes with its lesson. `slides.html` is the page around the
+slides.
 """
 
 import base64
@@ -26,11 +26,22 @@ LEFT_OUT = {"What you will learn", "Before you start", "Exercises", "References"
 LINES = 13  # of a slide of text
 CHARACTERS = 75  # of a line
 FORMULA = 3.5  # lines that a formula takes
-CAPTION = 350  # characters beside a figure; the rest of a longer caption follows on a slide of text
+CAPTION = 350  # characters beside a figure; a longer caption is cut behind a sentence
 WIDE = 1.5  # from this ratio of width to height on, the caption stands below the figure
-MANY = re.compile(  # numbers to remember: decimals, thousands and shares
-    r"[+−-]?\d[\d,]*\.\d+(?:[ ]?%)?|\d{1,3}(?:,\d{3})+|\d+[ ]?%"
-)
+NUMBER = r"[+−-]?\d[\d.,]*(?<![.,])(?: ?%)?(?: \[[^]]*\])?"  # with its unit and its interval
+REMEMBERED = {  # by lesson: the words of `What we saw` before the number that answers its question
+    "1": "the mean cosine between their gradients is",
+    "2": "their mean cosine rose to",
+    "3": "their mean direction has a cosine of",
+    "4": "and one of 12 only",
+    "5": "the rare words have a mean cosine of",
+    "6": "the penalty changes the test perplexity by",
+    "7": "changes the test perplexity of the best plain LSTM by",
+    "8": "The test perplexity differs from the plain matrix's by",
+    "9": "d = 64, against MoC, K = 4:",
+    "10": "and moves its perplexity by",
+    "11": "the perplexity with coupled Adam differs by",
+}
 
 
 class Block(NamedTuple):
@@ -163,10 +174,12 @@ def slides(lesson: list[Block]) -> list[Slide]:
         elif name == "Symbols":
             deck += symbols_slides(said)
         elif name == "What we saw":
-            deck += takeaway_slides([b.text for b in inside if b.kind == "computed"])
+            number = deck[0].heading.partition(".")[0]
+            deck += takeaway_slides(number, [b.text for b in inside if b.kind == "computed"])
         elif name not in LEFT_OUT:
             deck += section_slides(name, inside)
-    deck += text_slides("What do you answer now?", predict)
+    questions = [text for text in predict if text.startswith("1. ")]
+    deck += text_slides("What do you answer now?", questions)
     asked = [block.text.partition("\n") for block in lesson if block.kind == "exercise"]
     lines = [f"**{title}** {minutes(text)}" for title, _, text in asked]
     return deck + text_slides("Exercises", lines)
@@ -189,33 +202,31 @@ def first_slide(inside: list[Block]) -> Slide:
 
 
 def section_slides(heading: str, inside: list[Block]) -> list[Slide]:
-    """Return the slides of a section: its figures, formulas, and sentences with bold words."""
+    """Return the slides of a section: its figures, and its formulas and key lines between them."""
     deck: list[Slide] = []
     lines: list[str] = []
     picture = None
     before = Block(heading, "heading", heading)
     for block in inside:
         if block.kind == "picture":
-            deck += text_slides(heading, lines)
+            deck += key_slides(heading, lines)
             lines = []
             picture = block
             deck.append(figure_slide(picture, ""))
         elif block.kind == "caption" and picture:
-            caption, rest = cut(block.text)
-            deck[-1] = figure_slide(picture, caption)  # what stood between is in `lines`
+            deck[-1] = figure_slide(picture, cut(block.text))  # what stood between is in `lines`
             picture = None
-            lines += [" ".join(rest)] if rest else []
         elif block.kind == "formula":
             lead = sentences(before.text)[-1] if before.kind == "text" else ""
             lines += [lead] if lead and lead not in " ".join(lines) else []
             lines.append(block.text)
         elif block.kind == "computed":
-            lines.append(emphasised(block.text))
+            lines.append(block.text)
         elif block.kind == "text" and not block.text.startswith("|"):
             open_line = before.text if lines and before.text.endswith(lines[-1]) else ""
             lines += key_lines(block.text, before, open_line.endswith(":"))
         before = block
-    return deck + text_slides(heading, lines)
+    return deck + key_slides(heading, lines)
 
 
 def figure_slide(picture: Block, caption: str) -> Slide:
@@ -241,6 +252,14 @@ def key_lines(text: str, before: Block, announced: bool) -> list[str]:
     marked = re.compile(r"\*\*[^*]+\*\*|answers the \w+ (prediction|question)[,:] ")
     told = [s for n, s in enumerate(parts) if marked.search(s) or (n == 0 and goes_on)]
     return [" ".join(told)] if told else []
+
+
+def key_slides(heading: str, lines: list[str]) -> list[Slide]:
+    """Return the slides of key lines; a lone sentence fills none unless it answers a prediction."""
+    lone = len(lines) == 1 and len(sentences(lines[0])) == 1
+    if lone and not re.match(r"\$\$|- |\d+\. |.*answers the \w+ (prediction|question): ", lines[0]):
+        return []
+    return text_slides(heading, lines)
 
 
 def text_slides(heading: str, lines: list[str]) -> list[Slide]:
@@ -269,16 +288,23 @@ def symbols_slides(paragraphs: list[str]) -> list[Slide]:
     return [Slide("Symbols", f"<table>{''.join(lines)}</table>")] if lines else []
 
 
-def takeaway_slides(texts: list[str]) -> list[Slide]:
-    """Return the slides of what a lesson saw: the verdicts on claims, then its numbers."""
+def takeaway_slides(lesson: str, texts: list[str]) -> list[Slide]:
+    """Return the slides of what a lesson saw: the verdicts on claims, then its one number.
+
+    The number is set large, above its sentence. A lesson without one has all that it saw instead.
+    """
     verdicts = []
     for claim in re.findall(r"(?m)^- .*", "\n".join(texts)):
         verdict = re.match(r"- .*?: \*\*.*?\*\*", claim)
         verdicts.append(verdict[0] if verdict else claim)
-    told = [text for text in texts if not text.startswith("- ")]
-    numbers = [emphasised(sentence) for text in told for sentence in sentences(text)]
     deck = text_slides("What the course's best evidence says", verdicts)
-    return deck + text_slides("The numbers to remember", numbers)
+    told = [s for text in texts if not text.startswith("- ") for s in sentences(text)]
+    wanted = REMEMBERED.get(lesson)
+    for sentence in told:
+        if wanted and (found := re.search(rf"{re.escape(wanted)} ({NUMBER})", sentence)):
+            body = f'<p class="number">{found[1]}</p>{block_of(sentence)}'
+            return [*deck, Slide("The number to remember", body)]
+    return deck + text_slides("What we saw", told)
 
 
 # --- Markdown and HTML ---------------------------------------------------------------------------
@@ -310,12 +336,6 @@ def figure(picture: Block, caption: str) -> str:
     return f'<figure><div class="picture">{image}</div>{words}</figure>'
 
 
-def emphasised(text: str) -> str:
-    """Return Markdown with its numbers in bold where they are not so already."""
-    parts = re.split(r"(\$[^$]*\$|`[^`]*`|\*\*[^*]*\*\*)", text)
-    return "".join(MANY.sub(r"**\g<0>**", p) if n % 2 == 0 else p for n, p in enumerate(parts))
-
-
 def plain(text: str) -> str:
     """Return about what a reader sees of Markdown, to measure or to name it."""
     text = re.sub(r"\]\([^)]*\)|\\\w+|[*`\[{}$]", "", text)
@@ -329,10 +349,10 @@ def sentences(text: str) -> list[str]:
     return [text[a:b].strip() for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
-def cut(caption: str) -> tuple[str, list[str]]:
-    """Return the first sentences of a caption, as many as fit beside a figure, and the others."""
+def cut(caption: str) -> str:
+    """Return the first sentences of a caption, as many as fit beside a figure."""
     parts = sentences(caption)
     many = 2  # the figure's number and one sentence
     while many < len(parts) and len(plain(" ".join(parts[: many + 1]))) <= CAPTION:
         many += 1
-    return " ".join(parts[:many]), parts[many:]
+    return " ".join(parts[:many])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from course_lib.errors import CourseError
 from tools import lock
@@ -33,7 +34,12 @@ def test_the_lock_asks_for_what_the_project_asks_for():
     """uv writes each requirement as a table of name, extras, range and marker."""
     (project,) = [p for p in LOCK["package"] if p["name"] == PROJECT["name"]]
     locked = {
-        (entry["name"], frozenset(entry.get("extras", [])), entry.get("marker"))
+        (
+            entry["name"],
+            frozenset(entry.get("extras", [])),
+            SpecifierSet(entry.get("specifier", "")),
+            entry.get("marker"),
+        )
         for entry in project["metadata"]["requires-dist"]
     }
     wanted = set()
@@ -43,7 +49,8 @@ def test_the_lock_asks_for_what_the_project_asks_for():
     }.items():
         for requirement in map(Requirement, listed):
             marker = f"extra == '{extra}'" if extra else None
-            wanted.add((requirement.name, frozenset(requirement.extras), marker))
+            extras = frozenset(requirement.extras)
+            wanted.add((requirement.name, extras, requirement.specifier, marker))
     assert locked == wanted, "run `python -m tools lock`"
     assert set(project["metadata"]["provides-extras"]) == set(PROJECT["optional-dependencies"])
     low, high = PROJECT["requires-python"].split(",")

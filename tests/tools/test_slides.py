@@ -30,10 +30,16 @@ CELLS = r"""# 2. The cone: a *cloud*
 ---
 ## Predict
 
+Think of a cloud.
+
 1. How large will the cosine be?
 ---
 ## The push
 
+One sentence fills no slide: this is **lone**.
+---
+figure
+---
 A plain sentence is left out. The **push** acts on [every row](03_x.ipynb) by
 
 $$\Delta w_i = -p_i\, h,$$
@@ -76,7 +82,7 @@ def notebook(tmp_path):
         elif source == "numbers":
             data = {"text/markdown": "- *It pays.* (a, Table 1): **untested**; so.\n"}
             ledger = nbformat.v4.new_output("display_data", data)
-            data = {"text/markdown": "The cosine is 0.90 at d = 12. It fell by 5 %."}
+            data = {"text/markdown": "In it, their mean cosine rose to 0.90. It fell by 5 %."}
             told = nbformat.v4.new_output("display_data", data)
             cell = code("display(told)", ledger, told)
         cells.append(cell)
@@ -97,16 +103,19 @@ def test_a_deck_has_the_parts_of_its_lesson_in_order(notebook):
         "Predict",
         "The push",
         "The push",
+        "The push",
         "Symbols",
         "What the course's best evidence says",
-        "The numbers to remember",
+        "The number to remember",
         "What do you answer now?",
         "Exercises",
     ]
     assert slides.named(headings[0]) == "2. The cone: a <em>cloud</em>"  # and no list
-    first, predict, formula, drawn, symbols, evidence, numbers, again, exercises = deck
+    first, predict, bare, formula, drawn, symbols, evidence, number, again, exercises = deck
     assert "Why does the cloud collapse?" in first.body and "data:image/svg+xml" in first.body
-    assert predict.body == again.body and "How large will the cosine be?" in predict.body
+    assert predict.body.endswith(again.body) and "How large will the cosine be?" in again.body
+    assert "Think of a cloud." in predict.body and "Think" not in again.body
+    assert bare.kind == "figure wide" and "<figcaption>" not in bare.body
     assert r"$$\Delta w_i = -p_i\, h,$$" in formula.body
     assert "<strong>push</strong> acts on every row by" in formula.body  # a link to a file is text
     assert "where $p_i$ is small." in formula.body and "hint" not in formula.body
@@ -115,18 +124,53 @@ def test_a_deck_has_the_parts_of_its_lesson_in_order(notebook):
     assert "The cosine rises to 0.9. It rises by v1.2 of the law." in drawn.body
     assert "<td><code>" not in symbols.body and "<em>matrix</em>" in symbols.body
     assert "<strong>untested</strong>" in evidence.body and "so." not in evidence.body
-    assert "<strong>0.90</strong> at d = 12." in numbers.body
-    assert "<strong>5 %</strong>" in numbers.body
+    assert '<p class="number">0.90</p><p>In it, their mean cosine rose to 0.90.</p>' == number.body
     assert "Turn $W$" in exercises.body and "Ten minutes, difficulty 2 of 3." in exercises.body
-    for left_out in ("Prerequisites", "Nobody", "Assign"):
+    for left_out in ("Prerequisites", "Nobody", "Assign", "lone"):
         assert left_out not in "".join(slide.body for slide in deck)
 
 
 def test_long_texts_and_captions_go_on_on_the_next_slide():
     lines = ["A **word** " + "is long " * 35 + "."] * 4
     assert len(slides.text_slides("Long", lines)) == 2
-    caption, rest = slides.cut("**Figure 1.** " + f"It says {'much ' * 30}here. " * 4)
-    assert caption.count("here.") == 2 and len(rest) == 2
+    caption = slides.cut("**Figure 1.** " + f"It says {'much ' * 30}here. " * 4)
+    assert caption.count("here.") == 2 and caption.endswith("here.")
+
+
+@pytest.mark.parametrize(
+    "lines, shown",
+    [
+        (["It is **one** sentence."], False),
+        (["It is **one** sentence.", "And **another**."], True),
+        (["It is **one** sentence. And **another**."], True),
+        (["- **one** item"], True),
+        (["$$x$$"], True),
+        (["This answers the first prediction: it **falls**."], True),
+        (["This answers the first prediction, in two ways."], False),
+    ],
+)
+def test_a_lone_sentence_fills_no_slide(lines, shown):
+    assert bool(slides.key_slides("Title", lines)) == shown
+
+
+@pytest.mark.parametrize(
+    "said, number",
+    [
+        ("rose to 0.89.", "0.89"),
+        ("rose to -7.2 [-16.1, +1.6]: undecided.", "-7.2 [-16.1, +1.6]"),
+        ("rose to 1,024, more than 5.", "1,024"),
+        ("rose to 0.0053 %, at 4.", "0.0053 %"),
+    ],
+)
+def test_the_number_to_remember_has_its_unit_and_interval(said, number):
+    texts = ["- *It pays.* (a): **agrees**. 5 %", f"It fell by 3 %. Here their mean cosine {said}"]
+    _, slide = slides.takeaway_slides("2", texts)
+    assert f'<p class="number">{number}</p>' in slide.body and "fell" not in slide.body
+
+
+def test_a_lesson_without_a_number_to_remember_has_all_that_it_saw():
+    (slide,) = slides.takeaway_slides("2b", ["It fell by 3 %. Their mean cosine rose to 0.9."])
+    assert slide.heading == "What we saw" and slide.body.count("<p>") == 2
 
 
 def test_sentences_end_at_stops_outside_of_formulas_and_code():
@@ -160,8 +204,8 @@ def test_a_deck_has_every_figure_and_caption_of_its_lesson(source):
         assert f"<figcaption><strong>{number}</strong>" in body
     for formula in re.findall(r"(?ms)^\$\$.*?\$\$", text):
         assert html.escape(formula, quote=False) in body
-    numbers = [slide.body for slide in deck if slide.heading == "The numbers to remember"]
-    assert numbers and all(re.search(r"<strong>[^<]*\d[^<]*</strong>", body) for body in numbers)
+    (number,) = [slide.body for slide in deck if slide.heading == "The number to remember"]
+    assert re.match(r'<p class="number">[+-]?[\d.,]*\d\b', number)
 
 
 # --- in a browser --------------------------------------------------------------------------------
@@ -242,7 +286,7 @@ def test_keys_turn_the_slides(browser, tmp_path, notebook):
         page.wait_for_timeout(100)
         seen.append(page.evaluate(shown))
     page.close()
-    assert seen == ["2", "3", "2", "9", "9", "1"] and not wrong
+    assert seen == ["2", "3", "2", "10", "10", "1"] and not wrong
 
 
 def test_an_overflowing_slide_is_noticed(browser, tmp_path, notebook):
@@ -253,7 +297,7 @@ def test_an_overflowing_slide_is_noticed(browser, tmp_path, notebook):
     found = page.evaluate(FAULTS)
     page.close()
     assert not wrong
-    for fault in ("slide 3: cut off", "slide 1: cut off", "TeX is left"):
+    for fault in ("slide 4: cut off", "slide 1: cut off", "TeX is left"):
         assert any(fault in line for line in found), found
 
 

@@ -93,6 +93,18 @@ def names_of_tools() -> list[str]:
     return list(typer.main.get_command(cli.application()).commands)
 
 
+def unpinned(words: list[str]) -> list[str]:
+    """Return what a command of pip or npx would install in whatever version is the newest."""
+    named = [word for word in words if not word.startswith("-")]
+    if words[0] == "npx":
+        named = named[1:2]
+    elif "install" in named and "pip" in named and "--constraint" not in words:
+        named = named[named.index("install") + 1 :]
+    else:
+        return []
+    return [name for name in named if not re.search(r"==|.@\d", name)]
+
+
 # --- the forge -----------------------------------------------------------------------------------
 
 
@@ -131,6 +143,25 @@ def test_every_command_of_a_workflow_exists(name):
 )
 def test_a_command_that_does_not_exist_is_noticed(script):
     assert any(fault(words) for words in commands(script))
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_what_a_workflow_installs_has_a_version(name):
+    run = [words for step in steps(name) if "run" in step for words in commands(step["run"])]
+    assert [said for words in run if (said := unpinned(words))] == []
+
+
+@pytest.mark.parametrize(
+    "script, loose",
+    [
+        ("pip install --upgrade repo2docker pip==26.1", ["repo2docker"]),
+        (".venv/bin/python -m pip install --constraint constraints.txt ray", []),
+        ("npx --yes @devcontainers/cli up --workspace-folder .", ["@devcontainers/cli"]),
+        ("npx --yes @devcontainers/cli@0.89.0 up", []),
+    ],
+)
+def test_a_package_without_a_version_is_noticed(script, loose):
+    assert unpinned(*commands(script)) == loose
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
