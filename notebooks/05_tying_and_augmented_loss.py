@@ -38,7 +38,7 @@
 # 2](02_degeneration.ipynb) the cone and its measures. You know the Kullback-Leibler divergence and least
 # squares.
 #
-# **Reading.** 26 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -182,19 +182,19 @@ display(Code(inspect.getsource(AugmentedLoss), language="python"))
 #
 # That is the gradient of a squared distance, $\frac1{2N\tau^2}\|(l-\bar l)-(s-\bar s)\|^2$. **At a high
 # temperature the loss asks the logits to equal $s$, up to a constant that no softmax sees.** How high is
-# high? Here are a softmax and its straight line for logits drawn at random, small ones and large ones.
+# high? Here are $N$ times a softmax and its straight line, for logits drawn at random, small and large.
 
 # %%
 taus = [1, 2, 5, 10, 20, 50, 100]
-at = taus.index(20)
+column = torch.tensor(taus)[:, None]
 curves, error = {}, {}
 for size in (1, 5):
     l, s = size * torch.randn(2, 20, 1000).double()  # noqa: E741
-    x = l[0].sort().values[::9]
-    soft = torch.stack([1000 * (l[0] / tau).softmax(-1) for tau in taus])
-    soft = soft.sort().values[:, ::9]
-    line = torch.stack([1 + (x - l[0].mean()) / tau for tau in taus])
-    curves[size] = {"softmax": (x, soft), "straight line": (x, line)}
+    x = l[0].sort().values
+    soft = 1000 * (x / column).softmax(-1)
+    line = 1 + (x - x.mean()) / column
+    curves[size] = {"softmax": (x[::9], soft[:, ::9]),
+                    "straight line": (x[::9], line[:, ::9])}
     error[size] = []
     for tau in taus:
         exact = theory.augmented_gradient(l, s, tau)
@@ -202,7 +202,8 @@ for size in (1, 5):
         error[size].append(float((exact - matched).norm() / exact.norm()))
 
 # %% tags=["hide-input"]
-told = "the gradients differ by {:.0%} on the left, {:.0%} on the right"
+at = taus.index(20)
+told = "the gradients differ by {:.0%} on the left and {:.0%} on the right"
 captions = [told.format(*pair) for pair in zip(*error.values())]
 beside = [
     plots.Panel(drawn, "logit", "N × p", (-3 * size, 3 * size), (-1, 5),
@@ -212,9 +213,9 @@ beside = [
 plots.show(
     plots.explorer({"τ": taus}, beside, captions, (at,)),
     alt="N times the softmax against the logit, beside its straight line, "
-    "for logits of standard deviation 1 and 5. At τ = 20 they agree on "
-    "the left, and the softmax bends upwards on the right: "
-    f"{captions[at]}.",
+    "for logits of standard deviation 1 and 5. A slider sets the "
+    "temperature τ. At τ = 20 the two agree on the left, and the softmax "
+    f"bends upwards on the right: {captions[at]}.",
 )
 
 # %% [markdown]

@@ -439,11 +439,11 @@ plots.show(
 # rare words stay on the side away from the contexts. This is the loophole of the two bunches.
 #
 # Is it the penalty? A fair comparison gives every method the same care. The plain model, `tied`, and the
-# penalty, `cosine`, were tried with two learning rates and two starts; `init` is the first standard deviation
-# of $W$. The best setting of each is chosen on the validation text and compared on the test text. Runs of one
-# seed share start and batches, so they are compared in pairs. Brackets are 95 % intervals, and $p$ is
-# corrected for all settings of the plan. [`batch table`](../docs/how-to/batch.md) explains the verdicts. The
-# last rows are models that only count words, or runs of words (Kneser-Ney).
+# penalty, `cosine`, were tried with two learning rates and two starts; `init` is the standard deviation with
+# which $W$ begins. The best setting of each is chosen on the validation text and compared on the test text.
+# Runs of one seed share start and batches, so they are compared in pairs. Brackets are 95 % intervals, and
+# $p$ is corrected for all settings of the plan. [`batch table`](../docs/how-to/batch.md) explains the
+# verdicts. The last rows are models that only count words, or runs of words (Kneser-Ney).
 
 # %%
 valid = tables.table_of(plan, split="valid").models.perplexity

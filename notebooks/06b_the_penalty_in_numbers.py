@@ -476,7 +476,7 @@ plots.show(
 # %% [markdown]
 # **Figure 4.** At $\gamma = 0.1$ the penalty does nearly nothing. At 1 and 10 the middle singular values are
 # twice as large as in the plain model. At 100 they fall back, because all words have become shorter: the mean
-# norm of a word stands above the slider.
+# norm of a word stands below the slider.
 #
 # The table compares all settings with the plain model, `tied`, at the usual rate 0.001 and start 0.01. The
 # penalty, `cosine`, has $\gamma = 1$ where no weight is named, and in `centred` the mean row is subtracted

@@ -570,7 +570,7 @@ evidence_of = ["wang2019-perplexity", "wang2019-spectrum"]
 display(Markdown(claims.conclusions(*evidence_of)))
 
 # %% [markdown]
-# The small models of this lesson show the following. Where they contradict the list, it counts.
+# The small models of this lesson show the following. Where they contradict the list, the list counts.
 
 # %%
 first, last = figures["plain"], figures["adversarial"]

@@ -30,7 +30,7 @@
 #
 # **Prerequisites.** [Lesson 8](08_spectrum_control.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 33 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 34 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -393,20 +393,24 @@ table
 size, N = (small[name] for name in ("size", "corpus.small.words"))
 rows = {}
 for name, (_, found) in failing.items():
-    norms = [c["metrics"]["geometry"]["mean_norm"] for c in found]
-    largest = np.mean(norms) * np.sqrt(size)
-    rows[name] = {"mean length of a row": np.mean(norms)}
+    shapes = [c["metrics"]["geometry"] for c in found]
+    norm = np.mean([s["mean_norm"] for s in shapes])
+    largest = norm * np.sqrt(size)
+    rows[name] = {"mean length of a row": norm}
     rows[name]["largest logit, length × √d"] = largest
     rows[name]["likelier than another by at most"] = np.exp(2 * largest)
+    highest = [s["singular_values"][0] for s in shapes]
+    rows[name]["σ₁ of W"] = np.mean(highest)
 text = "Ceiling on the root mean square length, if σ₁ = 1: "
 display(Markdown(f"{text}{np.sqrt(size / N):.2f}."))
 pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
 # This answers the first prediction: the logits of most words can hardly leave 0. The D-optimal penalty has
-# little to do here, because training begins with the $\sigma_k$ of a random matrix, which are nearly equal. What
-# lowers the stable rank of $W$ is $U$, whose columns do not stay quite orthonormal, and the D-optimal penalty
-# sees $\Sigma$ only.
+# little to do here, because training begins with the $\sigma_k$ of a random matrix, which are nearly equal.
+# What lowers the stable rank lies elsewhere: by the table the $\sigma_1$ of $W$ ends above 1, which is that of
+# $\Sigma$. So the columns of $U$ and $V$ do not all stay orthonormal, and the D-optimal penalty sees $\Sigma$
+# only.
 
 # %% [markdown]
 # ## The settings swept
@@ -455,9 +459,9 @@ plots.show(
 # where it is. This answers the second prediction, as far as our runs go.
 #
 # The other constants are changed one at a time. The recipe has $c_1 = 3.4$, $c_2 = 0.05$, $\gamma = 0.6$. The
-# polynomial prior has $\gamma = 0.3$, and the norm of the recipe's prior. The language model of the paper, a
-# Transformer-XL (Dai et al. 2019), also has a **memory**: it keeps the hidden vectors of the piece of text that
-# it read before. By the last rows of the table the memory hardly changes the spectrum and the share.
+# polynomial prior has $\gamma = 0.3$, and the norm of the recipe's prior. The paper's language model on
+# WikiText-103, a Transformer-XL (Dai et al. 2019), also has a **memory**: it keeps the hidden vectors of the piece
+# of text that it read before. By the last rows of the table the memory hardly changes the spectrum and the share.
 
 # %%
 polynomial = {"regularizers.1.c1": 5.65}
@@ -518,8 +522,8 @@ seven.round(2)
 
 # %% [markdown]
 # For WikiText-2 the paper's text says 1.17, which is not quite the ratio of the times in its table. The course
-# has timed its own layer against its own softmax: alone, and within a training step of an AWD-LSTM's size.
-# *Memory* is what the layer takes beyond parameters and gradients.
+# has timed its own layer against its own softmax: alone, and with 10,000 words within a training step of an
+# AWD-LSTM's size, too. *Memory* is what the layer takes beyond parameters and gradients.
 
 # %%
 at = ["machine", "words", "precision"]
@@ -531,7 +535,7 @@ pd.DataFrame(
         "time of the training step": ours.step,
         "memory of the layer": ours.MB / soft.MB,
     }
-).round(2)
+).round(2).astype(object).fillna("")
 
 # %% [markdown]
 # ## What one has to decide

@@ -472,7 +472,7 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 #   by $K$.
 # - **$d$ can be raised instead.** A wider softmax of equal work is the first rival to try.
 # - **You want the word vectors.** By the paper's count in [notebook 32](32_word_similarity.ipynb), those of MoC
-#   beat those of MoS.
+#   win more benchmarks than those of MoS.
 #
 # A mixture may be worth a try where $d$ is small and fixed, and $h$ is wider. Mixtape (Yang et al.
 # 2019) cuts the cost of a mixture with sigmoid trees.

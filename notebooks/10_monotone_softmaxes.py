@@ -449,13 +449,13 @@ plots.show(
 
 # %% [markdown]
 # **Figure 6.** The rank, here of more contexts than above, grows from top to bottom. The perplexity in the
-# figure does not fall as the rank grows. With three seeds, and after the correction, no setting differs surely from the
-# softmax.
+# figure does not fall as the rank grows. With three seeds, and after the correction, no setting differs surely
+# from the softmax.
 #
 # Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a high rank. But a
-# logit below its bend at 3 is multiplied by 3, and most logits may lie there.
-# The control multiplies *all* logits by 3 at the rank of the softmax, and it has most of the gain. So the
-# **scale** of the logits may be what helps in a training too short for $W$ to grow.
+# logit below its bend at 3 is multiplied by 3, and most logits may lie there. The control multiplies *all*
+# logits by 3 at the rank of the softmax, and it has most of the gain. So the **scale** of the logits may be
+# what helps.
 #
 # Are these models good enough to judge? **Kneser-Ney 5** only counts runs of up to five words:
 

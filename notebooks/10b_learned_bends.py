@@ -204,14 +204,14 @@ source += "\n\n" + inspect.getsource(monotone._Pieces.forward)
 display(Code(source, language="python"))
 
 # %% [markdown]
-# The paper uses $K = 100{,}000$. Here is such a function before any training. Move $K$ to see functions of
-# fewer pieces.
+# The paper uses $K = 100{,}000$. Here is such a function before any training, beside the straight line that is
+# nearest to it, and the slopes of ten of its pieces. Move $K$ to see functions of fewer pieces.
 
 # %%
 x = torch.linspace(-20, 20, 401).double()
 pieces = [10, 100, 1_000, 10_000, 100_000]
 drawn, straight, jumps, captions = [], [], [], []
-line = "strays by {:.2f} at most; ten slopes from {:.1f} to {:.1f}"
+line = "f strays by at most {:.2f}; ten slopes go from {:.1f} to {:.1f}"
 for K in pieces:
     v = fine.free_slopes[:: 100_000 // K]
     y = chain(x, v)
@@ -225,18 +225,18 @@ for K in pieces:
     captions.append(line.format(off, some.min(), some.max()))
 
 # %% tags=["hide-input"]
-begin_and_end = np.arange(1, 21) // 2
-whole = {"f": (x, torch.stack(drawn))}
-whole["straight line"] = x, torch.stack(straight)
-part = {"f": (begin_and_end, torch.stack(jumps))}
-axes = [plots.Panel(
-    whole, "x", "f(x) − f(0)", (-20, 20), (-25, 25), "forwards"),
-    plots.Panel(part, "piece", "slope", (0, 10), (0, 4), "backwards")]
+left = {"f": (x, drawn), "straight line": (x, straight)}
+right = {"f": (np.arange(1, 21) // 2, jumps)}  # where each begins and ends
+ends = (-20, 20)
+axes = [
+    plots.Panel(left, "x", "f(x) − f(0)", ends, (-25, 25), "forwards"),
+    plots.Panel(right, "piece", "slope", (0, 10), (0, 4), "backwards"),
+]
 plots.show(
     plots.explorer({"K": pieces}, axes, captions, (len(pieces) - 1,)),
     alt="Left: f before training beside a straight line. Right: the "
     "slopes of ten neighbouring pieces. A slider sets the number of "
-    f"pieces K. At 10 pieces f is visibly bent: it {captions[0]}. At "
+    f"pieces K. At 10 pieces f is visibly bent: {captions[0]}. At "
     "100,000 it is straight to the eye, and its slopes jump as before: "
     f"{captions[-1]}.",
 )

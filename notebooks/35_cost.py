@@ -133,8 +133,9 @@ for machine in bench.machine.unique():
 #
 # Forward and backward from given contexts of size 400, by the number of words. *Times naive* is our time
 # over that of the layer's plain PyTorch form; below 1 ours is quicker. *Times softmax* is what the layer
-# costs over our softmax. A cell is empty where the plain form does not fit into the machine's memory, or
-# where nothing is kept.
+# costs over our softmax. The row of the softmax compares it with itself, so its distance from 1 shows how far
+# such a ratio may be off by chance. A cell is empty where the plain form does not fit into the machine's
+# memory, or where nothing is kept.
 
 # %%
 ratios_of = ["times naive", "times softmax"]
@@ -189,8 +190,8 @@ display(machines.rename("runs").to_frame())
 # ## What would change the answer
 #
 # - **A vocabulary of another size.** The price of an output layer grows with the number of words, that of
-#   the encoder does not. No table of layers at 10,000, 33,000 and 268,000 words is kept here;
-#   `python -m benchmarks` measures it on your machine.
+#   the encoder does not. The tables of layers above have the sizes that are kept; `python -m benchmarks
+#   output-layers` measures others on your machine.
 # - **A GPU.** Elementwise work, which makes PLIF and SigSoftmax dear on a core, is nearly free there.
 # - **A quiet machine.** Some of the runs shared theirs with other work. Pairs of one seed ran one after the
 #   other, and what disturbed one need not have disturbed the other.

@@ -77,8 +77,8 @@ def collapse_animation(frames, group, names, captions, one_scale: bool = False) 
 class Panel(NamedTuple):
     """The axes of an `explorer`, one of several.
 
-    curves: {name: (x (P,), y)}, with y (P,) for a curve that stays and (n, …, P) for one that
-    follows the sliders.
+    curves: {name: (x (P,), y)}, with y (P,) for a curve that stays and (n, …, P), an array or
+    a list of rows, for one that follows the sliders.
     log: whether y is logarithmic.
     """
 
@@ -267,7 +267,7 @@ def _explored(several, styles, start) -> Figure:
     for ax, panel in zip(axes[0], several, strict=True):
         for name, (x, y) in panel.curves.items():
             i = styles[name]
-            y = y[tuple(start)] if np.ndim(y) > 1 else y
+            y = np.asarray(y)[tuple(start)] if np.ndim(y) > 1 else y
             ax.plot(x, y, color=COLOURS[i], linestyle=LINES[i], label=name)
         ax.set(xlabel=panel.xlabel, ylabel=panel.ylabel, xlim=panel.xlim, title=panel.title)
         ax.set(yscale="log" if panel.log else "linear", ylim=panel.ylim)

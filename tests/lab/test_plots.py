@@ -730,6 +730,18 @@ def test_the_explorer_holds_every_curve_of_every_combination():
     np.testing.assert_allclose(on_paper.get_ydata(), bent[2, 1])
 
 
+def test_a_moving_curve_may_be_a_list_of_rows():
+    x, rows = np.linspace(0, 1, 5), [np.linspace(0, k, 5) for k in (1, 2, 3)]
+
+    def moving(y):
+        panel = plots.Panel({"y": (x, y)}, "x", "y", (0, 1), (0, 3))
+        return plots.explorer({"k": [1, 2, 3]}, [panel], ["one", "two", "three"], (1,))
+
+    drawn, same = moving(rows), moving(np.array(rows))
+    assert drawn.page == same.page
+    np.testing.assert_array_equal(drawn.last.axes[0].lines[0].get_ydata(), rows[1])
+
+
 def test_the_explorer_is_self_contained_and_accessible():
     page = shown(explorer()[0])[0]["text/html"]
     assert not re.search(r"(src|href)=|https?:|import\(|fetch\(", page)
