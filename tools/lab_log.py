@@ -41,13 +41,18 @@ NO_GAIN = 1.05  # times the other side's speed, below which a step is called no 
 
 
 def no_quicker_than_plain() -> list[str]:
-    """Return a line for each model that is no quicker than the same model in plain PyTorch."""
+    """Return a line for each model that is no quicker than the same model in plain PyTorch.
+
+    The line has the memory, too, and the speed that the matrix products alone would allow.
+    """
     table = kept_costs.models()
-    table = table.assign(ratio=table.ours / table.plain)
+    table = table.assign(ratio=table.ours / table.plain, room=table.floor / table.ours)
+    table["memory"] = table.megabytes / table["plain megabytes"]
     rows = table[table.ratio < NO_GAIN].sort_values(["machine", "ratio"])
     return [
-        f"`{row.model}` in {row.precision}: {row.ratio:.2f} times the speed of plain PyTorch "
-        f"({row.machine})"
+        f"`{row.model}` in {row.precision}: {row.ratio:.2f} times the speed of plain PyTorch and "
+        f"{row.memory:.2f} times its memory; the matrix products alone would have {row.room:.2f} "
+        f"times our speed ({row.machine})"
         for row in rows.itertuples()
     ]
 
@@ -67,15 +72,15 @@ def slower_in_bf16() -> list[str]:
 def shapes_of_the_desk() -> list[str]:
     """Return a line for each shape of a pilot that predicts worse than the one that was chosen."""
     runs = {planned.recipe: results.read_kept(planned.key) for planned in read_plan(PILOTS).runs}
-    losses = {recipe: content["metrics"]["test_perplexity"] for recipe, content in runs.items()}
-    chosen = min(losses, key=losses.get)
+    reached = {recipe: content["metrics"]["test_perplexity"] for recipe, content in runs.items()}
+    chosen = min(reached, key=reached.get)
 
     def told(recipe: str) -> str:
         minutes = runs[recipe]["provenance"]["wall_seconds"] / 60
-        return f"`{recipe}`: test perplexity {losses[recipe]:.1f} in {minutes:.1f} minutes"
+        return f"`{recipe}`: test perplexity {reached[recipe]:.1f} in {minutes:.1f} minutes"
 
-    best = f"beside {losses[chosen]:.1f} of `{chosen}`, one seed each"
-    return [f"{told(recipe)}, {best}" for recipe in losses if recipe != chosen]
+    best = f"beside {reached[chosen]:.1f} of `{chosen}`, one seed each"
+    return [f"{told(recipe)}, {best}" for recipe in reached if recipe != chosen]
 
 
 # The entries -------------------------------------------------------------------------------------
@@ -83,56 +88,57 @@ def shapes_of_the_desk() -> list[str]:
 METHODS = (
     Entry(
         "Do later losses that hold the logits small lower perplexity?",
-        "The μ-loss, the z-loss and capped logits, each at two learning rates of the words.",
-        "At this size nothing grows that these losses would have to hold: they are made for large "
-        "models in half precision. Lesson 11 shows what they do to the logits, and claims no gain.",
+        "The μ-loss, the z-loss and capped logits.",
+        "Lessons 11 and 11b show what these losses do to the logits. No gain is claimed for a "
+        "model of this size.",
         claims=("own-mu-loss", "own-z-loss", "own-capped"),
     ),
     Entry(
         "Does a matrix whose mean is taken away predict better?",
         "Centring the word matrix after each step, and coupled Adam, which does not let the mean "
         "drift.",
-        "The cone goes, and perplexity does not fall with it. A round cloud is no aim in itself.",
+        "Lesson 11 shows how much of the cone goes. Perplexity does not fall with it here.",
         claims=("own-centred", "own-coupled-adam"),
     ),
     Entry(
         "Does another optimiser, or a gate on the rare words, help the word matrix?",
         "Muon for the word matrix alone, and a gate by which frequent words do not push rare ones "
         "away.",
-        "Both change the geometry as they promise. Neither is recommended for a small model.",
+        "Lesson 11b shows what both do to the matrix. Neither is recommended for a model of this "
+        "size.",
         claims=("own-muon", "own-gated"),
     ),
     Entry(
         "Does a bent logit lower the perplexity of a small Transformer?",
-        "GSS, SigSoftmax and PLIF on the Penn Treebank, each with the settings of its recipe.",
-        "No bend helps this model. The model itself loses to counting words, so the papers' "
-        "models may still gain.",
+        "GSS, SigSoftmax and PLIF on the Penn Treebank.",
+        "The bends above do not help this model. The model itself loses to counting words, so "
+        "nothing follows for the models of the paper.",
         claims=("parthiban2021-gss", "parthiban2021-sigsoftmax", "parthiban2021-plif"),
     ),
     Entry(
         "Does the adversarial softmax help a small Transformer?",
-        "The adversary at several α, with and without noise on the word vectors.",
-        "With few passes over the text the adversary has little to prevent. Lessons 07 and 07b "
-        "have a model that overfits.",
+        "An adversary, which moves the target's vector away before it is scored.",
+        "Lessons 7 and 7b measure the adversary on a model that overfits.",
         claims=("wang2019-perplexity",),
     ),
     Entry(
         "Does a flatter spectrum of the word matrix lower perplexity?",
-        "Spectrum control with both priors, over its constants.",
-        "The spectrum is as flat as one asks for, and a small model predicts no better for it.",
-        claims=("wang2020-perplexity",),
+        "Spectrum control, with an exponential prior and with a polynomial one.",
+        "Lesson 8 shows what becomes of the spectrum. The model above predicts no better for it.",
+        claims=("wang2020-perplexity", "wang2020-prior"),
     ),
     Entry(
-        "Which encoder predicts best within half an hour of one core?",
-        "Three shapes in one short cycle each, before the recipes of the desk were written.",
-        "The desk has the shape that predicted best here. One seed tells shapes apart that differ "
-        "this much, and no methods.",
+        "Which encoder should a model have that one core trains in half an hour?",
+        "Encoders of several shapes, in one short cycle each.",
+        "The desk has the shape that predicted best here. With one seed a shape this is a choice, "
+        "and no evidence on methods.",
         of=shapes_of_the_desk,
     ),
     Entry(
         "Does the cosine penalty lower perplexity?",
-        "The penalty at several weights, beside a plain model that starts as wide.",
-        "The cone opens, and the text is predicted as well as before. A wider start does as much.",
+        "A penalty on the mean cosine of all pairs of words.",
+        "Opening the cone by a penalty is no gain here. Lesson 6 opens it after training by a "
+        "shift, which changes no probability.",
         claims=("gao2019-perplexity", "gao2019-bleu"),
     ),
 )
@@ -142,21 +148,21 @@ SPEED = (
         "Is a step of our own quicker than the model as one writes it first in PyTorch?",
         "One kernel for all output layers, which never forms the table of logits, and loops of our "
         "own for recurrent encoders.",
-        "In these rows the time is that of the large products, which both sides do by the same "
-        "library. Our own step is kept for its memory.",
+        "Where the matrix products take nearly all of the time, no step can be much quicker. Our "
+        "own is kept for its memory.",
         of=no_quicker_than_plain,
     ),
     Entry(
         "Does bf16 pay wherever the processor multiplies it?",
-        "Every model in both precisions on each kind of processor.",
-        "Dynamic evaluation updates all weights after each segment, which bf16 does not make "
-        "cheaper. It stays in float32.",
+        "The models of the benchmark, in both precisions.",
+        "The other models are quicker in bf16 on the same kind of processor. Final figures, "
+        "dynamic evaluation among them, are computed in float32.",
         of=slower_in_bf16,
     ),
     Entry(
         "Does bf16 pay on a processor that cannot multiply it?",
-        "The recipes of VD-LSTM and of the small Transformer trained in bf16.",
-        "These recipes train in fp32, the papers' precision. A processor with AMX, or AVX-512 for "
+        "The recipes of VD-LSTM trained in bf16.",
+        "These recipes train in fp32, the paper's precision. A processor with AMX, or AVX-512 for "
         "bf16, is another case, which the page on speed has.",
         commit="2ca11d2",
         said=("bf16 is slower on processors without AMX",),
@@ -175,7 +181,7 @@ SPEED = (
     Entry(
         "May a mask of dropout be a boolean matrix?",
         "A weight multiplied by a boolean mask, a byte an entry.",
-        "Masks multiply as bytes of the weight's own kind.",
+        "A mask is multiplied as whole numbers of one byte.",
         commit="afb1f35",
         said=(
             "a product with a boolean mask makes PyTorch write the mask as floats first, 3.8 ms "
@@ -195,7 +201,7 @@ SPEED = (
     Entry(
         "May a formula of a logit make tensors of its own?",
         "The capped softmax as one writes it, term by term.",
-        "Every formula works in the block's own memory, and a test asks each for its peak.",
+        "It works in the block's own memory, and a test asks every monotone function for its peak.",
         commit="2385c87",
         said=(
             "Its transform made five fresh tensors a block: 312 MB beside naive's 206 for 1,400 "
@@ -246,12 +252,12 @@ def _of_claim(claim: Claim, of: Evidence) -> str:
     test = tests[0]
     low, high = comparison.interval(test.differences)
     baseline = test.baseline if isinstance(test.baseline, float) else f"`{test.baseline.recipe}`"
-    where = f"`{test.method.recipe}` beside {baseline}, {len(test.seeds)} pairs of seeds"
-    doubt = f"; no evidence on the paper's claim: {test.against}" if test.against else ""
-    tried = "the best of {} settings beside the best of {}".format(*test.tried)
+    tried = "chosen from {} and {} settings".format(*test.tried)
+    where = f"`{test.method.recipe}` beside {baseline}, {tried}, {len(test.seeds)} pairs of seeds"
+    doubt = f"; no evidence on the claim: {test.against}" if test.against else ""
     return (
-        f"{claim.says} Here: {test.differences.mean():+.1f} % of {claim.metric} "
-        f"[{low:+.1f}, {high:+.1f}], {where}, {tried}; tier {test.tier}{doubt}."
+        f"The claim is: “{claim.says}” Here: {test.differences.mean():+.1f} % of {claim.metric} "
+        f"[{low:+.1f}, {high:+.1f}], {where}; tier {test.tier}{doubt}."
     )
 
 

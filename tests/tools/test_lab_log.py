@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from course_lab import claims, evidence, kept_costs
+from course_lab import claims, evidence, kept_costs, plans, results
 from course_lab.notebook_source import ROOT
 from tools import lab_log
 from tools.cli import application
@@ -37,7 +37,10 @@ def test_every_line_on_the_page_is_of_something_that_did_not_help(of):
             assert f"{np.mean(pairs):+.1f} %" in line
             low, high = map(float, re.search(r"\[([+-][\d.]+), ([+-][\d.]+)\]", line).groups())
             assert low <= 0 if claim.expects == "higher" else high >= 0
-            assert test.method.recipe in line
+            assert (
+                test.method.recipe in line and "from {} and {} settings".format(*test.tried) in line
+            )
+            assert ("no evidence" in line) == bool(test.against) and test.against in line
     assert shown >= 6
 
 
@@ -60,13 +63,33 @@ def test_what_later_results_speak_for_leaves_the_page(of, monkeypatch):
 
 def test_the_benchmarks_on_the_page_are_the_slow_ones():
     table = kept_costs.models()
+    slow = table[table.ours / table.plain < lab_log.NO_GAIN].set_index(["model", "machine"])
     lines = lab_log.no_quicker_than_plain()
-    assert len(lines) == int((table.ours / table.plain < lab_log.NO_GAIN).sum())
+    assert len(lines) == len(slow) > 0
+    for line in lines:
+        model, machine = re.match(r"`(.+?)` in .* \((.+)\)$", line).groups()
+        row = slow.loc[model, machine]
+        told = row.ours / row.plain, row.megabytes / row["plain megabytes"], row.floor / row.ours
+        assert re.findall(r"(\d\.\d\d) times", line) == [f"{value:.2f}" for value in told]
     for line in lab_log.slower_in_bf16():
         model, machine = re.match(r"`(.+)`: .+ \((.+)\)$", line).groups()
         rows = table[(table.model == model) & (table.machine == machine)]
         ours = dict(zip(rows.precision, rows.ours, strict=True))
         assert ours["bf16"] < ours["fp32"] and f"{ours['bf16'] / ours['fp32']:.2f} times" in line
+
+
+def test_each_shape_of_the_pilots_but_the_best_is_on_the_page():
+    kept = [results.read_kept(planned.key) for planned in plans.read_plan(lab_log.PILOTS).runs]
+    reached = {run["experiment"]["recipe"]: run["metrics"]["test_perplexity"] for run in kept}
+    best = min(reached.values())
+    lines = lab_log.shapes_of_the_desk()
+    assert len(lines) == len(reached) - 1 > 0
+    for line in lines:
+        recipe, perplexity, beside = re.match(
+            r"`(.+?)`: .* ([\d.]+) in .* ([\d.]+) of", line
+        ).groups()
+        assert reached[recipe] > best
+        assert (perplexity, beside) == (f"{reached[recipe]:.1f}", f"{best:.1f}")
 
 
 @pytest.mark.parametrize("commit, sentence", lab_log.quoted())
