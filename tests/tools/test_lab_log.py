@@ -79,8 +79,8 @@ def test_the_benchmarks_on_the_page_are_the_slow_ones():
 
 
 def test_each_shape_of_the_pilots_but_the_best_is_on_the_page():
-    kept = [results.read_kept(planned.key) for planned in plans.read_plan(lab_log.PILOTS).runs]
-    reached = {run["experiment"]["recipe"]: run["metrics"]["test_perplexity"] for run in kept}
+    kept = {p.recipe: results.read_kept(p.key) for p in plans.read_plan(lab_log.PILOTS).runs}
+    reached = {recipe: run["metrics"]["test_perplexity"] for recipe, run in kept.items()}
     best = min(reached.values())
     lines = lab_log.shapes_of_the_desk()
     assert len(lines) == len(reached) - 1 > 0
