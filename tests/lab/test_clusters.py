@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -108,17 +109,23 @@ def dask(folder, monkeypatch):
         yield "dask"
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
 @contextlib.contextmanager
 def ray(folder, monkeypatch):
     pytest.importorskip("ray")
     short = tempfile.mkdtemp(prefix="ray-")  # its sockets' names must not be long
     command = [Path(sys.executable).with_name("ray"), "start", "--head", "--block"]
-    command += ["--port=16399", "--num-cpus=2", "--include-dashboard=false"]
+    port = free_port()  # above those that Ray gives to its workers, 10,002 to 19,999
+    command += [f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
     command += ["--disable-usage-stats", f"--temp-dir={short}"]
     head = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:16399")
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
     try:
-        within(60, lambda: list(Path(short).glob("session_latest/sockets/raylet*")))
+        assert within(60, lambda: list(Path(short).glob("session_latest/sockets/raylet*")))
         yield "ray"
     finally:
         head.send_signal(signal.SIGTERM)
