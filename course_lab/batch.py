@@ -9,11 +9,11 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Gt, Le
 
@@ -63,12 +63,17 @@ def run_plan(
 
     # The budget's three times: what is going on pauses, nothing is begun any more, the end
     check_backend(backend)
-    end = None if minutes is None else time.time() + 60 * minutes
-    # what saving a checkpoint and closing the notebooks may take
-    deadline = None if end is None else end - min(60, 2 + 3 * minutes)
-    start_by = math.inf if end is None else deadline - START_SECONDS
-    if start_by < time.time():
-        raise CourseError(f"in {minutes:g} minutes no run can begin; give it a quarter at least")
+    deadline = end = None
+    start_by = math.inf
+    if minutes is not None:
+        end = time.time() + 60 * minutes
+        # what saving a checkpoint and closing the notebooks may take
+        deadline = end - min(60, 2 + 3 * minutes)
+        start_by = deadline - START_SECONDS
+        if start_by < time.time():
+            raise CourseError(
+                f"in {minutes:g} minutes no run can begin; give it a quarter at least"
+            )
 
     share = 1 if backend == "slurm" else workers  # a cluster's job has its own cores
     tried: dict[str, tuple[str, str] | None] = {}
@@ -151,7 +156,7 @@ def check_backend(backend: str) -> None:
         check_cluster()
 
 
-def _local(jobs: dict[str, Job], workers: int, end: float | None) -> Iterator[tuple]:
+def _local(jobs: dict[str, Job], workers: int, end: float | None) -> Generator[tuple, None, None]:
     """Yield (key, what `execute` returns) as runs end, by workers of this machine."""
 
     def limit(job: Job) -> float | None:
@@ -176,7 +181,7 @@ def visible_gpus() -> list[str]:
     return given.split(",")[:count] if given else [str(i) for i in range(count)]
 
 
-def _remote(jobs: dict[str, Job], backend: str) -> Iterator[tuple]:
+def _remote(jobs: dict[str, Job], backend: str) -> Generator[tuple, None, None]:
     """Yield (key, what `execute` returns) as runs end, by the workers of a dask or ray cluster.
 
     A cluster may give up where it has lost workers. The runs of which it has told nothing are then
@@ -193,7 +198,8 @@ def _remote(jobs: dict[str, Job], backend: str) -> Iterator[tuple]:
         register_ray()
     with Cluster(), parallel_config(backend=backend, n_jobs=-1):
         as_they_come = "generator_unordered" if backend == "dask" else "list"  # not by ray
-        each = Parallel(batch_size=1, return_as=as_they_come)
+        options: dict[str, Any] = {"batch_size": 1, "return_as": as_they_come}
+        each: Any = Parallel(**options)
         waiting = set(jobs)
         try:
             for key, trouble in each(delayed(_keyed)(key, job) for key, job in jobs.items()):

@@ -231,7 +231,9 @@ def states_of(plan: Plan) -> list[State]:
     made = {s.folder for s in states}
     return [
         replace(s, name="blocked", error=f"it begins with {s.error}, which no run here makes")
-        if s.waits and results.run_folder(earlier(s.planned.experiment())) not in made
+        if s.waits
+        and (first := earlier(s.planned.experiment()))
+        and results.run_folder(first) not in made
         else s
         for s in states
     ]

@@ -1,6 +1,7 @@
 """Checkpoints of runs: loading one, and beginning a run with the weights of another."""
 
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -76,8 +77,9 @@ def _check_parts(path: Path, head: dict) -> None:
     A checkpoint names classes, but decides no code that is run.
     """
     plain = (head.get("identity") or {}).get("experiment")
-    for field, role in ROLES.items() if isinstance(plain, dict) else ():
-        parts = plain.get(field)
+    settings = plain if isinstance(plain, dict) else {}
+    for field, role in ROLES.items():
+        parts = settings.get(field)
         for part in parts if isinstance(parts, list) else [parts]:
             kind = part.get("kind") if isinstance(part, dict) else None
             if isinstance(kind, str) and kind not in {cls.__name__ for cls in KINDS[role]}:
@@ -172,7 +174,7 @@ def check_goes_on(folder: Path, identity: dict) -> None:
     if not path.exists():
         return
     head = read_progress(path)
-    saved = head.get("identity")
+    saved = head.get("identity", {})
     if difference(saved, identity) is None:
         return
     begun = [start["commit"] for start in head.get("starts", []) if "commit" in start]
@@ -250,6 +252,7 @@ def start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
     """
     first = earlier(experiment)
     path = start_of(experiment)
+    assert first is not None and path is not None  # as `start_from` names one
     folder = path.parent
     # the earlier run is finished
     if not (folder / "result.json").exists():
@@ -262,8 +265,10 @@ def start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
     # its checkpoint is of that experiment and text
     tensors, head = read_checkpoint(path)
     identity = head.get("identity", {})
-    actual = {"experiment": Experiment.from_dict(identity.get("experiment", {})).identity()}
-    expected = {"experiment": first.identity()}
+    actual: dict[str, Any] = {
+        "experiment": Experiment.from_dict(identity.get("experiment", {})).identity()
+    }
+    expected: dict[str, Any] = {"experiment": first.identity()}
     if first.corpus == experiment.corpus:
         actual["corpus"] = identity.get("corpus")
         expected["corpus"] = corpus.sha256

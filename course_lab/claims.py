@@ -16,7 +16,7 @@ difference that would not matter is the published one, between LEAST and MOST pe
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
         if run.figure(claim.figure) is not None:
             contexts.setdefault(run.context, {}).setdefault(run.method, []).append(setting)
     for methods in contexts.values():
-        if isinstance(claim.baseline, float):
+        if not isinstance(claim.baseline, str):
             if claim.method in methods:
                 best, tried = _best(of, methods[claim.method])
                 yield _test(claim, of, best, claim.baseline, (tried, 0))
@@ -106,7 +106,7 @@ def _best(of: Evidence, settings: Sequence[Setting]) -> tuple[Setting, int]:
 
     def loss(setting: Setting) -> float:
         runs = of.settings[setting].values()
-        return float(np.mean([np.log(run.figure("valid_perplexity")) for run in runs]))
+        return float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
 
     most = max(len(of.settings[setting]) for setting in settings)
     full = [setting for setting in settings if len(of.settings[setting]) == most]
@@ -180,12 +180,12 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
     rows = {}
     for claim in claims:
         printed = claim.published_differences()
-        row = {"paper": claim.paper, "place": claim.place, "says": claim.says}
+        row: dict[str, Any] = {"paper": claim.paper, "place": claim.place, "says": claim.says}
         row["published"] = float(np.mean(printed)) if printed else np.nan
         first = next(iter(tested[claim.name]), None)
         if first is not None:
             row |= _told(first)
-        if claim.name in counting:
+        if first is not None and claim.name in counting:
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
             row |= {"p": p, "verdict": verdict(claim.expects, first.differences, p, margin, alpha)}
@@ -287,7 +287,7 @@ def claim(name: str) -> Claim:
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a ledger with its numbers written out, for a page or a terminal."""
     intervals = [_interval(low, high) for low, high in zip(table.low, table.high, strict=True)]
-    written = table[["says", "verdict"]].copy()
+    written = table.loc[:, ["says", "verdict"]].copy()
     written["published"] = [_percent(value) for value in table.published]
     written["ours"] = [_percent(v) + i for v, i in zip(table.ours, intervals, strict=True)]
     written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]

@@ -1,7 +1,7 @@
 """The claims of the five papers, a line of a table each: what is said, where, and what tests it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class Claim:
         rows = published.rows()
         cited = published.cited(f"{self.paper}, {self.place}")
         places = list(zip(rows.paper, rows.table, strict=True))
-        rows = rows[[place in cited for place in places]]
-        rows = rows[(rows.metric == self.metric) & ~rows.split.isin(["train", "valid"])]
+        rows = rows.loc[[place in cited for place in places]]
+        rows = rows.loc[(rows.metric == self.metric) & ~rows.split.isin(["train", "valid"])]
         names = (rows.recipe + " " + rows.change).str.strip()
         values = dict(zip(names, rows.value, strict=True))
         printed = [pair for pair in self.pairs if all(name in values for name in pair)]
@@ -60,8 +60,8 @@ _XL = [f"wikitext-103/transformer-xl-{layers}" for layers in (4, 16)]
 _WMT = [f"wmt14/en-de/transformer-{size}" for size in ("base", "big")]
 _IWSLT = "iwslt14/de-en/transformer"
 _SUBSPACE = "ptb/lstm-300/subspace objectives.0.weight={} objectives.1.weight={}"
-_BLEU = {"figure": "test_bleu", "metric": "bleu", "expects": "higher"}
-_RANK = {"figure": "log_prob/press_rank", "metric": "rank", "expects": "higher"}
+_BLEU: dict[str, Any] = {"figure": "test_bleu", "metric": "bleu", "expects": "higher"}
+_RANK: dict[str, Any] = {"figure": "log_prob/press_rank", "metric": "rank", "expects": "higher"}
 _ET, _NT = "et-asgd", "nt-asgd"
 OURS = "own"  # stands for a paper's key where none of the five says so
 

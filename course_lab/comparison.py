@@ -109,7 +109,8 @@ def p_value(differences) -> float:
     differences = np.asarray(differences, np.float64)
     if differences.std() == 0:
         return 1.0 if differences.mean() == 0 else 0.0
-    return float(stats.ttest_1samp(differences, 0).pvalue)
+    test: Any = stats.ttest_1samp(differences, 0)
+    return float(test.pvalue)
 
 
 def interval(differences, confidence: float = 0.95) -> tuple[float, float]:

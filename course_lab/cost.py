@@ -7,7 +7,7 @@ what is elementwise shows only in the time, through `EFFICIENCY`.
 
 import inspect
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -99,10 +99,11 @@ def corpus_size(corpus: Part) -> Size:
         given = inspect.signature(corpora.LOADERS[corpus.kind]).parameters["pieces"].default
         variant = options.get("variant", "wang2020")
         pairs = cldr.PAIRS if corpus.kind == "cldr" else DOWNLOADS[corpus.kind].sizes
+        assert pairs is not None  # of a corpus of sentences
         tokens = (n * SENTENCE[corpus.kind] for n in pairs)
         size = Size(options.get("pieces", given) or IWSLT14_PIECES[variant], *tokens)
-    elif corpus.kind in DOWNLOADS and DOWNLOADS[corpus.kind].sizes:
-        size = Size(DOWNLOADS[corpus.kind].words, *DOWNLOADS[corpus.kind].sizes)
+    elif (known := DOWNLOADS.get(corpus.kind)) and known.words and known.sizes:
+        size = Size(known.words, *known.sizes)
     else:
         raise CourseError(f"the size of {corpus.kind} is not known before it is read")
     if "half" in options:
@@ -143,9 +144,10 @@ def encoder_macs(model: OutputModel, e: Experiment) -> float:
     A translator's source is taken to be as long as its target.
     """
     encoder, o = model.encoder, e.optimisation
-    macs = sum(p.numel() for p in encoder.parameters() if p.dim() > 1)
+    macs: float = sum(p.numel() for p in encoder.parameters() if p.dim() > 1)
     if isinstance(encoder, TransformerXL):
-        attention, spans = encoder.layers[0].attention, o.length + encoder.memory
+        attention: Any = encoder.layers[0].attention
+        spans = o.length + encoder.memory
         d, inner = attention.query.weight.T.shape
         keys = 2 * d * inner * (spans / o.length - 1)  # of the memory, too
         positions = d * inner * (spans / (o.batch * o.length) - 1)  # once for the whole batch
@@ -230,8 +232,8 @@ def activations(model: OutputModel, o: Optimisation) -> float:
     shapes += [m.shape for p in encoder.parameters() if p.dim() == 3 for m in p]
     numbers = sum(sum(shape) for shape in shapes)
     if isinstance(encoder, TransformerXL):
-        heads = encoder.layers[0].attention.heads
-        numbers += 3 * len(encoder.layers) * heads * (o.length + encoder.memory)
+        attention: Any = encoder.layers[0].attention
+        numbers += 3 * len(encoder.layers) * attention.heads * (o.length + encoder.memory)
     return numbers + layer.words.shape[1] * getattr(layer, "components", 1) * 2
 
 

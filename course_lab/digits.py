@@ -1,6 +1,6 @@
 """A small image classifier, whose softmax weights lessons compare with word vectors."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ def train(seed: int, passes: int = 15) -> Classifier:
     from sklearn.datasets import load_digits
 
     # The images and the network.
-    digits = load_digits()
+    digits: Any = load_digits()
     images = torch.tensor(digits.images[:, None] / 16, dtype=torch.float32)
     labels = torch.tensor(digits.target)
     torch.manual_seed(seed)

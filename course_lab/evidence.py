@@ -27,6 +27,7 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
 from course_lab.tables import NGRAMS, ngram_perplexities
+from course_lib.data import Corpus
 from course_lib.errors import CourseError
 
 Tier = Literal["at scale", "desk", "small"]
@@ -87,6 +88,10 @@ class Run:
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
+    def perplexity(self, split: str) -> float:
+        """Return the perplexity of a split, `valid` or `test`, which every result has."""
+        return self.content["metrics"][f"{split}_perplexity"]
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -109,7 +114,7 @@ class Evidence:
         counted = self.ngrams.get(setting.text)
         if counted is None:
             return None
-        losses = [np.log(run.figure("test_perplexity")) for run in self.settings[setting].values()]
+        losses = [np.log(run.perplexity("test")) for run in self.settings[setting].values()]
         return bool(np.mean(losses) < np.log(counted[COUNTING]))
 
 
@@ -171,7 +176,7 @@ def is_of(told: Mapping, recipe: str, change: str = "") -> bool:
     A result that was kept before its recipe changed has the recipe's name and other settings.
     """
     planned = Planned(recipe, "full", told["seed"], published.change_of({"change": change}))
-    return Experiment.from_dict(told).identity() == planned.experiment().identity()
+    return Experiment.from_dict(dict(told)).identity() == planned.experiment().identity()
 
 
 def tier_of(text: str, is_row: bool) -> Tier:
@@ -270,7 +275,8 @@ def right_among_five(content: dict) -> float | None:
     told = content["metrics"].get("predictions", {}).get("places", {})
     if not told:
         return None
-    rows = [(str(row.place), row.next) for row in published.contexts("S2").itertuples()]
+    contexts = published.contexts("S2")
+    rows = list(zip(contexts.place.astype(str), contexts.next, strict=True))
     if not all(place in told for place, _ in rows):
         return None  # another text
     return float(np.mean([word in dict(told[place]) for place, word in rows]))
@@ -320,6 +326,7 @@ def count_ngrams() -> Path:
             corpus = whole.load_corpus()
         except CourseError:  # its corpus is not here
             continue
+        assert isinstance(corpus, Corpus)  # since it does not translate
         splits = {split: ngram_perplexities(corpus, split) for split in ("valid", "test")}
         rows.append({"text": text, "corpus_sha256": corpus.sha256, **splits})
     return results.write_table(NGRAMS, {"rows": sorted(rows, key=lambda row: row["text"])})

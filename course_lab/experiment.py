@@ -111,7 +111,7 @@ class Experiment:
                 f"{self.corpus.kind} has {has}"
             )
         if half is not None:
-            if self.translates:
+            if not isinstance(corpus, data.Corpus):
                 raise CourseError(f"{self.name}: half is of running text; pairs are cut by small")
             corpus = corpus.half(half)
         return corpus if small is None else corpus.small(**small)
@@ -149,14 +149,14 @@ class Experiment:
         for prior in regularizers:
             wanted = isinstance(prior, SpectrumPrior) and prior.start
             if wanted and isinstance(output_words, Spectral):
-                output_words.start_at(prior.values(output_words.shape[1]))
+                output_words.start_at(prior.values(len(output_words.singular_values())))
         model = TranslationModel if self.translates else LanguageModel
         return model(
             input_words,
             encoder,
             self.output_layer.build("output_layer", output_words, encoder.output_size),
             objective=_sum_of([p.build("objective") for p in self.objectives]),
-            regularizers=regularizers,
+            regularizers=tuple(regularizers),
             input_embedding=self.input_embedding.build("input_embedding"),
             output_dropout=self.output_dropout,
         )

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class FigureCache:
     """
 
     def __init__(
-        self, path: Path | None, of: dict, deadline: float | None = None, starts: list = ()
+        self, path: Path | None, of: dict, deadline: float | None = None, starts: Sequence = ()
     ):
         self.path = path
         self.of = json.loads(json.dumps(of))  # as it will be read back
@@ -32,12 +32,12 @@ class FigureCache:
         self.known = {}
         self.begun = False
         if path is not None:
-            self._remember()
+            self._remember(path)
 
-    def _remember(self) -> None:
+    def _remember(self, path: Path) -> None:
         """Take over the figures of a file of the same; a damaged one costs time, nothing else."""
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
             figures = dict(content["figures"])
             earlier = list(content["starts"])
             of = content["of"]

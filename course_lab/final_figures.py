@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from course_lab.corpora import similarity
 from course_lab.corpora.registry import DOWNLOADS
@@ -23,6 +22,7 @@ from course_lib.metrics.rank import spectrum
 from course_lib.metrics.registry import summary
 from course_lib.metrics.similarity import as_written, lower_cased, similarities
 from course_lib.metrics.subspaces import subspace_distance
+from course_lib.models import LanguageModel, OutputModel, TranslationModel
 from course_lib.output_layers.centring import centred
 
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
@@ -34,7 +34,7 @@ Cache = Callable[[str, Callable], Any]
 
 
 def final_figures(
-    model: nn.Module,
+    model: OutputModel,
     corpus: Corpus | SentencePairs,
     experiment: Experiment,
     progress: bool,
@@ -53,11 +53,15 @@ def final_figures(
     arrays: receives the singular values of log P, and the loss of every token of the test split.
     noted: computes each figure but the ranks and the losses, or knows it already.
     """
-    if experiment.translates:
+    if isinstance(corpus, SentencePairs):
+        assert isinstance(model, TranslationModel)
         return _translation_figures(model, corpus, experiment, progress, noted)
-    if experiment.adaptation is not None:
-        return _adapted_figures(model, corpus, experiment, progress, noted)
+    assert isinstance(model, LanguageModel)
     o = experiment.optimisation
+    if experiment.adaptation is not None:
+        adapt = experiment.adaptation.build("adaptation")
+        with evaluating(model, o.evaluation_memory, o.evaluation_clamp):
+            return adapt(model, corpus, o.evaluation_length, progress, noted)
     settings = {
         "eos": corpus.eos,
         "length": o.evaluation_length,
@@ -90,21 +94,15 @@ def final_figures(
     return figures
 
 
-def _adapted_figures(
-    model: nn.Module, corpus: Corpus, experiment: Experiment, progress: bool, noted: Cache
-) -> dict:
-    """Return what the experiment's adaptation at test time makes of both splits."""
-    o = experiment.optimisation
-    adapt = experiment.adaptation.build("adaptation")
-    with evaluating(model, o.evaluation_memory, o.evaluation_clamp):
-        return adapt(model, corpus, o.evaluation_length, progress, noted)
-
-
 # Translation -------------------------------------------------------------------------------------
 
 
 def _translation_figures(
-    model: nn.Module, corpus: SentencePairs, experiment: Experiment, progress: bool, noted: Cache
+    model: TranslationModel,
+    corpus: SentencePairs,
+    experiment: Experiment,
+    progress: bool,
+    noted: Cache,
 ) -> dict:
     """Return perplexity and BLEU of both splits, with the signatures of BLEU at the end."""
     search = experiment.decoding.build("decoding") if experiment.decoding else BeamSearch()
@@ -153,14 +151,14 @@ def _bleu_figures(
 # Word vectors ------------------------------------------------------------------------------------
 
 
-def word_matrix_geometry(model: nn.Module, counts: torch.Tensor) -> dict:
+def word_matrix_geometry(model: OutputModel, counts: torch.Tensor) -> dict:
     """Return the geometry of the matrix that predicts.
 
     An untied model also has the geometry of the matrix that reads, and the distance between the
     two column spaces. counts (N,) says how often each word occurs in the train split.
     """
     W = model.output_layer.words.matrix().cpu()
-    figures = {"geometry": summary(W, counts)}
+    figures: dict[str, Any] = {"geometry": summary(W, counts)}
     if not model.tied:
         E = model.words.matrix().cpu()
         figures["input_geometry"] = summary(E, counts)
@@ -178,7 +176,7 @@ def fetched_benchmarks(experiment: Experiment) -> dict:
     return similarity.load_word_similarity() if is_natural and similarity.fetched() else {}
 
 
-def word_similarity(model: nn.Module, corpus: Corpus, benchmarks: dict) -> dict:
+def word_similarity(model: OutputModel, corpus: Corpus, benchmarks: dict) -> dict:
     """Return the word-similarity scores of the output matrix, a dictionary for each benchmark.
 
     "rho" is Spearman's ρ of the matrix as it is, "rho_centred" of the matrix without its mean row:

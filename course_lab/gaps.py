@@ -5,7 +5,7 @@ training as it went along: log perplexity less log perplexity.
 """
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def runs(of: Evidence) -> "pd.DataFrame":
             row |= {"text": evidence.title_of(setting.text), "tokens": best["tokens"]}
             row |= {"words": corpus.get("words"), **_prior(run)}
             row |= {"train": np.log(best["train_perplexity"])}
-            row |= {"test": np.log(run.figure("test_perplexity"))}
+            row |= {"test": np.log(run.perplexity("test"))}
             row |= {"gap": _gap(best), "last gap": _gap(last)}
             values = run.content["metrics"].get("geometry", {}).get("singular_values")
             rows.append(row | {"sigma": values})
@@ -88,7 +88,9 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
         return pd.DataFrame()
     group = max(groups, key=len)
     rows = {}
-    by_gamma = {gamma: g.set_index("seed") for gamma, g in group.groupby("gamma")}
+    by_gamma: dict[Any, pd.DataFrame] = {
+        gamma: g.set_index("seed") for gamma, g in group.groupby("gamma")
+    }
     first = by_gamma[min(by_gamma)]
     for gamma, g in by_gamma.items():
         row = {"n": len(g), **g[["train", "test", "gap", "last gap"]].mean()}
@@ -110,7 +112,9 @@ def decay(of: Evidence, plan: str = "generalisation") -> "pd.DataFrame":
 
     rows = []
     for planned, run in evidence.of_plan(of, plan):
-        told = runs(Evidence((run,), (), {})) if run else ()
+        if run is None:
+            continue
+        told = runs(Evidence((run,), (), {}))
         if len(told):
             gamma = _prior(run)["gamma"]
             n = planned.experiment().corpus.options["small"]["train"]
@@ -136,7 +140,7 @@ def slopes(table: "pd.DataFrame", figure: str = "gap") -> "pd.DataFrame":
     for gamma, group in table.groupby("γ"):
         lines = []
         for _, line in group.groupby("seed"):
-            if len(line) > 2 and (line[figure] > 0).all():
+            if len(line) > 2 and np.all(line[figure] > 0):
                 lines.append(np.polyfit(np.log(line.n), np.log(line[figure]), 1)[0])
         row = {"slope": np.mean(lines) if lines else np.nan, "n": len(lines)}
         if len(lines) > 1:
@@ -159,7 +163,9 @@ def remark(table: "pd.DataFrame") -> "pd.DataFrame":
 
     rows = {}
     for tokens, group in table.groupby("n"):
-        by_gamma = {gamma: g.set_index("seed") for gamma, g in group.groupby("γ")}
+        by_gamma: dict[Any, pd.DataFrame] = {
+            gamma: g.set_index("seed") for gamma, g in group.groupby("γ")
+        }
         if len(by_gamma) < 2:
             continue
         first, last = by_gamma[min(by_gamma)], by_gamma[max(by_gamma)]
@@ -185,7 +191,7 @@ def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
 
     columns = ["tokens", "words", "n", "gap", "last gap", "sd"]
     rows = {}
-    for text, group in table[table.method == method].groupby("text"):
+    for text, group in table.loc[table.method == method].groupby("text"):
         best = group.groupby("setting").test.mean().idxmin()
         chosen = group[group.setting == best]
         row = {"tokens": chosen.tokens.iloc[0], "words": chosen.words.iloc[0], "n": len(chosen)}

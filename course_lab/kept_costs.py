@@ -1,6 +1,6 @@
 """The cost of methods in kept results, in seconds and megabytes, beside what the papers say."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,8 +60,9 @@ def ratios(
 
     columns = ["family", "method", "ratio", "low", "high", "n", "p", "published"]
     found = {}
-    groups = ["family", "rest", "text", "machine", "tokens", "size"]
-    for key, group in table.dropna(subset=[figure]).groupby(groups):
+    alike = ["family", "rest", "text", "machine", "tokens", "size"]
+    groups: Any = table.dropna(subset=[figure]).groupby(alike)
+    for key, group in groups:
         values = {m: dict(zip(g.seed, g[figure], strict=True)) for m, g in group.groupby("method")}
         for method, by_seed in values.items():
             seeds = sorted(by_seed.keys() & values.get(baseline, {}).keys())
@@ -80,8 +81,8 @@ def ratios(
 def published_seconds(corpus: str = "ptb") -> dict[str, float]:
     """Return the seconds an epoch of parthiban2021's Table 2 as multiples of the softmax's."""
     rows = published.rows()
-    rows = rows[(rows.metric == "seconds-per-epoch") & (rows.corpus == corpus)]
-    rows = rows[rows.paper == "parthiban2021"]
+    rows = rows.loc[(rows.metric == "seconds-per-epoch") & (rows.corpus == corpus)]
+    rows = rows.loc[rows.paper == "parthiban2021"]
     seconds = dict(zip(rows.method, rows.value, strict=True))
     return {method: value / seconds["softmax"] for method, value in seconds.items()}
 
@@ -91,7 +92,7 @@ def front(cost, loss) -> np.ndarray:
     points = np.column_stack([cost, loss]).astype(float)
     at_most = (points[:, None] <= points[None]).all(-1)
     below = (points[:, None] < points[None]).any(-1)
-    return ~(at_most & below).any(0)
+    return ~np.any(at_most & below, axis=0)
 
 
 def models() -> "pd.DataFrame":

@@ -50,7 +50,7 @@ def rows(of: Evidence) -> "pd.DataFrame":
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a leaderboard with its numbers written out, for a page."""
     names = ["paper", "table", "corpus", "model", "method", "setting", "metric"]
-    written = table[names].copy()
+    written = table.loc[:, names].copy()
     written["published"] = [f"{value:.2f}" if value == value else "" for value in table.published]
     rows = zip(table.ours, table.low, table.high, strict=True)
     written["ours"] = [
@@ -69,7 +69,7 @@ def on_text(table: "pd.DataFrame", text: str) -> "pd.DataFrame":
     Each recipe has one row, named by paper and recipe.
     """
     of_text = (table.corpus == text) & (table.text == text) & (table.metric == "perplexity")
-    chosen = table[of_text & table.published.notna()].drop_duplicates("recipe", keep="last")
+    chosen = table.loc[of_text & table.published.notna()].drop_duplicates("recipe", keep="last")
     names = [
         f"{paper} {recipe.removeprefix(f'{text}/')}"
         for paper, recipe in zip(chosen.paper, chosen.recipe, strict=True)
@@ -110,7 +110,7 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
 def _order(of: Evidence, setting: Setting, row: "pd.Series") -> tuple:
     """Return the order of choice: the row's corpus, a whole text, the row's kind of model, loss."""
     runs = list(of.settings[setting].values())
-    loss = float(np.mean([np.log(run.figure("valid_perplexity")) for run in runs]))
+    loss = float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
     is_other_text = evidence.title_of(setting.text) != row.corpus
     kind = re.sub(r"-\d+$", "", row.model)  # of any size
     is_other_model = f"/{kind}" not in setting.recipe

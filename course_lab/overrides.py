@@ -146,7 +146,9 @@ def _hints(node: Any, field: str) -> dict[str, Any]:
     return {name: numbers.get(type(value), Any) for name, value in _members(node).items()}
 
 
-def _replaced(node: Any, changes: dict[tuple[str, ...], Any], above: tuple[str, ...], field: str):
+def _replaced(
+    node: Any, changes: dict[tuple[str, ...], Any], above: tuple[str, ...], field: str
+) -> Any:
     """Return a copy of a node with the settings at the paths in it.
 
     node: an experiment, or what lies in one
@@ -176,11 +178,11 @@ def _replaced(node: Any, changes: dict[tuple[str, ...], Any], above: tuple[str, 
     # The copy: options are lists as JSON has them, so that one experiment has one form.
     if isinstance(node, Part):
         return Part(node.kind, node.options | {name: plain(value) for name, value in new.items()})
-    if is_dataclass(node):
-        return replace(node, **new)
     if isinstance(node, dict):
         return node | new
-    return type(node)(new.get(str(i), v) for i, v in enumerate(node))
+    if isinstance(node, list | tuple):
+        return type(node)(new.get(str(i), v) for i, v in enumerate(node))
+    return replace(node, **new)
 
 
 def _keeps_form(node: Any, current: Any, value: Any, hint: Any) -> bool:

@@ -138,6 +138,7 @@ def earlier(experiment: Experiment) -> Experiment | None:
 def command(experiment: Experiment) -> str:
     """Return the command that trains a recipe with the settings of an experiment."""
     recipe = recipe_of(experiment)
+    assert recipe is not None  # who asks for a command knows the experiment as a recipe's
     base = profile(recipe, experiment.profile, experiment.seed)
     changes = [f" --change '{p}={_short(v)}'" for p, v in differences(base, experiment)]
     name = name_in(experiment.name)

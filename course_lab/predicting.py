@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.data import Corpus
 from course_lib.evaluation.generation import generate
 from course_lib.evaluation.log_prob import log_prob_blocks
+from course_lib.models import LanguageModel
 
 # The 18 contexts of parthiban2021's Table S2: where the word to be predicted stands in PTB's test
 # split, whose line ends are tokens, too. Six are of Yang et al., six chosen, six drawn.
@@ -32,7 +33,7 @@ MOST = 10**10  # numbers of log P that are looked at, some minutes of a core
 
 
 def predictions(
-    model: nn.Module, corpus: Corpus, seed: int, settings: Mapping[str, Any]
+    model: LanguageModel, corpus: Corpus, seed: int, settings: Mapping[str, Any]
 ) -> dict | None:
     """Return what a model predicts on the test split; None where that would take too long.
 

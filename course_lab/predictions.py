@@ -5,7 +5,7 @@ loss of every test token. Methods are compared within one context: one family, t
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def chosen(of: Evidence) -> list[Run]:
             contexts.setdefault(run.context, []).append(run)
 
     def worth(runs: list[Run]) -> tuple:
-        losses = [run.figure("test_perplexity") for run in runs]
+        losses = [run.perplexity("test") for run in runs]
         return len({run.method for run in runs}), len(runs), -min(losses)
 
     return max(contexts.values(), key=worth, default=[])
@@ -138,7 +138,8 @@ def shared_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame
     import pandas as pd
 
     models = {("print", m, 0): g for m, g in printed.groupby("method")}
-    models |= {("ours", PRINTED.get(m, m), s): g for (m, s), g in ours.groupby(["method", "seed"])}
+    by_seed: Any = ours.groupby(["method", "seed"])
+    models |= {("ours", PRINTED.get(m, m), s): g for (m, s), g in by_seed}
     best = {
         name: {place: list(g.word) for place, g in group.groupby("place")}
         for name, group in models.items()
@@ -246,7 +247,8 @@ def gaps(table: "pd.DataFrame", method: str, baseline: str) -> np.ndarray:
     """
     wide = table.pivot_table(index="seed", columns=["method", "group"], values="loss")
     names = decades(table)
-    d = 100 * (wide[method].reindex(columns=names) - wide[baseline].reindex(columns=names))
+    ours, theirs = (wide.loc[:, one].reindex(columns=names) for one in (method, baseline))
+    d = 100 * (ours - theirs)
     return d.dropna(how="all").to_numpy()
 
 
@@ -319,7 +321,7 @@ def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trai
 
 
 def _loss(runs: dict[int, Run]) -> float:
-    return float(np.mean([np.log(run.figure("test_perplexity")) for run in runs.values()]))
+    return float(np.mean([np.log(run.perplexity("test")) for run in runs.values()]))
 
 
 def token_losses(runs: Iterable[Run]) -> dict[int, np.ndarray]:
@@ -343,7 +345,7 @@ def next_words(runs: Iterable[Run], table: str = "4") -> "pd.DataFrame":
     import pandas as pd
 
     places = published.contexts(table)
-    rows = places.set_index("next")[["phrase"]]
+    rows = places.set_index("next").loc[:, ["phrase"]]
     by_method: dict[str, list[Run]] = {}
     for run in runs:
         by_method.setdefault(run.method, []).append(run)

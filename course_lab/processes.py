@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -37,7 +38,7 @@ def accelerator_on(
         raise unknown("device", device, ("auto", "cpu"))
     cpu = device == "cpu" or not torch.cuda.is_available()
     if PartialState._shared_state:  # accelerate keeps one for the whole process
-        now = PartialState()
+        now: Any = PartialState()
         if now.num_processes == 1 and (now.device.type == "cpu") != cpu:
             AcceleratorState._reset_state(reset_partial_state=True)
     waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=patience))
@@ -57,7 +58,7 @@ class Meeting:
     """
 
     def __init__(self, accelerator: Accelerator):
-        self.group = None
+        self.group: Any = None
         if accelerator.num_processes > 1:
             timeout = timedelta(seconds=LONG_PATIENCE)
             self.group = distributed.new_group(backend="gloo", timeout=timeout)

@@ -46,8 +46,8 @@ def contexts(table: str) -> pd.DataFrame:
     table: `S2` of parthiban2021, which is printed without phrases here, or `4` of inan2017.
     """
     rows = _read("contexts.csv").fillna({"phrase": ""})
-    rows = rows[rows.table == table]
-    return rows[["number", "place", "phrase", "next"]].reset_index(drop=True)
+    columns = ["number", "place", "phrase", "next"]
+    return rows.loc[rows.table == table, columns].reset_index(drop=True)
 
 
 def _read(name: str) -> pd.DataFrame:

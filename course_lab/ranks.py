@@ -6,7 +6,7 @@ a setting, from seed to seed, and what is between the means of settings.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def _all_but(run: Run, names: Sequence[str]) -> str:
 def _last(run: Run) -> float:
     """Return the validation perplexity of the last epoch, which need not be the best one."""
     epochs = run.content["epochs"]
-    return epochs[-1]["valid_perplexity"] if epochs else run.figure("valid_perplexity")
+    return epochs[-1]["valid_perplexity"] if epochs else run.perplexity("valid")
 
 
 # Interventions -----------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     rows = []
     for knob, names in KNOBS.items():
         turned = table.dropna(subset=list(names))
-        turned = turned[turned.method.isin(["gss", "mos", "moc"])]
+        turned = turned.loc[turned.method.isin(["gss", "mos", "moc"])]
         for _, group in turned.groupby(f"all but {knob}"):
             settings = dict(iter(group.groupby("setting")))
             least = min(settings, key=lambda number: settings[number]["rank"].mean())
@@ -157,7 +157,7 @@ def over_grid(cells: "pd.DataFrame", share: float = 0.5) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    logs = np.log(cells[["rank", "perplexity"]].dropna())
+    logs = pd.DataFrame(np.log(cells[["rank", "perplexity"]].dropna()))
     edge = (1 - share) / 2
     low, high = logs.perplexity.quantile([edge, 1 - edge]) if len(logs) else (0, 0)
     middle = logs[logs.perplexity.between(low, high)]
@@ -188,7 +188,8 @@ def published_interventions() -> "pd.DataFrame":
 
     rows = published_points()
     changes = []
-    for (table, corpus), group in rows.groupby(["table", "corpus"]):
+    groups: Any = rows.groupby(["table", "corpus"])
+    for (table, corpus), group in groups:
         first = group.loc[group["rank"].idxmin()]
         knob = {"S4": "components", "S5": "components", "S12": "latent dropout"}.get(table)
         for _, row in group.iterrows():
@@ -216,7 +217,7 @@ def table_6(of: Evidence) -> "pd.DataFrame":
         rank = group.value[group.metric == "rank"].iloc[0]
         effective = [values[epsilon] for epsilon in ("1e-3", "1e-4", "1e-5")]
         told[f"{method}, published"] = [rank, *effective, "ptb"]
-        same = ours[(ours.method == names.get(method, method)) & ours["own layer"]]
+        same = ours.loc[(ours.method == names.get(str(method), method)) & ours["own layer"]]
         if len(same):
             whole = same[same.tier != "small"] if (same.tier != "small").any() else same
             best = whole.loc[whole.valid.idxmin()]
@@ -248,8 +249,8 @@ def divided(x, y, setting) -> Divided:
     table = pd.DataFrame({"x": x, "y": y, "setting": setting}).dropna()
     means = table.groupby("setting")[["x", "y"]].transform("mean")
     several = table.groupby("setting").x.transform("size") > 1
-    inner = (table[["x", "y"]] - means)[several]
-    outer = table.groupby("setting")[["x", "y"]].mean()
+    inner = (table[["x", "y"]] - means).loc[several]
+    outer: Any = table.groupby("setting")[["x", "y"]].mean()
     lost = max(0, table.setting[several].nunique() - 1)
     return Divided(_pearson(table), _pearson(inner, lost), _pearson(outer))
 

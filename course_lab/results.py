@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
 
 from course_lab.corpora.download import file_digest
 from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.errors import DAMAGED, CourseError
+from course_lib.models import OutputModel
 from course_lib.training.checkpoint import difference, write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PARTS = {"experiment": dict, "metrics": dict, "epochs": list, "provenance": dict
 class Result:
     """A run leaves the model at its best epoch and every figure."""
 
-    model: nn.Module
+    model: OutputModel
     corpus: Corpus | SentencePairs
     experiment: Experiment
     folder: Path
@@ -136,7 +136,7 @@ def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:
     """
     if arrays:
         file = io.BytesIO()
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType] (by name)
         write_atomically(folder / "arrays.npz", file.getvalue())
     write_json(folder / "result.json", content)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -38,6 +39,7 @@ from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.machine import keep_freed_memory
 from course_lib.metrics.similarity import lower_cased
+from course_lib.models import OutputModel
 from course_lib.ranges import Count, Finite, NonNegative, Positive, checked
 from course_lib.training.batches import LanguageModelBatches, TranslationBatches
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
@@ -116,7 +118,7 @@ class _Prepared:
     """Everything that a run has before its first step, and that its later stages share."""
 
     corpus: Corpus | SentencePairs
-    model: nn.Module
+    model: OutputModel
     task: LanguageModelBatches | TranslationBatches
     identity: dict  # experiment, checksums of the text, digest of the weights that it begins with
     starts: list[dict]  # the machines and commits that began or resumed the run, each once
@@ -204,14 +206,15 @@ def _prepare(
         # The weights of the earlier run go into the model; the digest is of their file.
         identity["start"] = start_from(model, experiment, corpus)
     check_goes_on(folder, identity)
-    kind = TranslationBatches if experiment.translates else LanguageModelBatches
+    kind: Any = TranslationBatches if experiment.translates else LanguageModelBatches
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
     return _Prepared(corpus, model, task, identity, starts, benchmarks)
 
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
     """Raise CourseError where an adaptive softmax needs words by frequency but has others."""
-    if "by_frequency" in experiment.requires and not corpus.is_by_frequency:
+    is_wanted = "by_frequency" in experiment.requires
+    if is_wanted and isinstance(corpus, Corpus) and not corpus.is_by_frequency:
         raise CourseError(
             f"{experiment.name}: the clusters of an adaptive softmax are of words by frequency, "
             f"but the words of {corpus.name} are in another order; load them with the option "
@@ -253,7 +256,7 @@ def _train(
 
 def _best_model(
     prepared: _Prepared, experiment: Experiment, folder: Path, accelerator: Accelerator
-) -> tuple[nn.Module, int]:
+) -> tuple[OutputModel, int]:
     """Return the model with the weights of best.safetensors, and the number of their epoch."""
     tensors, head = read_checkpoint(folder / "best.safetensors")
     model = prepared.model
@@ -286,7 +289,7 @@ def _figure_cache(
 def _metrics(
     prepared: _Prepared,
     experiment: Experiment,
-    model: nn.Module,
+    model: OutputModel,
     best_epoch: int,
     cache: FigureCache,
     progress: bool,
@@ -300,7 +303,7 @@ def _metrics(
         **final_figures(model, corpus, experiment, progress, arrays, cache),
         **word_matrix_geometry(model, corpus.counts),
     }
-    if prepared.benchmarks:
+    if prepared.benchmarks and isinstance(corpus, Corpus):
         metrics["word_similarity"] = word_similarity(model, corpus, prepared.benchmarks)
         W = model.output_layer.words.matrix().detach().cpu()
         look_up = lower_cased(corpus.words)
@@ -347,9 +350,9 @@ def _finished(
         raise CourseError(f"{folder} has the result of another text of that name; {again}")
     # the weights that it started from are still what they were
     first_weights = start_of(experiment)
-    digest = done["provenance"].get("start")
-    is_known = first_weights is not None and first_weights.exists() and digest is not None
-    if is_known and digest != file_digest(first_weights):
+    before = done["provenance"].get("start")
+    current = file_digest(first_weights) if first_weights and first_weights.exists() else None
+    if before and current and before != current:
         raise CourseError(
             f"{folder} started from weights of {experiment.start_from}, but {first_weights} now "
             f"holds others; {again}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -60,7 +60,8 @@ def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
     The index is (model, seed); the columns are rho, centred and perplexity.
     """
     long = table[table.pairs >= ENOUGH]
-    return long.groupby(["model", "seed"])[["rho", "centred", "perplexity"]].mean()
+    means: Any = long.groupby(["model", "seed"])[["rho", "centred", "perplexity"]].mean()
+    return means
 
 
 def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.DataFrame":
@@ -103,14 +104,14 @@ def wins_of(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
             if same == [True, False] or same == [False, True]:
                 kind = "two seeds of one method" if same[0] else "two methods of one seed"
                 row = {"first": one, "second": other, "lists": len(rho), "kind": kind}
-                rows.append(row | {"wins": int((rho[one] > rho[other]).sum())})
+                rows.append(row | {"wins": int(np.sum(rho[one] > rho[other]))})
     return pd.DataFrame(rows, columns=["first", "second", "wins", "lists", "kind"])
 
 
 def published_scores() -> "pd.DataFrame":
     """Return parthiban2021's Table S3: corpus, method, list and ρ."""
     rows = published.rows()
-    rows = rows[(rows.metric == "spearman") & (rows.table == "S3")]
+    rows = rows.loc[(rows.metric == "spearman") & (rows.table == "S3")]
     names = {"setting": "list", "value": "rho"}
     return rows.rename(columns=names)[["corpus", "method", "list", "rho"]].reset_index(drop=True)
 
@@ -148,7 +149,7 @@ def pairs_of(run: Run, lists: Mapping[str, Benchmark]) -> "pd.DataFrame":
     )
     counts = arrays[COUNTS].clip(min=1)  # words that are unknown are left out below
     table["often"] = np.log(counts).mean(1)
-    return table[table[KINDS[0]].notna()][columns]
+    return table.loc[table[KINDS[0]].notna(), columns]
 
 
 def by_kind(pairs: "pd.DataFrame", resamples: int = 500) -> "pd.DataFrame":
@@ -200,7 +201,7 @@ def with_pairs(of: Evidence) -> list[Run]:
         for members in of.settings.values()
         if any(COSINES in run.content.get("arrays", {}) for run in members.values())
     ]
-    return sorted(runs, key=lambda run: run.figure("test_perplexity"))
+    return sorted(runs, key=lambda run: run.perplexity("test"))
 
 
 # Lists -------------------------------------------------------------------------------------------

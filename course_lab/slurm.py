@@ -5,7 +5,7 @@ and goes on from the run's last checkpoint.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from course_lab.notebook_job import Job, execute
@@ -37,7 +37,7 @@ def check_cluster() -> None:
 
 def run_on_cluster(
     jobs: dict[str, Job], resources: Resources, at_once: int, folder: Path
-) -> Iterator[tuple[str, tuple[str, str] | None]]:
+) -> Generator[tuple[str, tuple[str, str] | None], None, None]:
     """Yield (key, what `execute` returns) as jobs of the cluster end.
 
     jobs: by key.

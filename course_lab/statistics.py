@@ -5,7 +5,7 @@ Samples are a model's results over seeds, (n,); SciPy computes. Every interval h
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -107,7 +107,8 @@ def pearson(x, y, confidence: float = 0.95, lost: int = 0) -> Correlation:
     n = len(x) - lost
     if n < 4:
         raise CourseError(f"a correlation needs 4 pairs, and of {len(x)} only {n} count")
-    r = float(stats.pearsonr(x, y).statistic)
+    correlation: Any = stats.pearsonr(x, y)
+    r = float(correlation.statistic)
     z = stats.norm.ppf((1 + confidence) / 2)
     with np.errstate(divide="ignore"):
         low, high = np.tanh(np.arctanh(r) + z / np.sqrt(n - 3) * np.array([-1, 1]))
@@ -156,9 +157,9 @@ def equivalence(a, b, margin: float, alpha: float = 0.05) -> Equivalence:
         raise CourseError(f"the margin of an equivalence test must be above 0, not {margin}")
     both = welch(a, b, 1 - 2 * alpha)
     a, b = (np.asarray(values, np.float64) for values in (a, b))
-    above = stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater").pvalue
-    below = stats.ttest_ind(a - margin, b, equal_var=False, alternative="less").pvalue
-    p = float(max(above, below))
+    above: Any = stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater")
+    below: Any = stats.ttest_ind(a - margin, b, equal_var=False, alternative="less")
+    p = float(max(above.pvalue, below.pvalue))
     return Equivalence(both.difference, both.low, both.high, p, p < alpha)
 
 
@@ -263,7 +264,7 @@ def density(values, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
     than 2 numbers, or where all are the same.
     """
     values = _sample(values, 2, "a density", varied=True)
-    kernel = stats.gaussian_kde(values)
+    kernel: Any = stats.gaussian_kde(values)
     reach = 3 * kernel.factor * values.std(ddof=1)
     places = np.linspace(values.min() - reach, values.max() + reach, points)
     return places, kernel(places)

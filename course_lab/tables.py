@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from course_lab import results
 from course_lab.batch_states import DAMAGE, checked_result
@@ -109,7 +109,9 @@ def table_of(
     ngrams = kept_ngrams(digests, split)
     if not ngrams:
         try:
-            ngrams = ngram_perplexities(plan.runs[0].experiment().load_corpus(), split)
+            corpus = plan.runs[0].experiment().load_corpus()
+            assert isinstance(corpus, Corpus)  # a plan of translators has been refused
+            ngrams = ngram_perplexities(corpus, split)
         except CourseError as error:
             missing.append(f"n-grams: {error}")
     notes = [
@@ -174,7 +176,8 @@ def worded(table: Table) -> "pd.DataFrame":
     import pandas as pd
 
     rows = {}
-    for model, row in table.models.iterrows():
+    models: Any = table.models
+    for model, row in models.iterrows():
         compared = row.notna()["difference"]
         rows[model] = {
             "n": f"{row.n:.0f}",

@@ -5,6 +5,7 @@ Trackers are accelerate's: tensorboard, wandb, mlflow, aim and others, where the
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -79,7 +80,7 @@ def with_geometry(
     callback: called with every step and the model, too, unless it is None.
     """
 
-    def look(step: int, model: nn.Module) -> None:
+    def look(step: int, model: Any) -> None:
         if step % every == 0:
             with torch.no_grad():
                 figures = summary(whole(model.output_layer.words.matrix()).cpu(), counts)

@@ -64,7 +64,7 @@ def _plain_hints(cls: type) -> list[tuple[str, Any]]:
 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter:
-    if is_dataclass(hint):  # which brings its own configuration
+    if isinstance(hint, type) and is_dataclass(hint):  # which brings its own configuration
         return TypeAdapter(hint)
     try:
         return TypeAdapter(hint, config=CONFIG)
@@ -77,7 +77,8 @@ def _refusal(name: str, value: Any, hint: Any, error: ValidationError) -> Course
     # A mistyped name comes first: the name that is missing is often the one that was meant.
     errors = sorted(error.errors(), key=lambda e: e["type"] != "unexpected_keyword_argument")
     path = ""
-    for step in errors[0]["loc"]:
+    steps: tuple[Any, ...] = errors[0]["loc"]
+    for step in steps:
         owner = path or name
         if isinstance(step, int) and isinstance(value, list | tuple) and step < len(value):
             hint = get_args(hint)[0]

@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -22,7 +22,7 @@ def run_in_workers(
     workers: int,
     limit: Callable[[Any], float | None] = lambda job: None,
     environments: Sequence[dict[str, str]] = ({},),
-) -> Iterator[tuple[str, Any]]:
+) -> Generator[tuple[str, Any], None, None]:
     """Yield (key, function(job)) as the jobs end.
 
     The value is KILLED where the worker died, and None where the job's time was over. When the

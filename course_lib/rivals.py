@@ -110,15 +110,14 @@ def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
 
 def by_quack(x, matrix, bias, target, dtype) -> Tensor:
     """Return the softmax's loss by QuACK, to which a bias is one more column of the matrix."""
-    from quack.linear_cross_entropy import chunked_linear_cross_entropy  # pyright: ignore
-
+    quack = importlib.import_module("quack.linear_cross_entropy")  # where there is a GPU for it
     x, matrix = x.to(dtype), matrix.to(dtype)
     if bias is not None:
         fill = (0, -(x.shape[1] + 1) % 8)  # a row of the product begins at a multiple of 16 bytes
         x = F.pad(torch.cat([x, torch.ones_like(x[:, :1])], 1), fill)
         matrix = F.pad(torch.cat([matrix, bias.to(dtype)[:, None]], 1), fill)
     with torch.autocast(x.device.type, enabled=False):
-        return chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
+        return quack.chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
 
 
 def elementwise(written: Callable, formula: Callable | None, logits: Tensor, *parameters: Tensor):

@@ -59,15 +59,16 @@ def _exit_code(app: typer.Typer) -> int:
     try:
         app(standalone_mode=True)
     except SystemExit as end:
-        return end.code or 0
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 
 
 def _tolerate_encodings() -> None:
     """Print `?` for a letter that the terminal lacks; refuse bytes of input that are no text."""
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "replace"), (sys.stdin, "strict")):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors=errors)
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=errors)
 
 
 def _drop_output() -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -121,8 +121,8 @@ def table(
     print(content.title)
     texts = tables.by_text(content)
     for number, part in enumerate(texts, 1):
-        try:
-            outcome = tables.table_of(part, baseline, margin, split)
+        try:  # any other split is refused there
+            outcome = tables.table_of(part, baseline, margin, cast(tables.Split, split))
         except CourseError as error:
             if len(texts) == 1:
                 raise

@@ -76,7 +76,7 @@ def _of_a_file(error: OSError) -> str:
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if _is_path(name)]
     # no file is named where a stream fails, as a full disk does that the output is sent to
     where = " → ".join(names) or "the output, or a file that the system does not name"
-    advice = ADVICE.get(error.errno)
+    advice = ADVICE.get(error.errno or 0)
     return f"{where}: {reason}" + (f"; {advice}" if advice else "")
 
 

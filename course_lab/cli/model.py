@@ -3,13 +3,18 @@
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_lab.cli.own_files import With, load
 from course_lib.errors import CourseError
+
+if TYPE_CHECKING:
+    from course_lib.data.corpus import WordEncoding
+    from course_lib.models import LanguageModel
 
 Checkpoint = Annotated[
     Path, typer.Argument(help="A result folder, a checkpoint file in one, or an exported folder.")
@@ -120,10 +125,11 @@ def translate(
 
     from course_lab import load_checkpoint
     from course_lib.evaluation import translation
+    from course_lib.models import TranslationModel
 
     load(own)
     model, vocabulary, experiment = load_checkpoint(checkpoint, corpus)
-    if not experiment.translates:
+    if not isinstance(model, TranslationModel):
         raise CourseError(f"{checkpoint} is a language model; score, next and generate question it")
     decoding = experiment.decoding
     search = decoding.build("decoding") if decoding else translation.BeamSearch()
@@ -139,14 +145,19 @@ def translate(
     print("\n".join(translations))
 
 
-def _language_model(checkpoint: Path, corpus: str | None, text: str):
+def _language_model(
+    checkpoint: Path, corpus: str | None, text: str
+) -> "tuple[LanguageModel, WordEncoding]":
     """Return a model and its vocabulary; say which words of `text` it will read as <unk>."""
     from course_lab import load_checkpoint
+    from course_lib.data.corpus import WordEncoding
     from course_lib.evaluation.generation import unknown_words
+    from course_lib.models import LanguageModel
 
-    model, vocabulary, experiment = load_checkpoint(checkpoint, corpus)
-    if experiment.translates:
+    model, vocabulary, _ = load_checkpoint(checkpoint, corpus)
+    if not isinstance(model, LanguageModel):
         raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
+    assert isinstance(vocabulary, WordEncoding)  # as that of every language model
     missing = unknown_words(vocabulary, text)
     if missing and vocabulary.unk is not None:
         print(f"not in the vocabulary, read as <unk>: {', '.join(missing)}", file=sys.stderr)
@@ -169,7 +180,7 @@ def _print_json(**values) -> None:
     print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
-def _print_table(names: tuple[str, ...], rows: list[tuple]) -> None:
+def _print_table(names: tuple[str, ...], rows: Sequence[tuple]) -> None:
     """Print rows of a word, its probability with a bar of 20 blocks for 1, and more numbers."""
     width = max(len(names[0]), *(len(row[0]) for row in rows))
     print(f"{names[0]:<{width}}  {names[1]:>11}", *(f"{name:>7}" for name in names[2:]))

@@ -107,7 +107,8 @@ def train(
         "patience": patience,
     }
     runs = course_lab.with_starts(experiment, folder) if starts else [experiment]
-    paused = None
+    run = experiment
+    paused = result = None
     try:
         for run in runs[:-1]:  # in the folders where the next one looks for them
             result = course_lab.run(run, **options)
@@ -122,7 +123,7 @@ def train(
     is_first = _together()
     if is_first and paused:
         print(paused)
-    elif is_first:
+    elif is_first and result:
         _print_result(result)
 
 

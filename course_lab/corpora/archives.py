@@ -6,13 +6,13 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import BinaryIO
+from typing import IO
 
 from course_lib.errors import DAMAGED, CourseError
 
 
 @contextmanager
-def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
+def opened(path: Path, *members: str) -> Iterator[tuple[IO[bytes] | gzip.GzipFile, str]]:
     """Open a file, plain or .gz, or the first of `members` in a .tgz or .zip: (stream, name).
 
     `CourseError` if the file is missing or damaged, if the archive has none of the members, or if
@@ -26,9 +26,10 @@ def opened(path: Path, *members: str) -> Iterator[tuple[BinaryIO, str]]:
                 for entry in archive:
                     name = inside(entry.name, path)
                     if name in members:
-                        if not entry.isfile():
+                        stream = archive.extractfile(entry) if entry.isfile() else None
+                        if stream is None:
                             raise CourseError(f"{path}: {name} is not a plain file; refused")
-                        yield archive.extractfile(entry), f"{path}: {name}"
+                        yield stream, f"{path}: {name}"
                         return
                     seen.append(name)
             raise absent(path, members, seen)

@@ -120,7 +120,8 @@ def load_cldr(
         raise CourseError(
             f"cldr: Babel is the pinned {VERSION} but its text is not (was a file edited?); {ANEW}"
         )
-    sides = {split: tuple(texts[split][x] for x in languages) for split in SPLITS}
+    source, target = languages
+    sides = {split: (texts[split][source], texts[split][target]) for split in SPLITS}
     origin = {"licence": LICENCE, "source": f"locale data of Babel {installed}"}
     return encoded("cldr", sides, direction, pieces, lowercase, **origin)
 
@@ -147,10 +148,12 @@ def sentences() -> Iterator[tuple[str, str]]:
     for _ in range(DRAWS):
         for german, english in PHRASES:
             filled = {name: slots.fill(name) for name in re.findall(r"{(\w+)}", german)}
-            yield tuple(
+            both = (
                 " ".join(text.format(**{name: x[i] for name, x in filled.items()}).split())
                 for i, text in enumerate((german, english))
             )
+            source, target = both
+            yield source, target
 
 
 class Slots:

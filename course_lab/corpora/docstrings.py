@@ -133,7 +133,9 @@ def digests(texts: Mapping[str, str]) -> dict[str, str]:
 
 def root_of(package: str) -> Path:
     """Return the folder of a package, found without importing it."""
-    return Path(util.find_spec(package).origin).parent
+    spec = util.find_spec(package)
+    assert spec is not None and spec.origin is not None  # its version has been read
+    return Path(spec.origin).parent
 
 
 def extract(roots: Mapping[str, Path]) -> dict[str, str]:

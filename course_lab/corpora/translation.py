@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from course_lab.corpora.files import verified_files
 from course_lab.corpora.registry import DOWNLOADS
 from course_lib.data.corpus import SPLITS
 from course_lib.data.pairs import SentencePairs, encoded
-from course_lib.data.rows import columns
+from course_lib.data.rows import Texts, columns
 from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Count, checked
 
@@ -26,11 +26,10 @@ def load_multi30k(
     """Multi30k, as published (.gz) or unpacked (train.de …); 29,000 / 1,014 / 1,000 pairs."""
     languages = languages_of("multi30k", direction)
     entry, paths = DOWNLOADS["multi30k"], verified_files("multi30k", download)
-    sides = {file.plain.name: path for file, path in zip(entry.files, paths, strict=True)}
-    texts = {
-        split: columns(whole(*(sides[f"{split}.{language}"] for language in languages)))
-        for split in SPLITS
+    sides = {
+        file.plain.name: path for file, path in zip(entry.files, paths, strict=True) if file.plain
     }
+    texts = _of_splits(sides, languages)
     found = tuple(len(texts[split][0]) for split in SPLITS)
     if found != entry.sizes:
         raise CourseError(
@@ -53,21 +52,21 @@ def load_pairs(
     not UTF-8, or shorter than its partner, or if a line is empty, with file and line.
     """
     folder = Path(folder).expanduser()
-    languages = direction.split("-")
-    if len(set(languages)) != 2 or not all(languages):
+    source, _, target = direction.partition("-")
+    if not source or not target or source == target or "-" in target:
         raise CourseError(f"direction {direction!r} must name two suffixes, as in 'de-en'")
+    languages = source, target
     names = [f"{split}.{language}" for split in SPLITS for language in languages]
-    found = {n: next(filter(Path.is_file, (folder / n, folder / f"{n}.gz")), None) for n in names}
-    missing = [name for name, path in found.items() if path is None]
+    packed = {name: folder / f"{name}.gz" for name in names}
+    plain = {name: folder / name for name in names}  # which comes first
+    found = {n: path for paths in (packed, plain) for n, path in paths.items() if path.is_file()}
+    missing = [name for name in names if name not in found]
     if missing:
         raise CourseError(
             f"{folder} has no {' and no '.join(missing)}; sentence pairs need {', '.join(names)}; "
             "other suffixes are named by direction="
         )
-    texts = {
-        split: columns(whole(*(found[f"{split}.{language}"] for language in languages)))
-        for split in SPLITS
-    }
+    texts = _of_splits(found, languages)
     origin = {"licence": "the reader's own", "source": str(folder)}
     return encoded(folder.name, texts, direction, pieces, lowercase, **origin)
 
@@ -105,8 +104,9 @@ def load_iwslt14(
     (path,) = verified_files("iwslt14", download)
 
     def pairs(member: str, read: Callable) -> Iterator[Pair]:
-        names = tuple(f"de-en/{member}".format(language) for language in languages)
-        return paired(*(read(lines(path, name)) for name in names), names)
+        names = [f"de-en/{member}".format(language) for language in languages]
+        left, right = (read(lines(path, name)) for name in names)
+        return paired(left, right, names)
 
     talks = pairs("train.tags.de-en.{}", talk_lines)
     cleaner = Cleaner(longest=175, ratio=1.5)
@@ -148,22 +148,23 @@ def load_wmt14(
     files = {path.name: path for path in verified_files("wmt14", download)}
 
     def pairs(archive: str, member: str) -> Iterator[Pair]:
-        names = tuple(member.format(language) for language in languages)
-        return paired(*(lines(files[archive], name) for name in names), names)
+        names = [member.format(language) for language in languages]
+        left, right = (lines(files[archive], name) for name in names)
+        return paired(left, right, names)
 
     cleaner = Cleaner(longest=250)
-    test = [  # the one side is called src and the other ref, whichever is translated
+    left, right = (  # the one side is called src and the other ref, whichever is translated
         segments(lines(files["test-full.tgz"], *(WMT14_TEST.format(k, x) for k in ("src", "ref"))))
         for x in languages
-    ]
+    )
     texts = {
         "train": columns(cleaner(chain.from_iterable(pairs(*x) for x in WMT14_TRAIN))),
         "valid": columns(chain.from_iterable(pairs(*x) for x in WMT14_VALID)),
-        "test": columns(paired(*test, tuple(WMT14_TEST.format("*", x) for x in languages))),
+        "test": columns(paired(left, right, [WMT14_TEST.format("*", x) for x in languages])),
     }
-    pairs = finished("wmt14", texts, direction, pieces, lowercase, cleaner.left_out)
-    pairs.compound_split = True
-    return pairs
+    corpus = finished("wmt14", texts, direction, pieces, lowercase, cleaner.left_out)
+    corpus.compound_split = True
+    return corpus
 
 
 def finished(name, texts, direction, pieces, lowercase, left_out=0) -> SentencePairs:
@@ -173,10 +174,23 @@ def finished(name, texts, direction, pieces, lowercase, left_out=0) -> SentenceP
     return encoded(name, texts, direction, pieces, lowercase, **origin)
 
 
-def languages_of(name: str, direction: str) -> list[str]:
+def languages_of(name: str, direction: str) -> tuple[str, str]:
     if direction not in DIRECTIONS:
         raise unknown(f"direction of {name}", direction, DIRECTIONS)
-    return direction.split("-")
+    source, _, target = direction.partition("-")
+    return source, target
+
+
+def _of_splits(
+    files: Mapping[str, Path], languages: tuple[str, str]
+) -> dict[str, tuple[Texts, Texts]]:
+    """Return both sides of each split from files that are named `train.de` and so on."""
+    texts = {}
+    for split in SPLITS:
+        paths = (files[f"{split}.{language}"] for language in languages)
+        source, target = columns(whole(*paths))
+        texts[split] = source, target
+    return texts
 
 
 def whole(left: Path, right: Path) -> Iterator[Pair]:
@@ -189,7 +203,7 @@ def whole(left: Path, right: Path) -> Iterator[Pair]:
         yield pair
 
 
-def paired(left: Iterable[str], right: Iterable[str], names: tuple[str, str]) -> Iterator[Pair]:
+def paired(left: Iterable[str], right: Iterable[str], names: Sequence[str]) -> Iterator[Pair]:
     """Yield line n of both sides as a pair; `CourseError` if one side has more lines."""
     sides, n = zip_longest(left, right), 0
     for n, pair in enumerate(sides, start=1):

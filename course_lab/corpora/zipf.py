@@ -10,7 +10,7 @@ and with more components a mixture, whose log P has no such bound. The bias is c
 have exactly the frequencies of Zipf's law, f_i proportional to 1 / i.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -78,7 +78,7 @@ class Truth:
 class ZipfCorpus(Corpus):
     """A corpus that carries the distribution it was drawn from."""
 
-    truth: Truth | None = None
+    truth: Truth = field(kw_only=True)
 
     def describe(self) -> dict:
         truth = {"true rank": self.truth.rank, "true entropy (nats)": self.truth.entropy}

@@ -20,4 +20,5 @@ def random_spectrum(N: int, d: int, seed: int = 0) -> np.ndarray:
     turns = np.zeros(2 * short - 1)
     turns[::2] = diagonal
     turns[1::2] = beside
-    return eigvalsh_tridiagonal(np.zeros(2 * short), turns)[: short - 1 : -1]
+    values = np.asarray(eigvalsh_tridiagonal(np.zeros(2 * short), turns))
+    return values[: short - 1 : -1]

@@ -95,6 +95,7 @@ def load_text(source: Source, corpus: str | Path | None) -> Corpus | SentencePai
     corpus: the name or path that the user gave, None if none.
     Raises CourseError if the text cannot be loaded, or if its words are not the run's.
     """
+    assert source.experiment is not None  # as that of every run of this course
     if corpus is None and source.experiment.corpus.kind not in EMBEDDED:
         return None
     words = source.vocabulary.words if source.vocabulary else None
@@ -128,6 +129,7 @@ def build_model(
     folder = source.path
     if folder.is_dir() and (folder / "result.json").exists():
         results.check_weights(folder / "best.safetensors", results.read_result(folder))
+    assert source.experiment is not None
     model = source.experiment.build(len(text))
     restore(model, weights, str(source.path))
     return model.eval()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from torch import Tensor
 
 NEAR = 0.1  # of the median distance from the mean row: rows so near are taken for one
@@ -48,7 +48,7 @@ def crowds(W: Tensor) -> list[Crowd]:
     points = (centred @ axes).numpy()
     # rows that are near to each other
     k = min(len(W), NEIGHBOURS + 1)
-    neighbours = cKDTree(points).query(points, k=k, distance_upper_bound=reach)[1]
+    neighbours = KDTree(points).query(points, k=k, distance_upper_bound=reach)[1]
     first = np.repeat(np.arange(len(W)), k)
     second = neighbours.reshape(-1)
     pairs = (second < len(W)) & (first != second)

@@ -38,7 +38,7 @@ class Finding:
     seen: str
     reason: str
     remedy: str
-    numbers: dict[str, float | int | list] = field(default_factory=dict)
+    numbers: dict[str, float | int | str | list] = field(default_factory=dict)
     form: str = ""
 
     @property
@@ -298,7 +298,7 @@ def frequency_split(unit: Tensor, groups: Groups) -> Finding:
     for part, name in ((2, "the rarer half"), (10, "the rarest tenth")):
         cuts[name] = np.setdiff1d(groups.order[N - N // part :], groups.frequent)
     severities = {name: _apart(unit[ids], frequent) for name, ids in cuts.items() if len(ids) > 1}
-    cut = max(severities, key=severities.get)
+    cut = max(severities, key=lambda name: severities[name])
     # in words
     rare = unit[groups.rare]
     of_rare = geometry.mean_cosine(rare)

@@ -191,7 +191,7 @@ def config(found: Contents) -> dict:
 
     llama.cpp predicts with the input embedding where a file has no `output.weight`.
     """
-    said = {"tie_word_embeddings": "output.weight" not in found.tensors}
+    said: dict[str, Any] = {"tie_word_embeddings": "output.weight" not in found.tensors}
     words = tokens(found)
     if words:
         said["vocab_size"] = len(words)

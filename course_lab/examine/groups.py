@@ -33,7 +33,8 @@ class Groups(NamedTuple):
         place = np.full(len(self.order), -1)
         place[rows] = np.arange(len(rows))
         ids = (place[group] for group in (self.rare, self.frequent, self.order))
-        return Groups(*(group[group >= 0] for group in ids), self.rule)
+        rare, frequent, order = (group[group >= 0] for group in ids)
+        return Groups(rare, frequent, order, self.rule)
 
 
 def frequency_groups(counts) -> Groups:

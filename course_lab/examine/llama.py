@@ -7,6 +7,7 @@ those vectors behind the last normalisation; their products with the word matrix
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -64,7 +65,7 @@ class Shape:
             "readers": "attention.head_count_kv", "longest": "context_length",
             "base": "rope.freq_base", "epsilon": "attention.layer_norm_rms_epsilon",
         }  # fmt: skip
-        values = {name: metadata.get(f"llama.{key}") for name, key in names.items()}
+        values: dict[str, Any] = {name: metadata.get(f"llama.{key}") for name, key in names.items()}
         values["readers"] = values["readers"] or values["heads"]
         values["base"] = values["base"] or 10_000.0
         for name, value in values.items():
@@ -150,7 +151,7 @@ class Llama:
 def read_llama(file: Path) -> Llama:
     """Return the model in a GGUF file; CourseError if it is no Llama, or lacks a tensor."""
     table = open_tensors(Path(file))
-    shape = Shape.of(file, table.model.metadata)
+    shape = Shape.of(file, table.gguf.metadata)
     if shape.blocks > len(table.entries):
         raise CourseError(f"{file} says of {shape.blocks:,} blocks and has fewer tensors")
     width = shape.size // shape.heads
@@ -176,11 +177,11 @@ def tokenizer(file: Path, found: gguf_files.Contents) -> Tokenizer | None:
     """Return the byte-pair encoding of a GGUF file; None if it has another one, or none."""
     pieces = gguf_files.tokens(found)
     merges = found.metadata.get("tokenizer.ggml.merges")
-    cut = CUTS.get(found.metadata.get("tokenizer.ggml.pre"))
+    cut = CUTS.get(str(found.metadata.get("tokenizer.ggml.pre")))
     if not pieces or not isinstance(merges, list) or cut is None:
         return None
     vocabulary = {piece: row for row, piece in enumerate(pieces)}
-    pairs = [tuple(str(merge).split(" ", 1)) for merge in merges]
+    pairs: list[Any] = [tuple(str(merge).split(" ", 1)) for merge in merges]
     try:
         encode = Tokenizer(models.BPE(vocabulary, pairs))
     except Exception as error:  # tokenizers raises nothing more special

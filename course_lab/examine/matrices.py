@@ -78,7 +78,7 @@ def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int |
     """Return the output matrix of a model of which the names of its tensors are known."""
     in_one_file = tensors.file.suffix == GGUF
     if in_one_file:
-        config = gguf_files.config(tensors.model)
+        config = gguf_files.config(tensors.gguf)
     else:
         config = read_json(tensors.file.parent / "config.json")
     vocabulary = _vocabulary_size(config)
@@ -124,8 +124,8 @@ def _kind(file: Path, config: dict) -> str:
 def _pieces(tensors: TensorFiles, N: int) -> list[str] | None:
     """Return what the rows stand for, where the file itself says so for each of N rows."""
     if tensors.file.suffix == ONNX:
-        return onnx_files.words(tensors.model, N)
-    pieces = gguf_files.tokens(tensors.model) if tensors.file.suffix == GGUF else None
+        return onnx_files.words(tensors.onnx, N)
+    pieces = gguf_files.tokens(tensors.gguf) if tensors.file.suffix == GGUF else None
     return pieces if pieces and len(pieces) == N else None
 
 
@@ -312,12 +312,12 @@ def _turned(rule: str, shape: tuple[int, ...]) -> list[str]:
 
 def _read_graph(path: Path, tensors: TensorFiles, words: int | None) -> Source:
     """Return the matrix that leads to an ONNX model's output, else the largest that reads."""
-    model = tensors.model
+    model = tensors.onnx
     head = onnx_files.head(model)
     read_with = onnx_files.embedding(model)
-    if head is None and read_with is None:
-        return _read_model(path, tensors, None, words)
     chosen = head.matrix if head else read_with
+    if chosen is None:
+        return _read_model(path, tensors, None, words)
     raw = tensors.tensor(chosen)
     across = head is not None and head.across
     W = (raw.T if across else raw).contiguous()

@@ -1,6 +1,6 @@
 """The table of numbers of an examination: its own, and those of every registered metric."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ def registered(W: Tensor, counts: np.ndarray | None) -> dict[str, float]:
     without counts, have no place in a table.
     """
     matrix = inputs.as_matrix(W)
-    figures = {}
+    figures: dict[str, Any] = {}
     for name, metric in METRICS.items():
         if name not in OWN:
             figures |= metric.compute(matrix, counts)

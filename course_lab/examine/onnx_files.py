@@ -82,7 +82,7 @@ class Model:
 class _Message(NamedTuple):
     """A message within a file: it lies from `start` to `end`."""
 
-    data: mmap.mmap
+    data: mmap.mmap | bytes
     start: int
     end: int
 

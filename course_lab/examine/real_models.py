@@ -60,7 +60,7 @@ class Reading:
 def encoding(source: Source) -> Tokenizer | None:
     """Return the tokenizer of a checkpoint: in its GGUF file, or beside it; None if it has none."""
     if source.file.suffix == GGUF:
-        return tokenizer(source.file, open_tensors(source.file).model)
+        return tokenizer(source.file, open_tensors(source.file).gguf)
     path = source.folder / "tokenizer.json"
     return read_tokenizer(path) if path.is_file() else None
 

@@ -41,7 +41,7 @@ def perplexities(model, corpus, experiment, matrices: dict[str, Tensor]) -> dict
     values = {}
     for name, W in matrices.items():
         with torch.device("meta"):  # the matrix exists already
-            words = FullWords(*W.shape)
+            words = FullWords(W.shape[0], W.shape[1])
         device = next(model.parameters()).device
         words.weight = torch.nn.Parameter(W.float().to(device), requires_grad=False)
         model.output_layer.words = words

@@ -216,8 +216,8 @@ def _numbers(examination: Examination) -> str:
         for finding in examination.diagnosis.findings
     ]
     rows += [*severities, ("verdict", examination.diagnosis.sentence, other.diagnosis.sentence)]
-    shapes = (f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other))
-    rows.append(("words × dimensions", *shapes))
+    sizes, others = (f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other))
+    rows.append(("words × dimensions", sizes, others))
     names = ("measure", examination.source.path.name, other.source.path.name)
     said = f"<p>Compared with <code>{html.escape(str(other.source.path))}</code>.</p>"
     return "<h2>Numbers, side by side</h2>" + said + table(names, rows)

@@ -62,11 +62,26 @@ class TensorFiles:
     metadata: dict[str, str] = field(default_factory=dict)
     model: gguf_files.Contents | onnx_files.Model | None = None
 
+    @property
+    def gguf(self) -> gguf_files.Contents:
+        """Return what a GGUF file says of itself; CourseError if this is another file."""
+        if not isinstance(self.model, gguf_files.Contents):
+            raise CourseError(f"{self.file} is no GGUF file")
+        return self.model
+
+    @property
+    def onnx(self) -> onnx_files.Model:
+        """Return what an ONNX file says of itself; CourseError if this is another file."""
+        if not isinstance(self.model, onnx_files.Model):
+            raise CourseError(f"{self.file} is no ONNX file")
+        return self.model
+
     def tensor(self, name: str) -> Tensor:
         """Read one tensor. float64 stays; every smaller floating-point type becomes float32."""
         file = self.entries[name].file
-        if self.entries[name].read:
-            return torch.from_numpy(self.entries[name].read())
+        read = self.entries[name].read
+        if read is not None:
+            return torch.from_numpy(read())
         if file.suffix in ARRAYS:
             return torch.from_numpy(_read_array(file, name))
         with _reading(file), safe_open(file, framework="pt") as tensors:

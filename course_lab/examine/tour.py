@@ -15,7 +15,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from course_lab import corpora, plots, results
+from course_lab import plots, results
+from course_lab.corpora.docstrings import load_docstrings
 from course_lab.corpora.packaged import PACKAGED
 from course_lab.examine import frequencies as counting
 from course_lab.examine import unargmaxable
@@ -92,8 +93,9 @@ def _tour() -> dict:
 
     source = read(MODEL.path)
     W = source.W
-    corpus = corpora.load("docstrings", words=None)
+    corpus = load_docstrings(words=None)
     encode = encoding(source)
+    assert encode is not None and source.words is not None  # this file has both
     counts = counting.from_text(corpus, encode, len(W)).counts
     clock("reading and counting")
     shape = shape_of(W, counts)
@@ -215,7 +217,7 @@ def repairs_of(reading: Reading, W: Tensor) -> dict:
 def beside() -> pd.DataFrame:
     """Return the measures of the course's own small model and of the atlas, a row a matrix."""
     own = results.frame()
-    tied = own[own.recipe == OWN]
+    tied = own.loc[own.recipe == OWN]
     rows = [
         {
             "matrix": f"{OWN}, mean of {len(tied)} runs",

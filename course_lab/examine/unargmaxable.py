@@ -171,19 +171,19 @@ def argmaxable_words(
     """
     # what is asked, and how much time there is
     problem = _Problem(W, bias, bound)
-    words = np.arange(problem.n) if words is None else np.unique(np.asarray(words, dtype=int))
-    if len(words) and not 0 <= words[0] <= words[-1] < problem.n:
+    asked = np.arange(problem.n) if words is None else np.unique(np.asarray(words, dtype=int))
+    if len(asked) and not 0 <= asked[0] <= asked[-1] < problem.n:
         raise CourseError(f"words are numbers from 0 to {problem.n - 1}")
     deadline = time.monotonic() + time_limit
     contexts = np.full((problem.n, problem.d), np.nan)
     leads = np.full(problem.n, np.nan)
-    with tqdm(total=len(words), disable=not progress, unit="word") as bar:
+    with tqdm(total=len(asked), disable=not progress, unit="word") as bar:
         # 1: words that share their row with another
-        weights = problem.twins(words)
+        weights = problem.twins(asked)
         bar.update(len(weights))
 
         # 2: all others together
-        rest = np.setdiff1d(words, list(weights))
+        rest = np.setdiff1d(asked, list(weights))
         starts = {}  # where the search ended for words that it did not solve
         for begin in range(0, len(rest), problem.block):
             if time.monotonic() < deadline:
@@ -204,7 +204,7 @@ def argmaxable_words(
                     contexts[i] = verdict
                     leads[i] = problem.leads(verdict[None], [i])[0]
                 bar.update(verdict is not None)
-    return Verdicts(words, contexts[words], leads[words], weights)
+    return Verdicts(asked, contexts[asked], leads[asked], weights)
 
 
 class _Problem:
@@ -281,13 +281,13 @@ class _Problem:
                 weights[int(i)] = np.array([other]), np.ones(1)
         return weights
 
-    def approach(self, ids: np.ndarray, steps: int, deadline: float):
+    def approach(self, words: np.ndarray, steps: int, deadline: float):
         """Return the words solved, their contexts and leads, and where others stopped {word: x}.
 
         Gilbert's algorithm for all words at once: y moves towards the corner w_i − w_j of the hull
         whose word j is ahead, as far as the point nearest 0 on the way.
         """
-        ids = torch.as_tensor(ids, device=self.W.device)
+        ids = torch.as_tensor(words, device=self.W.device)
         y = (self.X[ids] - self.mean) @ self.whiten
         solved = []
         witnesses = []

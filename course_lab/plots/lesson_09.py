@@ -96,7 +96,7 @@ def joined_by_seed(groups, ylabel: str) -> Figure:
         ax.margins(x=0.3)
         ax.set_title(title)
     axes[0, 0].set_ylabel(ylabel)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*axes[0, -1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -141,6 +141,7 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     ranks: {name of the rank: {setting: mean over the seeds}}.
     """
     figure, (left, right) = panels(1, 2, height=4.2)
+    settings = list(next(iter(perplexities.values())))
     for i, (seed, values) in enumerate(perplexities.items()):
         style = {"color": COLOURS[0], "linestyle": LINES[i], "marker": MARKERS[i]}
         left.plot(list(values), list(values.values()), label=f"seed {seed}", **style)
@@ -149,7 +150,7 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     left.set(xlabel=xlabel, ylabel="test perplexity", xscale="log", title="what it predicts")
     right.set(title="how many directions it has")
     for ax in (left, right):
-        ax.set_xticks(list(values), [str(k) for k in values])
+        ax.set_xticks(settings, [str(k) for k in settings])
         ax.minorticks_off()
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

@@ -142,6 +142,6 @@ def learned_bend(functions, slopes, middle_half) -> Figure:
 def _as_layers(ax) -> None:
     """Give each curve the colour, line and marker of the layer that its name begins with."""
     for line in ax.lines:
-        layer = re.match(r"\w*", line.get_label()).group()
+        layer = re.split(r"\W", line.get_label(), maxsplit=1)[0]
         if layer in LAYERS:
             line.set(**curve_style(LAYERS[layer]))

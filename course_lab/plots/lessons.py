@@ -129,7 +129,8 @@ def moving_hull(clouds, directions, captions) -> Animation:
         frames.append(np.concatenate([outline.reshape(-1, 2), points, [direction]]))
     most = max(len(frame) for frame in frames)
     frames = [np.pad(frame, ((most - len(frame), 0), (0, 0)), mode="edge") for frame in frames]
-    group = np.repeat([0, 1, 2], [most - len(points) - 1, len(points), 1])
+    n = len(clouds[0])
+    group = np.repeat([0, 1, 2], [most - n - 1, n, 1])
     names = ["outline of the hull", "contexts", "v"]
     moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
     moving.last.axes[0].set(xlabel="first coordinate", ylabel="second")

@@ -10,7 +10,7 @@ import base64
 import html
 import io
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 from cycler import cycler
@@ -33,38 +33,37 @@ FREQUENCY = LinearSegmentedColormap.from_list("rare to frequent", ["#F2A65A", "#
 LOST_WON = LinearSegmentedColormap.from_list("lost to won", ["#E8A15C", PAPER, "#6FB1DC"])
 HALO = [withStroke(linewidth=2.5, foreground=PAPER)]  # around words that stand on points
 
-plt.rcParams.update(
-    {
-        "figure.figsize": (6.2, 3.9),
-        "figure.dpi": 100,
-        "figure.constrained_layout.use": True,
-        "figure.constrained_layout.w_pad": 0.07,
-        "figure.constrained_layout.h_pad": 0.07,
-        "figure.facecolor": PAPER,
-        "axes.facecolor": PAPER,
-        "savefig.facecolor": PAPER,
-        "font.size": 12.5,
-        "axes.titlesize": 13,
-        "axes.labelsize": 12.5,
-        "legend.fontsize": 11.5,
-        "legend.framealpha": 0.85,  # a line that runs through it does not run through its words
-        "legend.facecolor": PAPER,
-        "legend.edgecolor": "none",
-        "legend.handlelength": 2.6,
-        "lines.linewidth": 2.0,
-        "lines.markersize": 5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": "#dddad2",
-        "grid.linewidth": 0.7,
-        "axes.axisbelow": True,
-        "axes.prop_cycle": cycler(color=COLOURS, linestyle=LINES),
-        **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
-        "axes.labelcolor": INK,
-        "axes.edgecolor": INK,
-    }
-)
+_DEFAULTS: Any = {
+    "figure.figsize": (6.2, 3.9),
+    "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.07,
+    "figure.constrained_layout.h_pad": 0.07,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "font.size": 12.5,
+    "axes.titlesize": 13,
+    "axes.labelsize": 12.5,
+    "legend.fontsize": 11.5,
+    "legend.framealpha": 0.85,  # a line that runs through it does not run through its words
+    "legend.facecolor": PAPER,
+    "legend.edgecolor": "none",
+    "legend.handlelength": 2.6,
+    "lines.linewidth": 2.0,
+    "lines.markersize": 5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddad2",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": cycler(color=COLOURS, linestyle=LINES),
+    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+}
+plt.rcParams.update(_DEFAULTS)
 
 
 def colours(names) -> list[str]:
@@ -92,7 +91,7 @@ def curve_style(number: int) -> dict:
     return colour | {"linestyle": LINES[i], "marker": MARKERS[i]}
 
 
-def panels(rows: int = 1, columns: int = 1, height: float = 3.6, **options):
+def panels(rows: int = 1, columns: int = 1, height: float = 3.6, **options) -> tuple[Figure, Any]:
     """Return a figure and its axes, at most 7.4 inches wide, `height` inches a row.
 
     The figure is unknown to pyplot, so that a notebook shows it only through `show`.

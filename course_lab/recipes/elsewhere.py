@@ -67,6 +67,8 @@ def load(file: Path) -> None:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     before = len(_entered)
     spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise CourseError(f"{file} is no file of Python: its name must end in .py")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

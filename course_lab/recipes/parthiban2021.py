@@ -5,6 +5,8 @@ stall on (`nt-asgd`). Tables S… are of its supplement, F… its figures. The p
 converged": the epochs are those of AWD-LSTM and of the mixture.
 """
 
+from typing import Any
+
 from course_lab.experiment import Experiment
 from course_lab.parts import part
 from course_lab.recipes.baselines import AWD_LSTM_PTB, AWD_LSTM_WT2, ET_ASGD, MOS_PTB, MOS_WT2
@@ -18,7 +20,9 @@ _PLIF = {
     "output_layer": part("PiecewiseLinearSoftmax", pieces=100_000, low=-20.0, high=20.0),
     "optimisation": {"groups": {"output_layer.free_slopes": {"learning_rate": 0.02}}},
 }
-_FROZEN = {"output_layer": part("PiecewiseLinearSoftmax", pieces=100_000, frozen=True)}
+_FROZEN: dict[str, Any] = {
+    "output_layer": part("PiecewiseLinearSoftmax", pieces=100_000, frozen=True)
+}
 _MOC = {"output_layer": part("MixtureOfContexts", components=15, dropout=0.29)}
 
 

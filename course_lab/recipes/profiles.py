@@ -88,7 +88,7 @@ def profile(experiment: Experiment, name: str, seed: int = 1) -> Experiment:
     if name not in PROFILES:
         raise unknown("profile", name, PROFILES)
     recipe = name_in(experiment.name)
-    family = next((f for f in _OWN if f"{recipe}/".startswith(f"{f}/")), None)
+    family = next((f for f in _OWN if f"{recipe}/".startswith(f"{f}/")), "")
     own = _OWN.get(family, {})
     if (name == "full" and "standard" not in own) or (name == "desk" and own.get("desk") == {}):
         name = "standard"
@@ -153,7 +153,7 @@ def _scaled(regularizer: Part, e: Experiment, small: Experiment) -> Part:
     if "c1" not in regularizer.options:
         return regularizer
     # The norm of N d entries grows with √(N d).
-    words = [_words(x) for x in (e, small)]
+    words = [_words(x) or 0 for x in (e, small)]
     if not all(words):
         words = [1, 1]
     norms = [regularizer.build("regularizer").values(x.size).norm().item() for x in (e, small)]

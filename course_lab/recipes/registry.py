@@ -1,5 +1,7 @@
 """The table of recipes, and how the files beside this one enter theirs."""
 
+from typing import Any
+
 from course_lab.experiment import Experiment
 from course_lab.recipes import elsewhere
 from course_lib.errors import unknown
@@ -54,5 +56,5 @@ def continued(base: Experiment, suffix: str, **fields) -> Experiment:
     suffix: what follows its name
     fields: as `add` takes them
     """
-    started = {"start_from": base.name, "start_weights": "best"}
+    started: dict[str, Any] = {"start_from": base.name, "start_weights": "best"}
     return add(base, name=f"{base.name}/{suffix}", **started | fields)

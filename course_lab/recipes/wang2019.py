@@ -7,6 +7,8 @@ code follows, "hidden", the layer's default. A sentence of section 3.1 contradic
 `output_layer.gradient` to "none" for that. The code also has a gate: change `output_layer.gated`.
 """
 
+from typing import Any
+
 from course_lab.experiment import Experiment
 from course_lab.parts import part
 from course_lab.recipes import gao2019  # noqa: F401  (its softmax comes first)
@@ -103,7 +105,7 @@ _mos = {
 # Table 1: Penn Treebank; "without dynamic evaluation" is after finetuning. MoS: Yang et al. 2018,
 # partial shuffle: Press 2019, both quoted.
 _ptb = "ptb/awd-lstm"
-_ours = _awd | {"encoder": {"input_dropout": 0.3}}
+_ours: dict[str, Any] = _awd | {"encoder": {"input_dropout": 0.3}}
 _shuffled = MOS_PTB.change(optimisation={"partial_shuffle": True})
 _also = "; parthiban2021, Tables 1, S4, S10, S12"
 stages(AWD_LSTM_PTB, f"{_ptb}/softmax", "Table 1", "AWD-LSTM")

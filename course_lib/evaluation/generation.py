@@ -14,7 +14,7 @@ import torch
 from annotated_types import Gt, Le
 from torch import Tensor
 
-from course_lib.data import Corpus
+from course_lib.data.corpus import WordEncoding
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import check_weights, evaluating
 from course_lib.models import LanguageModel, OutputModel
@@ -44,7 +44,7 @@ class Continuation(NamedTuple):
     probability: float
 
 
-def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
+def score(model: LanguageModel, corpus: WordEncoding, text: str) -> Score:
     """Return the log-probability of every word of a text; its line ends are the word `<eos>`.
 
     CourseError for an empty text, and for a word outside a vocabulary without `<unk>`.
@@ -63,7 +63,7 @@ def score(model: LanguageModel, corpus: Corpus, text: str) -> Score:
 
 @checked
 def continuations(
-    model: LanguageModel, corpus: Corpus, prompt: str = "", k: Count = 10
+    model: LanguageModel, corpus: WordEncoding, prompt: str = "", k: Count = 10
 ) -> list[Continuation]:
     """Return the k likeliest words after `prompt`, likeliest first."""
     with reading(model):
@@ -73,14 +73,14 @@ def continuations(
     return [Continuation(corpus.words[i], p) for i, p in pairs]
 
 
-def generate(model: LanguageModel, corpus: Corpus, *settings, **named) -> str:
+def generate(model: LanguageModel, corpus: WordEncoding, *settings, **named) -> str:
     """Return a text that is drawn word by word, with what `draw` takes; `<eos>` ends a line."""
     return corpus.decode(draw(model, corpus, *settings, **named))
 
 
 def draw(
     model: LanguageModel,
-    corpus: Corpus,
+    corpus: WordEncoding,
     prompt: str = "",
     length: int = 50,
     temperature: float = 1.0,
@@ -137,7 +137,7 @@ def top_k_top_p(
     return torch.zeros_like(probability).scatter(0, words, probability / probability.sum())
 
 
-def unknown_words(corpus: Corpus, text: str) -> list[str]:
+def unknown_words(corpus: WordEncoding, text: str) -> list[str]:
     """Return the words of a text that are not in the vocabulary, each once, in order."""
     return [word for word in dict.fromkeys(text.split()) if not corpus.reads(word)]
 
@@ -164,7 +164,7 @@ def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tu
         yield model.output_layer.log_prob(hidden[:, 0]), state
 
 
-def _after(model: LanguageModel, corpus: Corpus, prompt: str) -> tuple[Tensor, Any]:
+def _after(model: LanguageModel, corpus: WordEncoding, prompt: str) -> tuple[Tensor, Any]:
     """Return log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state."""
     ids = torch.cat([torch.tensor([corpus.eos]), corpus.encode(prompt, "the prompt")])
     *_, (table, state) = _tables(model, ids)

@@ -25,8 +25,9 @@ class WeightAverage:
     def update(self) -> None:
         """Take the weights of the step just done."""
         self.steps += 1
-        now = list(self.parameters.values())
-        torch._foreach_lerp_(list(self.mean.values()), now, 1 / self.steps)  # pyright: ignore
+        now: list[Tensor] = list(self.parameters.values())
+        move = torch._foreach_lerp_  # pyright: ignore[reportPrivateImportUsage] (no public one)
+        move(list(self.mean.values()), now, 1 / self.steps)
 
     @contextmanager
     @torch.no_grad()

@@ -185,8 +185,9 @@ def test_own_pairs_that_cannot_be_read(tmp_path, contents, message):
 
 
 def test_directions_and_options_are_checked(tmp_path, at):
-    with pytest.raises(CourseError, match="direction 'fren' must name two suffixes"):
-        corpora.load_pairs(own(tmp_path), direction="fren")
+    for direction in ("fren", "fr-", "-en", "fr-fr", "fr-en-fr"):
+        with pytest.raises(CourseError, match=f"direction '{direction}' must name two suffixes"):
+            corpora.load_pairs(own(tmp_path), direction=direction)
     with pytest.raises(CourseError, match="has no train.de and no valid.de .*named by direction="):
         corpora.load_pairs(tmp_path, direction="de-en")
     with pytest.raises(

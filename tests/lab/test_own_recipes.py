@@ -223,6 +223,9 @@ def test_names_that_are_not_there(file, tmp_path):
         Planned(f"{tmp_path / 'none.py'}:mine/tied")
     with pytest.raises(CourseError, match="mine/gru/tied"):
         Planned(f"{file}:mine/gru/tide")
+    (tmp_path / "mine.txt").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(CourseError, match="mine.txt is no file of Python"):
+        elsewhere.load(tmp_path / "mine.txt")
 
 
 def test_what_is_entered_has_a_role_and_a_name_of_its_own():

@@ -787,6 +787,9 @@ def test_another_architecture_is_not_run(tmp_path):
     path = word_file(tmp_path / "m.gguf", {"general.architecture": "mamba"})
     with pytest.raises(CourseError, match="only llama can be run"):
         llama.read_llama(path)
+    np.save(tmp_path / "m.npy", np.eye(3))
+    with pytest.raises(CourseError, match="m.npy is no GGUF file"):
+        llama.read_llama(tmp_path / "m.npy")
 
 
 def test_a_hugging_face_model_has_its_perplexity(tmp_path):

@@ -4,7 +4,6 @@ import json
 import math
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -188,14 +187,10 @@ def test_bleu_is_of_each_split_beside_its_own_references(
     monkeypatch.setattr(
         module, "translation_perplexity", lambda model, given: (len(given[0].source), given[1])
     )
-    corpus = SimpleNamespace(
-        valid=phrases.valid,
-        test=phrases.test,
-        decode=str,
-        lowercase=lowercase,
-        compound_split=False,
-    )
-    figures = module.final_figures(None, corpus, experiment, progress=False)
+    corpus = replace(phrases, lowercase=lowercase)
+    monkeypatch.setattr(corpus, "decode", str)
+    model = experiment.build(len(corpus))
+    figures = module.final_figures(model, corpus, experiment, progress=False)
     assert searches == [BeamSearch(beam=2, extra=5)] * 2
     for name in ("valid", "test"):
         split = getattr(phrases, name)
@@ -211,7 +206,7 @@ def test_bleu_is_of_each_split_beside_its_own_references(
         assert figures[f"{name}_tokenised_bleu"] == pytest.approx(expected)
         assert f"{name}_compound_split_bleu" not in figures
     corpus.compound_split = True  # as WMT 2014 has it
-    figures = module.final_figures(None, corpus, experiment, progress=False)
+    figures = module.final_figures(model, corpus, experiment, progress=False)
     hyps, refs = ([data.split_compounds(text) for text in side] for side in (hyps, refs))
     expected = sacrebleu.corpus_bleu(hyps, [refs], **options).score
     assert figures["test_compound_split_bleu"] == pytest.approx(expected)
