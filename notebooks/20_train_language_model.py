@@ -22,9 +22,9 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** Lesson 01 for what an output layer is. `standard` and
-# `full` use the corpus of the recipe (downloaded at the first use); `smoke`
-# and `quick` use the embedded one, or the beginning of your own.
+# **Prerequisites.** Lesson 1 explains what an output layer is. The profiles `standard` and `full` use the
+# corpus of the recipe, which is downloaded at the first use. The profiles `smoke` and `quick` use the embedded
+# corpus, or the beginning of your own.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|

@@ -23,11 +23,9 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** Lesson 01 for what an output layer is. The recipe chosen
-# below translates phrases that the course makes from locale data; those of
-# captions, talks and news download their corpus at the first use, except in
-# `smoke` and `quick`, which use the phrases for every recipe, or the beginning
-# of your own pairs.
+# **Prerequisites.** Lesson 1 explains what an output layer is. The recipe chosen below translates phrases that
+# the course makes from locale data. The recipes of captions, talks and news download their corpus at the first
+# use. In `smoke` and `quick` every recipe uses the phrases, or the beginning of your own pairs.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
@@ -138,11 +136,10 @@ print("one matrix for both languages and the output:", result.model.tied)
 # %% [markdown]
 # ## Real sentences
 #
-# The phrases above are simple. These results of captions of pictures
-# (Multi30k, 29,000 pairs) were trained with this notebook, profile `standard`,
-# and are kept with the course: without and with cosine regularisation, which is
-# meant to keep the pieces' vectors apart (lesson 6). One run each decides
-# nothing; notebook 23 shows what would.
+# The phrases above are simple. The next results are for captions of pictures, the 29,000 pairs of Multi30k.
+# They were trained with this notebook in the profile `standard`, and are kept with the course. One model has
+# the cosine regularisation of lesson 6, which is meant to keep the pieces' vectors apart, and one has not. One
+# run of each decides nothing; notebook 23 shows what would.
 
 # %%
 kept = map(course_lab.read_result, course_lab.kept_results())

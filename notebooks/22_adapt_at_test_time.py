@@ -15,11 +15,10 @@
 #
 # **Question.** How much better does a trained model predict a text if it may remember what it has just read there, or go on learning from it?
 #
-# Published perplexities come in threes: the model alone, with a *continuous
-# cache*, and with *dynamic evaluation*. Both extras use nothing but the words
-# that have already been scored, so they are fair; and both are applied after
-# training, to any model that carries a state from one segment of text to the next. This notebook applies them to a recipe of the course
-# and looks at which words gain.
+# Published perplexities come in threes: the model alone, with a *continuous cache*, and with *dynamic
+# evaluation*. Both extras use nothing but the words that have already been scored, so they are fair. Both are
+# applied after training, to any model that carries a state from one segment of text to the next. This notebook
+# applies them to a recipe of the course and looks at which words gain.
 
 # %% [markdown]
 # ## Before you start
@@ -210,16 +209,13 @@ display(Markdown(
 # $$\Delta\theta = -\eta\,\frac{g}{\sqrt{\text{MS}_g}+\varepsilon}
 # + \lambda\,(\theta_0-\theta)\,\frac{\sqrt{\text{MS}_g}}{\text{mean}\sqrt{\text{MS}_g}},$$
 #
-# where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and
-# $\varepsilon$ a small number, and the factor of $\theta_0-\theta$ is at most
-# 1, so that no weight is drawn past $\theta_0$. (Here $\theta$ and $\lambda$ have
-# nothing to do with those of the cache.) The mean is taken within each matrix and
-# each vector of biases, and then over these: the released code does so, and a
-# published $\lambda$ means nothing without it. Gradients of biases are larger than
-# those of matrices; with the mean of all numbers the same $\lambda$ would pull a
-# matrix back several times more strongly.
-# First the gradients' mean squares, then a search for $\eta$ on the validation
-# split; $\lambda$ and $\varepsilon$ stay as they are.
+# where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and $\varepsilon$ a small number. The
+# factor of $\theta_0-\theta$ is at most 1, so no weight is drawn past $\theta_0$. The symbols $\theta$ and
+# $\lambda$ have nothing to do with those of the cache. The mean is taken within each matrix and each vector of
+# biases, and then over all of these. The released code does so, and a published $\lambda$ means nothing without
+# this mean. Gradients of biases are larger than those of matrices; with the mean of all numbers the same
+# $\lambda$ would pull a matrix back several times more strongly. We compute the gradients' mean squares first,
+# and then search for $\eta$ on the validation split; $\lambda$ and $\varepsilon$ stay as they are.
 
 # %% tags=["hide-output"]
 squares = dynamic.mean_squares(

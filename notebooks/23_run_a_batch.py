@@ -63,10 +63,11 @@ small = PROFILE in ("smoke", "quick")
 # ## The plan
 #
 # A plan names recipes, a profile, seeds and the settings that differ from the
-# recipe; `grid` takes all combinations. Here: how much dropout should a small
-# LSTM have? In `quick` the runs are as small as they can be, so that you see
-# the machinery at work; what they say about dropout holds for a model of a few
-# thousand weights on a few pages of text, and no further.
+# recipe; `grid` takes all combinations. Our question here is how much dropout
+# a small LSTM should have. In `quick` the runs are as small as they can be,
+# so that you see the machinery at work. What these runs say about dropout
+# holds for a model of a few thousand weights on a few pages of text, and no
+# further.
 
 # %%
 text = f"""
@@ -134,9 +135,8 @@ print("a second call does nothing:", before == written())
 # %% [markdown]
 # ## What it shows
 #
-# One row a setting: the mean of its seeds with a 95 % interval (of Student's
-# $t$ distribution: the few seeds make it wide), and the standard deviation $s$
-# from seed to seed.
+# The table has one row a setting: the mean of its seeds with a 95 % interval, and the standard deviation $s$
+# from seed to seed. The interval is that of Student's $t$ distribution, and few seeds make it wide.
 
 # %%
 rows = [
