@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
 VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
+NO_RUNS = "no runs of both models are kept"
+MODELS = {  # of the tiers that are evidence
+    "at scale": "Both models are trained as in the paper.",
+    "desk": "The models differ from the paper's in size or budget, and each reads a whole text.",
+}
 COLUMNS = ["paper", "place", "says", "verdict", "published", "ours", "low", "high", "n", "p"]
 COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "elsewhere", "why"]
 
@@ -143,11 +148,11 @@ def _against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
     """Return why a comparison is no evidence, empty if it is one."""
     translates = "test_bleu" in next(iter(of.settings[plain].values())).content["metrics"]
     if tier == "small":
-        return "only on a part of a text"
+        return "both models were trained on a part of a text only"
     if tier == "desk" and not translates and not of.beats_counting(plain):
         return f"its plain model does not beat {COUNTING}"
     if pairs < 2:
-        return f"{pairs} seed in common, and a test needs two"
+        return "fewer than two seeds of both models are kept"
     return ""
 
 
@@ -191,7 +196,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
             row |= {"p": p, "verdict": verdict(claim.expects, first.differences, p, margin, alpha)}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin, alpha)}
         else:
-            why = first.against if first is not None else claim.needs or "no runs of both sides"
+            why = first.against if first is not None else claim.needs or NO_RUNS
             row |= {"verdict": "untested", "why": why}
         rows[claim.name] = row
     return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
@@ -303,7 +308,7 @@ def conclusions(*names: str, of: Evidence | None = None) -> str:
     of: the results to go by, all kept ones if None.
 
     An item has the verdict, our number with its interval, and the recipes, seeds and tier it is of.
-    A claim without evidence is untested at the desk's scale, and the item says what is missing.
+    A claim without evidence is untested here, and the item says what is missing.
     What runs that are no evidence show is told with it, as such.
     """
     of = evidence.read() if of is None else of
@@ -321,14 +326,14 @@ def _concluded(row: "pd.Series") -> str:
         says += f" ({row.paper}, {row.place})"
     baseline = f"`{row.baseline}`" if isinstance(row.baseline, str) else row.baseline
     told = f"{_percent(row.ours)}{_interval(row.low, row.high)}"
-    where = f"`{row.method}` against {baseline}"
+    differs = f"`{row.method}` differs from {baseline} by {told}"
     if row.verdict == "untested":
-        item = f"{says}: **untested at the desk's scale**; the reason: {row.why}."
+        item = f"{says}: **untested here**, because {row.why}."
         if row.n >= 1:
-            item += f" What {where} shows, {told}, seeds {row.seeds}, is no evidence."
+            item += f" {differs}, seeds {row.seeds}, which is no evidence."
         return item
-    pairs = f"{row.n:.0f} pairs of seeds ({row.seeds})"
-    item = f"{says}: **{row.verdict}**. {told}, {pairs} of {where}, {row.tier}."
+    item = f"{says}: **{row.verdict}**. {differs} over {row.n:.0f} pairs of seeds ({row.seeds}). "
+    item += MODELS[row.tier]
     if row.elsewhere:
         item += f" In other models, uncorrected: {row.elsewhere}."
     return item

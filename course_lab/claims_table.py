@@ -24,7 +24,7 @@ class Claim:
     baseline: str | float = "tied"  # a number is a level with which the figure is compared
     figure: str = "test_perplexity"  # a path of `evidence.Run.figure`
     metric: str = "perplexity"  # of published.csv
-    needs: str = ""  # what tests it, where no comparison of runs does
+    needs: str = ""  # why no comparison of runs tests it
 
     @property
     def paper(self) -> str:
@@ -224,7 +224,7 @@ CLAIMS = (
         "wang2019-neighbours",
         "Figure 1",
         "Adversarial training moves each word away from its nearest neighbour.",
-        needs="distances of nearest neighbours, which results do not keep",
+        needs="results do not keep the distances of nearest neighbours",
     ),
     # wang2020 -------------------------------------------------------------------------------------
     Claim(
@@ -335,7 +335,7 @@ CLAIMS = (
         "wang2020-gap",
         "Remark 4.2",
         "The faster the singular values decay, the smaller the generalisation gap.",
-        needs="a sweep of the prior's γ, see notebook 34",
+        needs="only a sweep of the prior's γ can test it, see notebook 34",
     ),
     # parthiban2021 --------------------------------------------------------------------------------
     Claim(
@@ -433,7 +433,7 @@ CLAIMS = (
         "parthiban2021-correlation",
         "Figure 2",
         "Over settings of GSS, rank and perplexity hardly correlate.",
-        needs="the grid of c and k, see notebook 31",
+        needs="only the grid of c and k can test it, see notebook 31",
     ),
     Claim(
         "parthiban2021-similarity",

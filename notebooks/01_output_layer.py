@@ -312,10 +312,10 @@ display(
 #
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
-# A step of gradient descent moves against the gradient. It **pulls** the target's row towards the
-# context, by $1 - p_y$. It **pushes** every other row away from the context, by $p_i$. A batch has $n$
-# positions. Its contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets
-# are the rows of $Y$. Then the gradient is one matrix product:
+# A step of gradient descent moves against the gradient. The step **pulls** the target's row towards the
+# context, by $1 - p_y$, and **pushes** every other row away, by $p_i$. A batch has $n$ positions. Its contexts
+# are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets are the rows of $Y$. Then
+# the gradient is one matrix product:
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -380,11 +380,11 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # **Figure 5.** The rows of absent words all move the same way. This answers the second and the third
 # prediction.
 #
-# Only words that are targets in the batch are pulled. They are few, and their rows move in many
-# directions. All other rows move in *the same* direction: away from the average context. At the
-# start of training every $p_i$ is close to $1/N$, so each absent row receives about the same vector,
-# $-\frac{1}{nN}\sum_t h_t$. A single step is tiny, but training takes thousands of steps, and a rare word
-# is pulled in almost none of them. Gao et al. (2019) derive from this push what lesson 2 shows.
+# Only words that are targets in the batch are pulled. Target words are few, and their rows move in many
+# directions. All other rows move in *the same* direction: away from the average context. At the start of
+# training every $p_i$ is close to $1/N$, so each absent row receives about the same vector,
+# $-\frac{1}{nN}\sum_t h_t$. A single step is tiny, but training takes thousands of steps, and a rare word is
+# pulled in almost none of them. Gao et al. (2019) derive from this push what lesson 2 shows.
 
 # %% [markdown]
 # ## Symbols
@@ -409,9 +409,9 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # *Ten minutes.* In Figure 3, change the length of the context to 0.2 and to 20. What happens to the
 # probabilities, and why?
 #
-# Let all contexts become $s$ times as long. Assign `rescale`, a function of a tensor
-# `p` (…, number of words), whose rows add up to 1, and of a number `s`. It returns the new
-# probabilities in the same shape, computed from the old probabilities alone, without the vectors.
+# Let all contexts become $s$ times as long. Assign `rescale`, a function of a tensor `p` (…, number of words),
+# whose rows add up to 1, and of a number `s`. The function returns the new probabilities in the same shape,
+# computed from the old probabilities alone, without the vectors.
 #
 # <details><summary>Hint</summary>
 #

@@ -78,10 +78,9 @@ counts = corpus.counts.numpy()
 rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 
 # %% [markdown]
-# The model of this lesson is a small Transformer of two layers with word vectors of $d = 128$ numbers.
-# It is **tied**: one matrix $W$ reads and predicts. At the start the entries of $W$ are independent
-# Gaussian numbers of standard deviation 0.01. Such a cloud is round: it is about as long in every
-# direction.
+# The model of this lesson is a small Transformer of two layers with word vectors of $d = 128$ numbers. The
+# model is **tied**: one matrix $W$ reads and predicts. At the start the entries of $W$ are independent Gaussian
+# numbers of standard deviation 0.01. Such a cloud is round: it is about as long in every direction.
 #
 # The narrow start is on purpose. What training adds soon outweighs it, so one pass over the text shows
 # the effect. Exercise 3 begins wider, and exercise 2 takes another optimiser: the cone depends on both.
@@ -133,7 +132,7 @@ print("after 40 steps, rare words: cosine above 0.5:", plain > 0.5)
 # - **Singular values** $\sigma_1 \ge \sigma_2 \ge \dots$ of $W$. Equal singular values mean that the
 #   cloud is round. One that dwarfs the others means that the cloud lies along a single direction.
 # - **Mean cosine** of two different rows.
-# - **Share of positive pairs**: the share of all pairs of words whose cosine is positive. It is one half
+# - **Share of positive pairs**: the share of all pairs of words whose cosine is positive. The share is one half
 #   if the cloud is round.
 # - **Isotropy** $I_1 = \min_a Z(a) / \max_a Z(a)$ (Wang et al. 2020). Here $Z(a) = \sum_i \exp(w_i^\top
 #   a)$ is the softmax's *normaliser* for a context $a$: the sum by which its exponentials are divided. As
@@ -259,10 +258,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The whole vocabulary after training. Frequency decides the place of a word: the rare
-# words are far out on one side, and the most frequent of all, *the* and its like, have crossed to the
-# other side. The cosines of rare pairs are close to 1. The cosines of frequent pairs spread widely
-# around 0.
+# **Figure 4.** After training, frequency decides the place of a word: the rare words are far out on one side,
+# and the most frequent of all, *the* and its like, have crossed to the other side. The cosines of rare pairs
+# are close to 1. The cosines of frequent pairs spread widely around 0.
 
 # %% [markdown]
 # ## Which words, and which way?
@@ -324,11 +322,11 @@ print("the cone points away from the mean context:", against < 0)
 # %% [markdown]
 # ## Is it so everywhere?
 #
-# Gao et al. put two other matrices beside that of their model: vectors from **Word2Vec**, and the
-# softmax weights of an image **classifier**. Word2Vec (Mikolov et al. 2013) is skip-gram
-# with negative sampling, here on the same text. It has two vectors for each word, one for the word in
-# the middle and one for its neighbours; we look at the first. A vector is pulled towards the words
-# nearby and pushed away from a few words drawn at random. Words seen fewer than five times are left out.
+# Gao et al. put two other matrices beside that of their model: vectors from **Word2Vec**, and the softmax
+# weights of an image **classifier**. Word2Vec (Mikolov et al. 2013) is skip-gram with negative sampling, here
+# on the same text. Word2Vec has two vectors for each word: one for the word in the middle, which we look at,
+# and one for its neighbours. A vector is pulled towards the words nearby and pushed away from a few words drawn
+# at random. Words seen fewer than five times are left out.
 
 # %%
 from gensim.models import Word2Vec
@@ -369,7 +367,7 @@ print(f"the same {len(common):,} words, language model: {own:.2f}")
 # skip-gram moves only where its own word stands, and there every few pushes come with a pull. The
 # softmax pushes *every* absent word at *every* position.
 #
-# The classifier is a network of two convolutions. It reads the handwritten digits of scikit-learn, ten
+# The classifier is a network of two convolutions. The network reads the handwritten digits of scikit-learn, ten
 # classes of the same frequency.
 
 # %%
@@ -405,9 +403,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** Each cloud lies on the plane of its own two largest singular values. In the classifier's
-# panel a numeral is the last hidden state of an image, and an arrow is the direction of a row of the
-# softmax; the arrows' lengths are not to scale.
+# **Figure 6.** Each cloud lies on the plane of its own two largest singular values. In the classifier's panel a
+# numeral is the last hidden state of an image. An arrow is the direction of a row of the softmax, and its
+# length is not to scale.
 
 # %%
 table = {

@@ -130,11 +130,11 @@ plots.show(
 # %% [markdown]
 # **Figure 2.** All directions in the wedge are uniformly negative. Along one of them, $v$, the loss falls.
 #
-# **Theorem 1** (Gao et al.). The uniformly negative directions form a convex set, the wedge: if $u$ and
-# $v$ have negative inner products with all contexts, every mixture of $u$ and $v$ has them, too. If there
-# is a uniformly negative direction, $L$ has no minimum. It goes on falling along the wedge, towards its
-# lower bound $\frac1M\sum_i\log C_i$, which it reaches only at infinity. This answers the first question:
-# $w$ never stops, it only slows down.
+# **Theorem 1** (Gao et al.). The uniformly negative directions form a convex set, the wedge: if $u$ and $v$
+# have negative inner products with all contexts, every mixture of $u$ and $v$ has them, too. If there is a
+# uniformly negative direction, $L$ has no minimum, but goes on falling along the wedge, towards its lower bound
+# $\frac1M\sum_i\log C_i$, which it reaches only at infinity. This answers the first question: $w$ never stops,
+# it only slows down.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -156,9 +156,9 @@ print("the loss far out along v is below 1e-6:", bool(far < 1e-6))
 # - weights $\lambda_i \ge 0$ that add up to 1 with $\sum_i \lambda_i h_i = 0$, which put the origin
 #   inside the hull.
 #
-# They cannot both exist, because $v^\top \sum_i \lambda_i h_i = \sum_i \lambda_i\, v^\top h_i$ would be
-# 0 and negative at the same time. One always exists, because a plane separates a convex set from a point
-# outside it, and $v$ is at right angles to that plane.
+# The two cannot coexist, because $v^\top \sum_i \lambda_i h_i = \sum_i \lambda_i\, v^\top h_i$ would be 0 and
+# negative at the same time. One always exists, because a plane separates a convex set from a point outside it,
+# and $v$ is at right angles to that plane.
 #
 # A linear programme finds the certificate: it looks for the $v$ that is negative by the widest margin,
 # with contexts scaled to length 1 and entries of $v$ between −1 and 1. Where no direction exists, the

@@ -123,9 +123,9 @@ target = target.flatten()[:2_000]
 #
 # because $f$ is nowhere less than at $w^*$.
 #
-# We take the contexts of the trained model and a word of the vocabulary, and add
-# $\frac\alpha2\|w\|^2$ (weight decay) to make $f$ strongly convex. The negative log-likelihood $q$ is
-# convex, so $\beta = 0$. It is not bounded, but the proof uses $B$ at the two minima only.
+# We take the contexts of the trained model and a word of the vocabulary, and add $\frac\alpha2\|w\|^2$ (weight
+# decay) to make $f$ strongly convex. The negative log-likelihood $q$ is convex, so $\beta = 0$. The function
+# $q$ is not bounded, but the proof uses $B$ at the two minima only.
 
 # %%
 seen = torch.bincount(target, minlength=len(corpus))
@@ -193,9 +193,9 @@ print("the bound holds for every share:", bool((slack >= 1).all()))
 print("rarer is nearer:", measured == sorted(measured))
 
 # %% [markdown]
-# **Figure 1.** The bound of theorem 3 holds for every share. It is generous: it grows like $\varepsilon$,
-# while the measured distance grows like $\varepsilon^2$ at first. The trend is right: the rarer the word,
-# the nearer its vector is to that of a word that never comes. The theorem says so *whatever the word
+# **Figure 1.** The bound of theorem 3 holds for every share. The bound is generous: it grows like
+# $\varepsilon$, while the measured distance grows like $\varepsilon^2$ at first. The trend is right: the rarer
+# the word, the nearer its vector is to that of a word that never comes. The theorem says so *whatever the word
 # means*.
 
 # %% [markdown]
@@ -210,10 +210,10 @@ print("rarer is nearer:", measured == sorted(measured))
 # \mathbf 1$ this quotient is the sum divided by $N$. So the eigenvalue is *always at least the sum divided
 # by $N$*: a high mean cosine forces a large first singular value, and leaves little for the others.
 #
-# *If no cosine is negative, the eigenvalue is at most the sum* (Merikoski 1984), because the largest
-# eigenvalue of a table without negative numbers does not exceed the largest sum of a row. But the sum is
-# then never below $N$, and no eigenvalue exceeds $N$ anyway. The lower bound is the useful one, as
-# [lesson 6b](06b_the_penalty_in_numbers.ipynb) shows on four clouds.
+# *If no cosine is negative, the eigenvalue is at most the sum* (Merikoski 1984). The reason is that the largest
+# eigenvalue of a table without negative numbers does not exceed the largest sum of a row. But the sum is then
+# never below $N$, and no eigenvalue exceeds $N$ anyway. The lower bound is the useful one, as [lesson
+# 6b](06b_the_penalty_in_numbers.ipynb) shows on four clouds.
 #
 # The last column of the table divides the first eigenvalue by the sum of all of them.
 
@@ -246,12 +246,11 @@ pd.DataFrame(rows).T
 # even when its vector is moved against $h$ by $\mu$: $w_i^\top h - \mu\|h\| > w_j^\top h$ for all other
 # $j$. The vector $h$ need not be a context of the model.
 #
-# Theorem 3.3 says that such a word is farther than $\mu$ from every other row. Indeed $\mu\|h\|$ is less
-# than $(w_i - w_j)^\top h$, which is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words
-# robustly cannot have them crowded together. We take six hundred words, half of them rare and half of
-# them frequent. For twelve of the rare words and the twelve most frequent ones, the figure shows the
-# largest such $\mu$ among the six hundred, the word's **margin**, against the distance to its nearest
-# neighbour.
+# Theorem 3.3 says that such a word is farther than $\mu$ from every other row. Indeed $\mu\|h\|$ is less than
+# $(w_i - w_j)^\top h$, which is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words robustly
+# cannot have them crowded together. We take six hundred words, half of them rare and half of them frequent. The
+# largest such $\mu$ among the six hundred is the word's **margin**. The figure shows it against the distance to
+# the word's nearest neighbour, for twelve of the rare words and the twelve most frequent words.
 
 # %%
 chance = np.random.default_rng(SEED)
@@ -299,9 +298,9 @@ began = experiment.words.options["init"] * (2 * W.shape[1]) ** 0.5
 print(f"rare words are {usual:.2f} apart; drawn at random, {began:.2f}")
 
 # %% [markdown]
-# A narrow cone is narrow in angle. It need not be narrow in distance. The common push moves all rare words
-# alike, so it does not bring them nearer to each other. They are no nearer than their random starts were:
-# two starts are $\sqrt{2d}$ times the standard deviation of an entry apart.
+# A narrow cone is narrow in angle, but it need not be narrow in distance. The common push moves all rare words
+# alike, so it does not bring them nearer to each other. The rare words are no nearer than their random starts
+# were: two starts are $\sqrt{2d}$ times the standard deviation of an entry apart.
 
 # %% [markdown]
 # ## The decay of singular values

@@ -243,9 +243,9 @@ display(
 # 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has*
 #    rank 80 says little about how much is lost: in the lower panel the excess falls evenly, and no $d$
 #    stands out.
-# 3. A mixture fits better at every $d$ on the language that *is* a mixture. It has more numbers for each
-#    context and four times the work. On the first language it is harder to fit: from about $d = 7$ on
-#    the optimiser leaves it behind. Whether real text is a mixture is another question.
+# 3. A mixture fits better at every $d$ on the language that *is* a mixture. The mixture has more numbers for
+#    each context and four times the work. On the first language the mixture is harder to fit: from about $d =
+#    7$ on the optimiser leaves it behind. Whether real text is a mixture is another question.
 #
 # GSS lifts the rank of log P to the full, at no cost in parameters. On the language of full rank it
 # hardly gains: a high rank need not lie in the directions that the truth has.
@@ -257,18 +257,18 @@ display(
 # %% [markdown]
 # ## A real model
 #
-# How many directions does log P have in a model of English? We train the Transformer of lesson 2 briefly.
-# It has $d = 128$ and no bias, so its bound is $d + 1$. We collect log P over a stretch of text, a block
-# of contexts after the other. The whole table is never stored. We keep the sum of $x x^\top$ over its
+# How many directions does log P have in a model of English? We train the Transformer of lesson 2 briefly. The
+# Transformer has $d = 128$ and no bias, so its bound is $d + 1$. We collect log P over a stretch of text, a
+# block of contexts after the other. The whole table is never stored. We keep the sum of $x x^\top$ over its
 # rows $x$, whose eigenvalues are the squares of the singular values.
 #
 # Two ranks come out of the singular values.
 #
-# - **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1 u$, for $m$ rows and
-#   $n$ columns, where $u$ is the precision of the numbers, here `float32`. It asks which directions are
+# - **Press' rank** counts the singular values above $\frac12\sqrt{m+n+1}\,\sigma_1 u$, for $m$ rows and $n$
+#   columns, where $u$ is the precision of the numbers, here `float32`. Press' rank asks which directions are
 #   more than rounding.
-# - The **ε-effective rank** is the number of directions that carry all but a share ε of the sum of
-#   squares. It asks which directions matter.
+# - The **ε-effective rank** is the number of directions that carry all but a share ε of the sum of squares. The
+#   effective rank asks which directions matter.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]

@@ -81,8 +81,8 @@ _ = torch.manual_seed(SEED)
 # %% [markdown]
 # ## Predict
 #
-# A language model has an input matrix $E$, whose row $e_i$ is what it reads for word $i$, and an output
-# matrix $W$, whose row $w_i$ it compares with the context to predict word $i$. Both are $N\times d$.
+# A language model has an input matrix $E$, whose row $e_i$ is what the model reads for word $i$. It also has an
+# output matrix $W$, whose row $w_i$ is compared with the context to predict word $i$. Both are $N\times d$.
 #
 # 1. Lesson 2 showed a tied matrix that collapses into a cone. Train the same model untied. Which of its
 #    two matrices has the cone: $E$, $W$, both or neither?
@@ -163,7 +163,7 @@ loss, _ = layer(hidden, y, AugmentedLoss(1.0, 2.0), (E[y], E))
 print("the library adds the same:", loss.isclose(only).item())
 
 # %% [markdown]
-# The library's class is in the fold. It adds the second term to a cross-entropy of its own.
+# The library's class is in the fold. The class adds the second term to a cross-entropy of its own.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(AugmentedLoss), language="python"))
@@ -233,9 +233,9 @@ plots.show(
 #
 # The paper argues as follows. Suppose that the loss reaches zero at a high temperature. Then $W h_t = E
 # e_{y_t}$ at every position $t$, up to constants. With enough positions the contexts $h_t$ span all $d$
-# dimensions, so these equations determine $W$: each of its columns is a combination of the columns of
-# $E$, and $W = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$ itself
-# and use $E$ for both jobs. **Tying loses nothing.**
+# dimensions, so these equations determine $W$. Each column of $W$ is a combination of the columns of $E$, so $W
+# = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$ itself and use $E$ for
+# both jobs. **Tying loses nothing.**
 #
 # Zero loss is a bold assumption: different words follow the same context, and no $Wh$ can equal two
 # targets at once. The assumption is not needed. At a high temperature the loss is a least-squares problem,
@@ -250,8 +250,8 @@ plots.show(
 # nothing of them. We fit $W$ to the augmented loss alone, for contexts that know the target and for
 # contexts that are mostly noise.
 #
-# The **distance** of two column spaces is the root mean square of the sines of their $d$ principal
-# angles. It is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces are at about
+# The **distance** of two column spaces is the root mean square of the sines of their $d$ principal angles. The
+# distance is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces are at about
 # $\sqrt{1-d/N}$.
 
 # %%
@@ -460,7 +460,7 @@ pd.DataFrame(rows).T
 # - Do not tie where the two jobs differ: input and output may be in different languages, or the output
 #   may not be text.
 # - In a very large model the word matrix is a small share of the parameters, so tying saves little.
-# - **The augmented loss** costs a fourth product with a word matrix in each step. It needs a temperature
+# - **The augmented loss** costs a fourth product with a word matrix in each step. The loss needs a temperature
 #   and a weight, and it pays, if at all, where data are few.
 # - Neither tying nor the loss is a remedy for the cone.
 

@@ -85,9 +85,8 @@ _ = torch.manual_seed(SEED)
 #
 # 1. An untied network is trained on a mixture of cross-entropy and augmented loss. How large must the
 #    share of the augmented loss be before the column spaces of $E$ and $W$ come together?
-# 2. With $\tau = 20$ and a trained model of a few thousand words, how much probability does the soft
-#    target give to the target itself: about one half, about one in a hundred, or hardly more than to any
-#    other word?
+# 2. A trained model has a few thousand words, and $\tau = 20$. How much probability does the soft target give
+#    to the target itself: about one half, about one in a hundred, or hardly more than to any other word?
 
 # %% [markdown]
 # ## In a network: the paper's Figure 1
@@ -348,8 +347,8 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # epochs. The loss cannot see a vector that is added to all rows of $W$ (exercise 1), so $W$ may never give
 # up that one direction. Of $d=16$ directions a single wrong one costs up to $1/\sqrt{16}$.
 #
-# Where the cross-entropy has a share, ten times the epochs are not enough, though the curves still fall.
-# They need not fall to 0. Both losses together are at rest where their pulls on every logit cancel,
+# Where the cross-entropy has a share, ten times the epochs are not enough, though the curves still fall. The
+# curves need not fall to 0. Both losses together are at rest where their pulls on every logit cancel,
 #
 # $$l - s \approx N\,\frac{1-\beta}{\beta}\,(\mathbf 1_y - p)$$
 #
@@ -466,9 +465,9 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # perplexity stays where it was. So the loss does not help to fit the text. Perhaps it helps the model not to be too sure of
 # the text, as a softened target would. The paper, too, sees the largest gains where data are few.
 #
-# **Tying** makes the model worse here, which the paper reports for no size. The training perplexity tells
-# more: in these few steps the tied model has learned far less of the training text than the untied model.
-# It does not overfit more; it is behind. One reason may be that it must read with a matrix that is just
+# **Tying** makes the model worse here, which the paper reports for no size. The training perplexity tells more:
+# in these few steps the tied model has learned far less of the training text than the untied model. The tied
+# model does not overfit more; it is behind. One reason may be that it must read with a matrix that is just
 # falling into the cone. The paper trains on far more text. Our comparison is one of speed, and leaves open
 # which model is better in the end.
 
@@ -612,8 +611,8 @@ compared.dropna(axis=1, how="all").fillna("")
 # augmented to tied and augmented is too small to count. The steps between the models are smaller than the
 # paper's.
 #
-# - **Tying.** The tied model is behind the untied model for most of the training, as in the small runs. It
-#   has caught up in the end, with little more than half of the parameters.
+# - **Tying.** The tied model is behind the untied model for most of the training, as in the small runs. The
+#   tied model has caught up in the end, with little more than half of the parameters.
 # - **The augmented loss** lowers the perplexity of either model in the table. In the first session it does
 #   so by less than half as much as in the paper.
 # - **A second session**, as in the recipes `ptb/vd-lstm-200/*/second-session`, begins at the final weights
@@ -644,8 +643,9 @@ print(f"SGD, tied and augmented: {by_sgd:.2f}")
 
 # %% [markdown]
 # By AdamW the same model has the cone. Text, dropout and start are the same. The optimiser is the likeliest
-# cause, but it is not alone: weight decay, the length of a segment and the augmented loss differ, too,
-# because the tied run by SGD kept no geometry. The plan `optimiser-and-cone` changes the optimiser alone.
+# cause, but it is not the only difference: weight decay, the length of a segment and the augmented loss differ,
+# too. A tied run by SGD would be the nearer comparison, but its geometry was not kept. The plan
+# `optimiser-and-cone` changes the optimiser alone.
 
 # %% [markdown]
 # ## Which way the gradient flows
@@ -827,8 +827,8 @@ pd.DataFrame(rows).T
 #   on the test text, so the best of them is flattered a little.
 # - At the same $\gamma$ the temperatures of 1 and 5 do more than that of 20, because at a high temperature
 #   $\hat y - \tilde y$ is itself of order $1/\tau$.
-# - Label smoothing knows nothing of the words and costs nothing. It does more than the loss at the paper's
-#   $\gamma$; a larger $\gamma$ goes further. Exercise 2 asks what similarity adds.
+# - Label smoothing knows nothing of the words and costs nothing. Label smoothing does more than the augmented
+#   loss at the paper's $\gamma$; a larger $\gamma$ goes further. Exercise 2 asks what similarity adds.
 # - Whether the gradient flows through $\tilde y$ makes no difference that three seeds could show. In these
 #   few steps no vector has grown as long as Figure 5 supposes.
 # - The loss loosens the cone, most at the lowest temperature, and does not open it. A likely reason, which
@@ -1041,8 +1041,8 @@ check("05b.2", shuffled, only_shuffled)
 # %% [markdown]
 # ## What we saw
 #
-# First what the best evidence of the repository says, wherever it was made. It is read from the kept results
-# by the ledger of [notebook 30](30_leaderboard.ipynb), so that it changes when new runs are kept.
+# First comes what the best evidence of the repository says. The ledger of [notebook 30](30_leaderboard.ipynb)
+# reads it from the kept results, so it changes when new runs are kept.
 
 # %%
 evidence_of = [
@@ -1052,8 +1052,8 @@ evidence_of = [
 display(Markdown(claims.conclusions(*evidence_of)))
 
 # %% [markdown]
-# Then what the small runs and sweeps show. They are for the eye: they are made on a part of a text, and where
-# they contradict the list above, the list counts.
+# Then comes what the small runs and sweeps show. These runs are made on a part of a text, so the list above
+# counts where a small run contradicts it.
 
 # %%
 gain, price = tests["tied: loss − none"], tests["untied − tied"]

@@ -291,8 +291,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The tongue has become a fan. It is not the cloud around the origin of the paper's Figure 2a:
-# at $\gamma = 1$ the mean direction is short, not zero.
+# **Figure 4.** The tongue has become a fan, but not the cloud around the origin of the paper's Figure 2a: at
+# $\gamma = 1$ the mean direction is short, not zero.
 
 # %% [markdown]
 # ## What else has changed?
@@ -320,9 +320,9 @@ pd.DataFrame(measured).map("{:z.3g}".format)
 # Centring shortens $m$ more than the penalty does. Yet by the last row the penalty takes a word's nearest
 # neighbour farther away in angle.
 #
-# The paper's Figure 2b is the spectrum. It divides each curve by its own largest value, as the left panel
-# does. That picture has a trap. Make only $\sigma_1$ smaller, and the *whole* curve rises, although no
-# other singular value has changed.
+# The paper's Figure 2b is the spectrum, in which each curve is divided by its own largest value, as in the left
+# panel. That picture has a trap. Make only $\sigma_1$ smaller, and the *whole* curve rises, although no other
+# singular value changes.
 
 # %% tags=["hide-input", "gallery"]
 middle = {n: s[len(s) // 2] for n, s in spectra.items()}

@@ -150,7 +150,7 @@ print("two bunches, m short and λ₁ long:", short < 0.01 and long > 0.8)
 # ## Two models to look into
 #
 # We train the two models of lesson 6 again, now with a larger vocabulary. Some of its words never come in the
-# training text. They are the words that the theorem of lesson 3 is about.
+# training text, and the theorem of lesson 3 is about such words.
 
 # %%
 recipes = {
@@ -258,8 +258,8 @@ display(
 )
 
 # %% [markdown]
-# So $\gamma = 1$ is neither small nor large by nature. At $\gamma = 1$ the two gradients of a rare word
-# happen to balance, because the factor $1/N$ of the penalty's gradient and the tiny probability of a rare
+# So $\gamma = 1$ is neither small nor large by nature. At $\gamma = 1$ the two gradients of a rare word happen
+# to balance. The reason is that the factor $1/N$ of the penalty's gradient and the tiny probability of a rare
 # word are of the same order. Expect little from a $\gamma$ ten times smaller. At a $\gamma$ ten times larger
 # the penalty has its way. A word that comes a thousand times hardly feels the penalty.
 
@@ -340,8 +340,8 @@ pd.DataFrame(rows).T.map("{:.1f}".format)
 # %% [markdown]
 # ## Has the cause gone?
 #
-# Lesson 3 found the cause of the cone in the contexts: they all lie on one side of the origin. Does the
-# penalty change that? Here is the linear programme of lesson 3 on the contexts of both models. Its
+# Lesson 3 found the cause of the cone in the contexts: they all lie on one side of the origin. Does the penalty
+# change that? Here is the linear programme of lesson 3 on the contexts of both models. The programme's
 # **margin** is 0 if the contexts surround the origin. The number $\mathbf 1^\top(b/g)$ belongs to the last
 # layer normalisation, with gain $g$ and bias $b$. Unless this number is 0, the contexts lie in a plane that
 # misses the origin.
@@ -423,12 +423,12 @@ print("every model by AdamW has a cone, none by SGD:",
       max(by_sgd) < 0.1 and min(by_adam) > 0.4)  # fmt: skip
 
 # %% [markdown]
-# This answers the third prediction as far as our runs go. The AWD-LSTM by AdamW is a *real* degenerate
-# model: it has the published size, it has read all of the Penn Treebank thirty times, and nearly all pairs
-# of its words have a positive cosine. The same network by SGD, the paper's optimiser, has no cone after
-# three epochs. These runs are too short to say whether a cone comes later. The VD-LSTM by SGD was trained
-# to the end, and it has no cone. It had the augmented loss of lesson 5, though, so the optimiser is not the
-# only difference between the two VD-LSTMs.
+# This answers the third prediction as far as our runs go. The AWD-LSTM by AdamW is a *real* degenerate model:
+# nearly all pairs of its words have a positive cosine. This model has the published size, and it has read all
+# of the Penn Treebank thirty times. The same network by SGD, the paper's optimiser, has no cone after three
+# epochs. These runs are too short to say whether a cone comes later. The VD-LSTM by SGD was trained to the end,
+# and it has no cone. But this VD-LSTM had the augmented loss of lesson 5, so the optimiser is not the only
+# difference between the two VD-LSTMs.
 #
 # So the baseline of the paper's Table 1 may have had no cone for the penalty to open. The paper's
 # Transformers are trained by Adam, and there a cone is to be expected.
@@ -665,8 +665,9 @@ check("06b.1", strong, just_enough)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# In eigenvalues it is $\sum_k\lambda_k^2$ with $\sum_k\lambda_k = N$ fixed. It is least when all are equal,
-# which is the flat spectrum that theorem 4 was to bring about. What does it cost, in multiplications?
+# In eigenvalues it is $\sum_k\lambda_k^2$ with $\sum_k\lambda_k = N$ fixed. The sum is least when all
+# eigenvalues are equal, which is the flat spectrum that theorem 4 was to bring about. What does it cost, in
+# multiplications?
 #
 # </details>
 

@@ -115,9 +115,9 @@ def one_of_two(q, m):
 
 margins = [0, 0.25, 0.5, 1, 1.5, 2, 3]
 q = np.linspace(0.001, 0.999, 199)
-two = np.array([one_of_two(q, m) for m in margins])
+two = [one_of_two(q, m) for m in margins]
 ones = torch.ones(6).double()
-six = torch.stack([minimised(truth, m * ones) for m in margins])
+six = [minimised(truth, m * ones) for m in margins]
 
 # %% tags=["hide-input"]
 left = {"the truth": (q, q), "with a margin": (q, two)}
@@ -130,7 +130,8 @@ axes = [
 ]
 
 # %% tags=["hide-input"]
-told = "left, 0.70 becomes {:.2f}; right, {:.2f} becomes {:.2f}"
+told = "on the left 0.70 becomes {:.2f}, "
+told += "on the right {:.2f} becomes {:.2f}"
 captions = [
     told.format(one_of_two(0.7, m), truth[0], p[0])
     for m, p in zip(margins, six)
@@ -140,8 +141,9 @@ plots.show(
     plots.explorer({"m": margins}, axes, captions, (at,)),
     alt="Left: the probability that minimises the loss against the true "
     "one, for two words. Above one half it is higher than the truth, and "
-    "below one half lower. Right: each of six words. A slider sets "
-    f"the margin m. At m = 1, {captions[at]}.",
+    "below one half lower. Right: the same for six words, of which only "
+    "the likeliest gains. A slider sets the margin m. At m = 1, "
+    f"{captions[at]}.",
 )
 
 # %% [markdown]
@@ -151,7 +153,7 @@ plots.show(
 
 # %%
 # NBVAL_CHECK_OUTPUT
-change = minimised(truth, torch.full((6,), 0.02).double()) - truth
+change = minimised(truth, 0.02 * ones) - truth
 formula = 0.02 * truth * (truth - truth.square().sum())
 off = float((change / formula - 1).abs().max())
 print("as the formula says, within 10 %:", off < 0.1)
@@ -176,9 +178,9 @@ rows = {"margin": widest, "distance to the nearest": distance}
 pd.DataFrame(rows, index=names).T.round(2)
 
 # %% [markdown]
-# **Theorem 3.3** says that a margin is at most the distance to the nearest other word. It says no more. The
-# word *inside* is far from all others, and yet no context prefers it: whichever way $h$ points, some other
-# word lies farther out. This answers the second prediction: to be apart is necessary, and not sufficient.
+# **Theorem 3.3** says that a margin is at most the distance to the nearest other word. The theorem says no
+# more. The word *inside* is far from all others, and yet no context prefers it: whichever way $h$ points, some
+# other word lies farther out. This answers the second prediction: to be apart is necessary, and not sufficient.
 #
 # **Theorem 3.4** bounds the probability of the moved target. With $\sigma$ the logistic function,
 #
@@ -248,11 +250,11 @@ print("theorem 3.3 holds:", all(third))
 print("theorem 3.4 holds:", all(fourth))
 
 # %% [markdown]
-# **Figure 3.** Here $\varepsilon = 0.2$, about a fifth of a word's length. For contexts of length 2 the bound
-# of theorem 3.4 is low, as the probability is. At length 8 the bound is high even for words whose probability
-# is near 0. At length 32 the bound is next to 1 for every word, and says nothing.
+# **Figure 3.** The figure has $\varepsilon = 0.2$, which is about a fifth of a word's length. For contexts of
+# length 2 the bound of theorem 3.4 is low, as the probability is. At length 8 the bound is high even for words
+# whose probability is near 0. At length 32 the bound is next to 1 for every word, and says nothing.
 #
-# So the theorems are true. They are no reason for words to move apart. Random words in 32 dimensions, which
+# So the theorems are true, but they are no reason for words to move apart. Random words in 32 dimensions, which
 # nobody has spread, have margins far above $\alpha\|w\|$ with the paper's $\alpha = 0.005$. The margins of
 # trained words are not computed here.
 
@@ -297,8 +299,8 @@ compared(few)
 # - On 30,000 tokens the means of the gradients `hidden` and `full` lie above the plain model's in the second
 #   table. The gradient `full`, which shortens the words, too, lies highest. No $p$ is below 0.05.
 # - **Noise on the words that are read** is the paper's second change. This model's words begin with a standard
-#   deviation of 0.01, so the paper's noise of 0.2 is twenty times as large as they are, and the harm in the
-#   first table says nothing of the paper. Noise of half their standard deviation, 0.005, makes no difference
+#   deviation of 0.01, so the paper's noise of 0.2 is twenty times as large as they are. The harm in the first
+#   table thus says nothing of the paper. Noise of half their standard deviation, 0.005, makes no difference
 #   that three seeds would show.
 #
 # A layer normalisation makes all contexts about $\sqrt d$ long, times a gain that serves all contexts at once.
@@ -349,9 +351,10 @@ display(
 
 # %% [markdown]
 # In these rows of the paper's Table 2, a part of the difference arises in fine-tuning, where the code takes
-# more than five times the $\alpha$ of the text. The plans `wang2019-figure-2` and `wang2019-table-2` of
-# `data/plans` would take the bundle apart at the paper's size: each $\alpha$ of its Figure 2, the noise
-# without the adversary, and the softmax with the dropout and the fine-tuning of its rival.
+# more than five times the $\alpha$ of the text. Two plans of `data/plans` would take the bundle apart at the
+# paper's size. The plan `wang2019-figure-2` has each $\alpha$ of the paper's Figure 2. The plan
+# `wang2019-table-2` has the noise without the adversary, and the softmax with the dropout and the fine-tuning
+# of its rival.
 #
 # What an $\alpha$ does depends on the model. The paper's AWD-LSTM underfits with 0.05. By Figure 5 of lesson 7 a
 # smaller LSTM on few data gains most from 0.2: what counts is the margin in nats.

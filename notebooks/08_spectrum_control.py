@@ -77,9 +77,9 @@ _ = torch.manual_seed(SEED)
 # %% [markdown]
 # ## Predict
 #
-# Let $m$ be the mean of all word vectors $w_i$. Its **share** of the cloud is $s = \|m\|^2 /
-# \overline{\|w_i\|^2}$: its squared length over the mean squared length of a word vector. In a narrow cone
-# $s$ is large.
+# Let $m$ be the mean of all word vectors $w_i$. The **share** of $m$ in the cloud is $s = \|m\|^2 /
+# \overline{\|w_i\|^2}$: its squared length over the mean squared length of a word vector. In a narrow cone $s$
+# is large.
 #
 # 1. A word matrix $W$ has a row for each word and 64 columns. Suppose that its 64 singular values stay equal.
 #    How large can $s$ become: 1, 1/2, or less than 1/50?
@@ -118,9 +118,9 @@ plots.show(
 # twice as long as its name says.
 #
 # In ordinary training the push of lesson 3 makes $\sigma_1$ outgrow the other singular values. **Spectrum
-# control** (Wang et al. 2020) makes the three factors the parameters. It holds $U$ and $V$ near orthonormal,
-# and the $\sigma_k$ near a curve that is chosen in advance, the **prior**. The model still learns *which*
-# words lie where on the round cloud. It no longer learns the shape of the cloud.
+# control** (Wang et al. 2020) makes these factors the parameters, and holds $U$ and $V$ near orthonormal, and
+# the $\sigma_k$ near a chosen curve, the **prior**. The model still learns *which* words lie where on the round
+# cloud, but it no longer learns the shape of the cloud.
 
 # %% [markdown]
 # ## Why it limits the cone
@@ -137,9 +137,9 @@ plots.show(
 # $$s \;=\; \frac{\|m\|^2}{\overline{\|w_i\|^2}} \;\le\; \frac{\sigma_1^2}{\sum_k \sigma_k^2}
 # \;=\; \frac{1}{r}.$$
 #
-# The number $r = \sum_k\sigma_k^2/\sigma_1^2$ is the **stable rank**. It is 1 if one singular value is
-# everything, and $d$ if all are equal. So the spectrum alone limits how much all words can have in common. With equal
-# singular values $s \le 1/d$, which answers the first prediction.
+# The number $r = \sum_k\sigma_k^2/\sigma_1^2$ is the **stable rank**. The stable rank is 1 if one singular
+# value is everything, and $d$ if all are equal. So the spectrum alone limits how much all words can have in
+# common. With equal singular values $s \le 1/d$, which answers the first prediction.
 #
 # We check this bound, which the paper does not state, on a random cloud that is shifted from the origin into a
 # cone.
@@ -399,10 +399,10 @@ pd.concat([table, three]).astype(object).fillna("")
 # %% [markdown]
 # ## Piece by piece
 #
-# The method has three parts: the factors, the penalties for orthogonality, and the prior. It also changes
-# the *start*: $W$ begins with the norm of the prior, several times the norm of the plain matrix. So the plain
-# model also gets a *wide* start, with the norm of the prior, and a *very wide* start, with three times this
-# norm.
+# The method has three parts: the factors, the penalties for orthogonality, and the prior. The method also
+# changes the *start*: $W$ begins with the norm of the prior, several times the norm of the plain matrix. So the
+# plain model also gets a *wide* start, with the norm of the prior, and a *very wide* start, with three times
+# this norm.
 #
 # All runs are kept results of the plan `lessons-08`, with three seeds each and 95 % intervals as in [lesson
 # 5](05_tying_and_augmented_loss.ipynb).
@@ -447,7 +447,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** From the top down:
+# **Figure 6.** The panels show, from the top down:
 #
 # - **The start.** In the figure the wide start lowers the share and the perplexity of the plain model. With
 #   the very wide start the cone is all but gone, and the perplexity is high again: roundness is no aim in
@@ -554,10 +554,10 @@ check("08.1", narrow, is_narrow)
 
 # %% [markdown]
 # ### 2. Spend a column
-# *Ten minutes, difficulty 2 of 3, importance 3 of 3.* Build a $U$ with orthonormal columns, of which the
-# first is constant. Assign `spend`: a function of $N$ and of a tensor $\sigma$ ($d$,), largest first. It
-# returns two matrices $W$ ($N \times d$). The constant column has $\sigma_1$ in the first matrix, and
-# $\sigma_d$ in the second. $V = I$ will do. Which of the two would the push of lesson 3 make?
+# *Ten minutes, difficulty 2 of 3, importance 3 of 3.* Build a $U$ with orthonormal columns, of which the first
+# is constant. Assign `spend`: a function of $N$ and of a tensor $\sigma$ ($d$,), largest first, that returns
+# two matrices $W$ ($N \times d$). The constant column has $\sigma_1$ in the first matrix, and $\sigma_d$ in the
+# second. $V = I$ will do. Which of the two would the push of lesson 3 make?
 #
 # <details><summary>Hint</summary>
 #

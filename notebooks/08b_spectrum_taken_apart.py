@@ -135,9 +135,9 @@ print("spectral: some were never touched:", same.any().item())
 # only the eigenvalue that is farthest from 1. The sum of both norms, which the paper uses, is a Frobenius norm
 # with extra weight on this eigenvalue.
 #
-# The library finds the spectral norm by the **power method**: a vector that is multiplied by $G$ again and
-# again turns to the eigenvector whose eigenvalue is largest in size. $G$ changes little from step to step.
-# So the library begins where the last step ended, and three products suffice.
+# The library finds the spectral norm by the **power method**: if a vector is multiplied by $G$ again and again,
+# it turns to the eigenvector of the largest eigenvalue. $G$ changes little from step to step. So the library
+# begins where the last step ended, and three products suffice.
 
 # %% [markdown]
 # ## A translator too

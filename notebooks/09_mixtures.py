@@ -142,8 +142,8 @@ plots.show(
 #
 # $$P(y\mid h) \propto \exp\Big(w_y^\top \sum_k \pi_k h_k\Big).$$
 #
-# MoC has the same parameters, and it is one softmax, so the bound of lesson 4 holds. MoS takes four lines. They
-# stay in logarithms, where no probability underflows.
+# MoC has the same parameters, and it is one softmax, so the bound of lesson 4 holds. MoS takes four lines,
+# which stay in logarithms, where no probability underflows.
 
 # %%
 def mixture(h, U, c, Q, W):
@@ -216,7 +216,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 
 # %% [markdown]
 # This answers the first prediction. The rank rises from 2 to as many directions as double precision can tell
-# apart. But each singular value is several times smaller than the one before. A high rank is cheap. It does
+# apart. But each singular value is several times smaller than the one before. A high rank is cheap, and does
 # not say how *much* of log P lies beyond the first $d + 1$ directions.
 
 # %% [markdown]

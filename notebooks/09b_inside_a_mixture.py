@@ -183,8 +183,8 @@ plots.show(
 # %% [markdown]
 # **Figure 1.** At equal $d$ the free mixture is well ahead, and the mixture on one $h$ gains next to nothing.
 # So a mixture needs an $h$ that is wider than $d$. But two layers with the same $d$ do not cost the same. A
-# softmax that learns as many *numbers* as the free mixture is wider, and the panel on the right answers the
-# first prediction: the mixture is no better than this softmax, on a language made for the mixture.
+# softmax that learns as many *numbers* as the free mixture is wider. The panel on the right answers the first
+# prediction: the mixture is no better than this softmax, on a language made for the mixture.
 #
 # Could the mixture be better? We start at the truth, with every number disturbed a little:
 
@@ -204,8 +204,9 @@ print(f"from random starts:         {at12['MoS, free']:.4f} nats")
 # %% [markdown]
 # ## Who predicts what
 #
-# We train the mixture of four of lesson 9 again and look at every position of the test text: at the weights
-# $\pi_k$, at what each component gave to the word that came, and at the responsibilities.
+# We train the mixture of four of lesson 9 again and look at every position of the test text. We look at the
+# weights $\pi_k$, at the probability that each component gave to the word that came, and at the
+# responsibilities.
 
 # %%
 plan = plans.read_plan("lessons-09")
@@ -453,8 +454,8 @@ knob.pivot_table("value", **shape).iloc[::-1]
 # %% [markdown]
 # In the table above, less dropout gives a higher rank and *worse* predictions. In our short runs Press' rank is
 # at its limit, so the effective rank takes its place. The next table has what a dropout of 0.3 changes in pairs
-# of one seed: the perplexity in per cent, and the mean effective rank at $\varepsilon = 10^{-4}$ without dropout
-# and with dropout.
+# of one seed. It has the perplexity in per cent, and the mean effective rank at $\varepsilon = 10^{-4}$ without
+# dropout and with dropout.
 
 # %%
 rows, differences = {}, {}
@@ -577,7 +578,8 @@ trigger.pivot_table("value", "method", "setting", sort=False)
 # %% [markdown]
 # **Logarithms.** The released code of Yang et al. adds $10^{-8}$ to the probabilities before the logarithm, in
 # training and in evaluation. The sum over the vocabulary is then $1 + N\cdot10^{-8}$, so this is no
-# distribution, and no word can cost more than $-\log 10^{-8} = 18.4$ nats. On our live mixture:
+# distribution, and no word can cost more than $-\log 10^{-8} = 18.4$ nats. This is what the floor does to our
+# live mixture:
 
 # %%
 exact = log_mix[torch.arange(len(y)), y].double()
@@ -587,8 +589,8 @@ print(f"perplexity, with 1e-8 added:  {perplexity(shifted):.4f}")
 print(f"the dearest word costs:       {exact.min().neg():.1f} nats")
 
 # %% [markdown]
-# Here it hardly matters. It may matter with a large vocabulary, with a text unlike the training text, and
-# beside a softmax that has no such floor.
+# Here the floor hardly matters. The floor may matter with a large vocabulary, with a text unlike the training
+# text, and beside a softmax that has no such floor.
 
 # %% [markdown]
 # ## Symbols

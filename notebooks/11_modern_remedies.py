@@ -212,9 +212,9 @@ for ours, library in rivals.items():
 # $$G_i = \frac1M\sum_{t=1}^M \big(p_{ti} - [y_t = i]\big)\,h_t ,$$
 #
 # where $[y_t = i]$ is 1 if word $i$ is the target and 0 if not. Add up the rows. At each position the
-# probabilities sum to 1, and exactly one word is the target. So $\sum_i G_i = 0$: the pull on the target
-# and the pushes on all words cancel. The loss cannot even see the mean: add one vector $a$ to all rows,
-# and every logit grows by the same $a^\top h$, which a softmax ignores.
+# probabilities sum to 1, and exactly one word is the target. So $\sum_i G_i = 0$: the pull on the target and
+# the pushes on all words cancel. The loss cannot see the mean: add one vector $a$ to all rows, and every logit
+# grows by the same $a^\top h$, which a softmax ignores.
 #
 # **Which steps keep the balance?** Write $\mathbf 1^\top X$ for the sum of the rows of a matrix $X$. If
 # the step is the gradient times some $d\times d$ matrix $A$ *on the right*, then
@@ -370,9 +370,8 @@ print("the strongest μ-loss ends the drift:", bool(low < 0.2))
 print("the strongest z-loss adds to it:   ", bool(high > plain["drift"]))
 
 # %% [markdown]
-# **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because its lever on $\log
-# Z$ is the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in runs as short as
-# ours.
+# **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because its lever on $\log Z$ is
+# the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in our short runs.
 #
 # ## Who breaks the balance?
 #
@@ -433,8 +432,8 @@ drift.filter(regex="tied|^coupled").to_frame().round(3)
 #
 # ## All side by side
 #
-# A method has the name of its recipe; *tied* is the baseline, trained by Adam. A name after a plus is
-# the optimiser of $W$. Three rules:
+# A method has the name of its recipe; *tied* is the baseline, trained by Adam. A name after a plus is the
+# optimiser of $W$. Three rules hold:
 #
 # - **Tune the baseline, too.** The column *tried* counts the settings of a method.
 # - **Pair the seeds.** Runs of one seed share their start and their batches. The
@@ -481,8 +480,8 @@ display(
 )
 
 # %% [markdown]
-# This answers the third prediction: in the figure no rounder cloud has a lower perplexity. Here even
-# centring changes the probabilities, because the tied $W$ reads, too. Three warnings:
+# This answers the third prediction: in the figure no rounder cloud has a lower perplexity. Here even centring
+# changes the probabilities, because the tied $W$ reads, too. Three warnings follow:
 #
 # - **The runs are short.** An optimiser that hardly moves the rare words may learn little of them in so few
 #   steps. The verdicts hold for this budget.

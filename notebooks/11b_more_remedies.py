@@ -370,15 +370,21 @@ def repaired(W, D):
 
 
 # %%
-trained, rows = model.words.matrix().detach(), {}
-for D in range(9):
-    W = repaired(trained, D)
+def figures_of(W):
+    """Return the loss of words W on new contexts, and their cloud."""
     values = geometry.singular_values(W)
-    rows[D] = {"loss": unseen(W), "σ₂/σ₁": values[1] / values[0]}
-    rows[D]["cosine of rare words"] = geometry.mean_cosine(W[rare])
-table, before = pd.DataFrame(rows).T, unseen(trained)
+    cloud = {"σ₂/σ₁": values[1] / values[0]}
+    cloud["cosine of rare words"] = geometry.mean_cosine(W[rare])
+    return {"loss": unseen(W)} | cloud
+
+
+# %%
+trained = model.words.matrix().detach()
+as_trained = figures_of(trained)
+rows = {D: figures_of(repaired(trained, D)) for D in range(9)}
+table, before = pd.DataFrame(rows).T, as_trained["loss"]
 cost, cosines = table["loss"] - before, table["cosine of rare words"]
-table.round(3)
+pd.DataFrame({"as trained": as_trained} | rows).T.round(3)
 
 # %% tags=["hide-input"]
 plots.show(
@@ -562,8 +568,8 @@ display(
 #
 # <details><summary>Hint</summary>
 #
-# The bias learns at most 0.001 a step, and the logarithms of the frequencies span several nats. This is why
-# it does not begin at 0.
+# The bias learns at most 0.001 a step, and the logarithms of the frequencies span several nats. This is why the
+# bias does not begin at 0.
 #
 # </details>
 # <details><summary>Second hint</summary>

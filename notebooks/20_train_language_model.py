@@ -22,9 +22,9 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** Lesson 01 for what an output layer is. `standard` and
-# `full` use the corpus of the recipe (downloaded at the first use); `smoke`
-# and `quick` use the embedded one, or the beginning of your own.
+# **Prerequisites.** Lesson 1 explains what an output layer is. The profiles `standard` and `full` use the
+# corpus of the recipe, which is downloaded at the first use. The profiles `smoke` and `quick` use the embedded
+# corpus, or the beginning of your own.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
@@ -34,8 +34,8 @@
 # | `full` | 100 | the paper's configuration; larger models want a GPU |
 #
 # The minutes are those of the recipe below. For most recipes `standard` and
-# `full` are the same run, whose folder says `standard`; an AWD-LSTM takes days
-# on two cores. `python -m course_lab recipes` has an estimate for each.
+# `full` are the same run, whose folder says `standard`. An AWD-LSTM takes
+# days on two cores. `python -m course_lab recipes` has an estimate for each.
 #
 # On Google Colab, run this in a first cell and restart the session:
 # `!git clone -q https://github.com/output-embedding-course/output-embedding-course && pip install -q -c output-embedding-course/constraints.txt -e "./output-embedding-course[lab]"`
@@ -52,11 +52,12 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% [markdown]
 # ## The recipe
 #
-# An experiment is plain data: what the model is made of and how it is trained.
-# The recipe fixes all of it; `smoke` and `quick` cut down the corpus, the
-# model's sizes and the training, never the code. Their figures are not the
-# recipe's. `CHANGE` names other settings by dotted paths, such
-# as `{"encoder.dropout": 0.4, "optimisation.epochs": 10}`.
+# An experiment is plain data: it says what the model is made of and how it is
+# trained. The recipe fixes all of this. The profiles `smoke` and `quick` cut
+# down the corpus, the model's sizes and the training, but never the code. So
+# the figures of these two profiles are not those of the recipe. `CHANGE`
+# names other settings by dotted paths, such as `{"encoder.dropout": 0.4,
+# "optimisation.epochs": 10}`.
 
 # %% tags=["hide-output"]
 import json
@@ -76,9 +77,9 @@ print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 # %% [markdown]
 # ## Training
 #
-# The run writes a checkpoint every minute. Interrupt it and run the cell
-# again: it goes on where it stopped. A finished run is not repeated; choose
-# another seed or folder for a new one.
+# The run writes a checkpoint every minute. If you interrupt a run and start
+# the cell again, the run goes on where it stopped. A finished run is not
+# repeated; choose another seed or folder for a new run.
 
 # %%
 result = course_lab.launch(
@@ -93,7 +94,8 @@ clear_output()  # the progress bar has done its work
 # ## Learning curve
 #
 # Each epoch ends with the perplexity of the validation split. The weights of
-# the best epoch are kept; those of the last one too, for a second session.
+# the best epoch are kept, and so are those of the last epoch, for a second
+# session.
 
 # %%
 training_report.show_learning_curve(result)
@@ -101,10 +103,10 @@ training_report.show_learning_curve(result)
 # %% [markdown]
 # ## Result
 #
-# Final figures are taken at batch 1 over every token of the split, the first
-# one predicted from `<eos>`, with the state carried along. The result folder
-# also says where the numbers come from. Recipes with an adaptation give the
-# perplexities of the adapted model.
+# The final figures cover every token of the split. The model reads the split
+# as one text and carries its state along, and it predicts the first token
+# from `<eos>`. The result folder also says where the numbers come from.
+# Recipes with an adaptation give the perplexities of the adapted model.
 
 # %%
 display(Markdown(training_report.headline(result)))
@@ -120,11 +122,11 @@ for statement, holds in training_report.checks(result).items():
 # ## From here
 #
 # * `python -m course_lab next FOLDER "the company said"` shows what the model
-#   expects next; `score` and `generate` take the same folder.
-# * Set `RECIPE` to `ptb/vd-lstm-200/tied/second-session` to train on from the
-#   final weights, as the paper did with its small models: after a run of
-#   `ptb/vd-lstm-200/tied` at the same profile and seed, in its default folder
-#   (`FOLDER = ""`), with the same optimisation as the recipe.
+# expects next; `score` and `generate` take the same folder. * Set `RECIPE` to
+# `ptb/vd-lstm-200/tied/second-session` to train on from the final weights, as
+# the paper did with its small models. Before that, run `ptb/vd-lstm-200/tied`
+# at the same profile and seed, in its default folder, `FOLDER = ""`, with the
+# same optimisation as the recipe.
 #
 # ## References
 #

@@ -15,19 +15,17 @@
 #
 # **Question.** How well does a recipe translate?
 #
-# A translator has an output embedding too, and shares it three ways: one
+# A translator has an output embedding, too, and shares it three ways: one
 # matrix reads the source, reads the target and predicts the next piece. This
 # notebook runs any translation recipe of the course from start to end; the
-# parameters below choose it.
+# parameters below choose the recipe.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** Lesson 01 for what an output layer is. The recipe chosen
-# below translates phrases that the course makes from locale data; those of
-# captions, talks and news download their corpus at the first use, except in
-# `smoke` and `quick`, which use the phrases for every recipe, or the beginning
-# of your own pairs.
+# **Prerequisites.** Lesson 1 explains what an output layer is. The recipe chosen below translates phrases that
+# the course makes from locale data. The recipes of captions, talks and news download their corpus at the first
+# use. In `smoke` and `quick` every recipe uses the phrases, or the beginning of your own pairs.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
@@ -51,9 +49,9 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% [markdown]
 # ## The recipe
 #
-# An experiment is plain data. The encoder-decoder turns source and target so
-# far into contexts; everything after that, output layer, losses and
-# penalties, is what a language model uses.
+# An experiment is plain data. The encoder-decoder turns the source, and the
+# target so far, into contexts. Everything after the contexts, the output
+# layer, losses and penalties, is as in a language model.
 
 # %% tags=["hide-output"]
 import json
@@ -76,9 +74,9 @@ print(json.dumps(experiment.to_dict(), indent=1, ensure_ascii=False))
 # ## Training
 #
 # Sentences of similar length share a batch, so that little of it is padding.
-# The run writes a checkpoint every minute and goes on from it when the cell is
-# run again. At the end a beam search translates the validation and the test
-# split.
+# The run writes a checkpoint every minute, and goes on from the last
+# checkpoint when the cell is run again. At the end a beam search translates
+# the validation and the test split.
 
 # %%
 result = course_lab.launch(
@@ -92,8 +90,8 @@ clear_output()  # the progress bar has done its work
 # %% [markdown]
 # ## Learning curve
 #
-# Perplexity is per piece of the shared encoding, so it compares runs with the
-# same encoding only. Training perplexity is taken with dropout.
+# Perplexity is per piece of the shared encoding, so only runs with the same
+# encoding can be compared by it. Training perplexity is taken with dropout.
 
 # %%
 training_report.show_learning_curve(result)
@@ -102,9 +100,9 @@ training_report.show_learning_curve(result)
 # ## Result
 #
 # BLEU counts the word sequences, up to four words long, that a translation
-# shares with the reference: 0 for none, 100 for the reference itself. The
-# signature says how it was computed; figures under other signatures are not
-# comparable.
+# shares with the reference. BLEU is 0 if it shares none, and 100 for the
+# reference itself. The signature says how BLEU was computed; figures under
+# other signatures are not comparable.
 
 # %%
 display(Markdown(training_report.headline(result)))
@@ -112,8 +110,8 @@ display(Markdown(training_report.headline(result)))
 # %% [markdown]
 # ## Sentences
 #
-# Numbers summarise; sentences show. Five of the test split, beside their
-# references:
+# Numbers summarise, and sentences show. Here are five translations of the
+# test split, beside their references:
 
 # %% tags=["nbval-ignore-output"]
 pairs, corpus = result.corpus.test, result.corpus
@@ -138,11 +136,10 @@ print("one matrix for both languages and the output:", result.model.tied)
 # %% [markdown]
 # ## Real sentences
 #
-# The phrases above are simple. These results of captions of pictures
-# (Multi30k, 29,000 pairs) were trained with this notebook, profile `standard`,
-# and are kept with the course: without and with cosine regularisation, which is
-# meant to keep the pieces' vectors apart (lesson 6). One run each decides
-# nothing; notebook 23 shows what would.
+# The phrases above are simple. The next results are for captions of pictures, the 29,000 pairs of Multi30k.
+# They were trained with this notebook in the profile `standard`, and are kept with the course. One model has
+# the cosine regularisation of lesson 6, which is meant to keep the pieces' vectors apart, and one has not. One
+# run of each decides nothing; notebook 23 shows what would.
 
 # %%
 kept = map(course_lab.read_result, course_lab.kept_results())
@@ -164,10 +161,10 @@ pd.DataFrame(rows).round(2)
 # ## From here
 #
 # * Set `RECIPE` to `multi30k/transformer-small/softmax` and then to
-#   `multi30k/transformer-small/cosine`, profile `standard`: captions of
-#   pictures, without and with cosine regularisation.
-# * `python -m course_lab translate FOLDER "ein Satz"` translates with a trained model.
-# * `python -m course_lab recipes 'iwslt14/*'` lists the papers' own.
+# `multi30k/transformer-small/cosine`, profile `standard`. These recipes
+# translate captions of pictures, without and with cosine regularisation. *
+# `python -m course_lab translate FOLDER "ein Satz"` translates with a trained
+# model. * `python -m course_lab recipes 'iwslt14/*'` lists the papers' own.
 #
 # ## References
 #

@@ -15,17 +15,16 @@
 #
 # **Question.** How much better does a trained model predict a text if it may remember what it has just read there, or go on learning from it?
 #
-# Published perplexities come in threes: the model alone, with a *continuous
-# cache*, and with *dynamic evaluation*. Both extras use nothing but the words
-# that have already been scored, so they are fair; and both are applied after
-# training, to any model that carries a state from one segment of text to the next. This notebook applies them to a recipe of the course
-# and looks at which words gain.
+# Published perplexities come in threes: the model alone, with a *continuous cache*, and with *dynamic
+# evaluation*. Both extras use nothing but the words that have already been scored, so they are fair. Both are
+# applied after training, to any model that carries a state from one segment of text to the next. This notebook
+# applies them to a recipe of the course and looks at which words gain.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** Lesson 01 for what an output layer is; notebook 20, which
-# trains the same recipes.
+# **Prerequisites.** Lesson 1 explains what an output layer is, and notebook
+# 20 trains the same recipes.
 #
 # | profile | minutes | corpus and machine |
 # |---|---|---|
@@ -85,9 +84,9 @@ valid, test = corpus.valid[:SEARCH_TOKENS], corpus.test[:TEST_TOKENS]
 #    a model thinks that was trained on other pages?
 # 2. Which words will gain more from remembering the page: frequent or rare
 #    ones?
-# 3. A gradient step on five words, then one on the next five, and so on through
-#    thousands of words, never starting over: will the model get better, or
-#    forget what it knew?
+# 3. A model takes a gradient step on five words, then a step on the next
+#    five, and so on through thousands of words, and it never starts over.
+#    Will the model get better, or forget what it knew?
 
 # %% [markdown]
 # ## A cache of contexts
@@ -100,13 +99,13 @@ valid, test = corpus.valid[:SEARCH_TOKENS], corpus.test[:TEST_TOKENS]
 # $$p_\text{cache}(w) \propto \sum_{i=t-n}^{t-1} [y_i = w]\, e^{\theta h_t^\top h_i},
 # \qquad p = (1-\lambda)\,p_\text{model} + \lambda\,p_\text{cache},$$
 #
-# where $w$ is a word, and $[y_i = w]$ is 1 where it was the one that followed
-# and 0 elsewhere.
+# where $w$ is a word, and $[y_i = w]$ is 1 where this word followed and 0
+# elsewhere.
 #
 # Three numbers have to be chosen: the window $n$, the sharpness $\theta$ and
 # the weight $\lambda$; we fix $n = 500$ and search the other two. Nothing is
 # trained, so a search on the validation split costs seconds: one pass of the
-# model serves all of it.
+# model serves the whole search.
 
 # %%
 seen = cache.predictions(model, valid, corpus.eos)
@@ -140,9 +139,9 @@ plots.show(
 # %% [markdown]
 # ## Which words gain?
 #
-# On the test split, with these settings: for every word, how many tokens ago
-# did it occur last? And by how many nats did the cache raise or lower its
-# log-probability?
+# We take the test split and these settings. For every word of the text, how
+# many tokens ago did it occur last? And by how many nats did the cache raise
+# or lower its log-probability?
 
 # %%
 read = cache.predictions(model, test, corpus.eos)
@@ -186,10 +185,10 @@ plots.show(
 )
 
 # %% [markdown]
-# Text is bursty. A rare word that has come once is likely to come again soon,
-# and the word matrix, the same for all pages, cannot know; that is what the
-# cache can add. Frequent words should gain little. A word that is not in the window pays
-# the full price, $-\log(1-\lambda)$ nats, whatever the word:
+# Text is bursty. A rare word that has come once is likely to come again soon.
+# The word matrix, which is the same for all pages, cannot know this, but the
+# cache can. Frequent words should gain little. A word that is not in the
+# window pays the full price, $-\log(1-\lambda)$ nats, whatever the word:
 
 # %%
 price = -math.log(1 - best.weight)
@@ -202,24 +201,21 @@ display(Markdown(
 # ## Learning on
 #
 # Dynamic evaluation (Krause et al. 2018) goes further: after every segment of
-# five words the weights take a gradient step on that segment. Weights whose
-# gradients were large in training ($\text{MS}_g$ is the mean of their squares)
-# move more cautiously, and are drawn back to the trained $\theta_0$ more
-# strongly:
+# five words the weights take a gradient step on that segment. Let
+# $\text{MS}_g$ be the mean square of a weight's gradients in training.
+# Weights with a large $\text{MS}_g$ move more cautiously, and are drawn back
+# to the trained $\theta_0$ more strongly:
 #
 # $$\Delta\theta = -\eta\,\frac{g}{\sqrt{\text{MS}_g}+\varepsilon}
 # + \lambda\,(\theta_0-\theta)\,\frac{\sqrt{\text{MS}_g}}{\text{mean}\sqrt{\text{MS}_g}},$$
 #
-# where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and
-# $\varepsilon$ a small number, and the factor of $\theta_0-\theta$ is at most
-# 1, so that no weight is drawn past $\theta_0$. (Here $\theta$ and $\lambda$ have
-# nothing to do with those of the cache.) The mean is taken within each matrix and
-# each vector of biases, and then over these: the released code does so, and a
-# published $\lambda$ means nothing without it. Gradients of biases are larger than
-# those of matrices; with the mean of all numbers the same $\lambda$ would pull a
-# matrix back several times more strongly.
-# First the gradients' mean squares, then a search for $\eta$ on the validation
-# split; $\lambda$ and $\varepsilon$ stay as they are.
+# where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and $\varepsilon$ a small number. The
+# factor of $\theta_0-\theta$ is at most 1, so no weight is drawn past $\theta_0$. The symbols $\theta$ and
+# $\lambda$ have nothing to do with those of the cache. The mean is taken within each matrix and each vector of
+# biases, and then over all of these. The released code does so, and a published $\lambda$ means nothing without
+# this mean. Gradients of biases are larger than those of matrices; with the mean of all numbers the same
+# $\lambda$ would pull a matrix back several times more strongly. We compute the gradients' mean squares first,
+# and then search for $\eta$ on the validation split; $\lambda$ and $\varepsilon$ stay as they are.
 
 # %% tags=["hide-output"]
 squares = dynamic.mean_squares(
@@ -248,7 +244,8 @@ scores = {
 scores["continuous cache"][0] = scores["model alone"][0]
 
 # %% [markdown]
-# The perplexity of all words read so far, as the reading goes on:
+# The figure shows the perplexity of all words read so far, as the reading
+# goes on:
 
 # %%
 words = np.arange(1, len(test) + 1)

@@ -16,10 +16,11 @@
 # **Question.** How many runs does it take before one may say that one setting is better than another?
 #
 # One training run is an anecdote: another seed gives another perplexity. A
-# claim needs several seeds of everything that is compared, so tables come from
-# *plans*: recipes × seeds × settings in a small file. This notebook writes a
-# plan, runs it, several runs at a time, and asks statistics what it shows.
-# Hundreds of runs on a cluster go the same way, see the how-to page of batches.
+# claim needs several seeds of everything that is compared, so tables come
+# from *plans*: recipes × seeds × settings in a small file. This notebook
+# writes a plan, runs it, several runs at a time, and asks statistics what it
+# shows. Hundreds of runs on a cluster go the same way, as the how-to page on
+# batches shows.
 
 # %% [markdown]
 # ## Before you start
@@ -63,10 +64,11 @@ small = PROFILE in ("smoke", "quick")
 # ## The plan
 #
 # A plan names recipes, a profile, seeds and the settings that differ from the
-# recipe; `grid` takes all combinations. Here: how much dropout should a small
-# LSTM have? In `quick` the runs are as small as they can be, so that you see
-# the machinery at work; what they say about dropout holds for a model of a few
-# thousand weights on a few pages of text, and no further.
+# recipe; `grid` takes all combinations. Our question here is how much dropout
+# a small LSTM should have. In `quick` the runs are as small as they can be,
+# so that you see the machinery at work. What these runs say about dropout
+# holds for a model of a few thousand weights on a few pages of text, and no
+# further.
 
 # %%
 text = f"""
@@ -85,8 +87,8 @@ plan = plans.read_plan(path)
 print(f"{plan.title}: {len(plan.runs)} runs, the first {plan.runs[0].key}")
 
 # %% [markdown]
-# A misspelt setting is refused before anything runs, with what it may have been
-# meant to be:
+# A misspelt setting is refused before anything runs, and the message names
+# the settings that may have been meant:
 
 # %%
 try:
@@ -98,10 +100,10 @@ except CourseError as error:
 # %% [markdown]
 # ## Running it
 #
-# Each run is notebook 20, executed by papermill in a process of its own. Where
-# a run stands is read from its folder; a run that is done is never done again,
-# one that was interrupted goes on from its checkpoint. So the next cell can be
-# stopped, killed and called again at any time.
+# Each run is notebook 20, executed by papermill in a process of its own. The
+# folder of a run says how far the run has come. A run that is done is never
+# done again, and a run that was interrupted goes on from its checkpoint. So
+# the next cell can be stopped, killed and called again at any time.
 
 # %%
 states = batch.run_plan(plan, workers=WORKERS, minutes=BUDGET)
@@ -134,9 +136,8 @@ print("a second call does nothing:", before == written())
 # %% [markdown]
 # ## What it shows
 #
-# One row a setting: the mean of its seeds with a 95 % interval (of Student's
-# $t$ distribution: the few seeds make it wide), and the standard deviation $s$
-# from seed to seed.
+# The table has one row a setting: the mean of its seeds with a 95 % interval, and the standard deviation $s$
+# from seed to seed. The interval is that of Student's $t$ distribution, and few seeds make it wide.
 
 # %%
 rows = [
@@ -166,13 +167,13 @@ plots.show(
 # ## Is the difference real?
 #
 # Take the best setting and the next. Welch's $t$-test asks how often a
-# difference this large would come about if both had the same mean. The two were
-# picked by looking at the results. For the best against the next, with as many
-# seeds each, this choice makes false alarms no more frequent. For other pairs that
-# are picked by their results, such as the best against the worst, it makes false
-# alarms more frequent: correct those p-values by `statistics.holm`. From the
-# spread one can say beforehand how many seeds would settle a difference of a
-# given size in four of five such experiments.
+# difference this large would come about if both had the same mean. The two
+# were picked by looking at the results. For the best against the next, with
+# as many seeds each, this choice makes false alarms no more frequent. For
+# other pairs that are picked by their results, such as the best against the
+# worst, the choice makes false alarms more frequent: correct those p-values
+# by `statistics.holm`. The spread tells beforehand how many seeds would
+# settle a difference of a given size in four of five such experiments.
 
 # %%
 order = sorted(found, key=lambda d: found[d].mean)

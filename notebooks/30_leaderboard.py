@@ -25,9 +25,9 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Notebook 23](23_run_a_batch.ipynb): seeds, intervals, the paired test. The
-# lessons [05](05_tying_and_augmented_loss.ipynb) to [10](10_monotone_softmaxes.ipynb) explain the
-# methods. This notebook trains nothing: it reads the results that are kept in `data/results`.
+# **Prerequisites.** [Notebook 23](23_run_a_batch.ipynb): seeds, intervals, the paired test. Lessons
+# [5](05_tying_and_augmented_loss.ipynb) to [10](10_monotone_softmaxes.ipynb) explain the methods. This notebook
+# trains nothing: it reads the results that are kept in `data/results`.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -70,9 +70,10 @@ pd.set_option("display.max_colwidth", None)
 # %% [markdown]
 # ## What counting reaches
 #
-# A language model is worth its training if it beats counts of short word sequences. The best-known way of counting is interpolated Kneser–Ney smoothing; order 5 means that four
-# words of context are used. It trains in seconds on exactly the tokens that our models were trained
-# on. Test perplexity, for each text:
+# A language model is worth its training if it beats counts of short word sequences. The best-known way of
+# counting is interpolated Kneser–Ney smoothing; order 5 means that four words of context are used. The counts
+# take seconds, on exactly the tokens that our models were trained on. The table has the test perplexity of
+# counting. Each text is named with its number of training tokens.
 
 # %%
 titles = {text: evidence.title_of(text) for text in of.ngrams}
@@ -81,9 +82,10 @@ counted.index.name = "training text"
 counted.round(1)
 
 # %% [markdown]
-# Two rules follow. A comparison of models that lose to Kneser–Ney of order 5 is **no evidence**: what
-# helps a model that has not learned what counting finds says nothing about a model at 57. And a
-# conclusion needs the whole of a real text. Runs on a part of a text are for the eye.
+# Two rules follow. A comparison of models that lose to Kneser–Ney of order 5 is **no evidence**. What helps a
+# model that has not learned what counting finds says nothing about a model of perplexity 57, which is what the
+# papers' models reach. And a conclusion needs the whole of a real text. Runs on a part of a text only
+# illustrate.
 
 # %% [markdown]
 # ## Every published row, and ours
@@ -100,9 +102,9 @@ counted.round(1)
 # | no recipe | nothing: the row cannot be run here, and `data/published.csv` says why |
 # | counted | an n-gram model |
 #
-# With two seeds or more the brackets are the 95 % interval of the mean. The budget is that of one
-# run: tokens read in training, minutes, and threads. A desk or a small row may be of another text than
-# the published one; the column *text* has it, and then the two perplexities do not compare.
+# Brackets hold the 95 % interval of the mean where there are two seeds or more. The budget is that of one run:
+# tokens read in training, minutes, and threads. Our number in a *desk* or a *small* row may belong to another
+# text than the published number. The column *text* names it, and the two perplexities then cannot be compared.
 
 # %%
 tiers = rows.tier.value_counts().reindex(leaderboard.TIERS, fill_value=0)
@@ -130,24 +132,24 @@ else:
 # %% [markdown]
 # ## The ledger
 #
-# One row a claim. Both numbers are the difference of the method from its baseline in per cent, 100
-# times the difference of logarithms, so that −4 % is a perplexity of 96 for 100. *Published* is the
-# mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of runs that
+# The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent, 100
+# times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. *Published*
+# is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of runs that
 # share a seed, with its 95 % interval.
 #
-# The statistic is that of [notebook 23](23_run_a_batch.ipynb), corrected by Holm over all claims that
-# have a test. The verdicts:
+# The test is the paired t-test of [notebook 23](23_run_a_batch.ipynb), and its $p$ is corrected by Holm over
+# all claims that have a test. These are the verdicts:
 #
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
 #   other way. A claim that there is *no* difference agrees when the data exclude 2 %;
 # - **no difference larger than x %**: the data exclude a difference as large as the published one;
-# - **undecided: n seeds would decide**: neither;
-# - **untested**: no pair of runs counts as evidence. The last column says why. Where we have numbers
-#   all the same they are shown, and decide nothing.
+# - **undecided: n seeds would decide**: the data show neither a difference nor that there is none;
+# - **untested**: no pair of runs counts as evidence. The last column says why. Numbers that are no evidence are
+#   shown, but they decide nothing.
 #
-# Where several contexts test one claim, the first by tier and by seeds decides, and *elsewhere* tells
-# what the others say. `claims.tests(claims.claim(NAME), of)` gives the runs behind any row, those that
-# decide it first; the cell under *One claim by hand* does so for one.
+# Models of several kinds may test one claim. Then the comparison of the best tier and the most seeds decides,
+# and *elsewhere* tells what the other comparisons say. `claims.tests(claims.claim(NAME), of)` lists the runs
+# behind a row, and those that decide come first. The cell under *One claim by hand* shows them for one claim.
 
 # %%
 claims.shown(ledger)
@@ -166,8 +168,8 @@ plots.show(
 # %% [markdown]
 # ## What is covered
 #
-# How many pairs of seeds test each claim, by tier. The third column counts pairs that are no
-# evidence: of models that lose to counting, of parts of a text, or a single pair.
+# The table counts the pairs of seeds that test each claim, by tier. Its third column counts the pairs that are
+# no evidence: pairs of models that lose to counting, pairs on a part of a text, and single pairs.
 
 # %%
 pairs = claims.coverage(of)
@@ -184,9 +186,9 @@ plots.show(
 # %% [markdown]
 # ## One claim by hand
 #
-# The ledger computes nothing that you could not compute. Take the claim with the most pairs, from the
-# kept results themselves: the figure of each seed, the paired differences $d_s$, their mean, and the
-# interval $\bar d \pm t_{n-1}\, s / \sqrt n$.
+# The ledger computes nothing that you could not compute. We take the claim with the most pairs, and compute
+# from the kept results the figure of each seed, the paired differences $d_s$, their mean, and the interval
+# $\bar d \pm t_{n-1}\, s / \sqrt n$.
 
 # %%
 most = ledger.n.fillna(0).astype(int)
@@ -227,8 +229,8 @@ print("each claim has a verdict:", sum(number.values()) == len(ledger))
 # %% [markdown]
 # ## What would change the answer
 #
-# More pairs. For each untested claim with a single pair, here is what gives it two. A recipe that
-# begins with the weights of another one takes `--starts` as well.
+# More pairs would. For each untested claim with a single pair, these commands give it a second one. A recipe
+# that begins with the weights of another one takes `--starts` as well.
 
 # %%
 nearly = ledger[(ledger.verdict == "untested") & (ledger.n == 1)]
@@ -243,9 +245,10 @@ print(*dict.fromkeys(commands), sep="\n")
 #
 # - **A stronger baseline.** If the plain models of a tier are tuned better, a remedy may lose what it won.
 # - **Another optimiser.** The cone, and so what a remedy can cure, depends on it.
-# - **A larger model.** The desk is far from 57 on the Penn Treebank, and what helps at 90 may not at 57.
-# - **Another margin.** We take the published difference as the one that matters. Who cares for half of
-#   it needs four times the seeds.
+# - **A larger model.** Our own models are far from a perplexity of 57 on the Penn Treebank. What helps at 90
+#   may not help at 57.
+# - **Another margin.** We take the published difference as the one that matters. A reader who cares for half of
+#   this difference needs four times the seeds.
 
 # %% [markdown]
 # ## Symbols
@@ -263,10 +266,10 @@ print(*dict.fromkeys(commands), sep="\n")
 #
 # ### 1. Many claims, one level
 #
-# Fifty tests at 5 % find two or three differences where there is none. Holm's correction prevents it:
-# sort the $k$ p-values; multiply the smallest by $k$, the next by $k-1$, and so on; let none be smaller
-# than the one before it, and none larger than 1. Assign to `corrected` a function of an array of
-# p-values that returns the corrected ones in the order of the array.
+# Fifty tests at 5 % find two or three differences where there is none. Holm's correction prevents this. Sort
+# the $k$ p-values. Multiply the smallest by $k$, the next by $k-1$, and so on. Let no p-value be smaller than
+# the one before it, and none larger than 1. Assign to `corrected` a function of an array of p-values that
+# returns the corrected ones in the order of the array.
 #
 # <details><summary>Hint</summary>
 #

@@ -20,16 +20,16 @@
 #
 # - to tell an intervention, which sets the rank and nothing else, from a correlation;
 # - to judge two ways of measuring the rank of $\log P$, and why they disagree;
-# - to see through two tricks that numbers play: a correlation between groups that is none within
-#   them, and one that shrinks because somebody has removed outliers.
+# - to see through two traps: a correlation between groups that does not hold within them, and a correlation
+#   that shrinks because somebody has removed outliers.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 04](04_softmax_bottleneck.ipynb) on the rank of $\log P$, lessons
-# [09](09_mixtures.ipynb) and [10](10_monotone_softmaxes.ipynb) on the layers that raise it, and
-# [notebook 30](30_leaderboard.ipynb) on the tiers of our runs. Nothing is trained: this notebook reads
-# kept results, and the figures that parthiban2021 published.
+# **Prerequisites.** [Lesson 4](04_softmax_bottleneck.ipynb) on the rank of $\log P$, lessons
+# [9](09_mixtures.ipynb) and [10](10_monotone_softmaxes.ipynb) on the layers that raise it, and [notebook
+# 30](30_leaderboard.ipynb) on the tiers of our runs. Nothing is trained: this notebook reads kept results, and
+# the figures that parthiban2021 published.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -72,13 +72,13 @@ published = ranks.published_points()
 #
 # Three knobs set the rank:
 #
-# - $c$ and $k$ of the generalised SigSoftmax bend the logits. They have no parameters.
-# - The number of components of a mixture. It changes the number of parameters as well.
+# - $c$ and $k$ of the generalised SigSoftmax bend the logits, and add no parameters.
+# - The number of components of a mixture sets the rank, and changes the number of parameters as well.
 # - The dropout of a mixture's contexts, only in training. With less dropout the rank is higher.
 #
-# In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the
-# least rank is the reference. Ours are filled, with the 95 % interval over seeds; the published ones,
-# one seed each, are hollow.
+# In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the least
+# rank is the reference. Filled marks are our runs, with the 95 % interval over seeds. Hollow marks are
+# published rows, which have one seed each.
 
 # %%
 changes = ranks.interventions(points)
@@ -100,17 +100,18 @@ display(shown.rename(columns={"rank": "rank, ratio"}))
 display(printed.round(2))
 
 # %% [markdown]
-# Look at the two published knobs together. In print, with more components the rank rises and perplexity
-# falls. With less dropout both rise, by more than any method of these papers ever gained. If rank
-# were what matters, both would go one way. Components bring parameters, and dropout takes noise away:
-# capacity and regularisation explain both directions, rank explains one.
+# Look at the two published knobs together. In the paper, more components raise the rank and lower the
+# perplexity. Less dropout raises both the rank and the perplexity, by more than any method of these papers ever
+# gained. If rank were what matters, perplexity would go the same way with both knobs. More components bring
+# more parameters, and less dropout brings less regularisation. Capacity and regularisation explain both
+# directions, while rank explains only one.
 
 # %% [markdown]
 # ## The grid of c and k
 #
 # parthiban2021 trained 72 models on the Penn Treebank, $c$ from −2 to 2 and $k$ from 1.25 to 3 (their
-# Figure 2). The plan `gss-grid` trains the same 9 × 8 cells with the desk's model. A cell that has not
-# been run is left white.
+# Figure 2). The plan `gss-grid` trains the same 9 × 8 cells with a small recurrent network, which reads the
+# whole text in half an hour of one core. A cell that has not been run is left white.
 
 # %%
 cells = ranks.grid(of)
@@ -127,10 +128,12 @@ display(Markdown(f"*{done}*"))
 over.round(2)
 
 # %% [markdown]
-# The second row takes the half of the cells whose perplexity is in the middle. Its *spread* is what is left
-# of that of all cells; the section on outliers below says what this alone does to a correlation.
+# The second row takes the half of the cells whose perplexity is in the middle. The column *spread* says which
+# share of the spread of all cells is left. The section on outliers below shows what a smaller spread alone does
+# to a correlation.
 #
-# Other runs with a $c$ and a $k$, on the largest text that has any:
+# Here are other runs with a $c$ and a $k$, on the largest text that has such runs. The column 0.001 is the
+# effective rank, which a section below explains.
 
 # %%
 gss = points[points.method == "gss"].dropna(subset=["c", "k"])
@@ -145,9 +148,9 @@ others.round(1).head(20)
 # %% [markdown]
 # ## The last epoch, too
 #
-# A result is of the best epoch. A layer of more freedom overfits sooner, so that its best epoch comes
-# sooner, and what it would have done is not seen. So here are the same interventions by validation
-# perplexity at the best epoch and at the last one.
+# The numbers above belong to the best epoch of each run. A layer of more freedom may overfit sooner, and then
+# its best epoch comes sooner. The best epoch hides what happens later. So here are the same interventions by
+# validation perplexity, at the best epoch and at the last epoch.
 
 # %%
 both = several[["knob", "from", "to", "rank", "text"]].copy()
@@ -162,10 +165,11 @@ both.round(2)
 # %% [markdown]
 # ## Two ranks
 #
-# Press' rule counts singular values above a threshold that floating point sets, $\frac12\sqrt{m+n+1}\,
-# s_1\,\epsilon$. It counts rounding and whatever is a millionth as large as the rest. The effective
-# rank counts how many singular values hold all but a share $\varepsilon$ of the energy $\sum_i s_i^2$.
-# parthiban2021's Table 6, and ours where a method has been run:
+# Press' rule counts the singular values of an $m\times n$ matrix that lie above $\frac12\sqrt{m+n+1}\,
+# s_1\,\epsilon$, with $\epsilon$ the rounding error of a number. The rule counts even directions that are tens
+# of thousands of times smaller than the largest. The effective rank counts how many singular values hold all
+# but a share $\varepsilon$ of the energy $\sum_i s_i^2$. The table has the ranks of parthiban2021's Table 6,
+# and our own ranks where a method has been run:
 
 # %%
 table = ranks.table_6(of)
@@ -179,16 +183,16 @@ print("a mixture's rank is that of a softmax, times")
 print(ratio.round(1).to_string())
 
 # %% [markdown]
-# Twenty-five times the rank, and one and a half times the effective rank: nearly all of the new
-# dimensions hold less than a thousandth of the energy.
+# A mixture has twenty-five times Press' rank of a softmax, and one and a half times its effective rank. So
+# nearly all of the new dimensions together hold less than a thousandth of the energy.
 
 # %% [markdown]
-# ## A correlation, divided
+# ## A correlation taken apart
 #
-# Over all runs of one experiment, rank and perplexity have some correlation. It has two parts. *Between*
-# settings it compares the means of settings, which differ in much beside the rank. *Within* a setting
-# only seeds differ. Take the experiment, one model, text and budget, with the most settings of the layers
-# that set the rank:
+# Over all runs of one experiment, rank and perplexity have some correlation. This correlation has two parts.
+# The part *between* settings compares the means of settings, which differ in much beside the rank. The part
+# *within* a setting compares runs that differ only in the seed. We take the experiment that has the most
+# settings of layers that set the rank. An experiment here is one model, one text and one budget.
 
 # %%
 layers = points[points.method.isin(["gss", "plif", "mos", "moc", "tied"])]
@@ -224,13 +228,14 @@ display(Markdown(
 ))  # fmt: skip
 
 # %% [markdown]
-# What a correlation says depends on what varies. From one seed to the next a run that has learned more
-# may have a higher rank *and* a lower perplexity: the training is the cause of both. Between settings the
-# knob sets the rank, and there perplexity does not follow. And see how much of the first number hangs on
-# a single setting.
+# What a correlation says depends on what varies. From one seed to the next a run that has learned more may have
+# a higher rank *and* a lower perplexity: the training is the cause of both. Between settings the knob sets the
+# rank, and there perplexity does not follow. The last line above says how much the correlation within settings
+# depends on any single setting.
 
 # %% [markdown]
-# The same for what is published: runs of different methods, by corpus.
+# Here is the same correlation over the published rows of different methods, by corpus. *Off by < 1* leaves out
+# the rows whose perplexity is further than 1 from the median.
 
 # %%
 rows = {}
@@ -246,15 +251,15 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # ## What removing outliers does
 #
-# Over its grid parthiban2021 finds a correlation of 0.48 on the Penn Treebank, and of 0.24 once the
-# models outside perplexities of 56.6 to 57.6 are left out: “fairly weak”. But whoever narrows the range
-# of a variable lowers its correlation with everything, whatever the truth. If the spread shrinks to a
-# share $u$, a correlation $r$ becomes
+# Over its grid parthiban2021 finds a correlation of 0.48 on the Penn Treebank, and of 0.24 once the models
+# outside perplexities of 56.6 to 57.6 are left out: “fairly weak”. But whoever narrows the range of a variable
+# lowers its correlation with every other variable, whatever the truth is. If the spread shrinks to a share $u$,
+# a correlation $r$ becomes
 #
 # $$ r' = \frac{r\,u}{\sqrt{1 - r^2 + r^2u^2}} . $$
 #
-# So simulate: pairs of normal numbers with a correlation of 0.48, of which only those are kept whose
-# second number lies near the middle.
+# We simulate pairs of normal numbers with a correlation of 0.48, and keep only the pairs whose second number
+# lies near the middle.
 
 # %%
 rng = np.random.default_rng(SEED)
@@ -294,19 +299,19 @@ print("formula and simulation agree within 0.01:", bool(off < 0.01))
 print(f"left of 0.48 at a share of 0.45: {left:.2f}")
 
 # %% [markdown]
-# The published drop, from 0.48 to 0.24, is what narrowing alone does if the spread falls to 45 %. It
+# The published drop, from 0.48 to 0.24, is what narrowing alone does if the spread falls to 45 %. So the drop
 # shows neither that the correlation is weak nor that it is strong.
 
 # %% [markdown]
 # ## What would change the answer
 #
-# - **The whole grid.** The section above says how many of its cells there are. At scale it is the plan
-#   `parthiban2021-figure-2`, 72 models of AWD-LSTM.
-# - **Interventions by models that beat counting.** Those of ours on a small text do not always do so.
+# - **The whole grid.** The section on the grid says how many of its cells have been run. The plan
+#   `parthiban2021-figure-2` has the grid as in the paper, 72 models of AWD-LSTM.
+# - **Interventions by models that beat counting.** Our models of a small text do not always do so.
 # - **An intervention that lowers perplexity through the rank alone**: no more parameters, no less noise,
 #   the same best epoch or a later one, and an interval below zero.
-# - **A task whose true $\log P$ needs the rank.** [Lesson 04](04_softmax_bottleneck.ipynb) builds one,
-#   and there the rank decides.
+# - **A task whose true $\log P$ needs the rank.** [Lesson 4](04_softmax_bottleneck.ipynb) builds such a task,
+#   and in this task the rank decides.
 
 # %% [markdown]
 # ## Symbols
@@ -396,7 +401,8 @@ display(
         f"{falls} and surely rises in {rises}. In print, less dropout "
         f"raises perplexity by up to {most:.0f} % together with the rank, "
         "while more components raise the rank and lower perplexity. Over "
-        f"the grid of c and k: {over.correlation.iloc[0]} at the desk."
+        "the grid of c and k the correlation is "
+        f"{over.correlation.iloc[0]}."
         f"\n\nOver our runs the correlation is {words['between']} between "
         f"settings and {words['within']} within. A correlation of "
         f"{r_paper} that becomes {left:.2f} when outliers go needs no "

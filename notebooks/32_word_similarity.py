@@ -25,10 +25,10 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 02](02_degeneration.ipynb) on the cone and
-# [notebook 30](30_leaderboard.ipynb). Nothing is trained: this notebook reads the scores that kept
-# results have, those that parthiban2021 published, and lists of pairs that come with gensim. A list, or
-# benchmark, has pairs such as *tiger* and *cat* with people's judgement of how similar the two are.
+# **Prerequisites.** [Lesson 2](02_degeneration.ipynb) on the cone and [notebook 30](30_leaderboard.ipynb).
+# Nothing is trained: this notebook reads the scores of kept results, the scores that parthiban2021 published,
+# and lists of pairs that come with the package gensim. A list, or benchmark, has pairs such as *tiger* and
+# *cat* with people's judgement of how similar the two words are.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -62,17 +62,18 @@ printed = similarities.published_scores()
 # %% [markdown]
 # ## Predict
 #
-# People judged how similar two words are, on a scale of 0 to 10. A model's answer is the cosine of its
-# two rows of the word matrix, and its score is Spearman's $\rho$ of the two over a list of pairs. Take two
-# runs of *one* model that differ in the seed only. On how many of ten lists will the one have the greater
-# score? And two models with different output layers?
+# People judged how similar two words are, on a scale of 0 to 10. A model's answer is the cosine of the two
+# words' rows in its word matrix. Its score is Spearman's $\rho$, the rank correlation between the answers and
+# the judgements of a list. Take two runs of *one* model that differ in the seed only. On how many of ten lists
+# will the first run have the greater score? And how many lists will a model win over a model with another
+# output layer?
 
 # %% [markdown]
 # ## Which lists say anything
 #
-# A list counts only with the pairs whose two words the vocabulary knows. Of the Penn Treebank's 10,000
-# words some lists find nearly nothing. With $m$ pairs the 95 % interval of a $\rho$ near 0.3 is about
-# $\pm 2/\sqrt m$ wide, so that we ask for 100 pairs or more.
+# A pair counts only if the vocabulary has both of its words. Some lists have hardly a word among the 10,000 of
+# the Penn Treebank. With $m$ pairs the 95 % interval of a $\rho$ near 0.3 is about $\pm 2/\sqrt m$, so we ask
+# for 100 pairs or more.
 
 # %%
 known = similarities.known(scores)
@@ -104,9 +105,10 @@ plots.show(
 # %% [markdown]
 # ## What the cosine knows
 #
-# In a cone all rows share a direction. The cosine then tells, above all, how strongly two words follow
-# it, and that is a matter of how rare they are. So each score is taken twice: of the matrix as it is, and
-# without its mean row. The mean over lists that count, and over seeds:
+# In a cone all rows share a direction. The cosine of two words then tells, above all, how strongly both words
+# follow this direction, which depends on how rare they are. So each score is taken twice: of the matrix as it
+# is, and of the matrix without its mean row, called *centred*. The table has means over the lists that count
+# and over seeds.
 
 # %%
 means = similarities.by_run(scores).groupby("model").mean()
@@ -124,8 +126,8 @@ if len(means):
 display(means.round(3))
 
 # %% [markdown]
-# A score that vanishes with the mean row was not about meaning. For the models that keep theirs, here is
-# the correlation of perplexity and score:
+# A score that vanishes with the mean row was not about meaning. For the models whose score stays, here is the
+# correlation of perplexity and score:
 
 # %%
 keep = means[means.centred > means.rho / 2] if len(means) else means
@@ -140,17 +142,18 @@ display(Markdown(
 ))  # fmt: skip
 
 # %% [markdown]
-# Several of these models are stages of one training, so that the interval is too narrow.
+# Several of these models are stages of one training, so the interval above is too narrow.
 
 # %% [markdown]
 # ## What frequency knows
 #
-# Runs of whole texts keep the cosine of every pair three times: of the matrix as it is (raw), without its
-# mean row (centred), and with mean 0 and covariance $I$ where each word weighs by its frequency
-# (whitened). They also keep how often the two words occur. So three questions have an answer. How far does
-# $\rho$ hang on the pairs that happen to be on the list: a bootstrap over pairs. How much of the *cosine* is
-# frequency: its rank correlation with the mean log count. And what is left of $\rho$ when frequency
-# is held fixed: the partial rank correlation. For the best model:
+# Runs of whole texts keep the cosine of every pair for three matrices. *Raw* is the matrix as it is. *Centred*
+# is without the mean row. *Whitened* is turned and stretched so that its mean is 0 and its covariance is $I$,
+# where each word weighs by its frequency. The runs also keep how often the two words occur. So three questions
+# have an answer. How much does $\rho$ depend on the pairs that happen to be on the list? A bootstrap over pairs
+# gives the interval from *low* to *high*. How much of the *cosine* is frequency? The column *frequency* has the
+# rank correlation of the cosine with the mean logarithm of the two counts. What is left of $\rho$ when
+# frequency is held fixed? The column *held* has the partial rank correlation. The table is for the best model.
 
 # %%
 judged = similarities.at_hand()
@@ -179,10 +182,10 @@ if len(kinds):
     )
 
 # %% [markdown]
-# The raw cosine of two words tells above all how frequent they are; to take the mean row away turns the sign
-# of that, and whitening by frequency removes it. The judgements hardly know frequency. So what frequency
-# adds to the cosine is noise to $\rho$, and holding it fixed gives back what the noise took. Does
-# that hold for other models? The means over lists:
+# The raw cosine of two words tells above all how frequent the words are. Taking the mean row away turns the
+# sign of this correlation, and whitening by frequency removes it. The judgements hardly depend on frequency. So
+# what frequency adds to the cosine is noise to $\rho$, and holding frequency fixed gives back what the noise
+# took. Does this hold for other models? Here are the means over lists:
 
 # %%
 rows = {}
@@ -198,9 +201,10 @@ pd.DataFrame(rows, index=order).T.round(2)
 # %% [markdown]
 # ## Winning
 #
-# parthiban2021 counts on how many of 13 lists one model's score is greater than another's (Figure 4),
-# and finds that a mixture of contexts, of low rank, wins over a mixture of softmaxes. Their Table S3
-# gives each count, and a sign test its $p$: how often would thirteen coins fall as unevenly?
+# parthiban2021 counts on how many of 13 lists one model's score is greater than another model's. In their
+# Figure 4 a mixture of contexts (*moc*), which has a low rank, wins over a mixture of softmaxes (*mos*). Their
+# Table S3 has each count. A sign test gives each count its $p$: how often would thirteen coins fall as
+# unevenly?
 
 # %%
 rows = []
@@ -217,9 +221,8 @@ pd.DataFrame(rows, columns=["corpus", "wins", "lists", "p"])
 # %% [markdown]
 # ### What a second seed does to it
 #
-# Our runs of one family have several seeds. The family is that of the desk, and that of small
-# Transformers until the desk has two methods. If a win says something about the output layer, two layers
-# must win and lose more unevenly than two seeds of one layer.
+# A *family* is one model, text and budget, with different output layers and several seeds. If a win says
+# something about the output layer, two layers must win and lose more unevenly than two seeds of one layer.
 
 # %%
 desk = scores[scores.family == "ptb/desk"]
@@ -239,19 +242,21 @@ curves = {
     for kind, w in wins.groupby("kind")
 }
 off = by_kind["lists off half, mean"].round(1)
+kinds = " and ".join(f"{n} for {kind}" for kind, n in off.items())
 title = f"Lists off half, on average: {' and '.join(map(str, off))}"
 if curves:
     xlabel, ylabel = f"lists won, of {total}", "share of the pairs"
     plots.show(
         plots.lines(curves, xlabel, ylabel, title=title),
-        alt=f"Share of pairs of runs by lists won. {off.to_dict()}",
+        alt=f"Share of pairs of runs by lists won. {title}: {kinds}.",
     )
 
 # %% [markdown]
 # ## Methods against the softmax
 #
-# A mean over lists uses more than the sign. The paired statistic of
-# [notebook 23](23_run_a_batch.ipynb) on the mean $\rho$, in hundredths, for runs that share a seed:
+# A count of wins uses only the sign of each difference. The mean $\rho$ over lists uses its size, too. The
+# table has the paired differences of the mean $\rho$ from the softmax, in hundredths, for runs that share a
+# seed, tested as in [notebook 23](23_run_a_batch.ipynb).
 
 # %%
 table = similarities.compared(scores, family)
@@ -267,10 +272,10 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 # %% [markdown]
 # ## What would change the answer
 #
-# - **A larger vocabulary.** WikiText-2 has 33,278 words, and each list then finds more pairs.
-# - **Models that predict well.** Where the family above loses to counting, a family at the desk with
-#   five seeds would be evidence; the plan `desk` has it.
-# - **More pairs kept.** Only runs of the desk have the cosines of pairs. Older results have scores alone.
+# - **A larger vocabulary.** WikiText-2 has 33,278 words, so more pairs of each list would count.
+# - **Models that predict well.** The family above loses to counting. The plan `desk` has a family of small
+#   models on the whole Penn Treebank with five seeds, which would be evidence if its models beat counting.
+# - **More pairs kept.** Only few kept results have the cosines of pairs. Older results have scores alone.
 # - **Another use.** Similarity of meaning is not what an output matrix is trained for.
 
 # %% [markdown]
@@ -341,16 +346,16 @@ check("32.2", chance, as_coins)
 
 # %%
 alike = table.verdict.astype(str).str.startswith("no difference").sum()
-off = by_kind["lists off half, mean"].round(1).to_dict()
 display(
     Markdown(
         f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
         f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
         f"{int((means.centred < means.rho / 2).sum())} owe over half of "
-        "their score to the mean row.\n\nThe number of lists won is off "
-        f"half by this many lists: {off}. Of {len(table)} output layers "
-        f"{alike} do not differ from the softmax by "
-        f"{similarities.MARGIN:g} hundredths of ρ (family `{family}`)."
+        "their score to the mean row.\n\nThe number of lists won differs "
+        f"from one half of the lists by {kinds or 'no number yet'}. Of "
+        f"{len(table)} output layers {alike} do not differ from the "
+        f"softmax by {similarities.MARGIN:g} hundredths of ρ (family "
+        f"`{family}`)."
     )
 )
 

@@ -18,17 +18,17 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to read a table of best words without taking a picked context for evidence;
+# - to read a table of likeliest words without taking a hand-picked context for evidence;
 # - to divide a difference of perplexity among words, by how frequent and how likely they are;
 # - to tell what a bootstrap over tokens can show from what only further seeds can.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 05](05_tying_and_augmented_loss.ipynb) on the augmented loss,
-# [lesson 09](09_mixtures.ipynb) on mixtures, and [notebook 23](23_run_a_batch.ipynb) on pairs of runs.
-# Nothing is trained: this notebook reads what kept results say of their predictions, and the figures that
-# the papers printed.
+# **Prerequisites.** [Lesson 5](05_tying_and_augmented_loss.ipynb) on the augmented loss, [lesson
+# 9](09_mixtures.ipynb) on mixtures, and [notebook 23](23_run_a_batch.ipynb) on pairs of runs. Nothing is
+# trained: this notebook reads what kept results say of their predictions, and the figures that the papers
+# printed.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -62,15 +62,15 @@ printed = predictions.printed_words()
 # %% [markdown]
 # ## Predict
 #
-# A mixture of softmaxes has a perplexity 3 % below that of one softmax. Take the five likeliest words of
-# each at one place of the text. How many of the five do the two share? And where does the gain come from:
-# from a few words that became much likelier, or from most of them, a little each?
+# A mixture of softmaxes has a perplexity 3 % below that of one softmax. Take the five likeliest words of both
+# models at one place of the text. How many of the five do the two models share? And where does the gain come
+# from: from a few words that became much likelier, or from most of them, a little each?
 
 # %% [markdown]
 # ## What is here
 #
-# Methods are compared within one model, text and budget. The predictions below are those of the family of
-# which the most methods have kept theirs.
+# Methods are compared within a *family*: one model, text and budget. The predictions below belong to the family
+# in which the most methods have kept their predictions.
 
 # %%
 methods = sorted({run.method for run in runs})
@@ -85,10 +85,11 @@ display(Markdown(
 # %% [markdown]
 # ## Eighteen contexts
 #
-# parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's
-# test split. Six of the places had been picked before by the mixture's authors, six are the paper's own
-# picks, six are drawn. One star marks models trained by NT-ASGD. Below stand the printed words, as far as
-# they could be read, and those of our models; the word that really follows is in the heading.
+# parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's test
+# split. The authors of the mixture of softmaxes had picked six of the places, parthiban2021 picked another six,
+# and the last six were drawn at random. One star marks models trained by NT-ASGD, an optimiser that averages
+# the weights. The tables have the printed words, as far as they could be read, and the words of our models. The
+# word that really follows is in the heading.
 
 # %%
 places = published.contexts("S2").set_index("number")
@@ -99,16 +100,16 @@ for number in CONTEXTS:
 
 # %% [markdown]
 # How often does the right word come first, and how often is it among five? The readable part of the printed
-# table differs from model to model, so that each share has its own number of contexts:
+# table differs from model to model, so each share has its own number of contexts:
 
 # %%
 right = predictions.right_words(ours, printed)
 right.round(2)
 
 # %% [markdown]
-# With two stars stand the words of the picked contexts only. A mixture that has the right word in all four
-# of them, and a rival that has it in none of five, look decisive. Picked contexts cannot be: whoever picks
-# places where one model is right chooses the result.
+# Rows with two stars have the words of the hand-picked contexts only. There the mixture of softmaxes has the
+# right word in all four readable contexts, and the mixture of contexts has it in none of five. Such a result
+# looks decisive, but it cannot be: whoever picks places where one model is right chooses the result.
 #
 # Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one
 # layer differ in nothing but chance.
@@ -123,13 +124,14 @@ by_print = predictions.shared_words(ours.iloc[:0], printed)
 by_layer = by_print.loc["two layers in print", "shared of five"]
 print(f"two printed layers share {by_layer:.1f} of five words")
 gain = np.tile([1.0, -1.0], 500)  # a mean of 0 in every block
-print("its interval:", predictions.bootstrap(gain))
+low_high = predictions.bootstrap(gain)
+print("gains of 1 and -1 in turn have the interval", low_high)
 
 # %% [markdown]
 # ## inan2017's Table 4
 #
-# The table shows what the augmented loss does with five words after four phrases of the test split. Its
-# lists are a picture that no row of `data/published.csv` has. What can be held against them is the
+# The table shows what the augmented loss does with five words after four phrases of the test split. The paper
+# prints lists of words without their probabilities, so there is no number to compare. The table has the
 # probability that our models give to the word that follows:
 
 # %%
@@ -137,10 +139,10 @@ follows = predictions.next_words(runs)
 follows.round(4)
 
 # %% [markdown]
-# What the paper says of the table can be tested on every token: with tying and the augmented loss together,
-# “&lt;unk&gt;”, “a”, “an” and “the”, which are near to no other word, are predicted with *less*
-# probability. Here is the mean probability of each where it *is* the next word (there) and where it is not
-# (elsewhere), the mean over seeds:
+# The paper makes a claim that can be tested on every token. With tying and the augmented loss together, the
+# words “&lt;unk&gt;”, “a”, “an” and “the” are predicted with *less* probability, because they are near to no
+# other word. The table has the mean probability of each word over seeds. *There* means the places where it is
+# the next word, and *elsewhere* means all other places.
 
 # %%
 watched = predictions.watched(runs)
@@ -157,8 +159,8 @@ elsewhere.round(3) if len(elsewhere) else None
 # %% [markdown]
 # ## Loss by frequency
 #
-# Perplexity is a mean over tokens, and a quarter of all tokens are a handful of words. A remedy for rare
-# words should show where the words are rare. First the loss itself, in nats a token, by how often a word
+# Perplexity is a mean over tokens, and a quarter of all tokens are a handful of words. A remedy for rare words
+# should lower the loss where the words are rare. The table has the loss in nats a token, by how often a word
 # occurs in the training split:
 
 # %%
@@ -198,9 +200,10 @@ changes.round(2) if len(changes) else None
 # %% [markdown]
 # ## Calibration
 #
-# Of all places where a model gives its likeliest word about 0.3, that word should be right three times in
-# ten. The expected calibration error is the mean distance of the two, over ten bins; *confident* is the
-# same with its sign, above 0 where the probabilities are too great.
+# Where a model gives its likeliest word a probability of about 0.3, this word should be right three times in
+# ten. The *expected calibration error* sorts all places into ten bins by this probability. The error is the
+# mean distance, over the bins, between the probability and the share of right words. The column *confident* has
+# the same mean with its sign, which is above 0 where the probabilities are too great.
 
 # %%
 bins = predictions.calibration(runs)
@@ -227,11 +230,12 @@ if len(errors):
 # %% [markdown]
 # ## Which tokens gain
 #
-# Two models read the same test split, so that each token has a pair of losses. Their difference, the mean
-# over the seeds that both have, is the token's gain. Where no method shares a seed with the tied softmax,
-# two trainings of the same text stand in, which differ in more than the output layer. The interval of the
-# mean gain is a bootstrap over blocks of 100 tokens, because the losses of neighbours depend on each other.
-# It says how far the gain hangs on this text. It says nothing about another seed.
+# Two models read the same test split, so each token has a pair of losses. The difference of the two losses,
+# averaged over the seeds that both models have, is the token's *gain*. Where no method shares a seed with the
+# tied softmax, we compare two models of the same text that differ in more than the output layer. The interval
+# of the mean gain comes from a bootstrap over blocks of 100 tokens, because the losses of neighbours depend on
+# each other. The interval says how much the gain depends on this text. The interval says nothing about another
+# seed.
 
 # %%
 pair = predictions.two(of, runs)
@@ -248,9 +252,9 @@ else:
 display(Markdown(f"*{gains}.*"))
 
 # %% [markdown]
-# The classes below are by what *both* models gave the token, $e^{-(\ell_1+\ell_2)/2}$. Sorted by the loss
-# of one of them alone, its worst tokens would gain with any other model. That is regression to the mean, no
-# finding.
+# The table sorts the tokens into classes by the probability that *both* models gave them,
+# $e^{-(\ell_1+\ell_2)/2}$. If we sorted by the loss of one model alone, its worst tokens would gain with any
+# other model. Such a gain is regression to the mean, and no finding.
 
 # %%
 likely = predictions.by_likelihood(*(kept_losses[::-1] or [{}, {}]))
@@ -273,8 +277,8 @@ if len(gain):
 # %% [markdown]
 # ## Samples
 #
-# What each model writes when words are drawn from its distribution. A sample is one draw: it shows that a
-# model writes, and ranks nobody.
+# Here is what each model writes when words are drawn from its distribution. A sample is one draw, which shows
+# how a model writes and ranks no model.
 
 # %%
 texts = predictions.samples(runs)
@@ -285,12 +289,12 @@ display(Markdown("\n".join(lines).replace("<", "&lt;") or "*None kept.*"))
 # ## What would change the answer
 #
 # - **More methods, and five seeds each.** The sentence under *What is here* says how many runs of the plan are
-#   there; with two seeds in common the comparisons above fill in.
-# - **The right word among five over all tokens.** Kept results have the best words at 18 places only, which
-#   is too few to tell two layers apart.
+#   kept. The comparisons above appear as soon as two methods have two seeds in common.
+# - **The right word among five over all tokens.** Kept results have the likeliest words at 18 places only,
+#   which are too few to tell two layers apart.
 # - **Another text.** The bootstrap speaks for texts like this one, newspaper English of 1989.
-# - **Words that mean nearly the same.** A loss counts a near miss as a miss; only the lists of best words
-#   show one.
+# - **Words that mean nearly the same.** A loss counts a near miss as a miss. Only the lists of likeliest words
+#   show a near miss.
 
 # %% [markdown]
 # ## Symbols
@@ -307,7 +311,7 @@ display(Markdown("\n".join(lines).replace("<", "&lt;") or "*None kept.*"))
 # ### 1. The calibration error
 #
 # Assign to `error_of` a function of three arrays, a number for each bin: tokens, mean greatest probability,
-# share right. It returns the expected calibration error.
+# share right. The function returns the expected calibration error.
 #
 # <details><summary>Hint</summary>
 #
@@ -364,9 +368,10 @@ check("33.2", each, shared_by_few)
 # %%
 own = right["among five"].filter(like="ours")
 among = [f"{n.split(',')[0]} {share:.0%}" for n, share in own.items()]
-among = ", ".join(among) or "untested at the desk's scale"
+among = ", ".join(among) or "untested, as no run is kept"
 differ = ~changes.verdict.str.startswith(("undecided", "no difference"))
-groups_said = "By frequency, methods are untested at the desk's scale"
+groups_said = "By frequency no two methods are compared, because no two "
+groups_said += "methods of this family share two seeds"
 if len(changes):
     groups_said = f"In {int(differ.sum())} of {len(changes)} groups of "
     groups_said += "words a method differs from the tied softmax"

@@ -18,16 +18,15 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to evaluate a bound term by term, and to see which part of it moves;
-# - to hold a bound against measured gaps, and to say what the comparison can show;
+# - to evaluate a bound term by term, and to see which of its terms changes;
+# - to compare a bound with measured gaps, and to say what the comparison can show;
 # - to keep apart two things that fall together: the gap, and what the model has learned.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 08](08_spectrum_control.ipynb) on spectrum control, and
-# [notebook 23](23_run_a_batch.ipynb) on pairs of runs. Nothing is trained: this notebook reads kept
-# results.
+# **Prerequisites.** [Lesson 8](08_spectrum_control.ipynb) on spectrum control, and [notebook
+# 23](23_run_a_batch.ipynb) on pairs of runs. Nothing is trained: this notebook reads kept results.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -61,20 +60,20 @@ sweep = gaps.sweep(runs)
 # ## Predict
 #
 # Spectrum control asks that the $k$-th singular value of the word matrix be near $c_1 e^{-c_2 k^\gamma}$. You
-# raise $\gamma$ from 0.3 to 1.5 and change nothing else. What happens to the loss on training text, to the
-# gap between training and other text, and to the loss on test text?
+# raise $\gamma$ from 0.3 to 1.5 and change nothing else. What happens to the training loss and to the test
+# loss? What happens to the *gap*, the test loss less the training loss?
 
 # %% [markdown]
 # ## The bound, term by term
 #
-# With $\gamma > \frac12$, singular values that fall at least like $k^{-\gamma}$, $N$ words and $n$ training
-# tokens the gap is, with high probability, at most
+# Let the singular values fall at least like $k^{-\gamma}$ with $\gamma > \frac12$. With $N$ words and $n$
+# training tokens the gap is then, with high probability, at most
 #
 # $$ \frac{C_1 A N \left(\sqrt{\textstyle\sum_{j<m}\sigma_j^2} + \sqrt{m^{1-2\gamma}/(2\gamma-1)}\right) + C_2 B \sqrt{\log(1/\delta)}}{\sqrt n} $$
 #
-# for any $m$ from 2 to $d$. The first root grows with $m$, the second falls. The theorem leaves the constants
-# $C_1, C_2$ open, so that only ratios mean anything. Here are both terms for $\sigma_k = k^{-\gamma}$,
-# divided by $C_1 A N / \sqrt n$:
+# for any $m$ from 2 to $d$. The first root, the *head*, grows with $m$. The second root, the *tail*, falls. The
+# theorem leaves the constants $C_1, C_2$ open, so only ratios mean anything. Here are both terms for $\sigma_k
+# = k^{-\gamma}$, divided by $C_1 A N / \sqrt n$:
 
 # %%
 d, n = 400, 929_589
@@ -114,22 +113,22 @@ plots.show(
 )
 
 # %% [markdown]
-# The second curve shows what the theorem is made of. Its proof first bounds the gap by the size of the matrix,
-# $\|W\|_F = \sqrt{\sum_k \sigma_k^2}$, and splits the sum after $m$ then. The split can only make the bound
-# larger. Before the split, two spectra of one norm, one flat and one steep, have the same bound. The bound
-# falls here because $k^{-\gamma}$ with a larger $\gamma$ is a *smaller* matrix.
+# The curve of the norm shows where the theorem comes from. Its proof first bounds the gap by the size of the
+# matrix, $\|W\|_F = \sqrt{\sum_k \sigma_k^2}$, and then splits the sum after $m$. The split can only make the
+# bound larger. Before the split, a flat spectrum and a steep spectrum of the same norm have the same bound. The
+# bound falls here because the matrix with $\sigma_k = k^{-\gamma}$ is *smaller* for a larger $\gamma$.
 #
-# The head of the theorem ends at $m-1$, and the head of its proof ends at $m$. So the theorem leaves
-# $\sigma_m$ out of both parts. For these spectra the sum is above the norm all the same.
+# The head of the theorem ends at $m-1$, and the head of its proof ends at $m$. So the theorem leaves $\sigma_m$
+# out of both terms. For these spectra the sum of the two terms is still above the norm.
 
 # %% [markdown]
 # ## What was measured
 #
-# Remark 4.2 of the paper reads the bound as a trade: a larger $\gamma$ leaves fewer matrices to choose
-# from, so that the training loss rises, and the gap falls. Here is $\gamma$ turned and nothing else, in nats a
-# token; the training loss is that of the epoch as it went along, and the gap is taken at the best epoch
-# and at the last. *Change* is against the least $\gamma$, in hundredths of a nat over pairs of seeds,
-# with the 95 % interval.
+# Remark 4.2 of the paper reads the bound as a trade: a larger $\gamma$ leaves fewer matrices to choose from, so
+# the training loss rises and the gap falls. In these runs only $\gamma$ differs. Losses are in nats a token.
+# The training loss is the mean over an epoch while the model was learning. The column *gap* belongs to the best
+# epoch, and *last gap* to the last epoch. A *change* is the difference from the smallest $\gamma$, in
+# hundredths of a nat over pairs of seeds, with its 95 % interval.
 
 # %%
 display(sweep.round(3))
@@ -163,9 +162,9 @@ if len(sweep):
     ))  # fmt: skip
 
 # %% [markdown]
-# In this sweep $W$ becomes smaller as $\gamma$ grows, as in the theorem. Is it the size or the shape of the
-# spectrum that moves the gap? Here the scale $c_1$ follows $\gamma$, so that $\|W\|_F$ stays as it is. By
-# the bound in its first form the gap should stay, too:
+# In this sweep $W$ becomes smaller as $\gamma$ grows, as in the theorem. Does the size of the spectrum change
+# the gap, or its shape? In the next runs the scale $c_1$ follows $\gamma$ so that $\|W\|_F$ stays the same. By
+# the bound before the split the gap should then stay the same, too.
 
 # %%
 alike = runs[runs.text == where] if len(sweep) else runs
@@ -173,13 +172,14 @@ shape = gaps.sweep(alike, "all but shape")
 shape.round(3)
 
 # %% [markdown]
-# With the norm held, the two gentler priors have nearly the same gap in the table, which agrees with the first
-# form. The steepest spectrum, which leaves $W$ with a handful of directions, has a smaller mean gap at equal
-# norm. The interval of this change holds 0, with three seeds.
+# With the norm held, the two smaller values of $\gamma$ have nearly the same gap in the table, which agrees
+# with the bound before the split. The steepest spectrum, which leaves $W$ with a handful of directions, has a
+# smaller mean gap at the same norm. But the interval of this change, over three seeds, contains 0.
 #
-# Both halves of the remark are seen. But the second half follows from the first: a model that fits the
-# training text less has less to lose on other text. A smaller gap is worth something only if the
-# test loss is smaller, too, and the change of the test loss is the sum of the two.
+# The runs show both halves of remark 4.2: the training loss rises, and the gap falls. But the second half
+# follows from the first: a model that fits the training text less has less to lose on other text. A smaller gap
+# is worth something only if the loss on test text is smaller, too. The change of the test loss is the change of
+# the training loss plus the change of the gap.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -194,9 +194,9 @@ print("the bound is never below the norm of W:", above)
 # ## Text of another size
 #
 # The bound falls like $1/\sqrt n$: the slope of $\log$ gap against $\log n$ would be $-\frac12$. The plan
-# `generalisation` trains on 15,000, 50,000, 150,000 and 900,000 tokens of the Penn Treebank, with all of
-# its words, three values of $\gamma$ whose priors have one norm, the same number of updates, and three seeds.
-# Nothing else differs.
+# `generalisation` trains on 15,000, 50,000, 150,000 and 900,000 tokens of the Penn Treebank, with all of its
+# words and the same number of updates. At each size it has three values of $\gamma$, whose priors have the same
+# norm, and three seeds. Nothing else differs.
 
 # %%
 grid = gaps.decay(of)
@@ -229,16 +229,17 @@ if curves:
     )
 
 # %% [markdown]
-# Remark 4.2 at each size: what the greatest $\gamma$ changes against the least, in hundredths of a nat.
+# The table tests remark 4.2 at each size. Its numbers are differences between the largest and the smallest
+# $\gamma$, in hundredths of a nat.
 
 # %%
 trade = gaps.remark(grid)
 trade.round(1)
 
 # %% [markdown]
-# Texts that differ in more than their size, the kept runs of the lessons, have other vocabularies, widths and
-# numbers of epochs as well. A gap below 0 is no mistake. The training loss is the mean
-# over an epoch in which the model was still learning.
+# The kept runs of the lessons have texts of other sizes, too, but they also differ in vocabulary, width and
+# number of epochs. A gap below 0 is no mistake, because the training loss is the mean over an epoch in which
+# the model was still learning.
 
 # %%
 sizes = gaps.by_size(runs)
@@ -247,11 +248,11 @@ sizes.round(3)
 # %% [markdown]
 # ## What would change the answer
 #
-# - **The whole of γ × n.** The sentence above says how many runs of the plan there are. Only text that differs
-#   in nothing but $n$ can show $1/\sqrt n$.
-# - **A prior that falls like a power**, which is what the theorem is about. The sweep above has the
-#   exponential prior; its $\gamma$ is another number than that of $k^{-\gamma}$.
-# - **A sweep at the desk**, with models that beat counting.
+# - **All pairs of $\gamma$ and $n$.** The sentence above says how many runs of the plan are kept. Only texts
+#   that differ in nothing but $n$ can show $1/\sqrt n$.
+# - **A prior that falls like a power**, which is what the theorem is about. The sweep above has the exponential
+#   prior, whose $\gamma$ is not the $\gamma$ of $k^{-\gamma}$.
+# - **A sweep on a whole text**, with models that beat counting.
 # - **The training loss of the final weights**, without dropout, in place of the epoch's mean.
 
 # %% [markdown]

