@@ -37,10 +37,15 @@ class Job:
 
     @property
     def threads(self) -> int:
-        """The threads of a kernel: a share of the cores of the machine that executes the job."""
+        """The threads of a kernel: a share of the cores that the job may use.
+
+        A job of Slurm may use those that were asked for, also on a node that does not bind it to
+        them.
+        """
         from joblib import cpu_count
 
-        return max(1, cpu_count() // self.share)
+        cores = min(cpu_count(), int(os.environ.get("SLURM_CPUS_PER_TASK", cpu_count())))
+        return max(1, cores // self.share)
 
 
 def execute(job: Job) -> tuple[str, str] | None:

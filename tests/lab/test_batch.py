@@ -141,6 +141,14 @@ def test_threads_are_the_share_of_the_machine_that_asks(monkeypatch):
         assert job.threads == threads
 
 
+def test_a_job_of_slurm_takes_no_more_threads_than_it_asked_for(monkeypatch):
+    """A node that does not bind its jobs shows each of them all of its cores."""
+    monkeypatch.setattr("joblib.cpu_count", lambda: 64)
+    for cpus, share, threads in (("8", 1, 8), ("8", 2, 4), ("1", 1, 1), ("128", 1, 64)):
+        monkeypatch.setenv("SLURM_CPUS_PER_TASK", cpus)
+        assert Job(Path(), Path(), {}, share).threads == threads
+
+
 # The whole of it ---------------------------------------------------------------------------------
 
 
