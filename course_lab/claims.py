@@ -330,7 +330,8 @@ def _concluded(row: "pd.Series") -> str:
     if row.verdict == "untested":
         item = f"{says}: **untested here**, because {row.why}."
         if row.n >= 1:
-            item += f" {differs}, seeds {row.seeds}, which is no evidence."
+            seeds = "seeds" if row.n > 1 else "seed"
+            item += f" {differs}, {seeds} {row.seeds}, which is no evidence."
         return item
     item = f"{says}: **{row.verdict}**. {differs} over {row.n:.0f} pairs of seeds ({row.seeds}). "
     item += MODELS[row.tier]
