@@ -149,17 +149,14 @@ def test_the_list_of_needed_laws_is_whole():
     assert {*NEEDED} == {f"{s.name} {law.__name__}" for s in a6.STEPS for law in s.laws}
 
 
-# Changes of the report that are another report, each looked at: a threshold, or the shape of what a
-# round cloud has, may be another; the halves are alike, whichever is called the rare one.
-OTHER_REPORTS = ("1 + rogue", "2 - rogue", "1 < len(high)", "<= 5", "sum() + len(high)", "// 3")
-OTHER_REPORTS += (
-    "(len(values) + 1)",
-    "(len(values) - 2)",
-    "ranks)) ** 3",
-    "(2 + ratio",
-    "(2 - 2 *",
-)
-OTHER_REPORTS += ("(1 - 3 *", "+counts", "4.2 * held", "[::-2]")
+# Changes of the report that are another report, each looked at. "How you measure is up to you":
+# a rogue coordinate, or how many there are, may begin elsewhere; a severity may have another scale;
+# what a round cloud has may have another shape; every second eigenvalue shows the same spectrum and
+# misses the lowest dose only; the halves enter alike, whichever is called the rare one.
+OTHER_REPORTS = ("4.2 * held", "1 < len(high)", "<= 5")
+OTHER_REPORTS += ("sum() + len(high)", "1 + rogue")
+OTHER_REPORTS += ("(2 + ratio", "(2 - 2 *", "(1 - 3 *", "ranks)) ** 3", "(len(values) - 2)")
+OTHER_REPORTS += ("(len(values) + 1)", "[::-2]", "+counts")
 
 
 def code(*functions) -> str:

@@ -125,7 +125,7 @@ check("A6", "6.1", analysis)
 #
 # The check draws 40 matrices of 400 words and 48 coordinates, a round cloud with one disease or none. Of all kinds
 # together, 36 must be named right. Each severity must rise with the dose, and one disease leaves the others below
-# half of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
+# a quarter of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
 # all vectors and the order of the words change nothing. At the large size there are 100,000 words.
 #
 # Then name the disease of *your* checkpoint, which `checkpoint` makes from your letters: write its name, "drift",
