@@ -298,6 +298,39 @@ def test_so_many_seeds_as_the_power_analysis_says_find_the_difference():
     assert np.mean(np.array(lows) > 0) == pytest.approx(0.8, abs=0.04)
 
 
+ANALYSIS = """
+from scipy import stats
+def analysis(layer, baseline):
+    d = layer - baseline
+    half = stats.t.ppf(0.95, len(d) - 1) * d.std(ddof=1) / len(d) ** 0.5
+    return d.mean(), d.mean() - half, d.mean() + half
+"""
+DISEASE = a6_examination.sick(VARIANT)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "files", "share", "told"),
+    [
+        ("6.1", ANALYSIS, encoded(REGISTRATION), 1, ""),
+        ("6.1", ANALYSIS, {}, 0.4, "registration.json was not handed in"),
+        ("6.1", ANALYSIS, encoded(REGISTRATION | {"smallest": 0.02}), 0.4, "you register 4 seeds"),
+        ("6.1", ANALYSIS.replace("0.95", "0.9"), encoded(REGISTRATION), 0.6, "leave 80 %"),
+        ("6.1", "", {}, 0, "analysis was not handed in; registration.json was not"),
+        ("6.2", f"VERDICT = '{DISEASE}'\n", {}, 1, ""),
+        ("6.2", 'VERDICT = "healthy"\n', {}, 0.9, "is 'healthy', and not right"),
+        ("6.2", 'VERDICT = ""\n', {}, 0.9, "no VERDICT out of drift, split, rogue, low_rank"),
+        ("6.2", 'VERDICT = "low rank"\n', {}, 0.9, "no VERDICT out of drift, split, rogue, low_"),
+    ],
+)
+def test_what_stands_beside_a_function_has_its_share(name, cell, files, share, told, monkeypatch):
+    monkeypatch.setattr(a6_claims.sandbox, "Answer", Inside)
+    cell += code(a6_mistakes.report) * (name == "6.2")
+    submission = handin.Submission(Path("A6.ipynb"), {name: cell}, files=files)
+    verdict = a6_claims.mark(STEPS[name], submission, "3", VARIANT, rng(0))
+    assert verdict.share == share and told in verdict.sentence
+    assert bool(verdict.sentence) is (share < 1)
+
+
 # --- runs and claim, in the place of a sandbox ---------------------------------------------------
 
 CODE = """
