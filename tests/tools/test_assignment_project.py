@@ -684,6 +684,10 @@ def test_settings_that_were_not_registered_are_told_before_the_runs():
     assert a6_experiment.unfit(good, REGISTRATION, ("bend", "adversarial")) == []
     bad = {"layer": good["layer"][:1], "baseline": good["layer"]}
     assert len(a6_experiment.unfit(bad, REGISTRATION, ("bend", "cosine"))) == 3
+    for line in ((2, 0.1, 0.3), (0.01, 101, 0.3), (0.01, 0.1), (0, 0.1, 0.3), (0.01, "a", 0)):
+        bad = good | {"layer": [line] * 2}
+        (told,) = a6_experiment.unfit(bad, REGISTRATION, ("adversarial", "bend"))
+        assert told.startswith("layer of SETTINGS is not a list of trials")
 
 
 def test_a_registration_is_never_written_over(tmp_path, capsys):
@@ -694,6 +698,10 @@ def test_a_registration_is_never_written_over(tmp_path, capsys):
     assert a6_registration.faults(a6_registration.registered({path.name: before})) == []
     a6_experiment.register(plain | {"smallest": 1}, path)
     assert path.read_bytes() == before and "not written over" in capsys.readouterr().out
+    path.unlink()
+    with pytest.raises(TypeError):
+        a6_experiment.register(plain | {"seeds": np.arange(4)}, path)
+    assert not path.exists()  # half of a file would count as one that is there
 
 
 @pytest.mark.parametrize("methods", [("ceiling", "cosine"), ("augmented", "bend")])
