@@ -1487,6 +1487,15 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     assert "carries the variant zzzzzz" in board
 
 
+def test_a_sentence_is_counted_once_whatever_its_numbers_are():
+    """What all were told alike keeps its numbers."""
+    told = [("2.3", f"the mean is {x}, not 0.5", "no") for x in (0.25, -1e-3, 2)]
+    told += [("6.1", "1.645 is for many seeds", "normal")] * 2 + [("2.1", "of 5 words", "")]
+    keys = ("step", "sentence", "mistake")
+    rows = dashboard.commonest([dict(zip(keys, line, strict=True)) for line in told], 2)
+    assert rows == [["2.3", "the mean is …, not …", 3], ["6.1", "1.645 is for many seeds", 2]]
+
+
 def test_the_instance_on_the_page_shows_the_fault(term):
     _, _, path = term
     result = marking.latest(marking.read_results(path))["s-bert", "1.1"]
