@@ -108,6 +108,11 @@ def test_below_level_3_marking_is_refused_with_the_way_out(monkeypatch):
     assert sandbox.strongest() == "C"
 
 
+def test_a_level_that_does_not_exist_is_told():
+    with pytest.raises(CourseError, match="unknown level '4'"):
+        sandbox.strongest(wanted="4")
+
+
 def test_a_level_that_does_not_hold_is_not_used(monkeypatch):
     monkeypatch.setattr(sandbox, "probe", lambda level: {"takes 1 GB"})
     with pytest.raises(CourseError):
