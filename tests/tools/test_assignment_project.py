@@ -96,6 +96,11 @@ def test_the_laws_say_themselves_what_is_wrong_with_a_report():
     assert a6_examination.COUNTS in split
 
 
+def test_a_t_value_of_five_seeds_is_refused_for_others():
+    told = judge(STEPS["6.1"], lambda a, b: a6_mistakes.about(a - b, 2.132), rng(0)).sentence
+    assert "0.91 times as wide as the paired 90 % interval of 4 seeds" in told
+
+
 def rarely(f, other, often):
     """Return f, but `other` for instances of which `often` is true."""
     return lambda *x: other(*x) if often(*x) else f(*x)

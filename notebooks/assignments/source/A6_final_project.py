@@ -80,7 +80,8 @@ from tools.assignments.laws.home import check, hint
 # `analysis(layer, baseline)` gets the measures of the layer's runs (n,) and of the baseline's runs (n,),
 # the same seeds in the same order. It returns three numbers together: the mean difference *layer less
 # baseline*, and the lower and the upper end of its 90 % interval. The two runs of a seed begin with the same
-# matrices and see the same batches. The check draws the labels anew within each pair, 400 times.
+# matrices and see the same batches. The check draws the labels anew within each pair, 400 times, and looks at the
+# width for 4 and for 12 seeds.
 #
 # <details><summary>What to look at</summary>
 #
