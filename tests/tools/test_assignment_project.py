@@ -336,6 +336,15 @@ def test_what_stands_beside_a_function_has_its_share(name, cell, files, share, t
     assert bool(verdict.sentence) is (share < 1)
 
 
+def test_without_the_experiments_the_functions_of_the_project_are_marked(monkeypatch):
+    monkeypatch.setattr(a6_claims.sandbox, "Answer", Inside)
+    work = handin.Submission(Path("A6.ipynb"), {"6.1": ANALYSIS}, files=encoded(REGISTRATION))
+    for name, status in (("6.1", "right"), ("6.4", "waiting"), ("6.5", "waiting")):
+        options = {"experiment": False, "letters": "aaabbb"}
+        result = marking.mark_step("A6", STEPS[name], work, "3", 1, **options)
+        assert result["status"] == status
+
+
 # --- runs and claim, in the place of a sandbox ---------------------------------------------------
 
 CODE = """

@@ -1482,7 +1482,9 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     assert "Bert" not in bert  # names stay with the teacher
     assert "zzzzzz" in pages[3].read_text("utf-8")
     assert "Do you think" in bert and "Do you think" not in pages[0].read_text("utf-8")
-    assert '<span class="points">– of 10</span>' in bert
+    assert '<span class="points">0 of 10</span>' in bert and "1 step\nstill open" in bert
+    anna = pages[0].read_text("utf-8")
+    assert '<span class="points">– of 10</span>' in anna and "2 steps\nstill open" in anna
     hostile = {k: v | {"sentence": "<img src=x onerror=alert(1)>"} for k, v in results.items()}
     assert "<img src=x" not in feedback.page("A1", hostile, students[1], {})
     board = dashboard.write("A1", results, every, students, tmp_path / "board.html").read_text(
