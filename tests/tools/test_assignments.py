@@ -29,6 +29,7 @@ from tools.assignments import (
     feedback,
     handin,
     marking,
+    pages,
     sandbox,
     similar,
     variant,
@@ -1540,6 +1541,28 @@ def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_p
     assert (read["points"], read["status"]) == (7, "read")
     shown = feedback.page("A1", {("s-anna", "1.8"): read}, students[0], {})
     assert "7 of 10" in shown and "Read:" in shown and "Not yet" not in shown
+
+
+def test_a_report_is_read_as_its_author_sees_it_and_runs_nothing():
+    report = "## Sum\n\n| a | b |\n|---|---|\n| 1 | $x_1\\,y$ |\n\n<img src=x onerror=alert(1)>\n\n"
+    html = pages.rendered(report + "[a](javascript:alert(1)) <b onclick=x>b</b>")
+    assert "<h5>Sum</h5>" in html and "<td>1</td>" in html and "x_1\\,y" in html
+    assert not re.search(r"<(img|b)\b|javascript:", html) and "&lt;img" in html
+    content = pages.page("reading", title="", works=[("s-anna", [(A1["1.8"], report)], "")])
+    assert (
+        "Content-Security-Policy\" content=\"default-src 'none';" in content and html[:9] in content
+    )
+
+
+def test_a_text_counts_where_the_line_that_was_given_out_still_stands_above_it(level):
+    given = "*Your answer here.*"
+    told = {
+        text: marking.mark_step(
+            "A1", A1["1.8"], handin.Submission(Path("A1.ipynb"), {"1.8": text}), level, 1
+        )["status"]
+        for text in (given, f"{given}\n", "", f"{given}\n\nA rival explanation.")
+    }
+    assert [*told.values()] == ["blank", "blank", "blank", "manual"]
 
 
 def test_similar_work_is_signalled(term, tmp_path):
