@@ -1495,6 +1495,21 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     assert "carries the variant zzzzzz" in board
 
 
+def test_an_instance_that_is_too_large_to_paste_is_told_in_a_sentence():
+    paste = common.pasted(A1["1.1"], (np.zeros(96_000),))
+    told = {
+        "status": "wrong",
+        "sentence": "no",
+        "points": 0,
+        "paste": paste,
+        "trial": 1,
+        "time": "",
+    }
+    page = feedback.page("A1", {("s-anna", "1.1"): told}, STUDENTS[0], {})
+    assert "<p>It fails where l has 96,000 numbers: too many to be printed here.</p>" in page
+    assert "<pre" not in page
+
+
 def test_a_sentence_is_counted_once_whatever_its_numbers_are():
     """What all were told alike keeps its numbers."""
     told = [("2.3", f"the mean is {x}, not 0.5", "no") for x in (0.25, -1e-3, 2)]
