@@ -96,6 +96,11 @@ def test_the_laws_say_themselves_what_is_wrong_with_a_report():
     assert a6_examination.COUNTS in split
 
 
+def test_a_t_value_of_five_seeds_is_refused_for_others():
+    told = judge(STEPS["6.1"], lambda a, b: a6_mistakes.about(a - b, 2.132), rng(0)).sentence
+    assert "0.91 times as wide as the paired 90 % interval of 4 seeds" in told
+
+
 def rarely(f, other, often):
     """Return f, but `other` for instances of which `often` is true."""
     return lambda *x: other(*x) if often(*x) else f(*x)
@@ -149,17 +154,14 @@ def test_the_list_of_needed_laws_is_whole():
     assert {*NEEDED} == {f"{s.name} {law.__name__}" for s in a6.STEPS for law in s.laws}
 
 
-# Changes of the report that are another report, each looked at: a threshold, or the shape of what a
-# round cloud has, may be another; the halves are alike, whichever is called the rare one.
-OTHER_REPORTS = ("1 + rogue", "2 - rogue", "1 < len(high)", "<= 5", "sum() + len(high)", "// 3")
-OTHER_REPORTS += (
-    "(len(values) + 1)",
-    "(len(values) - 2)",
-    "ranks)) ** 3",
-    "(2 + ratio",
-    "(2 - 2 *",
-)
-OTHER_REPORTS += ("(1 - 3 *", "+counts", "4.2 * held", "[::-2]")
+# Changes of the report that are another report, each looked at. "How you measure is up to you":
+# a rogue coordinate, or how many there are, may begin elsewhere; a severity may have another scale;
+# what a round cloud has may have another shape; every second eigenvalue shows the same spectrum and
+# misses the lowest dose only; the halves enter alike, whichever is called the rare one.
+OTHER_REPORTS = ("4.2 * held", "1 < len(high)", "<= 5")
+OTHER_REPORTS += ("sum() + len(high)", "1 + rogue")
+OTHER_REPORTS += ("(2 + ratio", "(2 - 2 *", "(1 - 3 *", "ranks)) ** 3", "(len(values) - 2)")
+OTHER_REPORTS += ("(len(values) + 1)", "[::-2]", "+counts")
 
 
 def code(*functions) -> str:
@@ -299,6 +301,48 @@ def test_so_many_seeds_as_the_power_analysis_says_find_the_difference():
     n = a6_registration.needed(pilot, smallest)
     lows = [a6_registration.t_interval(rng(k).normal(smallest, spread, n))[1] for k in range(2_000)]
     assert np.mean(np.array(lows) > 0) == pytest.approx(0.8, abs=0.04)
+
+
+ANALYSIS = """
+from scipy import stats
+def analysis(layer, baseline):
+    d = layer - baseline
+    half = stats.t.ppf(0.95, len(d) - 1) * d.std(ddof=1) / len(d) ** 0.5
+    return d.mean(), d.mean() - half, d.mean() + half
+"""
+DISEASE = a6_examination.sick(VARIANT)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "files", "share", "told"),
+    [
+        ("6.1", ANALYSIS, encoded(REGISTRATION), 1, ""),
+        ("6.1", ANALYSIS, {}, 0.4, "registration.json was not handed in"),
+        ("6.1", ANALYSIS, encoded(REGISTRATION | {"smallest": 0.02}), 0.4, "you register 4 seeds"),
+        ("6.1", ANALYSIS.replace("0.95", "0.9"), encoded(REGISTRATION), 0.6, "leave 80 %"),
+        ("6.1", "", {}, 0, "analysis was not handed in; registration.json was not"),
+        ("6.2", f"VERDICT = '{DISEASE}'\n", {}, 1, ""),
+        ("6.2", 'VERDICT = "healthy"\n', {}, 0.9, "is 'healthy', and not right"),
+        ("6.2", 'VERDICT = ""\n', {}, 0.9, "no VERDICT out of drift, split, rogue, low_rank"),
+        ("6.2", 'VERDICT = "low rank"\n', {}, 0.9, "no VERDICT out of drift, split, rogue, low_"),
+    ],
+)
+def test_what_stands_beside_a_function_has_its_share(name, cell, files, share, told, monkeypatch):
+    monkeypatch.setattr(a6_claims.sandbox, "Answer", Inside)
+    cell += code(a6_mistakes.report) * (name == "6.2")
+    submission = handin.Submission(Path("A6.ipynb"), {name: cell}, files=files)
+    verdict = a6_claims.mark(STEPS[name], submission, "3", VARIANT, rng(0))
+    assert verdict.share == share and told in verdict.sentence
+    assert bool(verdict.sentence) is (share < 1)
+
+
+def test_without_the_experiments_the_functions_of_the_project_are_marked(monkeypatch):
+    monkeypatch.setattr(a6_claims.sandbox, "Answer", Inside)
+    work = handin.Submission(Path("A6.ipynb"), {"6.1": ANALYSIS}, files=encoded(REGISTRATION))
+    for name, status in (("6.1", "right"), ("6.4", "waiting"), ("6.5", "waiting")):
+        options = {"experiment": False, "letters": "aaabbb"}
+        result = marking.mark_step("A6", STEPS[name], work, "3", 1, **options)
+        assert result["status"] == status
 
 
 # --- runs and claim, in the place of a sandbox ---------------------------------------------------
@@ -654,6 +698,10 @@ def test_settings_that_were_not_registered_are_told_before_the_runs():
     assert a6_experiment.unfit(good, REGISTRATION, ("bend", "adversarial")) == []
     bad = {"layer": good["layer"][:1], "baseline": good["layer"]}
     assert len(a6_experiment.unfit(bad, REGISTRATION, ("bend", "cosine"))) == 3
+    for line in ((2, 0.1, 0.3), (0.01, 101, 0.3), (0.01, 0.1), (0, 0.1, 0.3), (0.01, "a", 0)):
+        bad = good | {"layer": [line] * 2}
+        (told,) = a6_experiment.unfit(bad, REGISTRATION, ("adversarial", "bend"))
+        assert told.startswith("layer of SETTINGS is not a list of trials")
 
 
 def test_a_registration_is_never_written_over(tmp_path, capsys):
@@ -664,6 +712,10 @@ def test_a_registration_is_never_written_over(tmp_path, capsys):
     assert a6_registration.faults(a6_registration.registered({path.name: before})) == []
     a6_experiment.register(plain | {"smallest": 1}, path)
     assert path.read_bytes() == before and "not written over" in capsys.readouterr().out
+    path.unlink()
+    with pytest.raises(TypeError):
+        a6_experiment.register(plain | {"seeds": np.arange(4)}, path)
+    assert not path.exists()  # half of a file would count as one that is there
 
 
 @pytest.mark.parametrize("methods", [("ceiling", "cosine"), ("augmented", "bend")])

@@ -29,6 +29,7 @@ from tools.assignments import (
     feedback,
     handin,
     marking,
+    pages,
     sandbox,
     similar,
     variant,
@@ -106,6 +107,11 @@ def test_below_level_3_marking_is_refused_with_the_way_out(monkeypatch):
     assert sandbox.strongest(trust=True) == "1"
     monkeypatch.setenv("COURSE_CONTAINER", "1")
     assert sandbox.strongest() == "C"
+
+
+def test_a_level_that_does_not_exist_is_told():
+    with pytest.raises(CourseError, match="unknown level '4'"):
+        sandbox.strongest(wanted="4")
 
 
 def test_a_level_that_does_not_hold_is_not_used(monkeypatch):
@@ -1477,7 +1483,9 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     assert "Bert" not in bert  # names stay with the teacher
     assert "zzzzzz" in pages[3].read_text("utf-8")
     assert "Do you think" in bert and "Do you think" not in pages[0].read_text("utf-8")
-    assert '<span class="points">– of 10</span>' in bert
+    assert '<span class="points">0 of 10</span>' in bert and "1 step\nstill open" in bert
+    anna = pages[0].read_text("utf-8")
+    assert '<span class="points">– of 10</span>' in anna and "2 steps\nstill open" in anna
     hostile = {k: v | {"sentence": "<img src=x onerror=alert(1)>"} for k, v in results.items()}
     assert "<img src=x" not in feedback.page("A1", hostile, students[1], {})
     board = dashboard.write("A1", results, every, students, tmp_path / "board.html").read_text(
@@ -1485,6 +1493,30 @@ def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_writ
     )
     assert "τ_l times too large" in board and "s-cleo, s-dora" in board
     assert "carries the variant zzzzzz" in board
+
+
+def test_an_instance_that_is_too_large_to_paste_is_told_in_a_sentence():
+    paste = common.pasted(A1["1.1"], (np.zeros(96_000),))
+    told = {
+        "status": "wrong",
+        "sentence": "no",
+        "points": 0,
+        "paste": paste,
+        "trial": 1,
+        "time": "",
+    }
+    page = feedback.page("A1", {("s-anna", "1.1"): told}, STUDENTS[0], {})
+    assert "<p>It fails where l has 96,000 numbers: too many to be printed here.</p>" in page
+    assert "<pre" not in page
+
+
+def test_a_sentence_is_counted_once_whatever_its_numbers_are():
+    """What all were told alike keeps its numbers."""
+    told = [("2.3", f"the mean is {x}, not 0.5", "no") for x in (0.25, -1e-3, 2)]
+    told += [("6.1", "1.645 is for many seeds", "normal")] * 2 + [("2.1", "of 5 words", "")]
+    keys = ("step", "sentence", "mistake")
+    rows = dashboard.commonest([dict(zip(keys, line, strict=True)) for line in told], 2)
+    assert rows == [["2.3", "the mean is …, not …", 3], ["6.1", "1.645 is for many seeds", 2]]
 
 
 def test_the_instance_on_the_page_shows_the_fault(term):
@@ -1526,6 +1558,28 @@ def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_p
     assert "7 of 10" in shown and "Read:" in shown and "Not yet" not in shown
 
 
+def test_a_report_is_read_as_its_author_sees_it_and_runs_nothing():
+    report = "## Sum\n\n| a | b |\n|---|---|\n| 1 | $x_1\\,y$ |\n\n<img src=x onerror=alert(1)>\n\n"
+    html = pages.rendered(report + "[a](javascript:alert(1)) <b onclick=x>b</b>")
+    assert "<h5>Sum</h5>" in html and "<td>1</td>" in html and "x_1\\,y" in html
+    assert not re.search(r"<(img|b)\b|javascript:", html) and "&lt;img" in html
+    content = pages.page("reading", title="", works=[("s-anna", [(A1["1.8"], report)], "")])
+    assert (
+        "Content-Security-Policy\" content=\"default-src 'none';" in content and html[:9] in content
+    )
+
+
+def test_a_text_counts_where_the_line_that_was_given_out_still_stands_above_it(level):
+    given = "*Your answer here.*"
+    told = {
+        text: marking.mark_step(
+            "A1", A1["1.8"], handin.Submission(Path("A1.ipynb"), {"1.8": text}), level, 1
+        )["status"]
+        for text in (given, f"{given}\n", "", f"{given}\n\nA rival explanation.")
+    }
+    assert [*told.values()] == ["blank", "blank", "blank", "manual"]
+
+
 def test_similar_work_is_signalled(term, tmp_path):
     folder, students, path = term
     results = marking.latest(marking.read_results(path))
@@ -1565,7 +1619,7 @@ def test_tables_for_canvas_and_moodle_go_back_where_they_came_from(term, tmp_pat
         ["Nobody", "56", "2000", "nobody", "A", "3", ""],
     ]
     with own.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
+        csv.writer(file).writerows([*rows, []])  # an editor may leave an empty line
     filled = exports.write("canvas", "A1", results, students, tmp_path / "made", own)
     with filled.open(encoding="utf-8", newline="") as file:
         back = list(csv.reader(file))

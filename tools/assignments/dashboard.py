@@ -1,7 +1,7 @@
 """The teacher's page: marks by step, what was misunderstood, who is stuck, what failed."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -44,14 +44,20 @@ def shown(value: float, digits: int):
     return "–" if np.isnan(value) else round(float(value), digits)
 
 
-def counted(results) -> Counter:
-    """Return how often each sentence was told at each step, whatever its numbers are."""
-    return Counter((r["step"], re.sub(r"-?\d[\d.,e+-]*", "…", r["sentence"])) for r in results)
+def commonest(results: list[dict], most: int) -> list[list]:
+    """Return a row for each of the sentences that were told most often, whatever its numbers are.
 
-
-def commonest(told: Counter, most: int) -> list[list]:
-    """Return a row for each of the sentences that were told most often."""
-    return [[step, text, n] for (step, text), n in told.most_common(most)]
+    Numbers that are not the same for all are left out.
+    """
+    told = defaultdict(list)
+    for result in results:
+        plain = re.sub(r"-?\d([\d.,e+-]*\d)?", "…", result["sentence"])
+        told[result["step"], plain].append(result["sentence"])
+    rows = [
+        [step, texts[0] if len({*texts}) == 1 else plain, len(texts)]
+        for (step, plain), texts in told.items()
+    ]
+    return sorted(rows, key=lambda row: -row[-1])[:most]
 
 
 def tables(name: str, results: dict, every: list[dict]) -> dict[str, list]:
@@ -59,8 +65,7 @@ def tables(name: str, results: dict, every: list[dict]) -> dict[str, list]:
     wrong = [r for r in results.values() if r["status"] == "wrong"]
     functions = {step.name for step in marking.module(name).STEPS if step.laws}
     strange = [r for r in wrong if not r["mistake"] and r["step"] in functions]
-    claims = [r for r in wrong if not r["mistake"] and r["step"] not in functions]
-    told = Counter((r["step"], r["sentence"]) for r in wrong if r["mistake"]) + counted(claims)
+    told = [r for r in wrong if r["mistake"] or r["step"] not in functions]
     tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
     failures = Counter((student, step) for student, step, _ in tried)
     foreign = {
@@ -71,7 +76,7 @@ def tables(name: str, results: dict, every: list[dict]) -> dict[str, list]:
     return {
         "steps": by_step(name, results),
         "told": commonest(told, 10),
-        "unknown": commonest(counted(strange), 20),
+        "unknown": commonest(strange, 20),
         "stuck": sorted(
             (*key, n)
             for key, n in failures.items()

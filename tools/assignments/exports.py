@@ -64,7 +64,7 @@ def canvas(name, results, students, path, fill) -> Path:
         raise CourseError("give Canvas' own export by --fill: its ids and column names must match")
     points = totals(results, students)
     with fill.open(encoding="utf-8-sig", newline="") as file:
-        heads, *rows = list(csv.reader(file)) or [[]]
+        heads, *rows = list(filter(None, csv.reader(file))) or [[]]
     if "ID" not in heads:
         raise CourseError(f"{fill} is no export of Canvas' gradebook: it has no column ID")
     columns = [i for i, head in enumerate(heads) if head == name or head.startswith(f"{name} ")]

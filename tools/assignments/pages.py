@@ -15,11 +15,23 @@ def marked(text: str) -> Markup:
     return Markup(re.sub(r"\*(\w[^*<]*)\*", r"<em>\1</em>", html))
 
 
+def rendered(text: str) -> Markup:
+    """Return a student's Markdown as HTML: its own HTML is escaped, its headings stand below h3."""
+    import mistune  # which comes with nbconvert
+
+    class Renderer(mistune.HTMLRenderer):
+        def heading(self, text, level, **attributes):
+            return super().heading(text, min(level + 3, 6), **attributes)
+
+    to_html = mistune.create_markdown(renderer=Renderer(escape=True), plugins=["table", "math"])
+    return Markup(to_html(text))
+
+
 def page(template: str, **values) -> str:
     """Return a page; everything that comes from students is escaped."""
     loader = FileSystemLoader(TEMPLATES)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["marked"] = marked
+    environment.filters |= {"marked": marked, "rendered": rendered}
     return environment.get_template(f"{template}.html").render(**values)

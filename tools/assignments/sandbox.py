@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, unknown
 from tools.assignments import worker
 from tools.assignments.laws.common import Failed, Limits
 
@@ -329,6 +329,8 @@ def strongest(trust: bool = False, wanted: str | None = None) -> str:
     trust: accept a level below 3; wanted: this one only. "C" is level 1 inside of a container that
     COURSE_CONTAINER=1 declares. Raises CourseError where no level is allowed.
     """
+    if wanted and wanted not in LEVELS:
+        raise unknown("level", wanted, LEVELS)
     contained = os.environ.get("COURSE_CONTAINER") == "1"
     for level in [wanted] if wanted else LEVELS:
         done = probe(level)

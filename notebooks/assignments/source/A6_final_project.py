@@ -80,7 +80,8 @@ from tools.assignments.laws.home import check, hint
 # `analysis(layer, baseline)` gets the measures of the layer's runs (n,) and of the baseline's runs (n,),
 # the same seeds in the same order. It returns three numbers together: the mean difference *layer less
 # baseline*, and the lower and the upper end of its 90 % interval. The two runs of a seed begin with the same
-# matrices and see the same batches. The check draws the labels anew within each pair, 400 times.
+# matrices and see the same batches. The check draws the labels anew within each pair, 400 times, and looks at the
+# width for 4 and for 12 seeds.
 #
 # <details><summary>What to look at</summary>
 #
@@ -125,7 +126,7 @@ check("A6", "6.1", analysis)
 #
 # The check draws 40 matrices of 400 words and 48 coordinates, a round cloud with one disease or none. Of all kinds
 # together, 36 must be named right. Each severity must rise with the dose, and one disease leaves the others below
-# half of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
+# a quarter of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
 # all vectors and the order of the words change nothing. At the large size there are 100,000 words.
 #
 # Then name the disease of *your* checkpoint, which `checkpoint` makes from your letters: write its name, "drift",

@@ -30,6 +30,7 @@ REGISTERED, DIAGNOSED = 0.6, 0.1  # of 6.1, 6.2: what is not the function's
 PAIRS = 3  # new pairs of runs on hidden text, whose mean is what 6.5 claims
 TRAINED = 16  # pairs that the marker trains at least: of fewer, two markings differ by more points
 FAR = 40_000  # tokens of the corpus between a student's own and the hidden ones
+NO_VERDICT = "the answer cell has no VERDICT out of " + ", ".join(a6_examination.DISEASES)
 WISH = "a stopping rule changed after the fact makes p a wish"
 
 
@@ -72,9 +73,9 @@ def register(step, submission, level, variant, rng) -> Verdict:
 
 def examine(step, submission, level, variant, rng) -> Verdict:
     """Mark 6.2: the laws of the report, and the verdict on the variant's own checkpoint."""
-    said = re.search(r"""(?m)^VERDICT *= *["'](\w*)["']""", submission.answer(step))
+    said = re.search(r"""(?m)^VERDICT *= *["'](\w+)["']""", submission.answer(step))
     right = said and said[1] == a6_examination.sick(variant)[0]
-    problem = f"VERDICT on your checkpoint is {said[1] if said else 'missing'!r}, and not right"
+    problem = f"VERDICT on your checkpoint is {said[1]!r}, and not right" if said else NO_VERDICT
     verdict = function(step, submission, level, rng)
     return joined(verdict, DIAGNOSED, [] if right else [problem])
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments.laws import runs
+from tools.assignments.laws import a6_forms, runs
 from tools.assignments.laws.a6_harness import WINDOW, predicted, trained
 from tools.assignments.laws.a6_layer import Definition
+from tools.assignments.laws.common import Failed
 
 WORDS = 500  # of the vocabulary; number 0 is every other word
 HIDDEN = 4_000  # last tokens, on which the runs are measured
@@ -104,8 +105,8 @@ def register(registration: dict, path="registration.json") -> None:
         )
         return
     stamped = registration | {"written": datetime.now().isoformat(timespec="seconds")}
-    with open(path, "x", encoding="utf-8") as file:
-        json.dump(stamped, file, indent=1)
+    text = json.dumps(stamped, indent=1)  # before there is a file, which would stay half written
+    Path(path).write_text(text, "utf-8")
 
 
 def tried(Layer, text, settings, seed: int, which: str) -> list[list[float]]:
@@ -117,15 +118,20 @@ def tried(Layer, text, settings, seed: int, which: str) -> list[list[float]]:
 
 
 def unfit(settings: dict, registration: dict, methods) -> list[str]:
-    """Return what of the settings and the layer is not as it was registered."""
+    """Return what of the settings and the layer is not as it was registered, or is not allowed."""
     count = registration["trials"]
-    problems = [
+    trials = {kind: [[*line, 0] for line in settings[kind]] for kind in KINDS}
+    content = json.dumps(trials, default=float).encode()
+    try:
+        a6_forms.filled({"SETTINGS": content}, "SETTINGS", a6_forms.Trials)
+        problems = []
+    except Failed as failure:
+        problems = [failure.sentence]
+    problems += [
         f"{kind} has {len(settings[kind])} settings; {count} trials are registered"
         for kind in KINDS
         if len(settings[kind]) != count
     ]
-    if any(line[1] or line[2] for line in settings["baseline"]):
-        problems.append("the baseline has no strengths: write 0 for both")
     if {*methods} != {*registration["methods"]}:
         problems.append(f"METHODS is {tuple(methods)}; registered are {registration['methods']}")
     return problems

@@ -68,10 +68,12 @@ class Trials(Form):
     """The trials of both kinds: rate, two strengths, measure."""
 
     layer: list[tuple[Rate, Strength, Strength, Number]] = Field(
-        description="a list of trials, each a rate above 0, two strengths of 0 or more, the measure"
+        description="a list of trials, each a rate above 0 and up to 1, two strengths from 0 to "
+        "100, the measure"
     )
     baseline: list[tuple[Rate, Zero, Zero, Number]] = Field(
-        description="a list of trials, each a rate above 0, two strengths that are 0, the measure"
+        description="a list of trials, each a rate above 0 and up to 1, two strengths that are 0, "
+        "the measure"
     )
 
 

@@ -66,6 +66,11 @@ def by_n(layer, baseline):
     return about(layer - baseline, t_value(n, 0.95) * np.sqrt((n - 1) / n))
 
 
+@known("6.1", "n degrees", "Student's t has n − 1 degrees of freedom here, not n")
+def of_n_degrees(layer, baseline):
+    return about(layer - baseline, t_value(len(layer) + 1, 0.95))
+
+
 @known("6.1", "baseline less layer", "the sign: asked is layer less baseline")
 def other_sign(layer, baseline):
     return about(layer - baseline, t_value(len(layer), 0.95), -1)

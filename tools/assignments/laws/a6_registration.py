@@ -118,18 +118,19 @@ def shuffled(f, rng):
 
 
 def as_wide(f, rng):
-    """It is as wide as the paired t-interval, on average, to 8 %."""
-    ratios = []
-    for _ in range(60):
-        layer, baseline = runs(rng)
-        _, low, high = interval(f, layer, baseline)
-        _, least, most = analysis(layer, baseline)
-        ratios.append((high - low) / (most - least))
-    if abs(np.mean(ratios) - 1) > 0.08:
-        return (
-            f"your interval is {np.mean(ratios):.2f} times as wide as the paired 90 % interval of "
-            "5 seeds"
-        )
+    """For few seeds and for many it is as wide as the paired t-interval, on average, to 8 %."""
+    for n in (4, 12):
+        ratios = []
+        for _ in range(60):
+            layer, baseline = runs(rng, n)
+            _, low, high = interval(f, layer, baseline)
+            _, least, most = analysis(layer, baseline)
+            ratios.append((high - low) / (most - least))
+        if abs(np.mean(ratios) - 1) > 0.08:
+            return (
+                f"your interval is {np.mean(ratios):.2f} times as wide as the paired 90 % interval "
+                f"of {n} seeds"
+            )
     return ""
 
 
