@@ -185,9 +185,7 @@ def kill(kernel):
 
 def requeue(kernel):
     """Queue a running job again, as a cluster does that needs the node."""
-    running = ["squeue", "-h", "-t", "R", "-o", "%i"]  # 1_0, the first of the array
-    number = sorted(subprocess.run(running, capture_output=True, text=True).stdout.split())[0]
-    subprocess.run(["scontrol", "requeue", number], check=True)
+    subprocess.run(["scontrol", "requeue", kernel.environ()["SLURM_JOB_ID"]], check=True)
 
 
 def interrupt(planned, how, told, stop):
@@ -199,7 +197,7 @@ def interrupt(planned, how, told, stop):
             folder = results.run_folder(p.experiment())
             kernel = kernel_of(folder) if p.key not in met else None
             if kernel is not None and waiting:
-                with contextlib.suppress(psutil.Error, IndexError):
+                with contextlib.suppress(psutil.Error):
                     waiting[0](kernel)
                     met.add(p.key)
                     told.append((waiting.pop(0).__name__, p.key))
