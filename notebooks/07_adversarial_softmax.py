@@ -15,7 +15,7 @@
 #
 # **Question.** If every target must win in training even when its vector is moved against it, do the words move apart, and are the predictions better?
 #
-# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W. The row of the target is moved away from h before it is scored.](images/07_model.svg)
+# ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: W. The row of the target is moved away from h.](images/07_model.svg)
 #
 # **Figure 1.** The method moves one row of $W$ at each position, that of the target, and only in training.
 

@@ -41,7 +41,7 @@ SCHEMATICS = {  # by lesson
     "04": Schematic(("h", "W", "softmax"), "log P has rank d + 2 at most.", tied=False),
     "05": Schematic(("E", "W", "tying"), "May E and W be one matrix?"),
     "06": Schematic(("W",), "A penalty shortens the mean direction of the rows of W."),
-    "07": Schematic(("W",), "The row of the target is moved away from h before it is scored."),
+    "07": Schematic(("W",), "The row of the target is moved away from h."),
     "08": Schematic(("W",), "The singular values of W are chosen."),
     "09": Schematic(("h", "softmax"), "Several contexts give several softmaxes, which are mixed."),
     "10": Schematic(("softmax",), "The logits are bent by a rising curve before the softmax."),
