@@ -438,11 +438,11 @@ plots.show(
 # frequent words draw together on the other side of the origin, as in Figure 4. So $m$ can vanish while the
 # rare words stay on the side away from the contexts. This is the loophole of the two bunches.
 #
-# Is it the penalty? A fair comparison gives each method equal care. Three models were tried with two
+# Is it the penalty? A fair comparison gives methods equal care. Three models were tried with two
 # learning rates and two starts: the plain model, `tied`, the penalty, `cosine`, and `centred`, whose mean row
 # is subtracted after each step. `init` is the standard deviation with which $W$ begins. The best setting of
 # each is chosen on the validation text and compared on the test text. Runs of one seed are compared in pairs.
-# Brackets are 95 % intervals, and $p$ is corrected for all settings of the plan.
+# Brackets are 95 % intervals, and $p$ is corrected for all settings of its plan.
 # [`batch table`](../docs/how-to/batch.md) explains the verdicts. The last rows count words, or runs of words
 # (Kneser-Ney).
 
