@@ -19,6 +19,7 @@ import numpy as np
 
 from course_lib.errors import CourseError, unknown
 from tools.assignments import handin, laws, sandbox, variant
+from tools.assignments.laws import runs
 from tools.assignments.laws.common import (
     Failed,
     Step,
@@ -249,6 +250,12 @@ def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
 
 def marked(name, step_name, submission, student, own, trial, level, large, experiment) -> dict:
     """Return one result with its student; this is what a worker process does."""
+    if experiment and any(s.kind in FILED for s in module(name).STEPS):
+        # joblib ends a worker that has grown by 300 MB since its first result. PyTorch and the
+        # corpus come before it, or each experiment would load them again.
+        import torch  # noqa: F401
+
+        runs.corpus()
     step = next(s for s in module(name).STEPS if s.name == step_name)
     seed = int.from_bytes(np.random.default_rng().bytes(6), "big")  # drawn at this moment
     result = mark_step(name, step, submission, level, seed, large, experiment, student.variant)
