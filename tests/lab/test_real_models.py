@@ -14,7 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from course_lab import corpora, examine
+from course_lab import corpora, examine, notebook_source
 from course_lab.cli import application
 from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
 from course_lab.examine import atlas, gguf_files, llama, onnx_files, quantised, real_models, tour
@@ -865,6 +865,20 @@ def test_what_lesson_37_keeps_has_its_origin():
     assert kept["repairs"]["as it is"]["perplexity"] < 60
     assert "SHA-256" in tour.where_from(kept, live=False)
     assert (tour.beside()["mean cosine"].abs() <= 1).all()
+
+
+@pytest.mark.parametrize("command", [["tour"], ["atlas", "--again"]])
+def test_an_installed_package_is_not_changed(command, monkeypatch):
+    monkeypatch.setattr(notebook_source, "IN_REPOSITORY", False)
+    monkeypatch.setattr("course_lab.corpora.packaged.fetch_packaged", pytest.fail)
+    with pytest.raises(CourseError, match="compute them in a clone"):
+        CliRunner().invoke(application(), command, catch_exceptions=False)
+
+
+def test_the_tour_fetches_nothing(monkeypatch):
+    monkeypatch.setattr(tour, "is_here", lambda: False)
+    with pytest.raises(CourseError, match="bring it with: .* data fetch smollm2"):
+        CliRunner().invoke(application(), ["tour"], catch_exceptions=False)
 
 
 def test_eight_bits_move_a_number_by_half_a_step_at_most():
