@@ -93,6 +93,7 @@ def run_plan(
     with tqdm(total=0, unit="run", disable=not progress) as bar:
         while ready := jobs():
             bar.total += len(ready)
+            bar.refresh()
             if backend == "loky":
                 outcomes = _local(ready, workers, end)
             elif backend == "slurm":

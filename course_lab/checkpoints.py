@@ -66,6 +66,10 @@ def _checkpoint_file(path: Path) -> Path:
     exported = path / "model.safetensors"
     if not best.exists() and exported.exists():
         return exported
+    if not best.exists() and (path / "last.safetensors").exists():
+        raise CourseError(
+            f"{path} holds a run that has not finished an epoch; the command that began it goes on"
+        )
     if (path / "result.json").exists():
         results.check_weights(best, results.read_result(path))
     return best

@@ -152,7 +152,7 @@ def read(folders: Iterable[Path] = ()) -> Evidence:
     try:
         ngrams = {row["text"]: row["test"] for row in results.read_table(NGRAMS)["rows"]}
     except CourseError as error:
-        damaged.append(str(error))
+        damaged.append(f"{error}; `claims --count` counts the n-grams of texts that are new")
         ngrams = {}
     return Evidence(tuple(runs), tuple(damaged), ngrams)
 

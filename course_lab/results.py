@@ -209,7 +209,8 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
 def read_table(name: str) -> dict:
     """Return what `write_table` kept; CourseError if it is missing or was changed by hand."""
     return _checked(
-        kept_folder() / f"{name}.json", f"no table {name} is kept in {kept_folder()}; measure it"
+        kept_folder() / f"{name}.json",
+        f"no table {name} is kept in {kept_folder()}; a clone of the course has its own",
     )
 
 

@@ -35,6 +35,8 @@ def claims(
     print(claims.printed(table))
     total = ", ".join(f"{number} {kind}" for kind, number in claims.counts(table).items())
     print(f"\n{len(table)} claims: {total}")
+    if not of.runs:
+        print("No result is kept here. Those of the course come with a clone of it.")
     for sentence in of.damaged:
         print(f"not read: {sentence}")
     if of.damaged:

@@ -313,6 +313,7 @@ def results(
     from fnmatch import fnmatchcase
 
     import course_lab
+    from course_lab.results import kept_folder
 
     if keep is not None:
         print(f"kept {course_lab.keep_result(keep)}")
@@ -320,6 +321,9 @@ def results(
     shown = [row for row in rows if fnmatchcase(row.name, recipe)]
     if rows and not shown:
         raise _no_result_of(recipe, {row.name for row in rows})
+    if not rows:
+        print(f"no result is kept in {kept_folder()} yet; `--keep RUN` adds one")
+        return
     shown.sort(key=_place)
     width = max((len(row.name) for row in shown), default=6)
     head = f"{'recipe':<{width}} {'profile':<9} {'corpus':<12} {'seed':>4} {'valid':>8} {'test':>8}"

@@ -306,3 +306,9 @@ def test_what_is_no_evidence_is_told_as_such(kept):
     assert "by -10.5 % [-10.5, -10.5], seeds 1 2, which is no evidence." in told
     assert "(own" not in told
     assert "&lt;unk>" in claims.conclusions("inan2017-frequent-words")
+
+
+def test_where_no_result_is_kept_the_ledger_says_where_there_are_some(monkeypatch):
+    monkeypatch.setattr(evidence, "read", lambda own: evidence.Evidence((), (), {}))
+    done = CliRunner().invoke(application(), ["claims"])
+    assert done.exit_code == 0 and "come with a clone" in done.stdout

@@ -376,6 +376,12 @@ def kept_content(folder, **changes):
     (folder / "result.json").write_text(text)
 
 
+def test_a_run_without_an_epoch_is_no_checkpoint_yet(tmp_path):
+    (tmp_path / "last.safetensors").touch()
+    with pytest.raises(CourseError, match="has not finished an epoch"):
+        course_lab.load_checkpoint(tmp_path)
+
+
 BAD_RESULTS = {
     "no metrics": ({"metrics": None}, "result.json has no metrics"),
     "no perplexity": ({"metrics": {}}, "has no 'valid_perplexity'"),
@@ -396,6 +402,7 @@ def test_a_result_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeyp
 
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     kept = tmp_path / "data" / "results"
+    assert "no result is kept in" in CliRunner().invoke(application(), ["results"]).stdout
     kept_content(kept / "good" / "smoke-seed1")
     sound = CliRunner().invoke(application(), ["results"])
     assert sound.exit_code == 0 and "80.00" in sound.stdout
