@@ -191,10 +191,10 @@ def _remote(jobs: dict[str, Job], backend: str) -> Generator[tuple, None, None]:
     from joblib import Parallel, delayed, parallel_config
 
     if backend == "dask":  # the scheduler in DASK_SCHEDULER_ADDRESS, else one on this machine
-        from distributed import Client as Cluster
+        from distributed import Client as Cluster  # pyright: ignore[reportMissingImports]
     else:  # the cluster in RAY_ADDRESS, else one on this machine
-        from ray import init as Cluster
-        from ray.util.joblib import register_ray
+        from ray import init as Cluster  # pyright: ignore[reportMissingImports]
+        from ray.util.joblib import register_ray  # pyright: ignore[reportMissingImports]
 
         register_ray()
     with Cluster(), parallel_config(backend=backend, n_jobs=-1):

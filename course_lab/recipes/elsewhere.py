@@ -35,7 +35,7 @@ class OwnFile(NamedTuple):
 
 
 _LOADED: dict[str, OwnFile] = {}  # by the name of its module
-_entered: list[str] = []  # by all files, in order; a file may import another one
+_entered: list[str] = []  # by the course and all files, in order; a file may import another one
 
 
 def split(name: str) -> tuple[Path, str] | None:
@@ -85,9 +85,8 @@ def note(recipe: str) -> None:
 
 def files_of(experiment: "Experiment") -> list[OwnFile]:
     """Return the files that an experiment needs: that of its recipe and those of its parts."""
-    from course_lab.recipes.registry import name_in
-
-    recipe = name_in(experiment.name)
+    name = experiment.name
+    recipe = name if name in _entered else name.partition("/")[2]  # a text's name may come first
     modules = {part.class_in(role).__module__ for role, part in experiment.parts()}
     loaded = ((key, file) for key, file in _LOADED.items() if key in sys.modules)
     return [file for key, file in loaded if key in modules or recipe in file.recipes]
