@@ -242,13 +242,13 @@ curves = {
     for kind, w in wins.groupby("kind")
 }
 off = by_kind["lists off half, mean"].round(1)
-kinds = " and ".join(f"{n} for {kind}" for kind, n in off.items())
+halves = " and ".join(f"{n} for {kind}" for kind, n in off.items())
 title = f"Lists off half, on average: {' and '.join(map(str, off))}"
 if curves:
     xlabel, ylabel = f"lists won, of {total}", "share of the pairs"
     plots.show(
         plots.lines(curves, xlabel, ylabel, title=title),
-        alt=f"Share of pairs of runs by lists won. {title}: {kinds}.",
+        alt=f"Share of pairs of runs by lists won. {title}: {halves}.",
     )
 
 # %% [markdown]
@@ -352,7 +352,7 @@ display(
         f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
         f"{int((means.centred < means.rho / 2).sum())} owe over half of "
         "their score to the mean row.\n\nThe number of lists won differs "
-        f"from one half of the lists by {kinds or 'no number yet'}. Of "
+        f"from one half of the lists by {halves or 'no number yet'}. Of "
         f"{len(table)} output layers {alike} do not differ from the "
         f"softmax by {similarities.MARGIN:g} hundredths of ρ (family "
         f"`{family}`)."
