@@ -2,12 +2,15 @@
 
 import gc
 import os
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from course_lib import machine
+from course_lib.evaluation.perplexity import full_float32
 
 # The files that take a minute or more, the longest first. Two processes that share the files then
 # end at about the same time.
@@ -62,6 +65,36 @@ def rehearsed(monkeypatch):
 no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
 
 
+class Drawn(TorchFunctionMode):
+    """Draws on the CPU what is to be drawn there: a CPU's generator draws for no other device."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        device = torch.get_default_device()
+        generator = kwargs.get("generator")
+        if generator is None or generator.device.type == device.type or "device" in kwargs:
+            return func(*args, **kwargs)
+        tensors = [a for a in pytree.tree_leaves(args) if isinstance(a, torch.Tensor)]
+        if not tensors:  # as randn, of a size alone
+            return func(*args, **kwargs, device="cpu").to(device)
+        given = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, args)
+        found = func(*given, **kwargs)
+        if func.__name__.endswith("_"):  # in place
+            return tensors[0].copy_(found)
+        return found.to(tensors[0].device)
+
+
+@contextmanager
+def on(name):
+    """New tensors are made on the device of this name, where float32 has all of its bits."""
+    with ExitStack() as stack:
+        if name == "cuda":
+            stack.enter_context(full_float32())
+            stack.enter_context(torch.device("cuda"))
+            stack.enter_context(Drawn())
+        yield name
+
+
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=no_gpu)])
 def device(request):
     """Where a module's tensors are made.
@@ -69,8 +102,8 @@ def device(request):
     A module asks for it by `pytestmark = pytest.mark.usefixtures("device")`. With `-k cuda` all
     those modules are tested on the GPU, and nothing else is.
     """
-    with torch.device("cuda") if request.param == "cuda" else nullcontext():
-        yield request.param
+    with on(request.param) as name:
+        yield name
 
 
 @pytest.fixture(scope="module", params=["cpu", "rehearsed", pytest.param("cuda", marks=no_gpu)])
@@ -79,5 +112,5 @@ def branches(request):
     with pytest.MonkeyPatch.context() as monkeypatch:
         if request.param == "rehearsed":
             rehearse(monkeypatch)
-        with torch.device("cuda") if request.param == "cuda" else nullcontext():
-            yield request.param
+        with on(request.param) as name:
+            yield name

@@ -123,7 +123,7 @@ def by_frequency(counts: Numbers, rare: float = 1e-4, frequent: int = 500) -> Fr
     rare: words rarer than this share of all tokens are rare (gao2019, section 4, uses 1e-4);
     frequent: how many of the most frequent words are frequent, the most frequent first.
     """
-    counts = np.asarray(counts)
+    counts = as_numbers(counts, "the counts")
     order = np.argsort(-counts, kind="stable")
     return Frequency(np.flatnonzero(counts < rare * counts.sum()), order[:frequent])
 

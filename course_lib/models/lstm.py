@@ -111,7 +111,7 @@ class VariationalLSTM(LSTMStack):
         """
         super().__init__([input_size] + [units] * layers, init)
         self.dropout = dropout
-        self.unrolled = True
+        self.unrolled = dropout > 0  # without masks PyTorch's own layer runs it
         self.input_dropout = input_dropout
 
     def layer_input(self, layer: int, x: Tensor) -> Tensor:

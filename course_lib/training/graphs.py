@@ -92,4 +92,6 @@ class _Call(nn.Module):
         self.plain = replayed.plain
 
     def forward(self, x: Tensor, state: Any) -> tuple:
-        return self.plain(x, state)
+        # A part of the state may be a part of x, whose place the next call's x takes first.
+        hidden, state = self.plain(x, state)
+        return hidden, pytree.tree_map(torch.clone, state)

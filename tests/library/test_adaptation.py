@@ -190,7 +190,7 @@ def test_autocast_has_no_narrow_copies_of_weights_before_their_update():
     settings = {"squares": squares, "rate": 0.3, "decay": 0.0}
     found = []
     for cached in (True, False):
-        with torch.autocast("cpu", torch.bfloat16, cache_enabled=cached):
+        with torch.autocast(torch.get_default_device().type, torch.bfloat16, cache_enabled=cached):
             steps = dynamic.losses(model, tokens(), EOS, **settings)
             found.append([nll.item() for nll, _ in steps])
     assert found[0] == found[1] and len(found[0]) > 3

@@ -241,7 +241,7 @@ def test_finite_and_correct_at_large_logits(dtype, scale):
     x = (torch.randint(-4, 5, (6, 1, 2), generator=g) / 4).requires_grad_()
     matrix = (torch.randint(-4, 5, (12, 2), generator=g) * scale / 8).requires_grad_()
     target = torch.arange(6)
-    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+    with torch.autocast(torch.get_default_device().type, dtype, enabled=dtype != torch.float32):
         loss, nll = chunked_loss(x, matrix, target, block=4)
     loss.backward()
     exact = F.cross_entropy(x.detach().double()[:, 0] @ matrix.detach().double().T, target)
@@ -287,7 +287,7 @@ def test_gradients_in_half_precision_are_the_exact_ones_rounded(dtype, k, way, m
     if way == "groups":  # one that has all words
         objective = given.pop("objective") or CrossEntropy()
         given["groups"] = [Group((0, words), objective)]
-    with torch.autocast("cpu", dtype):
+    with torch.autocast(torch.get_default_device().type, dtype):
         loss, _ = chunked_loss(*narrow[:2], target, block=17, **given)
     assert loss.item() == pytest.approx(exact.item(), abs=5e-3)
     found = torch.autograd.grad(loss, narrow)
@@ -311,7 +311,7 @@ def test_the_weights_of_positions_stay_in_float32(objective):
     target = torch.zeros(255, dtype=torch.long)
     exact = naive(*leaves, target, objective=objective).mean()
     narrow = [t.detach().float().requires_grad_() for t in leaves]
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(torch.get_default_device().type, torch.bfloat16):
         loss, _ = chunked_loss(*narrow, target, objective=objective)
     pairs = zip(torch.autograd.grad(loss, narrow), torch.autograd.grad(exact, leaves), strict=True)
     for ours, theirs in pairs:
@@ -327,7 +327,7 @@ def test_a_gate_is_for_the_matrix_alone(dtype):
     target, found = torch.randint(30, (40,)), []
     for gate in (None, lambda gradient, y: torch.zeros_like(gradient)):
         leaves = [t.clone().requires_grad_() for t in (x, matrix, bias)]
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        with torch.autocast(torch.get_default_device().type, dtype, enabled=dtype != torch.float32):
             loss, _ = chunked_loss(*leaves[:2], target, bias=leaves[2], gate=gate)
         found.append(torch.autograd.grad(loss, leaves))
     free, gated = found
@@ -341,7 +341,7 @@ def test_log_z_is_found_where_the_target_is_hopeless():
     for dtype, gap in ((torch.float32, 200.0), (torch.bfloat16, 150.0), (torch.float16, 15.0)):
         x = torch.tensor([[[gap, 0.0]], [[0.0, 1.0]]], requires_grad=True)
         matrix, target = torch.eye(2), torch.tensor([1, 1])
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        with torch.autocast(torch.get_default_device().type, dtype, enabled=dtype != torch.float32):
             loss, nll = chunked_loss(x, matrix, target, reduction="none")
         assert nll[0].item() == pytest.approx(gap, rel=1e-2)
         assert nll[1].item() == pytest.approx(0.3133, rel=1e-2)

@@ -228,7 +228,7 @@ def test_muon_takes_the_word_matrix():
     theirs = torch.optim.Muon(
         other.parameters(), lr=lr, weight_decay=0.5, ns_steps=6, adjust_lr_fn="original"
     )
-    gradient = draw(5, 6, 4).float()
+    gradient = draw(5, 6, 4).float().to(before.device)
     gradient[:, 0] *= 30  # one direction rules
     walk(optimizer, model.words.weight, [gradient])
     assert torch.equal(model.words.weight, walk(theirs, other.weight, [gradient]))

@@ -102,7 +102,7 @@ def test_in_bfloat16_the_state_stays_wide(build):
     torch.manual_seed(0)
     model, x = build().eval(), torch.randn(40, 4, 16)
     exact = model(x)[0]
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(torch.get_default_device().type, torch.bfloat16):
         rounded, state = model(x.bfloat16())
     cells = state[1] if isinstance(state, tuple) else [state]
     assert all(cell.dtype == torch.float32 for cell in cells)

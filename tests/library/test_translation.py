@@ -197,7 +197,7 @@ def test_output_layers_and_word_matrices_train_translate_and_agree(layer, kind):
 def test_bf16_autocast_is_finite(layer):
     model = tiny(layer=LAYERS[layer], objective=LabelSmoothing(0.1)).float()
     data = batch(sentences([3, 5]), sentences([4, 2], seed=1))
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(torch.get_default_device().type, torch.bfloat16):
         step = model(*data)
     step.loss.backward()
     assert step.loss.isfinite()
@@ -387,7 +387,7 @@ def test_a_search_leaves_the_model_in_its_mode_and_runs_in_full_precision():
     model.encoder.eval()
     source = stacked([[3, 4, EOS]])
     (found,) = BeamSearch(2)(model, source)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(torch.get_default_device().type, torch.bfloat16):
         assert BeamSearch(2)(model, source)[0].log_prob == found.log_prob
     assert model.training and not model.encoder.training and model.output_layer.training
     assert isinstance(found, Hypothesis) and found.ids.device.type == "cpu"
