@@ -19,11 +19,11 @@ METHODS = ("course", "numpy float32", "numpy float64")
 def log_prob(kind: str, m: int, N: int, d: int, components: int = 3) -> Iterator[Tensor]:
     """Yield blocks (≤ BLOCK, N) of m rows of log P, float32, of random contexts and words."""
     random = torch.Generator().manual_seed(1)
-    W = torch.randn(N, d, generator=random) / d**0.5
-    bias = -torch.arange(1.0, N + 1).log()  # Zipf
+    W = torch.randn(N, d, generator=random, device="cpu") / d**0.5
+    bias = -torch.arange(1.0, N + 1, device="cpu").log()  # Zipf
     K = 1 if kind == "softmax" else components
     for start in range(0, m, BLOCK):
-        h = 2 * torch.randn(K, min(BLOCK, m - start), d, generator=random)
+        h = 2 * torch.randn(K, min(BLOCK, m - start), d, generator=random, device="cpu")
         yield torch.logsumexp((h @ W.T + bias).log_softmax(-1) - np.log(K), 0)
 
 

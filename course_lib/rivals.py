@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.machine import accelerated, quickest
+from course_lib.machine import accelerated, quickest, total_memory
 
 LARGE = 1 << 22  # logits, below which a launch takes as long as the work
+ROOM = 1 / 16  # share of the memory that all logits with their slopes may take, 12 bytes each
 # By how much two implementations may differ, as a share of the largest number, by the bytes of what
 # their products read. TF32, which a library may take for float32, rounds to 11 bits.
 ROUNDING = {2: 2e-2, 4: 2e-3, 8: 1e-9}
@@ -89,6 +90,8 @@ def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor,
     """
     ways = {"course": own}
     if accelerated(x) and len(x) * len(matrix) >= LARGE:
+        if 12 * len(x) * len(matrix) <= ROOM * total_memory(x.device):
+            ways["table"] = partial(by_table, target=target, dtype=dtype)
         if hasattr(F, "linear_cross_entropy"):
             ways["torch"] = partial(by_torch, target=target, dtype=dtype)
         if importlib.util.find_spec("quack") and dtype.itemsize == 2:
@@ -96,6 +99,14 @@ def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor,
     if len(ways) > 1:
         own = quickest_equal("softmax", ways, dtype, x, matrix, bias)
     return own(x, matrix, bias)
+
+
+def by_table(x, matrix, bias, target, dtype) -> Tensor:
+    """Return the softmax's loss by the table of all logits at once, in few launches."""
+    bias = bias if bias is None else bias.to(dtype)
+    with torch.autocast(x.device.type, enabled=False):
+        logits = F.linear(x.to(dtype), matrix.to(dtype), bias)
+        return F.cross_entropy(logits.to(torch.promote_types(dtype, torch.float32)), target)
 
 
 def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:

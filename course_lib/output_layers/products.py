@@ -55,11 +55,7 @@ def add_product(
 
 
 def add_outside_softmax(
-    total: Tensor,
-    inputs: Tensor,
-    target: Tensor,
-    at_target: Tensor,
-    everywhere: Tensor | None,
+    total: Tensor, inputs: Tensor, target: Tensor, at_target: Tensor, everywhere: Tensor | None
 ) -> None:
     """Add Σ_i (at_target_i onehot(y_i) + everywhere_i) inputs_iᵀ to a gradient.
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from course_lib.evaluation import cache, dynamic
-from course_lib.evaluation.perplexity import best_first, perplexity
+from course_lib.evaluation.perplexity import best_first, full_float32, perplexity
 from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 
@@ -200,13 +200,10 @@ def test_nothing_is_computed_in_tf32():
     """As in `perplexity`, whose figure the model alone must have on a GPU, too."""
     model, cudnn, seen = build(), torch.backends.cudnn, []
     model.register_forward_hook(lambda *_: seen.append(cudnn.allow_tf32))
-    before = cudnn.allow_tf32
-    cudnn.allow_tf32 = True
-    try:
+    with full_float32():  # which gives back what was there before
+        cudnn.allow_tf32 = True
         cache.predictions(model, tokens(), EOS)
         squares = dynamic.mean_squares(model, tokens(100), batch=2, progress=False)
         list(dynamic.losses(model, tokens(), EOS, squares, rate=1e-3, decay=0.0))
         assert cudnn.allow_tf32
-    finally:
-        cudnn.allow_tf32 = before
     assert len(seen) > 3 and not any(seen)

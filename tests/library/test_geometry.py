@@ -240,7 +240,7 @@ def test_projection_is_the_best_plane_and_points_to_the_cloud(seed, shape):
 
 def test_tensors_of_low_precision_and_with_gradients_are_taken():
     W = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)).bfloat16().requires_grad_()
-    same = W.detach().double().numpy()
+    same = W.detach().double().cpu().numpy()
     assert geometry.mean_cosine(W) == pytest.approx(geometry.mean_cosine(same), abs=1e-12)
 
 

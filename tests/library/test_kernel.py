@@ -30,7 +30,7 @@ from course_lib.output_layers import (
     products,
 )
 from course_lib.output_layers.blocked_loss import Group
-from course_lib.output_layers.scratch import BlockScratch, _ReusedFrame
+from course_lib.output_layers.scratch import BlockScratch, Frame, _ReusedFrame
 
 pytestmark = pytest.mark.usefixtures("branches")
 
@@ -383,10 +383,9 @@ def test_a_sum_needs_the_logits_if_a_term_does():
 def test_a_block_keeps_within_the_limit_of_its_memory(monkeypatch, objective, transform, tensors):
     """The limit changes the number of blocks, not the result; one row is always allowed.
 
-    A transform is supposed to keep two tensors of its own beside logits and probabilities. Where a
-    GPU is rehearsed, probabilities do not overwrite the logits.
+    A transform is supposed to keep two tensors of its own beside logits and probabilities. On a GPU
+    probabilities do not overwrite the logits.
     """
-    tensors = max(tensors, 2) if machine.REHEARSED else tensors
 
     def twice(logits, scratch=None):
         return 2 * logits
@@ -394,14 +393,16 @@ def test_a_block_keeps_within_the_limit_of_its_memory(monkeypatch, objective, tr
     settings = {"objective": objective, "transform": twice if transform else None}
     inputs = problem(40, 1, 6, 1000)
     x, matrix, target = (inputs[k] for k in ("x", "matrix", "target"))
+    tensors = max(tensors, 2) if machine.accelerated(x) else tensors
     asked = []
-    empty = _ReusedFrame.empty
+    kind = Frame if x.is_cuda else _ReusedFrame
+    empty = kind.empty
 
     def counted(self, name, shape, dtype, device):
         asked.append(prod(shape) * dtype.itemsize)
         return empty(self, name, shape, dtype, device)
 
-    monkeypatch.setattr(_ReusedFrame, "empty", counted)
+    monkeypatch.setattr(kind, "empty", counted)
     row = 8 * 1000
     losses = []
     for limit, blocks in ((1, 40), (10 * tensors * row, 4), (256 << 20, 1)):

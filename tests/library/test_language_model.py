@@ -11,7 +11,7 @@ from course_lib.dropout import locked_dropout
 from course_lib.errors import CourseError
 from course_lib.evaluation.dynamic import dynamic_perplexity, losses
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.evaluation.perplexity import evaluating, perplexity
+from course_lib.evaluation.perplexity import evaluating, full_float32, perplexity
 from course_lib.models import (
     AWDLSTM,
     QRNN,
@@ -219,6 +219,7 @@ def test_locked_dropout_keeps_the_mean_of_a_half_type(dropout):
     assert share.item() * (1 - dropout) == pytest.approx(1, abs=2e-4)
 
 
+@full_float32()
 def test_evaluation_asks_cudnn_for_full_precision_and_gives_it_back():
     model = tiny()
     cudnn = torch.backends.cudnn

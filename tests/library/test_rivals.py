@@ -136,7 +136,7 @@ class QuACK(SimpleNamespace):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("name", ["torch", "QuACK"])
+@pytest.mark.parametrize("name", ["table", "torch", "QuACK"])
 def test_a_softmax_by_another_kernel_is_the_same_softmax(monkeypatch, rehearsed, name, bias):
     if name == "torch" and not hasattr(F, "linear_cross_entropy"):
         pytest.skip("PyTorch has its own kernel from version 2.13 on")
@@ -146,7 +146,7 @@ def test_a_softmax_by_another_kernel_is_the_same_softmax(monkeypatch, rehearsed,
     quack = QuACK()
     monkeypatch.setitem(sys.modules, "quack.linear_cross_entropy", quack)
     starters = take(monkeypatch, name)
-    ways = {"torch": rivals.by_torch, "QuACK": rivals.by_quack}
+    ways = {"table": rivals.by_table, "torch": rivals.by_torch, "QuACK": rivals.by_quack}
     given = [hidden.flatten(0, 1), layer.words.weight, layer.bias, target.flatten(), torch.float64]
     loss = ways[name](*given)
     made = loss, *torch.autograd.grad(loss, [hidden, *layer.parameters()])
@@ -155,7 +155,20 @@ def test_a_softmax_by_another_kernel_is_the_same_softmax(monkeypatch, rehearsed,
         assert quack.sizes[0][1] == quack.sizes[1][1] == (8 if bias else 6)
     else:
         torch.testing.assert_close(with_gradients(layer, hidden, target), expected)
-        assert starters == [["course", "torch"]]
+        has_torch = hasattr(F, "linear_cross_entropy")
+        assert starters == [["course", "table"] + ["torch"] * has_torch]
+
+
+@pytest.mark.parametrize("room, asked", [(12 * 14 * 13, True), (12 * 14 * 13 - 1, False)])
+def test_the_table_is_asked_for_where_there_is_room_for_it(monkeypatch, rehearsed, room, asked):
+    """For its logits and their slopes."""
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    monkeypatch.setattr(rivals, "total_memory", lambda device: room / rivals.ROOM)
+    monkeypatch.delattr(F, "linear_cross_entropy", raising=False)
+    starters = take(monkeypatch, "table")
+    layer, hidden, target = problem()
+    layer(hidden, target)
+    assert starters == ([["course", "table"]] if asked else [])
 
 
 def test_quack_is_asked_for_half_precision_only(monkeypatch, rehearsed):
@@ -163,6 +176,7 @@ def test_quack_is_asked_for_half_precision_only(monkeypatch, rehearsed):
     monkeypatch.setitem(sys.modules, "quack.linear_cross_entropy", QuACK())
     monkeypatch.setattr(rivals.importlib.util, "find_spec", lambda name: name == "quack")
     monkeypatch.delattr(F, "linear_cross_entropy", raising=False)
+    monkeypatch.setattr(rivals, "ROOM", 0)
     starters = take(monkeypatch, "QuACK")
     layer, hidden, target = problem(dtype=torch.float32)
     expected = layer.reference(hidden, target)
