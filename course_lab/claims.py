@@ -10,7 +10,8 @@ Only models of a whole corpus that predict better than counting are evidence; wh
 told, and decides nothing (`Test.against`).
 
 The statistic is that of `comparison`. p is corrected by Holm over all claims that have a test. The
-difference that would not matter is the published one, between LEAST and MOST per cent.
+difference that would not matter is the published one, between LEAST and MOST per cent, rounded
+down to a tenth so that the verdict prints the very difference that was tested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from course_lab import comparison, evidence
-from course_lab.claims_table import CLAIMS, OURS, REMEDIES, Claim
+from course_lab.claims_table import CLAIMS, OURS, REMEDIES, Claim, Expected
 from course_lab.evidence import COUNTING, TIERS, Evidence, Run, Setting, Tier
 from course_lab.experiment import Experiment
 from course_lab.planned import command
@@ -229,28 +230,35 @@ def _name(setting: Setting) -> str:
     return " ".join(part for part in setting[:3] if part)
 
 
-def margin_of(printed: Sequence[float], expects: str) -> float:
+def margin_of(printed: Sequence[float], expects: Expected) -> float:
     """Return the difference, in per cent, that would not matter: the published one.
 
-    A claim of no difference has no published one that a margin could be; it takes USUAL.
+    A claim of no gain or of no difference has no published one that a margin could be: USUAL.
     """
-    if expects == "same" or not printed:
+    if expects not in ("lower", "higher") or not printed:
         return USUAL
-    return float(np.clip(abs(np.mean(printed)), LEAST, MOST))
+    margin = np.clip(abs(np.mean(printed)), LEAST, MOST)
+    return float(np.floor(10 * margin) / 10)
 
 
-def verdict(expects: str, differences, p: float, margin: float, alpha: float = 0.05) -> str:
-    """Return the verdict on a claim that the figure is lower, higher or the same."""
+def verdict(expects: Expected, differences, p: float, margin: float, alpha: float = 0.05) -> str:
+    """Return the verdict on a claim about a figure, from paired differences in per cent.
+
+    lower, higher: agrees or disagrees where the corrected p is below α.
+    same: agrees where both one-sided tests at α refuse a difference of the margin.
+    not lower, not higher: agrees where the one test of the two that the claim is about does.
+    """
     differences = np.asarray(differences, np.float64)
-    if expects == "same":
-        low, high = comparison.interval(differences, 1 - 2 * alpha)
-        if -margin < low and high < margin:
-            return "agrees"
-        said = comparison.verdict(differences, p, margin, alpha)
-        return said if said.startswith("undecided") else "disagrees"
-    towards = differences if expects == "lower" else -differences
+    towards = -differences if expects in ("higher", "not higher") else differences
     said = comparison.verdict(towards, p, margin, alpha)
-    return {"better": "agrees", "worse": "disagrees"}.get(said, said)
+    if expects in ("lower", "higher"):
+        return {"better": "agrees", "worse": "disagrees"}.get(said, said)
+    low, high = comparison.interval(towards, 1 - 2 * alpha)
+    if -margin < low and (high < margin or expects != "same"):
+        return "agrees"
+    if said == "better" or (said == "worse" and expects == "same"):
+        return "disagrees"
+    return comparison.undecided(differences, margin, alpha)
 
 
 def kind_of(said: str) -> str:
@@ -334,10 +342,19 @@ def _concluded(row: "pd.Series") -> str:
             item += f" {differs}, {seeds} {row.seeds}, which is no evidence."
         return item
     item = f"{says}: **{row.verdict}**. {differs} over {row.n:.0f} pairs of seeds ({row.seeds}). "
-    item += MODELS[row.tier]
+    item += MODELS[row.tier] + _tried(row)
     if row.elsewhere:
         item += f" In other models, uncorrected: {row.elsewhere}."
     return item
+
+
+def _tried(row: "pd.Series") -> str:
+    """Return a sentence that says from how many settings each side was chosen, if from any."""
+    if row.tier == "at scale":
+        return ""
+    method, baseline = row.tried.split(" / ")
+    and_of_baseline = f", {baseline} of the baseline" if isinstance(row.baseline, str) else ""
+    return f" Settings tried: {method} of the method{and_of_baseline}."
 
 
 def printed(table: "pd.DataFrame") -> str:

@@ -129,6 +129,11 @@ def verdict(differences, p: float, margin: float, alpha: float = 0.05) -> str:
     low, high = interval(differences, 1 - 2 * alpha)
     if -margin < low and high < margin:
         return f"no difference larger than {margin:g} %"
+    return undecided(differences, margin, alpha)
+
+
+def undecided(differences: np.ndarray, margin: float, alpha: float = 0.05) -> str:
+    """Return how many seeds would decide what the pairs at hand, in per cent, do not."""
     n = max(len(differences) + 1, seeds_for(margin, float(differences.std(ddof=1)), alpha=alpha))
     return f"undecided: {'more than ' * (n >= MOST_SEEDS)}{n} seeds would decide"
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lab import comparison, evidence, published, results
+from course_lab import comparison, evidence, provenance, published, results
 from course_lab.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ COLUMNS += ["size", "seconds", "megabytes", "core minutes", "perplexity", "valid
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
-    """Return a row for each language model that read the whole of a real text.
+    """Return a row for each language model that read the whole of a real text on a CPU.
+
+    Runs on a GPU are left out: several may have shared the card, and its minutes are no core's.
 
     Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
     seconds an epoch, the median; megabytes, the peak; core minutes of the whole run, minutes times
@@ -27,10 +29,10 @@ def runs(of: Evidence) -> "pd.DataFrame":
 
     rows = []
     for run in of.runs:
-        if run.tier == "small" or run.figure("test_bleu") is not None:
+        origin = run.content["provenance"]
+        if provenance.on_gpu(origin) or run.tier == "small" or run.figure("test_bleu") is not None:
             continue
         family, method, rest = evidence.parts_of(run.setting.recipe)
-        origin = run.content["provenance"]
         threads = origin.get("threads", 1)
         row = {"recipe": run.setting.recipe, "variant": run.setting.variant, "family": family}
         row |= {"method": method, "rest": rest}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lab import evidence, published
+from course_lab import evidence, provenance, published
 from course_lab.evidence import Evidence, Setting
 from course_lab.statistics import mean_interval
 
@@ -131,12 +131,18 @@ def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:
 
 
 def budget(of: Evidence, setting: Setting) -> str:
-    """Return what a run took: tokens, minutes and threads, the median over the setting's seeds."""
+    """Return what a run took: tokens, minutes and threads, the median over the setting's seeds.
+
+    Where some seeds ran on a GPU, the minutes are those of the others; where all did, a GPU's.
+    """
     origins = [run.content["provenance"] for run in of.settings[setting].values()]
     tokens = np.median([origin.get("tokens_seen", np.nan) for origin in origins])
-    minutes = np.median([origin.get("wall_seconds", np.nan) for origin in origins]) / 60
-    threads = max(origin.get("threads", 1) for origin in origins)
-    return f"{tokens / 1e6:.3g} M tokens, {minutes:.3g} min × {threads}"
+    on_cores = [origin for origin in origins if not provenance.on_gpu(origin)]
+    timed = on_cores or origins
+    minutes = np.median([origin.get("wall_seconds", np.nan) for origin in timed]) / 60
+    threads = max(origin.get("threads", 1) for origin in timed)
+    where = f"× {threads}" if on_cores else "on a GPU"
+    return f"{tokens / 1e6:.3g} M tokens, {minutes:.3g} min {where}"
 
 
 def _value(of: Evidence, setting: Setting, figure: str) -> float | None:

@@ -15,6 +15,7 @@ from course_lib.machine import peak_memory, processor
 from course_lib.training.checkpoint import load_checkpoint
 
 PACKAGES = ("torch", "numpy", "accelerate", "safetensors")
+GPUS = ("NVIDIA", "AMD Instinct", "AMD Radeon")  # how the names of GPUs begin
 
 
 def origin(device: torch.device) -> dict:
@@ -27,6 +28,11 @@ def origin(device: torch.device) -> dict:
         "device": torch.cuda.get_device_name(device) if is_gpu else processor(),
         "threads": torch.get_num_threads(),
     }
+
+
+def on_gpu(source: dict) -> bool:
+    """Return whether the run of this provenance was trained on a GPU."""
+    return source.get("device", "").startswith(GPUS)
 
 
 def starts(last: Path, now: dict) -> list[dict]:

@@ -103,7 +103,7 @@ counted.round(1)
 # | counted | an n-gram model |
 #
 # Brackets hold the 95 % interval of the mean where there are two seeds or more. The budget is that of one run:
-# tokens read in training, minutes, and threads. Our number in a *desk* or a *small* row may belong to another
+# tokens read in training, minutes, and threads or a GPU. Our number in a *desk* or a *small* row may belong to another
 # text than the published number. The column *text* names it, and the two perplexities then cannot be compared.
 
 # %%
@@ -141,8 +141,9 @@ else:
 # all claims that have a test. These are the verdicts:
 #
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
-#   other way. A claim that there is *no* difference agrees when the data exclude 2 %;
-# - **no difference larger than x %**: the data exclude a difference as large as the published one;
+#   other way. A claim that there is *no* difference agrees when the data exclude 2 % either way, and a claim
+#   that there is *no gain* when they exclude a gain of 2 %;
+# - **no difference larger than x %**: the data exclude x, the published difference, rounded down to a tenth;
 # - **undecided: n seeds would decide**: the data show neither a difference nor that there is none;
 # - **untested**: no pair of runs counts as evidence. The last column says why. Numbers that are no evidence are
 #   shown, but they decide nothing.
@@ -156,7 +157,7 @@ claims.shown(ledger)
 
 # %%
 number = claims.counts(ledger)
-said = [f"{n} {kind}" for kind, n in number.items()]
+said = [f"{n} {kind.removesuffix('s')}" for kind, n in number.items()]
 title = f"{len(ledger)} claims: {', '.join(said)}"
 plots.show(
     plots.claims(ledger, title),

@@ -233,6 +233,21 @@ def lab_log():
     print(lab_log.page(evidence.read()))
 
 
+def frequencies(
+    names: Annotated[list[str], typer.Argument(help="Corpora of words that are at hand.")],
+):
+    """Write data/frequencies.csv: how many words of each corpus come how often."""
+    import pandas as pd
+
+    from course_lab import corpora
+    from course_lab.corpora.frequencies import rows_of
+
+    tables = [rows_of(name, corpora.load(name).counts.numpy()) for name in names]
+    path = notebook_source.ROOT / "data" / "frequencies.csv"
+    pd.concat(tables).to_csv(path, index=False, lineterminator="\n")
+    print(f"{path} has {', '.join(names)}")
+
+
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
@@ -367,6 +382,7 @@ def application() -> typer.Typer:
     app.command()(lab)
     app.command()(progress)
     app.command("lab-log")(lab_log)
+    app.command()(frequencies)
     app.add_typer(group, name="notebooks")
     app.add_typer(assignments, name="assignments")
     return app

@@ -43,6 +43,7 @@ def test_nothing_beats_a_point_of_the_front():
 def test_runs_are_those_of_whole_texts_with_what_they_took():
     runs = kept_costs.runs(evidence.read())
     assert set(runs.text) == {"ptb"} and (runs.seconds > 0).all()
+    assert not runs.machine.str.contains("NVIDIA").any()  # whose minutes are no core's
     assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()
     models = kept_costs.models()
     assert (models.floor > models.ours).all() and set(models.precision) == {"fp32", "bf16"}
