@@ -248,6 +248,13 @@ def frequencies(
     print(f"{path} has {', '.join(names)}")
 
 
+def picture():
+    """Draw the README's picture of the papers' claims anew, from the kept results."""
+    from tools import pictures
+
+    print(pictures.draw(notebook_source.ROOT))
+
+
 def lab():
     """Open the lessons in JupyterLab."""
     command = [sys.executable, "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/notebooks"]
@@ -383,6 +390,7 @@ def application() -> typer.Typer:
     app.command()(progress)
     app.command("lab-log")(lab_log)
     app.command()(frequencies)
+    app.command()(picture)
     app.add_typer(group, name="notebooks")
     app.add_typer(assignments, name="assignments")
     return app

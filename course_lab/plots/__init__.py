@@ -15,6 +15,7 @@ from course_lab.plots.evidence import (
     multiples,
     priced,
     shares,
+    tested_claims,
     turned,
 )
 from course_lab.plots.figures import (
@@ -183,6 +184,7 @@ __all__ = [
     "states_and_classes",
     "stretched_and_turned",
     "swept",
+    "tested_claims",
     "swept_losses",
     "three_matrices",
     "toy_layer",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from course_lab.plots.figures import _name_axes
-from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, PAPER, panels
+from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, panels
 
 WIDTH = 54  # letters of a title's line
 # The number of the colour and marker of a tier.
@@ -95,6 +95,39 @@ def claims(table, title: str) -> Figure:
     ax.set_xscale("symlog", linthresh=10, linscale=1.6)
     ax.set_xticks([-100, -10, -5, 0, 5, 10, 100], ["−100", "−10", "−5", "0", "5", "10", "100"])
     ax.set_yticks(places, rows.index, fontsize=9.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    _name_axes(ax, "method against baseline, %", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def tested_claims(table, title: str) -> Figure:
+    """Draw each claim that has evidence as its sentence, with our number and the published one.
+
+    table: the DataFrame of `claims.ledger`. A claim's colour is that of its verdict. The axis is
+    linear to 10 % and logarithmic beyond.
+    """
+    kinds = {"agrees": "remedy", "disagrees": "rare", "no difference": "frequent"}
+    kinds |= {"undecided": "plain"}
+    rows = table[table.verdict != "untested"]
+    figure, ax = panels(height=1.5 + 0.42 * len(rows))
+    places = np.arange(len(rows))
+    ax.axvline(0, color=INK, linewidth=0.9)
+    ring = {"marker": "D", "s": 34, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
+    ax.scatter(rows.published, places, label="published", **ring)
+    for kind, meaning in kinds.items():
+        chosen = rows.verdict.str.startswith(kind).to_numpy()
+        if chosen.any():
+            ours = rows[chosen]
+            reach = [ours.ours - ours.low, ours.high - ours.ours]
+            number = MEANING[meaning]
+            style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3, "zorder": 4}
+            ax.errorbar(ours.ours, places[chosen], xerr=reach, label=f"ours: {kind}", **style)
+    ax.set_xscale("symlog", linthresh=10, linscale=1)
+    ax.set_xticks([-100, -10, 0, 10, 100], ["−100", "−10", "0", "10", "100"], fontsize=9.5)
+    said = [f"{says[:-1]} ({paper})" for says, paper in zip(rows.says, rows.paper, strict=True)]
+    ax.set_yticks(places, [textwrap.fill(line, 44) for line in said], fontsize=8.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     _name_axes(ax, "method against baseline, %", "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
