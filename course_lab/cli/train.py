@@ -1,6 +1,8 @@
 """`python -m course_lab train RECIPE`, `recipes` and `results`."""
 
 import gc
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -109,6 +111,8 @@ def train(
     runs = course_lab.with_starts(experiment, folder) if starts else [experiment]
     run = experiment
     paused = result = None
+    if os.environ.get("RANK", "0") == "0":  # before the first bar there are seconds of silence
+        print(f"{run.name}: reading the text and building the model …", file=sys.stderr)
     try:
         for run in runs[:-1]:  # in the folders where the next one looks for them
             result = course_lab.run(run, **options)

@@ -35,7 +35,8 @@ class Replayed:
     before, and so does a shape whose recording fails, after a warning.
 
     A replay writes its outputs over those of the replay before. So the caller may hold one step's
-    outputs at a time: the gradients of several micro-batches cannot be added up.
+    outputs at a time: the gradients of several micro-batches cannot be added up. A step's loss must
+    be gone when the next begins: its graph ties the parameters to a stream that is not recorded.
     """
 
     def __init__(self, encoder: nn.Module):

@@ -29,6 +29,7 @@ def trained(encoder, steps=6, device="cpu", lengths=(7,)):
         optimizer.zero_grad()
         state = detach(state)
         losses.append(loss.item())
+        del hidden, loss  # the step's graph goes, as in the training loop: see `Replayed`
     return losses, [p.detach().cpu() for p in encoder.parameters()]
 
 
