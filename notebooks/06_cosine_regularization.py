@@ -112,8 +112,7 @@ _ = torch.manual_seed(SEED)
 #
 # $$R = \|m\|^2 - \frac1N.$$
 #
-# The penalty speaks of *pairs* of words, but it sees one vector, $m$, and makes $m$ shorter. Here it is in
-# PyTorch:
+# The penalty speaks of *pairs* of words, but it sees one vector, $m$, and makes $m$ shorter. In PyTorch:
 
 
 # %%
@@ -204,7 +203,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** The circle on the right has another cloud. Five things can be read off.
+# **Figure 2.** The right circle shows another way to end. Read off five things.
 #
 # - **Only directions move**, not lengths. Adam rescales each coordinate of the gradient, so under Adam the
 #   arrows are a guide and not the step.
@@ -212,9 +211,9 @@ plots.show(
 #   hardly moves until the other words have moved $m$.
 # - **Each word goes its own way.** A word turns along its *own* deviation from $m$, whether this deviation
 #   is meaning or chance.
-# - **Neighbours do not matter.** Equal words get equal pushes and stay together for ever.
+# - **Neighbours do not matter.** Equal words get equal pushes, so the penalty never parts them.
 # - **The push stops as soon as $m = 0$**, whatever the cloud then looks like. Two bunches on opposite sides
-#   satisfy the penalty perfectly.
+#   satisfy the penalty.
 
 # %% [markdown]
 # ## With and without
@@ -279,8 +278,8 @@ print("penalty: less than half:    ", of_rare[1] < of_rare[0] / 2)
 # is long, the penalty is felt, and the rare words come apart again: to far below half of the plain model's
 # cosine, but not to 0. The *frequent* words draw together.
 #
-# Here is the cloud after training, on the plane of its own two largest singular values, as in the paper's
-# Figures 1a and 2a.
+# Here is the cloud after training, on the plane of its two largest singular values, as in the paper's Figures
+# 1a and 2a.
 
 # %% tags=["hide-input"]
 plots.show(
@@ -297,8 +296,8 @@ plots.show(
 # %% [markdown]
 # ## What else has changed?
 #
-# A small mean cosine proves nothing, because it is what was minimised. So we measure other things, too, and
-# add a third matrix: the plain model's, **centred** after training by subtracting its mean row.
+# A small mean cosine proves nothing, because it is what was minimised. So we measure other things and add a
+# third matrix: the plain model's, **centred** after training by subtracting its mean row.
 
 # %%
 plain = W["plain"]
@@ -317,12 +316,12 @@ for name, V in shown.items():
 pd.DataFrame(measured).map("{:z.3g}".format)
 
 # %% [markdown]
-# Centring shortens $m$ more than the penalty does. Yet by the last row the penalty takes a word's nearest
-# neighbour farther away in angle.
+# Centring shortens $m$ more than the penalty does. Yet in the last row a word's nearest neighbour is farther
+# away in angle with the penalty.
 #
 # The paper's Figure 2b is the spectrum, in which each curve is divided by its own largest value, as in the left
-# panel. That picture has a trap. Make only $\sigma_1$ smaller, and the *whole* curve rises, although no other
-# singular value changes.
+# panel below. That picture has a trap. Make only $\sigma_1$ smaller, and the *whole* curve rises, although no
+# other singular value changes.
 
 # %% tags=["hide-input", "gallery"]
 middle = {n: s[len(s) // 2] for n, s in spectra.items()}
@@ -438,13 +437,13 @@ plots.show(
 # frequent words draw together on the other side of the origin, as in Figure 4. So $m$ can vanish while the
 # rare words stay on the side away from the contexts. This is the loophole of the two bunches.
 #
-# Is it the penalty? A fair comparison gives methods equal care. Three models were tried with two
-# learning rates and two starts: the plain model, `tied`, the penalty, `cosine`, and `centred`, whose mean row
-# is subtracted after each step. `init` is the standard deviation with which $W$ begins. The best setting of
-# each is chosen on the validation text and compared on the test text. Runs of one seed are compared in pairs.
-# Brackets are 95 % intervals, and $p$ is corrected for all settings of its plan.
-# [`batch table`](../docs/how-to/batch.md) explains the verdicts. The last rows count words, or runs of words
-# (Kneser-Ney).
+# Is it the penalty? A fair comparison gives methods equal care. Three models were tried with two learning rates
+# and two starts: the plain model, `tied`, the penalty, `cosine`, and `centred`, whose mean row is subtracted
+# after each step. `init` is the standard deviation with which $W$ begins; a row without `init` has the smaller
+# start. The best setting of each is chosen on the validation text and compared on the test text. Runs of one
+# seed are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for all settings of its plan.
+# [`batch table`](../docs/how-to/batch.md) explains the verdicts. The last rows count words, or with Kneser-Ney
+# runs of words.
 
 # %%
 valid = tables.table_of(plan, split="valid").models.perplexity
@@ -454,11 +453,11 @@ tried = compared.models.loc[best[["tied", "cosine", "centred"]]]
 tables.worded(replace(compared, models=tried))
 
 # %% [markdown]
-# This answers the second prediction, in two ways. *All else equal*, a strong penalty lowers the perplexity of
-# every seed in the figure. *Each at its best*, the table decides nothing: a plain or centred model whose words
-# begin longer gets most of the gain ([lesson 6b](06b_the_penalty_in_numbers.ipynb)). None of these small models
-# is good: in the table, counting runs of words beats them all. So the runs do not refute the paper. Two
-# questions remain: how did the paper initialise $W$, and did it tune the baseline's start?
+# This answers the second prediction twice. *All else equal*, a strong penalty lowers the perplexity of every
+# seed in the figure. *Each at its best*, the table decides nothing: a plain or centred model whose words begin
+# longer gets most of the gain ([lesson 6b](06b_the_penalty_in_numbers.ipynb)). None of these small models is
+# good: in the table, counting runs of words beats them all. So the runs do not refute the paper. Two questions
+# remain: how did the paper initialise $W$, and did it tune the baseline's start?
 
 # %% [markdown]
 # ## When not to use it
@@ -466,7 +465,7 @@ tables.worded(replace(compared, models=tried))
 # - Do not use it to make the cloud of an untied output matrix rounder: subtract the mean.
 # - The penalty is no guard against *equal* words. Look at margins (lesson 7) or the spectrum (lesson 8).
 # - Beside the mean cosine, report the spectrum with the mean taken out, the nearest words and perplexity.
-# - The penalty does nothing about the lengths of words.
+# - The penalty ignores the lengths of words.
 
 # %% [markdown]
 # ## Symbols

@@ -431,13 +431,13 @@ figures.round(2)
 
 # %% [markdown]
 # Each run is shown at its best epoch. The logged perplexity is a mean over this epoch, and in the adversarial
-# run it is that of the *moved* targets. So compare the second row. The adversary and the rival shorten the
-# contexts, and by the third row of the table both models predict the validation text better than the plain
-# model.
+# run it is that of the *moved* targets. So compare the models by the second row. The adversary and the rival
+# shorten the contexts, and by the third row of the table both models predict the validation text better than
+# the plain model.
 #
 # Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
 # long, every distance doubles, and no word has moved relative to the others. Here the distance itself grows,
-# and in mean norms it falls. This answers the fourth prediction: the words have become longer and have not
+# but in mean norms it falls. This answers the fourth prediction: the words have become longer and have not
 # moved apart. Their spectrum is less even.
 #
 # Is the difference a matter of the seed, or of a badly tuned plain model? The plan
@@ -464,7 +464,7 @@ table = tables.table_of(plan)
 models = table.models.rename(index=short)
 gaps = models["difference"].dropna()
 counted, level = table.ngrams["Kneser-Ney 3"], models["perplexity"].iloc[0]
-print(f"test perplexity: counting {counted:.0f}, baseline {level:.0f}")
+print(f"test perplexity: triples {counted:.0f}, best plain {level:.0f}")
 
 # %% tags=["hide-input"]
 listed = "; ".join(f"{name} {gap:+.0f} %" for name, gap in gaps.items())
@@ -480,15 +480,15 @@ plots.show(
 # The plain penalty, with AWD-LSTM's weight, goes lower still. The paper's $\alpha$ makes too
 # small a margin for this model.
 #
-# So on this text, too, the norm does the work and needs no adversary. All these models know less than counting
-# triples of words does, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed
-# length, little is left of the effect, as [lesson 7b](07b_margins_in_numbers.ipynb) shows.
+# So on this text, too, the norm does the work and needs no adversary. Counting triples of words beats all these
+# models, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed length, little
+# is left of the effect, as [lesson 7b](07b_margins_in_numbers.ipynb) shows.
 
 # %% [markdown]
 # ## What it costs, and when not to use it
 #
 # For every position the layer computes two norms of $d$ numbers, beside the $3 N d$ multiplications of the
-# logits and their gradients. The true cost is the search for $\alpha$, which every model needs anew.
+# logits and their gradients. The true cost is the search for $\alpha$, which every model needs.
 #
 # - **When the model does not overfit**, as in one epoch over a large corpus, the loss sharpens the
 #   distribution and gives nothing in return.
@@ -519,7 +519,7 @@ plots.show(
 #
 # <details><summary>Hint</summary>
 #
-# The margin of a position is $\alpha\|w_y\|\|h\|$, and would be $\varepsilon\|h\|$.
+# The margin of a position is $\alpha\|w_y\|\|h\|$. With a constant it would be $\varepsilon\|h\|$.
 #
 # </details>
 
@@ -583,7 +583,7 @@ display(
         f"`data/plans/lessons-07-lstm.toml` the gradient hidden with "
         f"α = 0.2 changes the test perplexity of the best plain LSTM by "
         f"{gaps['adversarial α = 0.2']:+.0f} %. The nearest word is at "
-        f"{first['the same, in mean norms']:.2f} norms without the "
+        f"{first['the same, in mean norms']:.2f} mean norms without the "
         f"adversary and at {last['the same, in mean norms']:.2f} with it."
     )
 )

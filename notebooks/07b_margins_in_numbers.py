@@ -192,7 +192,8 @@ pd.DataFrame(rows, index=names).T.round(2)
 # context. If all other words are farther away, then the bound goes to 1 as $\|h\|$ grows.
 #
 # We test both theorems on random clouds of 60 words. For theorem 3.4 each word in eight dimensions gets two
-# contexts: the context of its margin, and the same with a random vector added. Both have three lengths.
+# contexts: the context of its margin, and the same with a random vector added. Each context is taken at three
+# lengths.
 
 # %%
 clouds, witnesses, rows = {}, {}, {}
@@ -252,7 +253,7 @@ print("theorem 3.4 holds:", all(fourth))
 # %% [markdown]
 # **Figure 3.** The figure has $\varepsilon = 0.2$, which is about a fifth of a word's length. For contexts of
 # length 2 the bound of theorem 3.4 is low, as the probability is. At length 8 the bound is high even for words
-# whose probability is near 0. At length 32 the bound is next to 1 for every word, and says nothing.
+# whose probability is near 0. At length 32 the bound is next to 1 for every word, so it says nothing.
 #
 # So the theorems are true, but they are no reason for words to move apart. Random words in 32 dimensions, which
 # nobody has spread, have margins far above $\alpha\|w\|$ with the paper's $\alpha = 0.005$. The margins of
@@ -297,7 +298,8 @@ compared(few)
 #   difference from the plain model is too small to matter.
 # - A **constant** $\varepsilon$ makes no difference that three seeds would show.
 # - On 30,000 tokens the means of the gradients `hidden` and `full` lie above the plain model's in the second
-#   table. The gradient `full`, which shortens the words, too, lies highest. No $p$ is below 0.05.
+#   table. The gradient `full`, which also follows $\|w_y\|$ and so shortens the words, lies highest. No $p$ is
+#   below 0.05.
 # - **Noise on the words that are read** is the paper's second change. This model's words begin with a standard
 #   deviation of 0.01, so the paper's noise of 0.2 is twenty times as large as they are. The harm in the first
 #   table thus says nothing of the paper. Noise of half their standard deviation, 0.005, makes no difference
@@ -321,8 +323,8 @@ compared(few)
 #
 # So every published row stands for a bundle: the adversary, the noise, the changed dropout, and a larger
 # $\alpha$ in fine-tuning. Here are the published perplexities on the test split, one number for each setting.
-# *Fine-tuning* begins averaged SGD anew from the trained weights. With *dynamic evaluation* a model goes on
-# learning on the text that it is tested on.
+# *Fine-tuning* goes on from the trained weights with a new run of averaged SGD. With *dynamic evaluation* a
+# model goes on learning on the text that it is tested on.
 
 # %%
 rows = published.rows()
@@ -462,9 +464,8 @@ check("07b.1", by_hand, by_trying)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# Set the sum to zero and replace $p$ by $q$ in the terms that have an $m$ already. What remains is
-# $p_k + m q_k(\sum_j q_j^2 - q_k) = q_k$. If the margins differ, see which of the two terms gets which
-# $m$.
+# Set the gradient to zero and replace $p$ by $q$ in the terms that have an $m$ already. What remains is $p_k +
+# m q_k(\sum_j q_j^2 - q_k) = q_k$. If the margins differ, see which of the two terms gets which $m$.
 #
 # </details>
 # <details><summary>And equally likely words?</summary>

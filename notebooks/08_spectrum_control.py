@@ -137,12 +137,11 @@ plots.show(
 # $$s \;=\; \frac{\|m\|^2}{\overline{\|w_i\|^2}} \;\le\; \frac{\sigma_1^2}{\sum_k \sigma_k^2}
 # \;=\; \frac{1}{r}.$$
 #
-# The number $r = \sum_k\sigma_k^2/\sigma_1^2$ is the **stable rank**. The stable rank is 1 if one singular
-# value is everything, and $d$ if all are equal. So the spectrum alone limits how much all words can have in
+# The number $r = \sum_k\sigma_k^2/\sigma_1^2$ is the **stable rank**. The stable rank is 1 if only one singular
+# value is above 0, and $d$ if all are equal. So the spectrum alone limits how much all words can have in
 # common. With equal singular values $s \le 1/d$, which answers the first prediction.
 #
-# We check this bound, which the paper does not state, on a random cloud that is shifted from the origin into a
-# cone.
+# We check this bound, which the paper does not state, on a random cloud that is shifted into a cone.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -186,10 +185,10 @@ def logits(h, U, s, V):
 # + \lambda\Big(\|V^\top V - I\|_F^2 + \|V^\top V - I\|_2^2\Big)
 # + \lambda \sum_k (\sigma_k - p_k)^2 .$$
 #
-# The squared **Frobenius norm** $\|\cdot\|_F^2$ is the sum of the squared eigenvalues. The squared
-# **spectral norm** $\|\cdot\|_2^2$ is the largest of these squares. The paper gives each of the five terms
-# a weight of its own. [Lesson 8b](08b_spectrum_taken_apart.ipynb) sweeps the weights, and shows what
-# each norm does.
+# Each matrix in a norm is symmetric, so its squared **Frobenius norm** $\|\cdot\|_F^2$ is the sum of its
+# squared eigenvalues. The squared **spectral norm** $\|\cdot\|_2^2$ is the largest of these squares. The paper
+# gives each of the five terms a weight of its own. [Lesson 8b](08b_spectrum_taken_apart.ipynb) sweeps the
+# weights, and shows what each norm does.
 
 
 # %%
@@ -342,8 +341,8 @@ print("no share above its ceiling:", all(below))
 # %% [markdown]
 # ## The two clouds
 #
-# What do the two matrices look like at the end? As in lesson 2, a rare word is less than one in 10,000 tokens,
-# the 500 most frequent words are frequent, and the others lie between.
+# As in lesson 2, a rare word is less than one in 10,000 tokens, the 500 most frequent words are frequent, and
+# the others lie between.
 
 # %%
 bands = geometry.by_frequency(runs["plain"].corpus.counts)
@@ -369,8 +368,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 5.** Without control one singular value stands far above the rest, and the rare words share one
-# direction. In `quick` the clump apart has the words that never come. With control the spectrum follows the
-# prior, and the cosines of pairs lie around 0.
+# direction. In `quick` the separate clump holds the words that never occur in training. With control the
+# spectrum follows the prior, and the cosines of pairs lie around 0.
 #
 # The paper measures how round a cloud is by $Z(a) = \sum_i e^{w_i^\top a}$, with $a$ the eigenvectors of
 # $W^\top W$ and their opposites: $I_1 = \min_a Z / \max_a Z$, and $I_2$ is the standard deviation of $Z$ over
@@ -447,7 +446,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The panels show, from the top down:
+# **Figure 6.** The rows show, from the top down:
 #
 # - **The start.** In the figure the wide start lowers the share and the perplexity of the plain model. With
 #   the very wide start the cone is all but gone, and the perplexity is high again: roundness is no aim in
@@ -561,7 +560,7 @@ check("08.1", narrow, is_narrow)
 #
 # <details><summary>Hint</summary>
 #
-# `torch.linalg.qr` of a matrix whose first column is ones.
+# Use `torch.linalg.qr` on a matrix whose first column is ones.
 #
 # </details>
 # <details><summary>Which one, and why?</summary>
@@ -613,8 +612,8 @@ held, tuned, alone = map(statistics.mean_interval, of)
 line = "{0.mean:.3f} [{0.low:.3f}, {0.high:.3f}]"
 display(
     Markdown(
-        f"With its singular values held at a prior, a word matrix can "
-        f"give all words at most {top:.3f} of its cloud in common. The "
+        f"With the singular values held at a prior, the mean vector can "
+        f"have a share of at most {top:.3f} in the cloud. Its measured "
         f"share is {line.format(held)} over three seeds. The plain matrix "
         f"with its best start has {line.format(tuned)}, the factors "
         f"without penalties {line.format(alone)}. The test perplexity "

@@ -142,11 +142,11 @@ print("spectral: some were never touched:", same.any().item())
 # %% [markdown]
 # ## A translator too
 #
-# The paper shows its pictures for a language model and for a translator. Ours translates the German phrases
-# of [notebook 21](21_train_translator.ipynb). One matrix, $d = 64$, reads German, reads English and predicts
+# The paper shows its pictures for a language model and for a translator. Ours translates the German phrases of
+# [notebook 21](21_train_translator.ipynb). One matrix, $d = 64$, reads German, reads English and predicts
 # English. We choose the scale $c_1$ so that $\|W\|_F$ is the norm with which the plain model begins. The
 # $\sigma_k$ are near 10 then. As a step of $U$ moves $W$ by $\sigma$ times as much, the learning rate of the
-# factors is the plain rate over a typical $\sigma$, the root mean square.
+# factors is the plain rate over a typical $\sigma$, the root mean square of all $\sigma_k$.
 
 # %%
 sizes = {
@@ -220,8 +220,8 @@ pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
 # **Figure 2.** The translator has hardly a cone after so short a training, so there is little to mend. In the
-# table above, control raises $I_1$ and lowers $I_2$. So it does in the paper's Table 3, which [lesson
-# 8](08_spectrum_control.ipynb) shows.
+# table above, control raises $I_1$ and lowers $I_2$. Control does the same in the paper's Table 3, which
+# [lesson 8](08_spectrum_control.ipynb) shows.
 
 # %% [markdown]
 # ## Which law did the spectrum follow?
@@ -277,7 +277,7 @@ print("the fitted law is the prior's, to a fifth:", bool(off < 0.2))
 #
 # A free spectrum has no law of its own: a first value stands apart, and a long flat stretch follows. Neither
 # curve describes such a spectrum well, and a fitted law hides the first value, which matters most. The
-# exponential law of the plain model has the least $\gamma$ that is tried. For so small a $\gamma$,
+# exponential law of the plain model has the least $\gamma$ that the fit tries. For so small a $\gamma$,
 # $k^\gamma \approx 1 + \gamma\log k$, and the exponential law is nearly a polynomial one.
 
 # %% [markdown]
@@ -296,7 +296,7 @@ print("the fitted law is the prior's, to a fifth:", bool(off < 0.2))
 # | D-optimal, $-\sum\log\sigma_k$ | $+1/\sigma_k$ | gets slower without end: all values become equal |
 # | a prior, $\frac12\sum(\sigma_k - p_k)^2$ | $p_k - \sigma_k$ | becomes that of the prior |
 #
-# Only the prior has a decay as its goal. The figure shows how far a thousand small steps down some of the
+# Only the prior has a chosen fall as its goal. The figure shows how far a thousand small steps down some of the
 # penalties take the spectrum of the plain model if the loss has no say.
 
 # %%
@@ -407,10 +407,10 @@ pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
 # This answers the first prediction: the logits of most words can hardly leave 0. The D-optimal penalty has
-# little to do here, because training begins with the $\sigma_k$ of a random matrix, which are nearly equal.
-# What lowers the stable rank lies elsewhere: by the table the $\sigma_1$ of $W$ ends above 1, which is that of
-# $\Sigma$. So the columns of $U$ and $V$ do not all stay orthonormal, and the D-optimal penalty sees $\Sigma$
-# only.
+# little to do here, because training begins with the $\sigma_k$ of a random matrix, which are nearly equal. The
+# stable rank ends far below $d$ for another reason: by the table the $\sigma_1$ of $W$ ends above 1, while the
+# $\sigma_1$ of $\Sigma$ is 1. So the columns of $U$ and $V$ do not all stay orthonormal, and the D-optimal
+# penalty sees $\Sigma$ only.
 
 # %% [markdown]
 # ## The settings swept
@@ -457,12 +457,13 @@ plots.show(
 # begins at the prior. Over the paper's range of the weights for orthogonality the share falls by half, and the
 # perplexity changes by a few per cent: it is highest at the weight 1, not at an end of the range. This answers
 # the second prediction: relative to its size the share changes more. Yet both changes are small beside the
-# distance to the plain model, whose share and perplexity stand in the last row of the next table.
+# distance to the plain model, whose share and perplexity stand in the last row of the table below.
 #
 # The other constants are changed one at a time. The recipe has $c_1 = 3.4$, $c_2 = 0.05$, $\gamma = 0.6$. The
-# polynomial prior has $\gamma = 0.3$, and the norm of the recipe's prior. The paper's language model on
-# WikiText-103, a Transformer-XL (Dai et al. 2019), also has a **memory**: it keeps the hidden vectors of the piece
-# of text that it read before. By the last rows of the table the memory hardly changes the spectrum and the share.
+# polynomial prior has $\gamma = 0.3$ and the same norm as the recipe's prior. The paper's language model on
+# WikiText-103, a Transformer-XL (Dai et al. 2019), also has a **memory**: it keeps the hidden vectors of the
+# piece of text that it read before. By the last rows of the next table the memory hardly changes the spectrum
+# and the share.
 
 # %%
 polynomial = {"regularizers.1.c1": 5.65}
@@ -510,7 +511,7 @@ pd.DataFrame(costs).T.round(2)
 
 # %% [markdown]
 # The extra work is $2 N d^2$ operations for $U^\top U$ and as many again for its gradient, once a step however
-# many tokens the step has. A product with $V$ comes in for each token that is read or predicted. At test time
+# many tokens the step has. A product with $V$ is added for each token that is read or predicted. At test time
 # $W = U\Sigma V^\top$ is multiplied out once, and the model costs what the plain model does.
 #
 # The paper's Table 7 has seconds and gigabytes for an epoch on V100 GPUs:
@@ -541,7 +542,7 @@ pd.DataFrame(
 # %% [markdown]
 # ## What one has to decide
 #
-# The paper points to the code that it builds on, and not to code of its own. Whoever repeats it has to
+# The paper points to the code that it builds on, and not to code of its own. Whoever repeats the paper has to
 # decide:
 #
 # | the paper … | here |
@@ -550,11 +551,11 @@ pd.DataFrame(
 # | says that $\sigma_k$ is the $k$-th largest | The $\sigma_k$ cross in training, so the library sorts them at every step. |
 # | assumes $\sigma_k \le p_k$ in its theory | The penalty is the paper's: it pulls $\sigma_k$ to $p_k$ from both sides. |
 # | is silent on where training begins | $\sigma$ begins at the prior. $U$ and $V$ begin at those of a random matrix. |
-# | is silent on the learning rates | The translator's factors have the plain rate over a typical $\sigma$. The language model, whose $\sigma$ is small, has the plain rate. |
+# | is silent on the learning rates | The translator's factors have the plain rate over a typical $\sigma$. The language model, whose $\sigma_k$ are small, has the plain rate. |
 # | evaluates $Z(a)$ at eigenvectors, whose sign is arbitrary | Both signs count. |
 #
-# The sign of a $\sigma_k$ is no freedom, because a column of $U$ can be turned round. So the library takes the
-# absolute value of a free parameter. The bound of the paper's theorem 4.1 and its Remark 4.2 are in
+# The sign of a $\sigma_k$ is no freedom, because a column of $U$ can change its sign instead. So the library
+# takes the absolute value of a free parameter. The bound of the paper's theorem 4.1 and its Remark 4.2 are in
 # [notebook 34](34_generalization_bound.ipynb).
 
 # %% [markdown]
@@ -563,7 +564,7 @@ pd.DataFrame(
 # | symbol | code | meaning |
 # |---|---|---|
 # | $U$, $\sigma$, $V$ | `words.U`, `words.sigma`, `words.V` | factors of $W$, the parameters |
-# | $G$ | `words.U.T @ words.U - 1` | how far $U$ is from orthonormal columns |
+# | $G$ | `words.U.T @ words.U - torch.eye(d)` | how far $U$ is from orthonormal columns |
 # | $p_k$ | `prior.values(64)` | the prior of $\sigma_k$ |
 # | $\lambda$ | `weight`, `frobenius_U`, … | weight of a penalty |
 

@@ -91,8 +91,8 @@ from course_lib.progress import check
 # $-1$, $0$ and $1$, and *warm*, the most common word, has a small bias. Every distribution over three words
 # is a point in a triangle. As $h$ rises, the softmax draws a **curve** from *cold* past *warm* to *hot*.
 #
-# Now suppose a tap that gives cold water or hot water, never warm water. No $h$ says that: wherever *cold* and *hot* are
-# equally likely, *warm* is likelier than both. A mixture of two softmaxes lies on the **chord** between two
+# Now suppose a tap that gives cold or hot water, never warm water. No $h$ says that: wherever *cold* and *hot*
+# are equally likely, *warm* is likelier than both. A mixture of two softmaxes lies on the **chord** between two
 # points of the curve. The mean of the two contexts stays on the curve and lands on *warm*.
 
 # %%
@@ -186,9 +186,9 @@ for function in (MixtureOfSoftmaxes.contexts, MixtureOfContexts.contexts):
 # %% [markdown]
 # ## Why the bound is gone
 #
-# Take $K = 2$ and draw the first component out of the sum: $\pi_1 P_1 + \pi_2 P_2 = \pi_1 P_1\,(1 + \pi_2 P_2
-# / \pi_1 P_1)$. Write $l_{k} = W h_k$ for the logits and $\rho = \log\frac{\pi_2 Z_1}{\pi_1 Z_2}$, a number
-# for each context. Then
+# Take $K = 2$ and factor the first component out of the sum: $\pi_1 P_1 + \pi_2 P_2 = \pi_1 P_1\,(1 + \pi_2 P_2
+# / \pi_1 P_1)$. Write $l_{k} = W h_k$ for the logits and $\rho = \log\frac{\pi_2 Z_1}{\pi_1 Z_2}$, a number for
+# each context. Then
 #
 # $$\log P_y = \underbrace{l_{1y} + \log\pi_1 - \log Z_1}_{\text{one softmax: rank} \le d+1}
 #   + \underbrace{\log\big(1 + e^{\,l_{2y}-l_{1y}+\rho}\big)}_{\text{a matrix of rank} \le d + 1\text{, bent}}.$$
@@ -311,9 +311,8 @@ bound = spectra["softmax"].press_rank()
 print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 
 # %% [markdown]
-# **Figure 3.** The bottleneck is broken: the curve of the mixture passes $d + 1$ as if nothing were there.
-# But what lies beyond is small. The effective ranks of the two layers are much nearer to each other than
-# their Press' ranks.
+# **Figure 3.** The bottleneck is broken: the curve of the mixture passes $d + 1$ smoothly. But what lies beyond
+# is small. The effective ranks of the two layers are much nearer to each other than their Press' ranks.
 
 # %% [markdown]
 # ## Is it the rank? Two controls
@@ -346,7 +345,7 @@ def line(planned):
 table = pd.DataFrame([line(planned) for planned in plan.runs])
 
 # %% [markdown]
-# ### Control 1: the same parameters, no rank
+# ### Control 1: the same parameters, a low rank
 #
 # The mixture of contexts has every parameter of the mixture of softmaxes, and a rank of $d + 1$ at most. If
 # rank were the reason, MoS should beat MoC, and it should do so most where the bottleneck is tightest. A
@@ -432,9 +431,9 @@ plots.show(
 # %% [markdown]
 # **Figure 5.** In the table, *products* are the multiplications for one predicted word, forwards.
 #
-# This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But the softmax with
-# $d = 64$, with less than half the products, does as well for all that three seeds tell. The care was not the
-# same: we tried dropout of the contexts only for MoS and for this softmax, which favours both.
+# This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But three seeds do
+# not separate the mixture from the softmax with $d = 64$, which has less than half the products. The care was
+# not the same: we tried dropout of the contexts only for MoS and for this softmax, which favours both.
 
 # %% [markdown]
 # ### The same controls in print
@@ -458,7 +457,7 @@ shape = dict(index=["setting", "corpus"], columns="method", sort=False)
 rows.pivot_table("value", **shape).astype(object).fillna("")
 
 # %% [markdown]
-# - **Own settings.** MoS is well ahead of the softmax, but its $h$ is wider.
+# - **Own settings.** MoS is well ahead of the softmax, but the $h$ of MoS is wider.
 # - **Control 1.** On the Penn Treebank, fifteen components are far better than one, and MoC has most of this gain
 #   without the rank. On WikiText-2, MoC is behind the softmax and MoS is ahead, which speaks for mixing softmaxes.
 # - **Equal parameters.** With equal inner layers and parameters, and with a search of the dropout for both
@@ -484,8 +483,8 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 # |---|---|---|
 # | $K$ | `components` | number of components |
 # | $h$ | `h`, `contexts` | what the encoder hands over |
-# | $h_k$, $U_k$, $c_k$ | `h_k`, `U`, `c` | context of component $k$, what makes it of $h$ |
-# | $\pi$, $Q$ | `log_pi.exp()`, `Q` | weights, what makes them of $h$ |
+# | $h_k$, $U_k$, $c_k$ | `h_k`, `U`, `c` | context of component $k$; parameters that make it from $h$ |
+# | $\pi$, $Q$ | `log_pi.exp()`, `Q` | weights; parameters that make them from $h$ |
 # | $P_k$ | `P_k` | distribution of component $k$ over words |
 # | $Z_k$ | `log_Z.exp()` | normaliser of component $k$ |
 # | $r$ | `r` | responsibilities for the word that came |
@@ -588,8 +587,8 @@ display(
         f"Four components lift the rank of log P from {bound} to "
         f"{spectra['MoS'].press_rank()}. The perplexity of MoS with K = 4 "
         f"differs as follows: {'; '.join(lines)}. The mixture of four and "
-        f"its rivals in Figure 5 reach {low:.1f} to {high:.1f}; {ahead} "
-        f"of {len(gaps)} rivals are ahead of the mixture."
+        f"its rivals in Figure 5 have perplexities from {low:.1f} to "
+        f"{high:.1f}; {ahead} of {len(gaps)} rivals beat the mixture."
     )
 )
 

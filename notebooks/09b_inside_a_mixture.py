@@ -262,10 +262,10 @@ rows = {name: perplexity(log_p) for name, log_p in ways.items()}
 pd.DataFrame(rows, index=["perplexity"]).T.round(1)
 
 # %% [markdown]
-# The rows below the first change the mixture without training it anew. One row makes all weights equal, one puts
-# a single softmax of the mean context in place of the mixture, and the last rows keep one component each. How
-# much the perplexity of a row rises in the table says how much the mixture uses what the row lacks. Which words
-# do the components answer for?
+# Each row below the first changes the trained mixture and does not train it again. One row makes all weights
+# equal, one puts a single softmax of the mean context in place of the mixture, and the last rows keep one
+# component each. The more the perplexity of a row rises in the table, the more the mixture uses what this row
+# lacks. Which words do the components answer for?
 
 # %% tags=["hide-input"]
 counts = torch.bincount(y, minlength=len(corpus))
@@ -285,9 +285,11 @@ plots.show(
 # **Figure 2.** Each column has the mean responsibilities for one frequent word, over the positions at which the
 # word came, and adds up to one. A light cell means that the component gives most of the word's probability.
 #
-# Two numbers sum up how the components are used. The **entropy of the weights**, $-\sum_k\pi_k\log\pi_k$, lies
-# between 0, where one component decides, and $\log K$, where all share alike. The **mutual information** of
-# component and word is what one would learn about the next word if one were told which component draws it,
+# Three numbers sum up how the components are used. The **entropy of the weights**, $-\sum_k\pi_k\log\pi_k$,
+# lies between 0, where one component decides, and $\log K$, where all share alike. The entropy of the *mean*
+# weights has the same range, and is large if the text as a whole uses all components. The **mutual
+# information** of component and word is what one would learn about the next word if one were told which
+# component draws it,
 #
 # $$I = \mathcal H\Big(\sum_k \pi_k P_k\Big) - \sum_k \pi_k\,\mathcal H(P_k) \ge 0,$$
 #
@@ -403,18 +405,19 @@ compared[[*shown, "p", "verdict"]].round(2).astype(object).fillna("")
 
 # %% [markdown]
 # **Figure 3.** Press' rank leaps with the *second* component from $d + 1$ to nearly the number of words, and
-# the perplexity does not leap with the rank. The left axis is short: the seeds differ by more than the means do.
-# The effective rank hardly moves: the directions that a mixture adds are real, and carry next to nothing. In the
-# table the differences are per cent of the perplexity with $K = 1$.
+# the perplexity does not leap with the rank. The left axis covers a short range: the seeds differ by more than
+# the means do. The effective rank hardly moves: the directions that a mixture adds are real, and carry next to
+# nothing. In the table the differences are per cent of the perplexity with $K = 1$.
 #
 # In Parthiban et al. (2021) the rank rises step by step from $K = 1$ to 15, and the perplexity falls. But
 # components bring parameters as well, and lesson 9 shows how far MoC comes without the rank. [Notebook
-# 31](31_rank_and_perplexity.ipynb) sets the two knobs of the paper, $K$ and dropout, beside our knobs.
+# 31](31_rank_and_perplexity.ipynb) sets the two knobs of the paper, $K$ and dropout, beside the knobs of our
+# runs.
 #
-# The paper sees the price of capacity in the **gap**, the logarithm of test perplexity over training
+# The paper sees the price of capacity in the **gap**, the logarithm of the ratio of test to training
 # perplexity: every further component helps on the training text more than on the test text. We take a result at
-# the epoch that is best on the validation text, where the gap has hardly opened. So here is the gap
-# of validation and training perplexity at the best epoch and at the last epoch.
+# the epoch that is best on the validation text, where the gap has hardly opened. So here is the gap of
+# validation and training perplexity at the best epoch and at the last epoch.
 
 # %%
 def gap(epoch):
@@ -441,7 +444,7 @@ np.log(theirs.test / theirs.train).rename("published gap").round(2)
 # epoch: these runs are too short to overfit.
 
 # %% [markdown]
-# ## Dropout: rank without perplexity
+# ## Dropout: the rank is not the perplexity
 #
 # Parthiban et al. (2021) found a knob that turns the rank at fixed $K$: the dropout of the components'
 # contexts. Here are their figures for 15 components.
@@ -453,9 +456,9 @@ knob.pivot_table("value", **shape).iloc[::-1]
 
 # %% [markdown]
 # In the table above, less dropout gives a higher rank and *worse* predictions. In our short runs Press' rank is
-# at its limit, so the effective rank takes its place. The next table has what a dropout of 0.3 changes in pairs
-# of one seed. It has the perplexity in per cent, and the mean effective rank at $\varepsilon = 10^{-4}$ without
-# dropout and with dropout.
+# at its limit, so the effective rank takes its place. The next table shows what a dropout of 0.3 changes in
+# pairs of one seed. The table has the change of the perplexity in per cent, and the mean effective rank at
+# $\varepsilon = 10^{-4}$ without dropout and with dropout.
 
 # %%
 rows, differences = {}, {}
@@ -488,16 +491,16 @@ figures = ["mean_cosine", "positive_share", "I1"]
 shapes.groupby(["layer", "K"])[figures].agg(["mean", "std"]).round(2)
 
 # %% [markdown]
-# A wide cone is there in all of them. Nothing in a mixture forbids it: its contexts, too, can lie on one side of
-# the origin, and lesson 3 asks for no more.
+# All these models have a wide cone. Nothing in a mixture forbids the cone: the mixture's contexts, too, can lie
+# on one side of the origin, and by lesson 3 a cone needs no more.
 
 # %% [markdown]
 # ## What it costs
 #
 # A mixture multiplies $K$ contexts with the word matrix at every position, and takes $K N$ exponentials. The
-# plain formula holds all $K$ tables of logits in memory. Here is what it takes for steps of 20 columns of 70
-# words, with the vocabularies of the paper, and the paper's times on one V100. A part of the mixture's time is
-# due to its smaller batch.
+# plain formula holds all $K$ tables of logits in memory. Here is what the tables take for steps of 20 columns
+# of 70 words, with the vocabularies of the paper, and the paper's times on one V100. A part of the mixture's
+# time is due to its smaller batch.
 
 # %%
 shapes = {"ptb": (20 * 70, 10_000), "wikitext-2": (20 * 70, 33_278)}
@@ -558,10 +561,10 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 # In the second row the encoder of the mixture ends in 620 numbers where $d = 280$. Such a wide $h$ is what the
-# free mixture had in Figure 1. In the comparison of equal capacity the encoder's inner layers, the batch and the
-# number of parameters are equal, and the difference is gone (Table 5 of the paper). But in the last row $h$ has
-# as many numbers as $d$. The wide $h$ went together with the extra parameters, so the comparison does not tell
-# which of the two had helped.
+# free mixture had in Figure 1. In the comparison of equal capacity the encoder's inner layers, the batch and
+# the number of parameters are equal, and by Table 5 of the paper the difference is gone. But in the last row
+# $h$ has as many numbers as $d$. The wide $h$ went together with the extra parameters, so the comparison does
+# not tell which of the two had helped.
 #
 # **The trigger.** These models end with averaged gradient descent (ASGD), which predicts with the mean of the
 # weights over the last epochs. When the averaging starts is a setting, too. Parthiban et al. start it at epoch
@@ -610,9 +613,9 @@ print(f"the dearest word costs:       {exact.min().neg():.1f} nats")
 # ### 1. Make them share
 # *Half an hour.* The mixture of a trained model may lean on a few components. Write `Sharing`, a class derived
 # from `MixtureOfSoftmaxes`, whose `forward(hidden, target, …)` rewards a large entropy of the *mean* weights
-# over a batch. It returns what the inherited `forward` returns, with 0.1 times that entropy, in nats, taken from
-# the loss, which is the first number. Why is the entropy of each position's weights not the right reward? Train
-# the class, and compare perplexity, entropies and mutual information.
+# over a batch. It returns what the inherited `forward` returns, but 0.1 times that entropy, in nats, is
+# subtracted from the loss, which is the first number. Why is the entropy of each position's weights not the
+# right reward? Train the class, and compare perplexity, entropies and mutual information.
 #
 # <details><summary>Hint</summary>
 #
@@ -627,8 +630,9 @@ print(f"the dearest word costs:       {exact.min().neg():.1f} nats")
 # </details>
 # <details><summary>How to train it</summary>
 #
-# Enter it among the layers, `from course_lab import parts` and `parts.KINDS["output_layer"] += (Sharing,)`; then
-# run `experiment.change(output_layer=course_lab.part("Sharing", components=4, bias=False))`.
+# Enter the class among the layers, `from course_lab import parts` and
+# `parts.KINDS["output_layer"] += (Sharing,)`; then run
+# `experiment.change(output_layer=course_lab.part("Sharing", components=4, bias=False))`.
 #
 # </details>
 
