@@ -332,7 +332,8 @@ def _concluded(row: "pd.Series") -> str:
     says = f"*{row.says}*".replace("<", "&lt;")  # <unk> would be a tag
     if row.paper != OURS:
         says += f" ({row.paper}, {row.place})"
-    baseline = f"`{row.baseline}`" if isinstance(row.baseline, str) else row.baseline
+    level = not isinstance(row.baseline, str)
+    baseline = f"the level {row.baseline}" if level else f"`{row.baseline}`"
     told = f"{_percent(row.ours)}{_interval(row.low, row.high)}"
     differs = f"`{row.method}` differs from {baseline} by {told}"
     if row.verdict == "untested":
@@ -341,7 +342,11 @@ def _concluded(row: "pd.Series") -> str:
             seeds = "seeds" if row.n > 1 else "seed"
             item += f" {differs}, {seeds} {row.seeds}, which is no evidence."
         return item
-    item = f"{says}: **{row.verdict}**. {differs} over {row.n:.0f} pairs of seeds ({row.seeds}). "
+    runs = f"{row.n:.0f} {'seeds' if level else 'pairs of seeds'} ({row.seeds})"
+    item = f"{says}: **{row.verdict}**. {differs} over {runs}"
+    if row.published == row.published:
+        item += f", in print by {_percent(row.published)}"
+    item += f"; p = {row.p:.2g}, corrected for all claims that are tested. "
     item += MODELS[row.tier] + _tried(row)
     if row.elsewhere:
         item += f" In other models, uncorrected: {row.elsewhere}."
