@@ -300,6 +300,7 @@ def test_a_conclusion_names_its_evidence_or_says_that_there_is_none(kept):
     printed = np.mean(claims.claim(MOS).published_differences())
     assert f"3 pairs of seeds (1 2 3), in print by {printed:+.1f} %; p = " in told
     assert told.endswith("claims that are tested. Both models are trained as in the paper.")
+    assert "untested" not in told
     with pytest.raises(CourseError, match="parthiban2021-mos"):
         claims.conclusions("parthiban2021-moss")
 
