@@ -32,7 +32,7 @@ from course_lib.training.optimisation import Optimisation
 
 EFFICIENCY = 0.5  # whole steps reach 0.4 to 0.6 of the rate of their matrix products alone
 BLOCKS = 64 << 20  # bytes of logits that the output layers' kernel holds at a time
-SLOTS = {"sgd": 0, "adamw": 2, "coupled-adam": 1, "muon": 1}  # numbers kept beside a parameter
+SLOTS = {"sgd": 0, "adamw": 2, "coupled-adam": 1, "ember": 0, "muon": 1}  # beside a parameter
 SENTENCE = {"multi30k": 15, "iwslt14": 26, "wmt14": 29, "cldr": 9}  # pieces of one, about
 
 
