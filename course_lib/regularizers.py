@@ -323,7 +323,8 @@ class ContextDispersion(_Regularizer):
     D_ts = arccos(cos(h_t, h_s)) / π is the angle between two contexts, a share of the half circle,
     and τ the temperature. The value is the mean over the sequences; for a single time step it is 0.
     Its authors add the same of every layer of a Transformer. Cosines are kept within ±(1 − 10⁻⁴),
-    as theirs are: towards ±1 the slope of arccos grows without bound.
+    as theirs are, for towards ±1 the slope of arccos grows without bound; they are computed in
+    float64, which autocast leaves alone.
     Naive: `D = (h @ h.T).acos() / pi; weight * (-D / τ)[t != s].exp().mean().log()` of unit rows h.
     Source: Liu et al. 2026 (arXiv 2602.00217), whose weight for GPT-2 is 0.1.
     """
@@ -336,7 +337,7 @@ class ContextDispersion(_Regularizer):
         steps = len(hidden)
         if steps == 1:
             return 0.0 * hidden.sum()
-        unit = F.normalize(hidden, dim=-1, eps=1e-4).transpose(0, 1).double()  # which autocast leaves
+        unit = F.normalize(hidden, dim=-1, eps=1e-4).transpose(0, 1).double()
         cosine = (unit @ unit.mT).clamp(-1 + 1e-4, 1 - 1e-4)
         similar = (-cosine.acos() / (math.pi * self.temperature)).exp()
         mean = similar.triu(1).sum((1, 2)) * 2 / (steps * (steps - 1))

@@ -48,7 +48,7 @@ class CoupledAdam(Optimizer):
 
 
 class Ember(Optimizer):
-    """Adam without a first moment, whose second moment of a matrix W (N, d) is a row times a column.
+    """Adam without a first moment, whose second moment of a matrix (N, d) is a row times a column.
 
         r_i ← β₂ r_i + (1−β₂) mean_j g_ij²                over all rows
         c_j ← β₂ c_j + (1−β₂) mean_i g_ij²                over the rows whose gradient is not 0
@@ -59,8 +59,8 @@ class Ember(Optimizer):
     returns. Ember keeps one number for a row. That number falls, too, but the proportions of the
     row's entries come from the rows in use.
 
-    It is meant for a matrix that only reads. One that predicts has a gradient in every row: all rows
-    of a tied matrix are in use, and the rule is that of Adafactor (Shazeer & Stern 2018).
+    It is meant for a matrix that only reads. One that predicts has a gradient in every row, so that
+    all rows of a tied matrix are in use. The rule is then Adafactor's (Shazeer & Stern 2018).
     Naive: `v = r[:, None] * c / r.mean(); W - lr * g / (v**0.5 + eps)`.
     Source: "Token Geometry" (arXiv 2607.01455), whose code is github.com/katop1234/ember.
     """
