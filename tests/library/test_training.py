@@ -302,9 +302,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_words_that_are_tied_to_the_end_are_a_tied_run(experiment, tmp_path, rule):
     """Bit by bit, clipping included; those that are tied for a while part there and not before."""
-    experiment = experiment.change(
-        optimisation=RULES[rule] | {"keep": "last", "random_length": False}
-    )
+    experiment = experiment.change(optimisation=OWN | RULES[rule])
     tied = course_lab.run(experiment, tmp_path / "tied", progress=False)
 
     def untied(share, name):
@@ -333,6 +331,8 @@ def test_words_that_are_tied_to_the_end_are_a_tied_run(experiment, tmp_path, rul
     counts = [sum(p.numel() for p in r.model.parameters()) for r in (tied, part_of_it)]
     assert counts[1] - counts[0] == matrix
     assert "input_geometry" in part_of_it.metrics
+    with pytest.raises(CourseError, match="tied, it predicts with `words`, not `output_words`"):
+        part_of_it.experiment.change(output_words=part("FullWords"))
 
 
 @pytest.mark.parametrize(
