@@ -151,7 +151,7 @@ def ember_by_hand(W, gradients, lr, beta2, eps, decay):
     st.integers(1, 9),
     st.integers(1, 5),
     st.floats(1e-4, 1),
-    st.floats(0, 0.999),
+    st.just(0.0) | st.floats(0.01, 0.999),
     st.floats(1e-8, 1e-2),
     st.floats(0, 1),
 )
