@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 10. Monotone softmaxes: full rank for nothing
 #
-# **Question.** Bending every logit by an increasing function lifts the rank of log P to the full, at no cost: does the model then predict any better?
+# **Question.** Bending every logit by an increasing function lifts log P to full rank with no new parameter: does the model then predict any better?
 #
 # ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: softmax. The logits are bent by a rising curve before the softmax.](images/10_model.svg)
 #
@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to derive the family GSS(c, k), which holds the softmax and SigSoftmax;
+# - to derive the family GSS(c, k), which contains the softmax and SigSoftmax;
 # - to say what bending logits cannot change, whatever the rank;
 # - to test a claim about rank and perplexity by *changing* the rank, up and down;
 # - to find the rival explanation that a control reveals.
@@ -193,7 +193,7 @@ display(Code(inspect.getsource(monotone._Bend), language="python"))
 #
 # In a given context the words stand in the order of their logits, bent or not. A word that no context can
 # make the likeliest is called **unargmaxable**, and it stays so. A word never wins if its row lies inside the
-# convex hull of the other rows, and a linear programme decides that with a proof (Grivas et al. 2022). Here are
+# convex hull of the other rows. A linear programme proves whether the row does (Grivas et al. 2022). Here are
 # twenty-four words in the plane.
 
 # %%
@@ -207,9 +207,9 @@ never = argmaxable_words(W).unargmaxable
 print("with a proof,", len(never), "words never win")
 
 # %% [markdown]
-# This answers the second prediction: a bend makes no word win that could not win before. And a context gains
-# one new direction at most, as [lesson 10b](10b_learned_bends.ipynb) counts. If a high rank is to
-# help, it must help because the *curved* set happens to pass nearer to the truth than the flat set.
+# This answers the second prediction: a bend makes no word win that could not win before. From one context log
+# P gains one direction at most, as [lesson 10b](10b_learned_bends.ipynb) counts. If a high rank is to help,
+# it must help because the *curved* set happens to pass nearer to the truth than the flat set.
 
 # %% [markdown]
 # ## Training with and without a bend
@@ -405,12 +405,12 @@ plots.show(
     alt="Above, singular values of log P: those of the softmax drop to "
     f"rounding at d + 1 = {d + 1}, those of GSS go on. Below, perplexity "
     f"with the first r directions kept: flat from {d + 1} on; there GSS "
-    f"is {lost:+z.1%} from its own.",
+    f"is {lost:+z.1%} from its perplexity with all directions.",
 )
 
 # %% [markdown]
 # **Figure 5.** This answers the third prediction. Below, both curves are flat beyond the softmax's bound: the
-# words that come hardly depend on the directions there. Above, $\sigma_k$ of GSS passes Press' threshold on a
+# perplexity hardly depends on the directions there. Above, $\sigma_k$ of GSS passes Press' threshold on a
 # smooth slope. Move the threshold, and GSS has another rank.
 
 # %% [markdown]
@@ -449,13 +449,13 @@ plots.show(
 
 # %% [markdown]
 # **Figure 6.** The rank, here of more contexts than above, grows from top to bottom. The perplexity in the
-# figure does not fall as the rank grows. With three seeds, and after the correction, no setting differs surely
-# from the softmax.
+# figure does not fall as the rank grows. The intervals are not corrected for the number of settings. With the
+# correction, no setting differs surely from the softmax.
 #
-# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a high rank. But a
-# logit below its bend at 3 is multiplied by 3, and most logits may lie there. The control multiplies *all*
-# logits by 3 at the rank of the softmax, and it has most of the gain. So the **scale** of the logits may be
-# what helps.
+# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a high rank. But
+# below the bend at 3 differences of logits are multiplied by 3, and most logits may lie there. The control
+# multiplies *all* logits by 3 at the rank of the softmax, and has most of the gain of GSS(3, 3). So the
+# **scale** of the logits may be what helps.
 #
 # Are these models good enough to judge? **Kneser-Ney 5** only counts runs of up to five words:
 

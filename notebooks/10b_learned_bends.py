@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 10b. Going deeper: learned bends, a bent language, and digits
 #
-# **Question.** What does a layer learn that may choose its own bend, does a bend find a truth that is bent, and how many digits does a computer keep?
+# **Question.** What does a layer learn when it may choose its own bend, does a bend help where the truth is bent, and how many digits does a computer keep?
 #
 # This notebook goes on where [lesson 10](10_monotone_softmaxes.ipynb) stops. Nothing later needs it.
 
@@ -119,9 +119,9 @@ for name, layer in layers.items():
     print(line.format(name, *map(int, both)))
 
 # %% [markdown]
-# Three numbers of a context are left to the softmax. The normaliser of each row adds one more to the rank. The
-# bend lifts the rank to the full, but it adds only a single direction. Exercise 2 asks whether a trained model
-# uses this direction.
+# The softmax responds to three of the four numbers of a context, and the normaliser of each row adds one more
+# to the rank of log P. The bend gives log P full rank, but it adds only a single direction. Exercise 2 asks
+# whether a trained model uses this direction.
 
 # %% [markdown]
 # ## The form matters to a computer
@@ -154,10 +154,11 @@ for name, form in (forms | {"PL of lesson 10": PL}).items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The columns `float32` and `bfloat16` are the largest errors, in nats. To find $x$, the printed formula
-# subtracts a number of size $(k-1)x$ from a number of size $kx$. In `bfloat16` that costs tenths of a nat. The
-# form of lesson 10 subtracts nearly nothing, and its error is that of rounding the result. The exponential of
-# the released code overflows besides in `float32`, once a logit exceeds $c + 88.7$.
+# The columns `float32` and `bfloat16` hold the largest errors, in nats. The result is near $x$, but the
+# printed formula subtracts a number of size $(k-1)x$ from a number of size $kx$. In `bfloat16` the rounding
+# of these two numbers costs tenths of a nat. The form of lesson 10 subtracts nearly nothing, and its error is
+# that of rounding the result. In `float32` the exponential of the released code also overflows, once a logit
+# exceeds $c + 88.7$. The last column looks no further than 999.
 
 # %% [markdown]
 # ## PLIF: let the data choose the function
@@ -277,11 +278,11 @@ shown = shown.rename(index=METHODS).loc[list(METHODS.values())]
 shown.fillna("not printed").rename_axis(index=None, columns=None)
 
 # %% [markdown]
-# In the table a frozen PLIF has a higher perplexity than the softmax on training data, and a slightly lower one
-# on test data. Trained slopes gain nothing more on test data. The rank of PLIF is low, because a chain that is
-# cut so finely is nearly straight, and its bends hardly pass Press' threshold. The threshold grows with the
-# numbers of contexts and of words. Our runs below have fewer contexts and fewer words, so there the rank of
-# PLIF is nearly full.
+# In the table a frozen PLIF has a higher perplexity than the softmax on training data, and a slightly lower
+# one on test data. On test data trained slopes are hardly better than frozen slopes. The rank of PLIF is low,
+# because a chain that is cut so finely is nearly straight, and its bends hardly pass Press' threshold. The
+# threshold grows with the numbers of contexts and of words. Our runs below have fewer contexts and fewer
+# words, so there the rank of PLIF is nearly full.
 
 # %% [markdown]
 # ## What PLIF has learned
@@ -383,26 +384,26 @@ below, above = learned[quarter].mean(), learned[~quarter].mean()
 plots.show(
     plots.learned_bend(curves, slopes, half),
     alt="Above: PLIF before and after training, GSS and the diagonal, "
-    "over the logits of the model. Below: their slopes. The learned slope "
-    f"is {below:.2f} on average below the band, where half of the logits "
-    f"of the words lie that came next, and {above:.2f} above its edge.",
+    "over the logits of the model. Below: their slopes. The grey band has "
+    "half of the logits of the words that came next. The learned slope is "
+    f"{below:.2f} on average below it, {above:.2f} from its edge on.",
 )
 
 # %%
 display(
     Markdown(
-        f"Mean learned slope: **{below:.2f}** below the lower quarter of "
-        f"the next words' logits, **{above:.2f}** above it; before "
+        f"Mean learned slope: **{below:.2f}** below the grey band of the "
+        f"figure, **{above:.2f}** from its lower edge on; before "
         f"training {slopes['PLIF, before'][1].mean():.2f} throughout."
     )
 )
 
 # %% [markdown]
-# **Figure 2.** The grey band holds the middle half of the logits of the words that came next. There the learned
-# function stretches the logits; that is scale, a temperature. Among the words that do not come it flattens them,
-# so improbable words are treated more alike. GSS does the *opposite*. This is one run of one seed.
-# The learned bend asks for GSS with $k < 1$, which is not in the paper; Figure 6 of lesson 10 has GSS(0, 0.5),
-# and shows no gain.
+# **Figure 2.** The grey band holds the middle half of the logits of the words that came next. In the band the
+# learned function stretches the logits, as a temperature would. Below the band, among words that do not come,
+# the learned function flattens the logits, so improbable words are treated more alike. GSS does the
+# *opposite*. This is one run of one seed. The learned bend resembles GSS with $k < 1$, which is not in the
+# paper. Figure 6 of lesson 10 has GSS(0, 0.5), and shows no gain.
 
 # %% [markdown]
 # ### Did the paper's slopes move at all?
@@ -440,9 +441,10 @@ print("less than one standard deviation:", farthest < 1)
 
 # %% [markdown]
 # So each $v$ stays within a standard deviation of its start. But neighbouring pieces are pushed the same way,
-# and $f$ feels only their mean: if all $v$ of a region moved so far, its mean slope would change by some tenths.
-# This estimate is made on our small model before training, and is no bound. Both readings stay open. The
-# paper's table above says that something was learned: trained slopes have the lower training perplexity.
+# and $f$ feels only their mean: if all $v$ of a region moved so far, the mean slope of the region would
+# change by some tenths. This estimate is made on our small model before training, and is no bound. So it
+# stays open whether the learned slopes are no better or were not learned. The paper's table above says that
+# something was learned: trained slopes have the lower training perplexity.
 
 # %% [markdown]
 # ### Three seeds of each variant
@@ -473,9 +475,9 @@ table.drop(columns="n").rename(columns={"p": "p, Holm"})
 
 # %% [markdown]
 # The differences of test perplexity are in per cent. This answers the first prediction, as far as short runs
-# can: in the third row the interval of the difference between slopes by SGD and frozen slopes holds 0. Under
-# Adam PLIF learned a bend of its own, and in the last row a learned temperature has the lower perplexity. The
-# verdicts say how sure that is.
+# can: in the third row the interval of the difference between slopes by SGD and frozen slopes contains 0.
+# Under Adam PLIF learned a bend of its own, and in the last row a learned temperature has the lower
+# perplexity. The verdicts say how sure that is.
 #
 # In the second row a frozen PLIF has a higher perplexity than the softmax, and in the paper's table a lower
 # one. The paper's runs have several hundred times as many steps as ours. So the paper's models may need a
@@ -568,11 +570,11 @@ print("bent language: a softmax with two more dimensions wins:", wins)
 
 # %% [markdown]
 # This answers the second prediction. The bent language is the best case that a bend can have: the truth is
-# bent, of full rank, and GSS has the very same bend. GSS could reach an excess of 0 at $d = 4$, so what the
-# table shows there is left by the optimiser. At $d = 4$ GSS is hardly nearer to the truth than a softmax. In the
-# table above a softmax with two more dimensions comes nearer than GSS, although the rank of this softmax is a
-# tenth of the truth's. So the right bend alone does not lead the optimiser to the right contexts and words, and
-# two more dimensions are easy to use.
+# bent, of full rank, and GSS has the very same bend. GSS could reach an excess of 0 at $d = 4$, so the excess
+# that the table shows for it is due to the optimiser. At $d = 4$ GSS is hardly nearer to the truth than a
+# softmax. In the table above a softmax with two more dimensions comes nearer than GSS, although the rank of
+# this softmax is a tenth of the truth's. So the right bend alone does not lead the optimiser to the right
+# contexts and words, and two more dimensions are easy to use.
 
 # %% [markdown]
 # ## The cost
@@ -743,8 +745,8 @@ display(
         f"({gaps}) leave it open whether PLIF lowers the perplexity. "
         f"On a language of rank {true_rank['bent']} "
         f"that is bent as GSS is, GSS of 4 dimensions, which could be "
-        f"exact, was fitted to {of_bent.loc[BENT, 'd = 4']:.4f} nats, "
-        f"and a softmax of 6 to {of_bent.loc[SOFT, 'd = 6']:.4f}."
+        f"exact, has an excess of {of_bent.loc[BENT, 'd = 4']:.4f} nats, "
+        f"and a softmax of 6 one of {of_bent.loc[SOFT, 'd = 6']:.4f}."
     )
 )
 

@@ -225,7 +225,7 @@ for ours, library in rivals.items():
 #
 # | optimiser | $\Delta$, up to the learning rate | of the form $m A$? |
 # |---|---|---|
-# | SGD | $-G$ | yes, $A = -I$, without momentum |
+# | SGD | $-G$ | yes, $A = -I$ and $m = G$ |
 # | coupled Adam | $-m_{ik}/\sqrt{\bar v_k}$, with $\bar v_k$ the mean of $v_{ik}$ over the words | yes, $A$ is diagonal |
 # | Adam | $-m_{ik}/\sqrt{v_{ik}}$ | **no**, each word has its own divisors |
 #
@@ -370,8 +370,8 @@ print("the strongest μ-loss ends the drift:", bool(low < 0.2))
 print("the strongest z-loss adds to it:   ", bool(high > plain["drift"]))
 
 # %% [markdown]
-# **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because its lever on $\log Z$ is
-# the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in our short runs.
+# **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because it lowers $\log Z$ by
+# moving the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in our short runs.
 #
 # ## Who breaks the balance?
 #
@@ -415,8 +415,9 @@ print("in balance:", ", ".join(kept))
 # ## Whole models
 #
 # Now the contexts move, too. The plan `data/plans/lessons-11.toml` trains the whole Transformer with every
-# remedy, three times over 30,000 tokens, with three seeds a setting. Each method takes the best of several
-# settings by its loss on *validation* text, and is judged on *test* text.
+# remedy, in three passes over 30,000 tokens, with three seeds a setting. Each method takes the best of
+# several settings by its loss on *validation* text, and is judged on *test* text. A method has the name of
+# its recipe; *tied* is the baseline, trained by Adam. A name after a plus is the optimiser of $W$.
 
 # %%
 everything = evidence.read()
@@ -432,8 +433,7 @@ drift.filter(regex="tied|^coupled").to_frame().round(3)
 #
 # ## All side by side
 #
-# A method has the name of its recipe; *tied* is the baseline, trained by Adam. A name after a plus is the
-# optimiser of $W$. Three rules hold:
+# Three rules hold:
 #
 # - **Tune the baseline, too.** The column *tried* counts the settings of a method.
 # - **Pair the seeds.** Runs of one seed share their start and their batches. The
@@ -474,8 +474,8 @@ display(
         f"**Figure 5.** Methods whose figures all agree within 0.02 share "
         f"a row. At their chosen setting {', '.join(alike['tied'])} do "
         f"nothing. {sum(judged.verdict == 'better')} of {len(judged) - 1} "
-        f"methods are better than the baseline. The roundest cloud, of "
-        f"{rounder}, has {first.difference[rounder]:+.0f} % of perplexity."
+        f"methods are better than the baseline. The cloud of {rounder} is "
+        f"the roundest, at {first.difference[rounder]:+.0f} % perplexity."
     )
 )
 

@@ -28,8 +28,8 @@
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 11](11_modern_remedies.ipynb), whose symbols this notebook uses. The
-# comparisons take in lessons [6](06_cosine_regularization.ipynb), [7](07_adversarial_softmax.ipynb) and
+# **Prerequisites.** [Lesson 11](11_modern_remedies.ipynb), whose symbols this notebook uses. The comparisons
+# include the methods of lessons [6](06_cosine_regularization.ipynb), [7](07_adversarial_softmax.ipynb) and
 # [8](08_spectrum_control.ipynb).
 #
 # **Reading.** 32 minutes. **Difficulty.** 3 of 3.
@@ -210,10 +210,9 @@ plots.show(
 # %% [markdown]
 # ## The gradient: gating the pushes
 #
-# **Adaptive gradient gating** (Yu et al. 2022) leaves loss and probabilities alone and changes the
-# gradient. Let $a_i$ be how many times a step word $i$ has been a target lately, on average. Word $i$
-# counts as rare if $a_i < \alpha$. The push on a rare row $i$ from a position whose target is $y$ is
-# multiplied by
+# **Adaptive gradient gating** (Yu et al. 2022) leaves loss and probabilities alone and changes the gradient.
+# Let $a_i$ be how often word $i$ has lately been a target, in times per step. Word $i$ counts as rare if $a_i
+# < \alpha$. The push on a rare row $i$ from a position whose target is $y$ is multiplied by
 #
 # $$\begin{cases} a_i & \text{if } y \text{ is not rare,}\\
 # \min(a_i/\bar a,\,1) & \text{if } y\neq i \text{ is rare, too,}\end{cases}$$
@@ -267,16 +266,16 @@ rarest, commonest = ([far[i] for _, far in gone.values()] for i in (0, -1))
 # %% tags=["hide-input"]
 plots.show(
     plots.gates_and_ways(often[order], gates, gone),
-    alt="Left: the factor on the push against how often a word has lately "
-    "been a target: far below one for rare words, one for the others. "
+    alt="Left: factor on the push, by how often a word is a target: far "
+    "below one for rare words with a common target, else one or nearly. "
     "Right: mean distance that words travelled, by their occurrences. The "
     f"rarest go {rarest[0]:.2f} without and {rarest[1]:.2f} with gating, "
     f"the most frequent {commonest[0]:.2f} and {commonest[1]:.2f}.",
 )
 
 # %% [markdown]
-# **Figure 2.** In the left panel words before the jump count as rare. Where the target is common, the
-# pushes on rare words are cut; where the target is rare, too, they are nearly whole. In the right panel
+# **Figure 2.** In the left panel the words to the left of the jump count as rare. Where the target is common,
+# the pushes on rare words are cut; where the target is rare, too, they are nearly whole. In the right panel
 # gating keeps the rarest words much nearer to where they began, and the most frequent words travel farther.
 #
 # This answers the second prediction. The loss sees only *differences* between words. So the frequent words
@@ -346,8 +345,8 @@ print("Muon's mean is below a tenth of Adam's:", bool(mean < 0.1))
 # %% [markdown]
 # **Figure 3.** Under Adam the rarest words go nearly as far as the most frequent words, which is why the many
 # rare words can carry the mean away. SGD and coupled Adam hardly move the rare words, and Muon moves them
-# little. Those clouds may be round partly because the rare words are still near their random start. *Round is
-# not the same as well placed.* Only Muon's way uses nearly all directions evenly.
+# little. The clouds of these three optimisers may be round partly because the rare words are still near their
+# random start. *Round is not the same as well placed.* Only Muon's way uses nearly all directions evenly.
 #
 # Muon was made for the hidden matrices of a network, and its author leaves embeddings and the output layer
 # to Adam. We use Muon for the word matrix on purpose, to see what happens.
@@ -355,10 +354,10 @@ print("Muon's mean is below a tenth of Adam's:", bool(mean < 0.1))
 # %% [markdown]
 # ## After training: All-but-the-top
 #
-# The oldest repair is applied to a finished matrix: subtract the mean and the first $D$ principal
-# components (Mu & Viswanath 2018). The paper takes $D = d/100$ and asks for better word similarity, not
-# for better predictions. Here is the repair in plain PyTorch. We try it on the output matrix of the
-# Transformer that we trained.
+# The oldest repair is applied to a finished matrix: subtract the mean and the first $D$ principal components
+# (Mu & Viswanath 2018). The paper takes $D = d/100$ and asks for better word similarity, not for better
+# predictions. Here is the repair in plain PyTorch. We try it on the output matrix of the Transformer that we
+# trained. A row of the table is a value of $D$.
 
 
 # %%
@@ -549,7 +548,7 @@ display(
 # | symbol | code | meaning |
 # |---|---|---|
 # | $s$ | `cap` | cap of the logits |
-# | $a_i$, $\bar a$ | `often` | times a step that word $i$ is a target, its mean over the rare words |
+# | $a_i$, $\bar a$ | `often` | how often word $i$ is a target, in times per step; mean over the rare words |
 # | $\alpha$ | `alpha` | words with $a_i$ below it count as rare |
 # | $D$ | `D` | principal components that are removed |
 # | $M$ | `M` | positions of a step |
@@ -674,10 +673,10 @@ display(
         f"Of a hundred logits of our model 99 lie within {large:.0f} of "
         f"zero, far from a cap of 30. With gating the rarest words travel "
         f"{rarest[1] / rarest[0]:.0%} as far. Taking the mean out of a "
-        f"finished matrix costs {abs(cost[0]):.0g} nats a word, and its "
-        f"first principal component {cost[1]:.2f}. Over {cosine.n} "
-        f"methods that differ the rank correlation of perplexity with "
-        f"the cosine of rare words is {cosine.r:.2f} ({told})."
+        f"finished matrix costs {abs(cost[0]):.0g} nats a word; taking "
+        f"out the first principal component, too, costs {cost[1]:.2f}. "
+        f"Over {cosine.n} methods that differ, perplexity and cosine of "
+        f"rare words have a rank correlation of {cosine.r:.2f} ({told})."
     )
 )
 

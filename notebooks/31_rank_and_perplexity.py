@@ -19,7 +19,7 @@
 # ## What you will learn
 #
 # - to tell an intervention, which sets the rank and nothing else, from a correlation;
-# - to judge two ways of measuring the rank of $\log P$, and why they disagree;
+# - to compare two ways of measuring the rank of $\log P$, and to say why they disagree;
 # - to see through two traps: a correlation between groups that does not hold within them, and a correlation
 #   that shrinks because somebody has removed outliers.
 
@@ -74,11 +74,13 @@ published = ranks.published_points()
 #
 # - $c$ and $k$ of the generalised SigSoftmax bend the logits, and add no parameters.
 # - The number of components of a mixture sets the rank, and changes the number of parameters as well.
-# - The dropout of a mixture's contexts, only in training. With less dropout the rank is higher.
+# - The *latent dropout* of a mixture's contexts acts in training only. With less dropout the rank is higher.
 #
-# In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the least
-# rank is the reference. Filled marks are our runs, with the 95 % interval over seeds. Hollow marks are
-# published rows, which have one seed each.
+# In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the
+# least rank is the reference. For our values of $c$ and $k$ it is GSS(30, 3), the control of [lesson
+# 10](10_monotone_softmaxes.ipynb), whose longer logits alone may lower its perplexity. A *difference* in the
+# tables is the change of perplexity from the reference, in per cent. Filled marks are our runs, with the 95 %
+# interval over seeds. Hollow marks are published rows, which have one seed each.
 
 # %%
 changes = ranks.interventions(points)
@@ -97,21 +99,23 @@ plots.show(
 several = changes[changes.n > 1]  # of one pair there is no interval
 shown = several.drop(columns=["effective rank"]).round(2)
 display(shown.rename(columns={"rank": "rank, ratio"}))
-display(printed.round(2))
+display(printed.rename(columns={"rank": "rank, ratio"}).round(2))
 
 # %% [markdown]
 # Look at the two published knobs together. In the paper, more components raise the rank and lower the
-# perplexity. Less dropout raises both the rank and the perplexity, by more than any method of these papers ever
-# gained. If rank were what matters, perplexity would go the same way with both knobs. More components bring
-# more parameters, and less dropout brings less regularisation. Capacity and regularisation explain both
-# directions, while rank explains only one.
+# perplexity, while less dropout raises both on WikiText-2. In the table less dropout also raises the
+# perplexity on the Penn Treebank, where the mixture's rank is nearly full at every dropout. If rank were what
+# matters, perplexity would go the same way with both knobs. More components bring more parameters, and less
+# dropout brings less regularisation. Capacity and regularisation explain both directions, while rank explains
+# only one.
 
 # %% [markdown]
 # ## The grid of c and k
 #
-# parthiban2021 trained 72 models on the Penn Treebank, $c$ from −2 to 2 and $k$ from 1.25 to 3 (their
-# Figure 2). The plan `gss-grid` trains the same 9 × 8 cells with a small recurrent network, which reads the
-# whole text in half an hour of one core. A cell that has not been run is left white.
+# parthiban2021 trained 72 models on the Penn Treebank, $c$ from −2 to 2 and $k$ from 1.25 to 3 (their Figure
+# 2). The plan `gss-grid` trains the same 9 × 8 cells with a small recurrent network, which reads the whole
+# text in half an hour of one core. A cell that has not been run is left white, and without any cell there is
+# no figure.
 
 # %%
 cells = ranks.grid(of)
@@ -150,7 +154,8 @@ others.round(1).head(20)
 #
 # The numbers above belong to the best epoch of each run. A layer of more freedom may overfit sooner, and then
 # its best epoch comes sooner. The best epoch hides what happens later. So here are the same interventions by
-# validation perplexity, at the best epoch and at the last epoch.
+# validation perplexity, at the best epoch and at the last epoch. Where the two differences agree, the best
+# epoch has hidden nothing.
 
 # %%
 both = several[["knob", "from", "to", "rank", "text"]].copy()
@@ -166,10 +171,11 @@ both.round(2)
 # ## Two ranks
 #
 # Press' rule counts the singular values of an $m\times n$ matrix that lie above $\frac12\sqrt{m+n+1}\,
-# s_1\,\epsilon$, with $\epsilon$ the rounding error of a number. The rule counts even directions that are tens
-# of thousands of times smaller than the largest. The effective rank counts how many singular values hold all
-# but a share $\varepsilon$ of the energy $\sum_i s_i^2$. The table has the ranks of parthiban2021's Table 6,
-# and our own ranks where a method has been run:
+# s_1\,\delta$, with $\delta$ the rounding error of a number. The rule counts even directions that are tens of
+# thousands of times smaller than the largest. The effective rank counts how many singular values hold all but
+# a share $\varepsilon$ of the energy $\sum_i s_i^2$. The table has the ranks of parthiban2021's Table 6, and
+# our own ranks where a method has been run. We take fewer contexts than the paper, and a rank is at most the
+# number of contexts, so our ranks compare only with each other:
 
 # %%
 table = ranks.table_6(of)
@@ -183,8 +189,9 @@ print("a mixture's rank is that of a softmax, times")
 print(ratio.round(1).to_string())
 
 # %% [markdown]
-# A mixture has twenty-five times Press' rank of a softmax, and one and a half times its effective rank. So
-# nearly all of the new dimensions together hold less than a thousandth of the energy.
+# In print a mixture has twenty-five times Press' rank of a softmax, and one and a half times its effective
+# rank at $\varepsilon = 10^{-3}$. So nearly all of the new dimensions together hold less than a thousandth of
+# the energy.
 
 # %% [markdown]
 # ## A correlation taken apart
@@ -228,10 +235,10 @@ display(Markdown(
 ))  # fmt: skip
 
 # %% [markdown]
-# What a correlation says depends on what varies. From one seed to the next a run that has learned more may have
-# a higher rank *and* a lower perplexity: the training is the cause of both. Between settings the knob sets the
-# rank, and there perplexity does not follow. The last line above says how much the correlation within settings
-# depends on any single setting.
+# What a correlation says depends on what varies. From one seed to the next a run that has learned more may
+# have a higher rank *and* a lower perplexity: the training would then be the cause of both. Between settings
+# the knob sets the rank, and there perplexity does not follow. The last line above says how much the
+# correlation within settings depends on any single setting.
 
 # %% [markdown]
 # Here is the same correlation over the published rows of different methods, by corpus. *Off by < 1* leaves out
@@ -307,7 +314,8 @@ print(f"left of 0.48 at a share of 0.45: {left:.2f}")
 #
 # - **The whole grid.** The section on the grid says how many of its cells have been run. The plan
 #   `parthiban2021-figure-2` has the grid as in the paper, 72 models of AWD-LSTM.
-# - **Interventions by models that beat counting.** Our models of a small text do not always do so.
+# - **Interventions by models that beat counting.** The line under the correlation says how many of our
+#   settings do so.
 # - **An intervention that lowers perplexity through the rank alone**: no more parameters, no less noise,
 #   the same best epoch or a later one, and an interval below zero.
 # - **A task whose true $\log P$ needs the rank.** [Lesson 4](04_softmax_bottleneck.ipynb) builds such a task,
@@ -397,11 +405,11 @@ falls, rises = int((surely.high < 0).sum()), int((surely.low > 0).sum())
 display(
     Markdown(
         f"{len(changes)} interventions of ours raise the rank, up to "
-        f"{changes['rank'].max():.0f}-fold; perplexity surely falls in "
-        f"{falls} and surely rises in {rises}. In print, less dropout "
-        f"raises perplexity by up to {most:.0f} % together with the rank, "
-        "while more components raise the rank and lower perplexity. Over "
-        "the grid of c and k the correlation is "
+        f"{changes['rank'].max():.0f}-fold. By the 95 % intervals "
+        f"perplexity falls in {falls} and rises in {rises}. In print less "
+        f"dropout raises perplexity by up to {most:.0f} % and never "
+        "lowers the rank, while more components raise the rank and lower "
+        "perplexity. Over the grid of c and k the correlation is "
         f"{over.correlation.iloc[0]}."
         f"\n\nOver our runs the correlation is {words['between']} between "
         f"settings and {words['within']} within. A correlation of "

@@ -19,7 +19,7 @@
 # ## What you will learn
 #
 # - to read a benchmark's score with its interval, and to see which benchmarks say nothing here;
-# - to see how much of a score is the mean row, the common direction of a cone;
+# - to see how much of a score comes from the mean row, the common direction of a cone;
 # - to judge what it means that one model “wins” on eight of thirteen benchmarks.
 
 # %% [markdown]
@@ -89,7 +89,7 @@ lists = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 lists.round(2)
 
 # %% [markdown]
-# Nor are thirteen lists thirteen witnesses. Some are parts of others:
+# Thirteen lists are not thirteen witnesses, because some lists are parts of others:
 
 # %%
 overlap = similarities.overlap(similarities.at_hand())
@@ -121,13 +121,15 @@ if len(means):
     plots.show(
         plots.centring(short, title),
         alt="For each model a dot at its mean score as it is and a square "
-        f"at that without its mean row. {title}; the others keep theirs.",
+        f"at that without its mean row. {title}; the others keep at least "
+        "half of it.",
     )
 display(means.round(3))
 
 # %% [markdown]
 # A score that vanishes with the mean row was not about meaning. For the models whose score stays, here is the
-# correlation of perplexity and score:
+# correlation of perplexity and score. A negative number says that in the table above models of lower
+# perplexity have higher scores:
 
 # %%
 keep = means[means.centred > means.rho / 2] if len(means) else means
@@ -147,13 +149,18 @@ display(Markdown(
 # %% [markdown]
 # ## What frequency knows
 #
-# Runs of whole texts keep the cosine of every pair for three matrices. *Raw* is the matrix as it is. *Centred*
-# is without the mean row. *Whitened* is turned and stretched so that its mean is 0 and its covariance is $I$,
-# where each word weighs by its frequency. The runs also keep how often the two words occur. So three questions
-# have an answer. How much does $\rho$ depend on the pairs that happen to be on the list? A bootstrap over pairs
-# gives the interval from *low* to *high*. How much of the *cosine* is frequency? The column *frequency* has the
-# rank correlation of the cosine with the mean logarithm of the two counts. What is left of $\rho$ when
-# frequency is held fixed? The column *held* has the partial rank correlation. The table is for the best model.
+# Runs of whole texts keep the cosine of every pair for three matrices. *Raw* is the matrix as it is.
+# *Centred* is the matrix without its mean row. *Whitened* is the matrix turned and stretched so that its
+# rows, weighed by their frequency, have the mean 0 and the covariance $I$. The runs also keep how often the
+# two words occur. So three questions have an answer:
+#
+# - How much does $\rho$ depend on the pairs that happen to be on the list? A bootstrap over pairs gives the
+#   interval from *low* to *high*.
+# - How much of the *cosine* is frequency? The column *frequency* has the rank correlation of the cosine with
+#   the mean logarithm of the two counts.
+# - What is left of $\rho$ when frequency is held fixed? The column *held* has the partial rank correlation.
+#
+# The table is for the model of least perplexity among those that have kept the cosines.
 
 # %%
 judged = similarities.at_hand()
@@ -182,10 +189,14 @@ if len(kinds):
     )
 
 # %% [markdown]
-# The raw cosine of two words tells above all how frequent the words are. Taking the mean row away turns the
-# sign of this correlation, and whitening by frequency removes it. The judgements hardly depend on frequency. So
-# what frequency adds to the cosine is noise to $\rho$, and holding frequency fixed gives back what the noise
-# took. Does this hold for other models? Here are the means over lists:
+# In this model the raw cosine of two words tells more about their frequency than about their similarity.
+# Taking the mean row away turns the sign of the correlation with frequency, and whitening by frequency
+# removes it. The whitened cosine hardly depends on frequency, and holding frequency fixed hardly changes its
+# $\rho$. So the judgements hardly depend on frequency. What frequency adds to a cosine is then noise to
+# $\rho$, and holding frequency fixed gives back what the noise took.
+#
+# Does this hold for other models? The table has the means over lists. With coupled Adam and with the cosine
+# penalty even the raw cosine hardly depends on frequency:
 
 # %%
 rows = {}
@@ -201,10 +212,11 @@ pd.DataFrame(rows, index=order).T.round(2)
 # %% [markdown]
 # ## Winning
 #
-# parthiban2021 counts on how many of 13 lists one model's score is greater than another model's. In their
-# Figure 4 a mixture of contexts (*moc*), which has a low rank, wins over a mixture of softmaxes (*mos*). Their
-# Table S3 has each count. A sign test gives each count its $p$: how often would thirteen coins fall as
-# unevenly?
+# parthiban2021 counts on how many of 13 lists one model's score is greater than another model's. In the
+# paper's Figure 4 a mixture of contexts (*moc*), which has a low rank, wins over a mixture of softmaxes
+# (*mos*). The scores behind the counts are in the paper's Table S3. A sign test gives each count its $p$: how
+# often would thirteen coins fall as unevenly? The coins are independent and the lists are not, so the true
+# $p$ is larger.
 
 # %%
 rows = []
@@ -216,10 +228,10 @@ for corpus, group in printed.groupby("corpus"):
         p = binomtest(won, n).pvalue
         row = corpus, f"{one} over {other}", f"{won} of {n}", round(p, 3)
         rows.append(row)
-pd.DataFrame(rows, columns=["corpus", "wins", "lists", "p"])
+pd.DataFrame(rows, columns=["corpus", "who wins", "lists", "p"])
 
 # %% [markdown]
-# ### What a second seed does to it
+# ### What a second seed does to a count of wins
 #
 # A *family* is one model, text and budget, with different output layers and several seeds. If a win says
 # something about the output layer, two layers must win and lose more unevenly than two seeds of one layer.
@@ -273,9 +285,9 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 # ## What would change the answer
 #
 # - **A larger vocabulary.** WikiText-2 has 33,278 words, so more pairs of each list would count.
-# - **Models that predict well.** The family above loses to counting. The plan `desk` has a family of small
-#   models on the whole Penn Treebank with five seeds, which would be evidence if its models beat counting.
-# - **More pairs kept.** Only few kept results have the cosines of pairs. Older results have scores alone.
+# - **More seeds.** The plan `desk` has a family of small models on the whole Penn Treebank with five seeds.
+#   The line under *What frequency knows* says how many of its runs are kept.
+# - **More cosines.** Only few kept results have the cosines of pairs. Older results have scores alone.
 # - **Another use.** Similarity of meaning is not what an output matrix is trained for.
 
 # %% [markdown]
@@ -352,10 +364,11 @@ display(
         f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
         f"{int((means.centred < means.rho / 2).sum())} owe over half of "
         "their score to the mean row.\n\nThe number of lists won differs "
-        f"from one half of the lists by {halves or 'no number yet'}. Of "
-        f"{len(table)} output layers {alike} do not differ from the "
-        f"softmax by {similarities.MARGIN:g} hundredths of ρ (family "
-        f"`{family}`)."
+        f"from one half of the lists by {halves or 'no number yet'}. For "
+        f"{alike} of {len(table)} output layers the runs exclude a "
+        f"difference of {similarities.MARGIN:g} hundredths of ρ from the "
+        f"softmax (family `{family}`). Over {len(keep)} models whose "
+        f"score stays, perplexity and centred score correlate at {said}."
     )
 )
 

@@ -86,10 +86,11 @@ display(Markdown(
 # ## Eighteen contexts
 #
 # parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's test
-# split. The authors of the mixture of softmaxes had picked six of the places, parthiban2021 picked another six,
-# and the last six were drawn at random. One star marks models trained by NT-ASGD, an optimiser that averages
-# the weights. The tables have the printed words, as far as they could be read, and the words of our models. The
-# word that really follows is in the heading.
+# split. The authors of the mixture of softmaxes had picked six of the places, parthiban2021 picked another
+# six, and the last six were drawn at random. One star marks models trained by NT-ASGD, an optimiser that
+# averages the weights. Rows with two stars have words at the first six places only. The tables have the
+# printed words, as far as they could be read, and the words of our models. The word that really follows is in
+# the heading.
 
 # %%
 places = published.contexts("S2").set_index("number")
@@ -107,12 +108,13 @@ right = predictions.right_words(ours, printed)
 right.round(2)
 
 # %% [markdown]
-# Rows with two stars have the words of the hand-picked contexts only. There the mixture of softmaxes has the
-# right word in all four readable contexts, and the mixture of contexts has it in none of five. Such a result
-# looks decisive, but it cannot be: whoever picks places where one model is right chooses the result.
+# In the rows with two stars, all of hand-picked contexts, the mixture of softmaxes has the right word in all
+# four readable contexts, and the mixture of contexts has it in none of five. Such a result looks decisive,
+# but it cannot be: whoever picks places where one model is right chooses the result.
 #
 # Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one
-# layer differ in nothing but chance.
+# layer differ in nothing but chance. Where two layers share as many words as two seeds do, the likeliest
+# words do not tell the layers apart. The column *contexts* counts every pair of models at every context.
 
 # %%
 shared = predictions.shared_words(ours, printed)
@@ -130,9 +132,9 @@ print("gains of 1 and -1 in turn have the interval", low_high)
 # %% [markdown]
 # ## inan2017's Table 4
 #
-# The table shows what the augmented loss does with five words after four phrases of the test split. The paper
-# prints lists of words without their probabilities, so there is no number to compare. The table has the
-# probability that our models give to the word that follows:
+# The paper's Table 4 shows what the augmented loss does with the five likeliest words after four phrases of
+# the test split. The paper prints these words without their probabilities, so there is no number to compare.
+# Our table has the probability that our models give to the word that follows:
 
 # %%
 follows = predictions.next_words(runs)
@@ -141,8 +143,10 @@ follows.round(4)
 # %% [markdown]
 # The paper makes a claim that can be tested on every token. With tying and the augmented loss together, the
 # words “&lt;unk&gt;”, “a”, “an” and “the” are predicted with *less* probability, because they are near to no
-# other word. The table has the mean probability of each word over seeds. *There* means the places where it is
-# the next word, and *elsewhere* means all other places.
+# other word. A family without the augmented loss can test only the part of tying. The table has the mean
+# probability of each word over seeds. *There* means the places where it is the next word, and *elsewhere*
+# means all other places. A difference of one hundredth counts as none. The probability of “an” elsewhere is
+# smaller than that, so for “an” such a verdict says nothing.
 
 # %%
 watched = predictions.watched(runs)
@@ -159,9 +163,11 @@ elsewhere.round(3) if len(elsewhere) else None
 # %% [markdown]
 # ## Loss by frequency
 #
-# Perplexity is a mean over tokens, and a quarter of all tokens are a handful of words. A remedy for rare words
-# should lower the loss where the words are rare. The table has the loss in nats a token, by how often a word
-# occurs in the training split:
+# Perplexity comes from a mean over tokens, and a handful of words make up a large share of the tokens. A
+# remedy for rare words should lower the loss where the words are rare. The table has the loss in nats a
+# token, by how often a word occurs in the training split. Its last four rows are single words, which the
+# groups above hold, too. Below are the differences from the tied softmax in hundredths of a nat, with 95 %
+# intervals over seeds:
 
 # %%
 losses = predictions.by_group(runs)
@@ -202,8 +208,9 @@ changes.round(2) if len(changes) else None
 #
 # Where a model gives its likeliest word a probability of about 0.3, this word should be right three times in
 # ten. The *expected calibration error* sorts all places into ten bins by this probability. The error is the
-# mean distance, over the bins, between the probability and the share of right words. The column *confident* has
-# the same mean with its sign, which is above 0 where the probabilities are too great.
+# mean distance between the probability and the share of right words, in which each bin weighs by its tokens.
+# *Min* and *max* are over seeds. The column *confident* has the same mean with its sign, which is above 0
+# where the probabilities are too great.
 
 # %%
 bins = predictions.calibration(runs)
@@ -231,11 +238,12 @@ if len(errors):
 # ## Which tokens gain
 #
 # Two models read the same test split, so each token has a pair of losses. The difference of the two losses,
-# averaged over the seeds that both models have, is the token's *gain*. Where no method shares a seed with the
-# tied softmax, we compare two models of the same text that differ in more than the output layer. The interval
-# of the mean gain comes from a bootstrap over blocks of 100 tokens, because the losses of neighbours depend on
-# each other. The interval says how much the gain depends on this text. The interval says nothing about another
-# seed.
+# averaged over the seeds that both models have, is the token's *gain*. The method is the one that shares most
+# seeds with the tied softmax, and of several such methods the one of least perplexity. Where no method shares
+# a seed with the tied softmax, we compare two models of the same text that differ in more than the output
+# layer. The interval of the mean gain comes from a bootstrap over blocks of 100 tokens, because the losses of
+# neighbours depend on each other. The interval says how much the gain depends on this text. The interval says
+# nothing about another seed.
 
 # %%
 pair = predictions.two(of, runs)
@@ -252,9 +260,10 @@ else:
 display(Markdown(f"*{gains}.*"))
 
 # %% [markdown]
-# The table sorts the tokens into classes by the probability that *both* models gave them,
-# $e^{-(\ell_1+\ell_2)/2}$. If we sorted by the loss of one model alone, its worst tokens would gain with any
-# other model. Such a gain is regression to the mean, and no finding.
+# The table sorts the tokens into classes by the geometric mean of the probabilities that *both* models gave
+# them, $e^{-(\ell_1+\ell_2)/2}$. The column *part* has what a class adds to the mean gain over all tokens. If
+# we sorted by the loss of one model alone, its worst tokens would gain with any other model. Such a gain is
+# regression to the mean, and no finding.
 
 # %%
 likely = predictions.by_likelihood(*(kept_losses[::-1] or [{}, {}]))
@@ -288,8 +297,8 @@ display(Markdown("\n".join(lines).replace("<", "&lt;") or "*None kept.*"))
 # %% [markdown]
 # ## What would change the answer
 #
-# - **More methods, and five seeds each.** The sentence under *What is here* says how many runs of the plan are
-#   kept. The comparisons above appear as soon as two methods have two seeds in common.
+# - **More methods, and five seeds each.** The sentence under *What is here* says how many runs of the plan
+#   are kept. More seeds would narrow the intervals above.
 # - **The right word among five over all tokens.** Kept results have the likeliest words at 18 places only,
 #   which are too few to tell two layers apart.
 # - **Another text.** The bootstrap speaks for texts like this one, newspaper English of 1989.
@@ -373,8 +382,9 @@ differ = ~changes.verdict.str.startswith(("undecided", "no difference"))
 groups_said = "By frequency no two methods are compared, because no two "
 groups_said += "methods of this family share two seeds"
 if len(changes):
-    groups_said = f"In {int(differ.sum())} of {len(changes)} groups of "
-    groups_said += "words a method differs from the tied softmax"
+    groups_said = f"In {int(differ.sum())} of {len(changes)} pairs of a "
+    groups_said += "method and a group of words the corrected test finds "
+    groups_said += "a difference from the tied softmax"
 
 # %%
 display(

@@ -61,19 +61,20 @@ sweep = gaps.sweep(runs)
 #
 # Spectrum control asks that the $k$-th singular value of the word matrix be near $c_1 e^{-c_2 k^\gamma}$. You
 # raise $\gamma$ from 0.3 to 1.5 and change nothing else. What happens to the training loss and to the test
-# loss? What happens to the *gap*, the test loss less the training loss?
+# loss? What happens to the *gap*, which is the loss on other text minus the training loss?
 
 # %% [markdown]
 # ## The bound, term by term
 #
 # Let the singular values fall at least like $k^{-\gamma}$ with $\gamma > \frac12$. With $N$ words and $n$
-# training tokens the gap is then, with high probability, at most
+# training tokens the gap is then, with a probability of at least $1-\delta$, at most
 #
 # $$ \frac{C_1 A N \left(\sqrt{\textstyle\sum_{j<m}\sigma_j^2} + \sqrt{m^{1-2\gamma}/(2\gamma-1)}\right) + C_2 B \sqrt{\log(1/\delta)}}{\sqrt n} $$
 #
-# for any $m$ from 2 to $d$. The first root, the *head*, grows with $m$. The second root, the *tail*, falls. The
-# theorem leaves the constants $C_1, C_2$ open, so only ratios mean anything. Here are both terms for $\sigma_k
-# = k^{-\gamma}$, divided by $C_1 A N / \sqrt n$:
+# for any $m$ from 2 to $d$. The first root, the *head*, grows with $m$. The second root, the *tail*, falls.
+# $A$ grows with the size of the contexts and the slope of the loss, and $B$ bounds the loss. The theorem
+# leaves the constants $C_1, C_2$ open, so only ratios mean anything. Here are both terms for $\sigma_k =
+# k^{-\gamma}$, divided by $C_1 A N / \sqrt n$:
 
 # %%
 d, n = 400, 929_589
@@ -124,11 +125,13 @@ plots.show(
 # %% [markdown]
 # ## What was measured
 #
-# Remark 4.2 of the paper reads the bound as a trade: a larger $\gamma$ leaves fewer matrices to choose from, so
-# the training loss rises and the gap falls. In these runs only $\gamma$ differs. Losses are in nats a token.
-# The training loss is the mean over an epoch while the model was learning. The column *gap* belongs to the best
-# epoch, and *last gap* to the last epoch. A *change* is the difference from the smallest $\gamma$, in
-# hundredths of a nat over pairs of seeds, with its 95 % interval.
+# Remark 4.2 of the paper reads the bound as a trade: a larger $\gamma$ leaves fewer matrices to choose from,
+# so the training loss rises and the gap falls. In these runs only $\gamma$ differs, which is that of the
+# prior $c_1 e^{-c_2 k^\gamma}$ and not the power of the theorem. Losses are in nats a token. The training
+# loss is the mean over an epoch while the model was learning. The gap is the loss on *validation* text minus
+# the training loss. The column *gap* belongs to the best epoch, and *last gap* to the last epoch. A *change*
+# is the difference from the smallest $\gamma$, in hundredths of a nat over pairs of seeds, with its 95 %
+# interval.
 
 # %%
 display(sweep.round(3))
@@ -162,9 +165,9 @@ if len(sweep):
     ))  # fmt: skip
 
 # %% [markdown]
-# In this sweep $W$ becomes smaller as $\gamma$ grows, as in the theorem. Does the size of the spectrum change
-# the gap, or its shape? In the next runs the scale $c_1$ follows $\gamma$ so that $\|W\|_F$ stays the same. By
-# the bound before the split the gap should then stay the same, too.
+# In this sweep $W$ becomes smaller as $\gamma$ grows, as in the theorem. Which of the two changes the gap,
+# the size of the spectrum or the shape of the spectrum? In the next runs the scale $c_1$ follows $\gamma$ so
+# that $\|W\|_F$ stays the same. By the bound before the split the gap should then stay the same, too.
 
 # %%
 alike = runs[runs.text == where] if len(sweep) else runs
@@ -177,9 +180,9 @@ shape.round(3)
 # smaller mean gap at the same norm. But the interval of this change, over three seeds, contains 0.
 #
 # The runs show both halves of remark 4.2: the training loss rises, and the gap falls. But the second half
-# follows from the first: a model that fits the training text less has less to lose on other text. A smaller gap
-# is worth something only if the loss on test text is smaller, too. The change of the test loss is the change of
-# the training loss plus the change of the gap.
+# follows from the first: a model that fits the training text less has less to lose on other text. A smaller
+# gap is worth something only if the loss on other text is smaller, too. On validation text the change of the
+# loss is the change of the training loss plus the change of the gap.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -195,8 +198,8 @@ print("the bound is never below the norm of W:", above)
 #
 # The bound falls like $1/\sqrt n$: the slope of $\log$ gap against $\log n$ would be $-\frac12$. The plan
 # `generalisation` trains on 15,000, 50,000, 150,000 and 900,000 tokens of the Penn Treebank, with all of its
-# words and the same number of updates. At each size it has three values of $\gamma$, whose priors have the same
-# norm, and three seeds. Nothing else differs.
+# words and the same number of updates. At each size it has three values of $\gamma$, whose priors have the
+# same norm, and three seeds. Nothing else differs. As long as no run is kept, the next two tables are empty.
 
 # %%
 grid = gaps.decay(of)
@@ -264,7 +267,9 @@ sizes.round(3)
 # | $\sigma_j$ | `runs.sigma` | singular values of the word matrix |
 # | $m$ | `bound.m` | where head and tail of the spectrum are divided |
 # | $N$, $n$ | `N`, `n` | words, training tokens |
-# | $C_1, C_2, A, B$ | `C1`, `C2`, `A`, `B` | constants that the theorem leaves open |
+# | $C_1, C_2$ | `C1`, `C2` | constants that the theorem leaves open |
+# | $A$, $B$ | `A`, `B` | size of the contexts and slope of the loss; bound of the loss |
+# | $\delta$ | `delta` | the bound holds with a probability of at least $1-\delta$ |
 
 # %% [markdown]
 # ## Exercises
@@ -350,7 +355,7 @@ display(
         f"0.55 to 2.\n\nFrom γ = {first:g} to {final:g} the training loss "
         f"changes by {told['train']} nats, the gap by {told['gap']}, and "
         f"the test loss by {told['test']}, all in the runs of one text "
-        f"({where if len(sweep) else 'none'}).\n\nWith n: {falls}."
+        f"({where if len(sweep) else 'none'}).\n\nAs n grows: {falls}."
     )
 )
 

@@ -177,11 +177,12 @@ plots.show(
 #
 # For a frequency split the rows are scaled to length 1, too. Let $\delta$ be the mean row of the rare words
 # less that of the frequent words, and $v$ the variance of the rare words about their mean. The severity is
-# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. The severity is computed for three groups: the rare
-# words, the rarer half and the rarest tenth. The largest of the three counts. The text of every finding says
-# how its severity is measured. A sixth finding can turn up, although none of the six patients has it. In a
-# *norm collapse* words have hardly any length, and the severity is the share of length that they lack on
-# average.
+# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. Apart from chance, it is the mean cosine of two
+# rare words that are seen from the frequent words' mean, with long rows counting more. The severity is
+# computed for three groups: the rare words, the rarer half and the rarest tenth. The largest of the three
+# counts. The text of every finding says how its severity is measured. A sixth finding can turn up, although
+# none of the six patients has it. In a *norm collapse* words have hardly any length, and the severity is the
+# share of length that they lack on average.
 
 # %%
 low = next(one for one in patients.values() if one.disease == "low_rank")
@@ -207,11 +208,12 @@ severity = examine.diagnose(low.W)["low_rank"].severity
 print("by hand and by diagnose the same:", abs(by_hand - severity) < 0.02)
 
 # %% [markdown]
-# A drift and a cone have the same cosines and nearly the same singular values, because in both all words share
-# a direction. Uneven lengths only let the cone's singular values fall a little faster. What tells a drift from
-# a cone is how a word's length $t$ *along* the shared direction depends on the word's distance $p$ *from* this
-# direction. If one vector was added to every row, $t$ does not depend on $p$, and the slope of $\log t$ over
-# $\log p$ is 0. If rows were stretched along the cone, $t$ grows in proportion to $p$, and the slope is 1.
+# A drift and a cone have the same cosines and nearly the same singular values, because in both all words
+# share a direction. Uneven lengths only let the cone's singular values fall a little faster. What tells a
+# drift from a cone is how a word's length $t$ *along* the shared direction depends on the word's distance $p$
+# *from* this direction. If one vector was added to every row, $t$ does not depend on $p$, and the slope of
+# $\log t$ over $\log p$ is 0. If whole rows were stretched, $t$ grows in proportion to $p$, and this slope
+# equals 1.
 #
 # Rogue dimensions and low rank are another such pair: a rotation of the cloud turns rogue dimensions into a low
 # rank. Only the coordinate axes tell the two diseases apart. If a *few* coordinates explain the large singular
@@ -339,7 +341,7 @@ print("after training:", patient.diagnosis.name)
 # words. This is why the examination asks for counts.
 #
 # The whole report is one HTML file that opens anywhere. The report has every number, all pictures and their
-# sources:
+# sources. One of its pictures shows the length of the word vectors:
 
 # %%
 report = examine.save_report(patient, f"{folder.name}/report")
@@ -419,9 +421,10 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # <details><summary>Hint</summary>
 #
 # Make both with `examine.diseased(name, 0.5, N, d, seed).W`, with two seeds, and add the matrices. Each
-# brings a healthy cloud along, and each disease's energy is part of the other's whole. (What the rogue
-# coordinates explain is not blamed on the rest.) About what share of the sum has each? Then choose
-# other $s$. Beside a strong drift rogue dimensions pass for a low rank, unless they are stronger still.
+# matrix brings a healthy cloud along, so each disease has a smaller share of the sum's energy than of its own
+# matrix. What the rogue coordinates explain does not count for the other findings. About what share of the
+# sum has each disease? Then choose other $s$. Beside a strong drift, rogue dimensions are named low rank
+# unless they are stronger still.
 #
 # </details>
 
@@ -443,10 +446,10 @@ check("36.1", twice_ill, has_both)
 
 # %% [markdown]
 # ### 2. Hide a drift
-# Give half of the rows of a healthy cloud the vector $v$ and the other half $-v$, halves that have
-# nothing to do with frequency. The mean row is about 0. Does the examination find anything, and under
-# which name? Assign to `hidden` such a matrix ($N$, $d$), with a $v$ so long that something is named.
-# And what if the halves are the rare and the frequent words?
+# Give half of the rows of a healthy cloud the vector $v$ and the other half $-v$. The halves have nothing to
+# do with frequency. The mean row is about 0. Does the examination find anything, and under which name? Assign
+# to `hidden` such a matrix ($N$, $d$), with a $v$ so long that something is named. And what if the halves are
+# the rare and the frequent words?
 #
 # <details><summary>Hint</summary>
 #

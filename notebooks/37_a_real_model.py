@@ -79,8 +79,9 @@ figures = tour.tour(THREADS) if live else tour.kept()
 # ## The model
 #
 # SmolLM2 has the architecture of Llama: blocks of attention and gated networks, and one matrix $W$ with $d$
-# columns and $N$ rows, one row for each piece of a word. The model is *tied*: the same matrix reads and
-# predicts. The file holds $W$ in eight bits a number. The forward pass is plain PyTorch, and this is all of it:
+# columns and $N$ rows, one row for each piece of a word. We call the pieces words, too. The model is *tied*:
+# the same matrix reads and predicts. The file holds $W$ in eight bits a number. The forward pass is plain
+# PyTorch, and this is all of it:
 
 # %%
 from course_lab.examine.llama import Llama
@@ -98,7 +99,7 @@ display(
     Markdown(
         f"N = {figures['words']:,}, d = {figures['size']}. "
         f"“{tour.SENTENCE}” goes on as “{figures['goes_on']}”. "
-        f"On {figures['text']} the perplexity is **{before:.1f}**."
+        f"On {figures['text']}, the perplexity is **{before:.1f}**."
     )
 )
 
@@ -183,13 +184,14 @@ plots.show(
 # All pieces that never occur get the same push, away from all contexts. So their rows stay together. `crowds`
 # looks for rows that are equal, or nearer to each other than a tenth of a word's usual distance from the mean
 # row. Land and Bartolo (2024) found such *glitch tokens* in many models; a user who types one gets nonsense.
+# In the lists Ġ stands for a space, Ċ for a new line, and Ā and č for other bytes.
 
 # %%
 crowd = ", ".join(f"`{word}`" for word in figures["crowd"])
 near = [f"`{word}` {distance:.2f}" for word, distance in figures["around"]]
 display(
     Markdown(
-        f"**{len(figures['crowd'])} pieces with one row:** {crowd}. "
+        f"**{len(figures['crowd'])} pieces at one point:** {crowd}. "
         f"Of them {figures['crowd_seen']} occur in the docstrings. Their "
         f"length is {figures['crowd_norm']:.2f} of the median.\n\n"
         f"**The nearest others,** with their distance in units of the "
@@ -205,9 +207,9 @@ display(
 # ## Words that cannot win
 #
 # A word whose row lies inside the convex hull of the other rows is the likeliest word in no context whatever.
-# Both answers have a proof that can be checked. A context that puts the word first proves that the word can
-# win. A weighted mean of other rows that equals its row proves that the word cannot win. The search asks about
-# the pieces nearest to the middle of the cloud, with all other pieces as rivals.
+# Whether a word can win or cannot, there is a proof that can be checked. A context that puts the word first
+# proves that the word can win. A weighted mean of other rows that equals its row proves that the word cannot
+# win. The search asks about the pieces nearest to the middle of the cloud, with all other pieces as rivals.
 
 # %%
 never = ", ".join(f"`{word}`" for word in figures["never"])
@@ -224,9 +226,10 @@ inside_crowd = set(figures["never"]) <= set(figures["crowd"])
 print("all of them are in the crowd:", inside_crowd)
 
 # %% [markdown]
-# Each of the other pieces that the search asked about has a context that makes it the likeliest, or its case is
-# open. There are far more words than dimensions, and still nearly all words are corners of the hull. The rank
-# seldom forbids a single word, but it forbids *distributions*, as lesson 4 shows.
+# Each of the other pieces that the search asked about has a context that makes it the likeliest, or its case
+# is open. There are far more words than dimensions, and still most of the words that the search asked about
+# are corners of the hull. The rank seldom forbids a single word, but it forbids *distributions*, as lesson 4
+# shows.
 
 # %% [markdown]
 # ## Repairs, with their price
@@ -251,17 +254,18 @@ print("all-but-the-top ruins the model:", topped > 2 * before)
 
 # %% [markdown]
 # In exact arithmetic centring changes nothing: the change in the table is the rounding of sixteen digits. In
-# the row *centring, stored* the centred matrix is stored in eight bits again, and the change is the rounding of
-# eight bits. All-but-the-top makes the rounder cloud and the worse model, because the directions that it takes
-# away tell frequent words from rare words. All-but-the-top is for comparing words.
+# the row *centring, stored* the centred matrix is stored in eight bits again, and the change is the rounding
+# of eight bits. All-but-the-top makes the rounder cloud and the worse model, probably because the directions
+# that it takes away tell frequent words from rare words. All-but-the-top is for comparing words.
 
 # %% [markdown]
 # ## The gradient that the head loses
 #
-# At a position where the word $y$ came, the loss has the gradient $g = p - e_y$ at the $N$ logits. The network
-# receives $W^\top g$. Let $P$ be the projection on the space of the $d$ columns of $W$. The rest $g - Pg$ is
-# orthogonal to all columns, so it never reaches the network (Godey and Artzi 2026). A random matrix of the same
-# shape keeps $d/N$ of $\|g\|^2$ on average.
+# At a position where the word $y$ came, the loss has the gradient $g = p - e_y$ at the $N$ logits. The
+# network receives $W^\top g$. Let $P$ be the projection on the space of the $d$ columns of $W$. The rest $g -
+# Pg$ is orthogonal to all columns, so it never reaches the network (Godey and Artzi 2026). A random matrix of
+# the same shape keeps $d/N$ of $\|g\|^2$ on average. The second bar is of a model that knows nothing but how
+# often each word occurs.
 
 # %%
 lost = figures["lost"]
@@ -280,9 +284,10 @@ plots.show(
 )
 
 # %% [markdown]
-# Nearly all of the gradient is lost, and nearly all of this loss comes from the *shape*: any matrix with $d$
-# columns for $N$ words loses as much. A loss that is named without the loss of a random matrix says little
-# about this model. Whether it slows training is another question, which a single trained model does not answer.
+# Nearly all of the gradient is lost, and nearly all of this loss comes from the *shape*: a random matrix with
+# $d$ columns for $N$ words loses about as much. A loss that is named without the loss of a random matrix says
+# little about this model. Whether the loss of gradient slows training is another question, which a single
+# trained model does not answer.
 
 # %% [markdown]
 # ## Beside others
@@ -294,9 +299,9 @@ plots.show(
 tour.beside().round(2)
 
 # %% [markdown]
-# The recognisers of printed text predict characters, many of which never occurred in training. Thousands of
-# their rows stand at one point, and these rows make the mean cosine. So a severity tells little until one asks
-# *of which words?*
+# The recognisers of printed text predict characters, many of which never occurred in training. In two of the
+# recognisers thousands of rows stand at one point, and these two have the greatest mean cosines of the table.
+# So a severity tells little until one asks *of which words?*
 
 # %% [markdown]
 # ## Symbols
@@ -392,7 +397,7 @@ display(
     Markdown(
         f"Two rare pieces of SmolLM2 have cosine {cosine['rare']:.2f} on "
         f"average, two frequent ones {cosine['frequent']:.2f}. "
-        f"{len(figures['crowd'])} pieces share one row, and of the "
+        f"{len(figures['crowd'])} pieces stand at one point, and of the "
         f"{figures['asked']} nearest to the middle "
         f"{len(figures['never'])} can be first in no context. "
         f"Centring leaves the perplexity at "
