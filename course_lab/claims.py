@@ -32,6 +32,17 @@ from course_lib.errors import unknown
 if TYPE_CHECKING:
     import pandas as pd
 
+NAMES = {  # of figures, as a sentence has them
+    "test_perplexity": "test perplexity",
+    "test_bleu": "BLEU",
+    "log_prob/press_rank": "Press' rank of log P",
+    "geometry/positive_share": "the share of positive cosines",
+    "geometry/I1": "I₁",
+    "geometry/I2": "I₂",
+    "flatness": "the flatness of the spectrum",
+    "subspace_distance": "the distance of the two subspaces",
+}
+FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its logarithm
 LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
 VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
 NO_RUNS = "no runs of both models are kept"
@@ -334,18 +345,19 @@ def _concluded(row: "pd.Series") -> str:
         says += f" ({row.paper}, {row.place})"
     level = not isinstance(row.baseline, str)
     baseline = f"the level {row.baseline}" if level else f"`{row.baseline}`"
-    told = f"{_percent(row.ours)}{_interval(row.low, row.high)}"
-    differs = f"`{row.method}` differs from {baseline} by {told}"
+    figure = claim(row.name).figure
+    differs = f"`{row.method}` differs from {baseline} in {NAMES.get(figure, figure)} by "
+    differs += _by(row.ours, row.low, row.high)
     if row.verdict == "untested":
         item = f"{says}: **untested here**, because {row.why}."
         if row.n >= 1:
             seeds = "seeds" if row.n > 1 else "seed"
-            item += f" {differs}, {seeds} {row.seeds}, which is no evidence."
+            item += f" {differs}, {seeds} {row.seeds}. This comparison is no evidence."
         return item
     runs = f"{row.n:.0f} {'seeds' if level else 'pairs of seeds'} ({row.seeds})"
     item = f"{says}: **{row.verdict}**. {differs} over {runs}"
     if row.published == row.published:
-        item += f", in print by {_percent(row.published)}"
+        item += f", in print by {_by(row.published, np.nan, np.nan)}"
     item += f"; p = {row.p:.2g}, corrected for all claims that are tested. "
     item += MODELS[row.tier] + _tried(row)
     if row.elsewhere:
@@ -382,6 +394,14 @@ def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:
 
 def _percent(value: float) -> str:
     return f"{value:+.1f} %" if value == value else ""
+
+
+def _by(difference: float, low: float, high: float) -> str:
+    """Return a difference with its interval: in per cent, and as a factor where it is large."""
+    if not abs(difference) > FACTOR:
+        return _percent(difference) + _interval(low, high)
+    factor, *ends = (f"{np.exp(value / 100):.3g}" for value in (difference, low, high))
+    return f"a factor of {factor}" + (f" [{', '.join(ends)}]" if low == low else "")
 
 
 def _interval(low: float, high: float) -> str:

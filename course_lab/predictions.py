@@ -153,7 +153,7 @@ def shared_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame
                     a, b = best[first][place], best[second][place]
                     pairs.setdefault(kind, []).append((len(set(a) & set(b)), a[0] == b[0]))
     rows = {kind: [len(values), *np.mean(values, axis=0)] for kind, values in pairs.items()}
-    columns = ["contexts", "shared of five", "same first word"]
+    columns = ["pairs", "shared of five", "same first word"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
@@ -236,7 +236,7 @@ def differences(
     tested = comparison.tested(samples, MARGIN)
     index = pd.MultiIndex.from_tuples(list(tested), names=["method", by])
     rows = pd.DataFrame(list(tested.values()), index=index, columns=columns)
-    rows["verdict"] = rows.verdict.astype(str).replace(VERDICTS).str.replace("%", "hundredths")
+    rows["verdict"] = rows.verdict.astype(str).replace(VERDICTS).str.replace("1 %", "a hundredth")
     return rows
 
 

@@ -107,7 +107,7 @@ title = f"From γ = 0.55 to 2 the bound falls to {values[-1]:.0%}"
 
 # %% tags=["hide-input"]
 plots.show(
-    plots.lines(curves, "γ", "least over m, relative", title=title),
+    plots.lines(curves, "γ", "least over m", title=title),
     alt="The least of the bound over m and the Frobenius norm of the "
     "matrix against the decay gamma. Both fall steeply at first. "
     f"{title}, and the norm to {norms[-1] / norms[0]:.0%}.",

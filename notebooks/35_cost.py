@@ -88,7 +88,7 @@ ratios.round(3)
 
 # %% [markdown]
 # The next table has the memory of the same runs, as a ratio to the softmax's. The code of this course never
-# forms the whole table of logits, so a layer with more logits needs hardly more memory:
+# forms the whole table of logits, so a layer with more logits needs little more memory:
 
 # %%
 memory = kept_costs.ratios(runs, "megabytes").drop(columns="published")

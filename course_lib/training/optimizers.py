@@ -1,5 +1,7 @@
 """Optimisers beyond PyTorch's: two with fewer second moments for words, and several at once."""
 
+from typing import Any
+
 import torch
 from torch.optim import Optimizer
 
@@ -18,11 +20,18 @@ class CoupledAdam(Optimizer):
     Naive: AdamW's formulas with `v_hat.mean(0, keepdim=True)` in place of v_hat.
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         """Update every parameter that has a gradient."""
         with torch.enable_grad():
             loss = closure() if closure else None
@@ -65,11 +74,18 @@ class Ember(Optimizer):
     Source: "Token Geometry" (arXiv 2607.01455), whose code is github.com/katop1234/ember.
     """
 
-    def __init__(self, params, lr=1e-3, beta2=0.999, eps=1e-8, weight_decay=0.0):
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
         super().__init__(params, dict(lr=lr, beta2=beta2, eps=eps, weight_decay=weight_decay))
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         """Update every matrix that has a gradient."""
         with torch.enable_grad():
             loss = closure() if closure else None
@@ -105,8 +121,8 @@ class Together(Optimizer):
     """
 
     def __init__(self, optimizers: list[Optimizer]):
-        self.optimizers = list(optimizers)
-        self.defaults = {}  # it has none of its own
+        self.optimizers: list[Optimizer] = list(optimizers)
+        self.defaults: dict = {}  # it has none of its own
 
     @property
     def param_groups(self) -> list[dict]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -137,7 +153,7 @@ class Together(Optimizer):
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none)
 
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         """Step each."""
         loss = closure() if closure else None
         for optimizer in self.optimizers:

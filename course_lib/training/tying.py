@@ -18,7 +18,7 @@ class TiedUntil:
     its parameters are counted as those of the untied model that it becomes.
     """
 
-    def __init__(self, model: Any, optimizer: Optimizer, share: float):
+    def __init__(self, model: Any, optimizer: Optimizer, share: float) -> None:
         """Make the matrix that predicts a copy of the one that reads.
 
         model: has `words` and `output_layer.words`, two of one kind; CourseError if it is tied;
@@ -27,11 +27,12 @@ class TiedUntil:
         """
         if model.tied:
             raise CourseError("tied_until is where tying ends, so the model must be untied")
-        self.optimizer = optimizer
-        self.share = share
+        self.optimizer: Optimizer = optimizer
+        self.share: float = share
         readers = model.words.parameters()
-        self.pairs = list(zip(readers, model.output_layer.words.parameters(), strict=True))
-        self.tied = True
+        predictors = model.output_layer.words.parameters()
+        self.pairs: list[tuple[Any, Any]] = list(zip(readers, predictors, strict=True))
+        self.tied: bool = True
         self.after_step()
 
     @no_grad()

@@ -296,7 +296,8 @@ def test_a_conclusion_names_its_evidence_or_says_that_there_is_none(kept):
         kept(PLAIN, seed, value)
         kept(METHOD, seed, 0.97 * value)
     told = claims.conclusions(MOS)
-    assert f"**agrees**. `{METHOD} standard` differs from `{PLAIN} standard` by -3.0 % [" in told
+    differs = f"`{METHOD} standard` differs from `{PLAIN} standard` in test perplexity by -3.0 % ["
+    assert f"**agrees**. {differs}" in told
     printed = np.mean(claims.claim(MOS).published_differences())
     assert f"3 pairs of seeds (1 2 3), in print by {printed:+.1f} %; p = " in told
     assert told.endswith("claims that are tested. Both models are trained as in the paper.")
@@ -312,7 +313,7 @@ def test_what_is_no_evidence_is_told_as_such(kept):
     kept.count()
     told = claims.conclusions("own-muon")
     assert "untested here" in told and "does not beat Kneser-Ney 5" in told
-    assert "by -10.5 % [-10.5, -10.5], seeds 1 2, which is no evidence." in told
+    assert "by -10.5 % [-10.5, -10.5], seeds 1 2. This comparison is no evidence." in told
     assert "(own" not in told
     assert "&lt;unk>" in claims.conclusions("inan2017-frequent-words")
 
@@ -321,3 +322,12 @@ def test_where_no_result_is_kept_the_ledger_says_where_there_are_some(monkeypatc
     monkeypatch.setattr(evidence, "read", lambda own: evidence.Evidence((), (), {}))
     done = CliRunner().invoke(application(), ["claims"])
     assert done.exit_code == 0 and "come with a clone" in done.stdout
+
+
+def test_a_large_difference_is_told_as_a_factor(kept):
+    kept.count()
+    for seed in (1, 2):
+        for recipe, rank in (("mos", 300.0), ("tied", 100.0)):
+            kept(f"ptb/desk/{recipe}", seed, 90.0, log_prob={"press_rank": rank + seed})
+    told = claims.conclusions("parthiban2021-mos-rank")
+    assert "in Press' rank of log P by a factor of 2.97 [" in told
