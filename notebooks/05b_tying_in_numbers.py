@@ -254,7 +254,7 @@ print("only augmented loss: below 0.8:", across[1].mean < 0.8)
 print("the intervals do not touch:    ", across[0].low > across[1].high)
 
 # %% [markdown]
-# **Figure 2.** The share β with one seed has no interval. This answers the first prediction: the direction is
+# **Figure 2.** The share β with one seed has no interval. This answers the first prediction. The direction is
 # as the theory says: the more augmented loss, the nearer $W$ comes to $E$, seed by seed. The amount is not the
 # paper's. In the paper the distance falls rapidly with $\beta$ and ends near 0. Here equal shares of both
 # losses leave $W$ about where chance put it, and the augmented loss alone goes only part of the way. There are
