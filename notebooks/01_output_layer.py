@@ -205,16 +205,16 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 3.** Each long vector wins near its own direction. Two things are worth noticing.
+# **Figure 3.** Each long vector wins near its own direction. Notice two things.
 #
 # - *Matrix* and *array* point almost the same way, so they are rivals. The layer can hardly raise one
 #   of them without the other.
 # - *The* never wins anywhere. Its vector lies inside the polygon that the other four vectors span, so
 #   in every direction one of those four reaches farther.
 #
-# The softmax leaves a freedom that no picture shows. Add the *same* vector $c$ to every row: each
-# logit grows by the same number $c^\top h$, and the probabilities do not change. The *mean cosine* over
-# all pairs of rows tells how closely the rows huddle; it is 1 if all rows point the same way.
+# The probabilities do not fix the vectors. Add the *same* vector $c$ to every row: each logit grows by the same
+# number $c^\top h$, and the probabilities do not change. The *mean cosine* over all pairs of rows tells how
+# closely the rows huddle; it is 1 if all rows point the same way.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -226,9 +226,9 @@ print(f"mean cosine before: {geometry.mean_cosine(toy):.2f}")
 print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 
 # %% [markdown]
-# The likelihood cannot tell the two output matrices apart, although the words of the shifted matrix
-# huddle together. Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson
-# 2](02_degeneration.ipynb) shows what happens to a cloud that nothing holds.
+# The loss cannot tell the shifted matrix from the first matrix, although the shifted words huddle together.
+# Nothing in the softmax holds a cloud of word vectors around the origin. [Lesson 2](02_degeneration.ipynb)
+# shows what happens to a cloud that nothing holds.
 
 # %% [markdown]
 # ## The same matrix at both ends
@@ -312,10 +312,10 @@ display(
 #
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
-# A step of gradient descent moves against the gradient. The step **pulls** the target's row towards the
-# context, by $1 - p_y$, and **pushes** every other row away, by $p_i$. A batch has $n$ positions. Its contexts
-# are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets are the rows of $Y$. Then
-# the gradient is one matrix product:
+# A step of gradient descent moves against the gradient. Times the learning rate, the step **pulls** the
+# target's row by $(1 - p_y)\,h$ and **pushes** every other row by $-p_i h$. A batch has $n$ positions. Its
+# contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets are the rows of
+# $Y$. Then the gradient is one matrix product:
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -346,7 +346,7 @@ pd.DataFrame(
     {
         "word": [corpus.words[i] for i in wanted],
         "in the corpus": [f"{counts[i]:,}" for i in wanted],
-        "in this batch": in_batch[wanted].tolist(),
+        "target in batch": in_batch[wanted].tolist(),
         "length of the pull": [f"{pull[i].norm():.1e}" for i in wanted],
         "length of the push": [f"{push[i].norm():.1e}" for i in wanted],
     }
@@ -377,8 +377,8 @@ print("most words are absent:", (pulled.float().mean() < 0.5).item())
 print(f"mean cosine of their gradients: {common:.1f}")
 
 # %% [markdown]
-# **Figure 5.** The rows of absent words all move the same way. This answers the second and the third
-# prediction.
+# **Figure 5.** The rows of absent words all move the same way, which answers the third prediction. *What we
+# saw* answers the second.
 #
 # Only words that are targets in the batch are pulled. Target words are few, and their rows move in many
 # directions. All other rows move in *the same* direction: away from the average context. At the start of
@@ -436,7 +436,7 @@ def sharpened(rescale):
     for s in (0.1, 10.0):
         new, true = rescale(p, s), (s * around @ toy.T).softmax(dim=-1)
         if torch.allclose(new, p):
-            return "these are the old ones: a common factor cancels"
+            return "these are the old values: a common factor cancels"
         if not torch.allclose(new.sum(-1), torch.ones(len(p))):
             return "the probabilities of a context do not add up to one"
         if (new.max() - p.max()) * (true.max() - p.max()) < 0:
@@ -455,9 +455,9 @@ check("01.1", rescale, sharpened)
 # plain gradient descent (SGD)? Does the argument hold when the matrix is tied, or when the optimiser is
 # Adam?
 #
-# There are four cases, named `"untied, SGD"`, `"tied, SGD"`, `"untied, Adam"` and `"tied, Adam"`;
-# "untied" means the output matrix of the model with two. Assign `kept`: the set of the names of those
-# cases in which one step leaves the mean of the rows where it is.
+# There are four cases, named `"untied, SGD"`, `"tied, SGD"`, `"untied, Adam"` and `"tied, Adam"`; "untied"
+# means the output matrix of the model with two matrices. Assign `kept`: the set of the names of those cases in
+# which one step leaves the mean of the rows where it is.
 #
 # <details><summary>Hint</summary>
 #

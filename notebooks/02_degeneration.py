@@ -42,9 +42,9 @@
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | a Transformer on 30,000 tokens |
-# | quick | 2.2 | two CPU cores | a Transformer on 600,000 tokens, once |
-# | standard | 15 | two CPU cores | the same on the whole corpus, five times |
-# | full | 5 | one GPU | the same on the whole corpus, twenty times |
+# | quick | 2.2 | two CPU cores | a Transformer on 600,000 tokens, one pass |
+# | standard | 15 | two CPU cores | five passes over the whole corpus |
+# | full | 5 | one GPU | twenty passes over the whole corpus |
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -99,7 +99,7 @@ rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 #    $\sigma_2/\sigma_1$ close to 1. Where is this ratio after training?
 
 # %% [markdown]
-# ## The collapse in fourteen lines
+# ## The collapse in fifteen lines
 #
 # Before we use the library, here is the effect in plain PyTorch: one Transformer layer between the two
 # uses of $W$, trained by Adam.
@@ -158,8 +158,8 @@ def shape(W):
 # %% [markdown]
 # ## Training, watched
 #
-# Now the model of the course, which has the same loop. Every step calls `watch`, which keeps a copy of
-# $W$ at about forty moments. The moments are closer together at the start, where most happens.
+# We train the course's model by the same loop. Every step calls `watch`, which keeps a copy of $W$ at about
+# forty moments. The moments are closer together at the start, where most happens.
 
 # %%
 o = experiment.optimisation
@@ -206,9 +206,9 @@ print("rare words: cosine above 0.6:     ", bool(cosine_rare > 0.6))
 print("frequent words: cosine below 0.2: ", bool(cosine_frequent < 0.2))
 
 # %% [markdown]
-# **Figure 2.** Compare the curves with your predictions. The rare words stood at right angles and now
-# point nearly the same way. Two frequent words still stand at right angles on average. That average
-# hides a wide spread, which Figure 4 shows.
+# **Figure 2.** Compare the curves with your predictions. The ratio $\sigma_2/\sigma_1$ fell far below 1. The
+# rare words stood at right angles and now point nearly the same way. Two frequent words still stand at right
+# angles on average. That average hides a wide spread, which Figure 4 shows.
 
 # %% [markdown]
 # ## The cloud as it moves
@@ -240,8 +240,8 @@ plots.show(
 
 
 # %% [markdown]
-# **Figure 3.** The rare words leave the origin together, all to one side. The 500 most frequent words do
-# not follow them, however long the model trains here.
+# **Figure 3.** The rare words leave the origin together, all to one side. The 500 most frequent words never
+# follow them in this run.
 
 # %% tags=["hide-input"]
 share = counts / counts.sum()
@@ -286,8 +286,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 5.** The rarer a word, the nearer it lies to the axis of the cone. The rarest words, which
-# have hardly anything to say, have some of the longest vectors.
+# **Figure 5.** The rarer a word, the nearer it lies to the axis of the cone. The rarest words, which hardly
+# occur, have some of the longest vectors.
 #
 # Lesson 1 predicts the axis. A word that is hardly ever a target is hardly ever pulled. At every
 # position it is pushed by $-p_i h$, away from the average context. If this push makes the cone, then
@@ -309,10 +309,10 @@ print(f"contexts on the other side of the origin: {negative:.0%}")
 print("the cone points away from the mean context:", against < 0)
 
 # %% [markdown]
-# So a typical context gives *all* rare words a low score at once. The likelihood asks a word that almost
-# never comes next to be far from every context. The contexts lie on one side of the origin, so the far
-# side is the same for all these words. [Lesson 3](03_why_it_happens.ipynb) makes this a theorem, and
-# asks which way on the far side the words go.
+# So a typical context gives *all* rare words a low score at once. The likelihood asks a word that almost never
+# comes next to score low in every context. The contexts lie on one side of the origin, so the far side is the
+# same for all these words. [Lesson 3](03_why_it_happens.ipynb) makes this a theorem, and asks which way on the
+# far side the words go.
 #
 # Why is the collapse so fast, if the pushes are tiny? The optimiser is Adam, as it is for nearly every
 # Transformer. Adam divides each step by the usual size of its gradient. A rare word's gradient is minute
@@ -363,8 +363,8 @@ print(f"the same {len(common):,} words, language model: {own:.2f}")
 
 # %% [markdown]
 # After its first pass, skip-gram is itself in a cone. Mimno and Thompson (2017) found such cones even in
-# well-trained skip-gram vectors. But skip-gram works its way out. A likely reason is that a vector of
-# skip-gram moves only where its own word stands, and there every few pushes come with a pull. The
+# well-trained skip-gram vectors. But here the mean cosine falls with every pass. A likely reason is that a
+# vector of skip-gram moves only where its own word stands, and there a pull comes with only a few pushes. The
 # softmax pushes *every* absent word at *every* position.
 #
 # The classifier is a network of two convolutions. The network reads the handwritten digits of scikit-learn, ten
@@ -377,7 +377,6 @@ states, labels, weights, accuracy = digits.train(SEED)
 # NBVAL_CHECK_OUTPUT
 print("unseen digits recognised, more than 9 of 10:", accuracy > 0.9)
 
-# %% [markdown]
 # %%
 flat = states.numpy() @ subspaces.project(states).axes
 arrows = weights.numpy() @ subspaces.project(states).axes
@@ -404,8 +403,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 6.** Each cloud lies on the plane of its own two largest singular values. In the classifier's panel a
-# numeral is the last hidden state of an image. An arrow is the direction of a row of the softmax, and its
-# length is not to scale.
+# numeral is the last hidden state of an image. An arrow has the direction of a row of the softmax, not its
+# length. The last panel shows the singular values.
 
 # %%
 table = {

@@ -43,8 +43,8 @@
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | a Transformer on 30,000 tokens |
 # | quick | 1.5 | two CPU cores | a Transformer on 200,000 tokens |
-# | standard | 15 | two CPU cores | the same on the whole corpus, five times |
-# | full | 5 | one GPU | the same on the whole corpus, twenty times |
+# | standard | 15 | two CPU cores | five passes over the whole corpus |
+# | full | 5 | one GPU | twenty passes over the whole corpus |
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -132,7 +132,7 @@ plots.show(
 #
 # **Theorem 1** (Gao et al.). The uniformly negative directions form a convex set, the wedge: if $u$ and $v$
 # have negative inner products with all contexts, every mixture of $u$ and $v$ has them, too. If there is a
-# uniformly negative direction, $L$ has no minimum, but goes on falling along the wedge, towards its lower bound
+# uniformly negative direction, $L$ has no minimum. Along the wedge $L$ falls towards its lower bound
 # $\frac1M\sum_i\log C_i$, which it reaches only at infinity. This answers the first question: $w$ never stops,
 # it only slows down.
 
@@ -158,11 +158,12 @@ print("the loss far out along v is below 1e-6:", bool(far < 1e-6))
 #
 # The two cannot coexist, because $v^\top \sum_i \lambda_i h_i = \sum_i \lambda_i\, v^\top h_i$ would be 0 and
 # negative at the same time. One always exists, because a plane separates a convex set from a point outside it,
-# and $v$ is at right angles to that plane.
+# and $v$ is at right angles to that plane, away from the contexts.
 #
-# A linear programme finds the certificate: it looks for the $v$ that is negative by the widest margin,
-# with contexts scaled to length 1 and entries of $v$ between −1 and 1. Where no direction exists, the
-# programme returns the weights. Move the contexts across the origin and watch the certificate change.
+# A linear programme finds the certificate: it looks for the $v$ that is negative by the widest margin, with
+# contexts scaled to length 1 and entries of $v$ between −1 and 1. Then $v$ is scaled to length 1. Where no
+# direction exists, the programme returns the weights. Move the contexts across the origin and watch the
+# certificate change.
 
 # %%
 shifts = np.linspace(0, 3.2, 41)
@@ -227,7 +228,7 @@ agree = [(h.margin > 0) == (distance > 1e-3) for h, distance in pairs]
 print("outside the hull exactly where there is a v:", all(agree))
 
 # %% [markdown]
-# **Figure 4.** A direction exists exactly where the origin has a distance from the hull.
+# **Figure 4.** A direction exists exactly where the distance from the hull is positive.
 #
 # So the second question has another answer than the first. If the origin is well inside the hull, every
 # direction meets some context with a positive inner product, and the loss rises without bound that way.
@@ -237,9 +238,9 @@ print("outside the hull exactly where there is a v:", all(agree))
 # ## The contexts of a real model
 #
 # In a plane a few contexts surround the origin. In $d$ dimensions it takes more: of random clouds of $2d$
-# directions, half have the origin in their hull (Wendel 1962). Larger clouds have
-# it more often. A text has far more contexts than $2d$. Do the contexts of a trained model surround the
-# origin, as the third question asks? Here is the Transformer of lesson 2.
+# directions, half have the origin in their hull (Wendel 1962). Larger clouds contain it more often. A text has
+# far more contexts than $2d$. Do the contexts of a trained model surround the origin, as the third question
+# asks? Here is the Transformer of lesson 2.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
@@ -270,7 +271,6 @@ def top(model):
     return norm.weight.detach(), norm.bias.detach()
 
 
-# %%
 # %% [markdown]
 # The model ends in a **layer normalisation**: each context is $h = g \circ z + b$ with gain $g$, bias
 # $b$, and a vector $z$ whose entries add up to 0, because their mean has been subtracted. Products and
@@ -425,10 +425,10 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 5.** This is the cone in one picture. A vector that moves to the right flees from the mean
-# context. A vector that moves upwards goes towards its own contexts, as far as these differ from the mean
-# context and from the way of the absent word. The rarer a word, the farther right it is carried and the
-# less it has climbed. A frequent word is held back or even drawn to the left, and climbs.
+# **Figure 5.** This is the cone in one picture. A vector that moves to the right flees from the mean context. A
+# vector that moves upwards goes towards its own contexts, less their part along the mean context and the absent
+# word's last vector. The rarer a word, the farther right it is carried and the less it has climbed. A frequent
+# word is held back or even drawn to the left, and climbs.
 
 # %% [markdown]
 # ## Symbols
@@ -562,9 +562,9 @@ check("03.3", slow, downhill)
 
 # %% [markdown]
 # ### 4. An open one
-# *Half an hour.* The theorems speak of contexts that stay where they are. In training the contexts move,
-# too. Which of the figures would you draw differently if they could answer? Test your idea on snapshots
-# of the model, taken by the `callback` of `course_lab.run` as in lesson 2.
+# *Half an hour.* The theorems speak of contexts that stay where they are. In training the contexts move, too.
+# Which of the figures would look different if the contexts could move? Test your idea on snapshots of the
+# model, taken by the `callback` of `course_lab.run` as in lesson 2.
 #
 # <details><summary>Hint</summary>
 #
@@ -585,9 +585,9 @@ display(
         f"words flee: their mean direction has a cosine of "
         f"{float(axis @ -mean):.2f} with the direction against the mean "
         f"context. The rarer a word, the nearer it ends to a word that "
-        f"never comes. At a share of 1e-5 the drift ends "
-        f"{apart[1e-5] / absent.norm():.0%} of that vector's length away, "
-        f"at 0.01 {apart[1e-2] / absent.norm():.0%}."
+        f"never comes: at a share of 1e-5 the two vectors end "
+        f"{apart[1e-5] / absent.norm():.0%} of the absent vector's length "
+        f"apart, at a share of 0.01 {apart[1e-2] / absent.norm():.0%}."
     )
 )
 

@@ -37,8 +37,8 @@
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | a Transformer on 30,000 tokens |
 # | quick | 1.5 | two CPU cores | a Transformer on 200,000 tokens |
-# | standard | 15 | two CPU cores | the same on the whole corpus, five times |
-# | full | 5 | one GPU | the same on the whole corpus, twenty times |
+# | standard | 15 | two CPU cores | five passes over the whole corpus |
+# | full | 5 | one GPU | twenty passes over the whole corpus |
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -69,8 +69,8 @@ _ = torch.manual_seed(SEED)
 #
 # 1. A word comes ten times as rarely as another. Is its vector ten times as near to that of a word that
 #    never comes, or a hundred times, measured by squared distance?
-# 2. The rare words of lesson 2 have a mean cosine near 0.9. Which share of the squared singular values
-#    can their first direction have at least?
+# 2. The rare words of lesson 2 have a mean cosine near 0.9. What share of their squared singular values must
+#    the first direction have at least?
 # 3. Rare words lie in a narrow cone. Are they also *close to each other* in distance?
 
 # %% [markdown]
@@ -194,28 +194,29 @@ print("rarer is nearer:", measured == sorted(measured))
 
 # %% [markdown]
 # **Figure 1.** The bound of theorem 3 holds for every share. The bound is generous: it grows like
-# $\varepsilon$, while the measured distance grows like $\varepsilon^2$ at first. The trend is right: the rarer
-# the word, the nearer its vector is to that of a word that never comes. The theorem says so *whatever the word
-# means*.
+# $\varepsilon$, while the measured distance grows like $\varepsilon^2$ at first. This answers the first
+# prediction: at small shares a word ten times as rare is about a hundred times as near. The trend is right: the
+# rarer the word, the nearer its vector is to that of a word that never comes. The theorem says so *whatever the
+# word means*.
 
 # %% [markdown]
 # ## From cosines to singular values
 #
-# **Theorem 4** links two measures of lesson 2. Let $\hat W$ have the rows $\hat w_i = w_i/\|w_i\|$. The
-# entries of the table $\hat W\hat W^\top$ are the cosines of all pairs. Their sum is $\|\sum_i \hat
-# w_i\|^2$, which is $N$ plus $N(N-1)$ times the mean cosine. The largest eigenvalue of the table is
-# $\hat\sigma_1^2$, and the squares of all singular values add up to $N$.
+# **Theorem 4** links two measures of lesson 2. Let $\hat W$ have the rows $\hat w_i = w_i/\|w_i\|$. The entries
+# of the matrix $\hat W\hat W^\top$ are the cosines of all pairs. Their sum is $\|\sum_i \hat w_i\|^2$, which is
+# $N$ plus $N(N-1)$ times the mean cosine. The largest eigenvalue of this matrix is $\hat\sigma_1^2$, and the
+# squares of all singular values add up to $N$.
 #
 # The largest eigenvalue is the greatest value of $x^\top \hat W\hat W^\top x / x^\top x$. For $x =
 # \mathbf 1$ this quotient is the sum divided by $N$. So the eigenvalue is *always at least the sum divided
 # by $N$*: a high mean cosine forces a large first singular value, and leaves little for the others.
 #
 # *If no cosine is negative, the eigenvalue is at most the sum* (Merikoski 1984). The reason is that the largest
-# eigenvalue of a table without negative numbers does not exceed the largest sum of a row. But the sum is then
+# eigenvalue of a matrix without negative numbers does not exceed the largest sum of a row. But the sum is then
 # never below $N$, and no eigenvalue exceeds $N$ anyway. The lower bound is the useful one, as [lesson
 # 6b](06b_the_penalty_in_numbers.ipynb) shows on four clouds.
 #
-# The last column of the table divides the first eigenvalue by the sum of all of them.
+# The last column of the table below divides the first eigenvalue by the sum of all eigenvalues.
 
 # %%
 after = {"rare words": W[rare], "500 most frequent": W[frequent],
@@ -233,11 +234,11 @@ for name, part in after.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# For the rare words the lower bound is nearly sharp: their first eigenvalue is almost the sum divided by
-# $N$, because nearly everything that the rare words share *is* their mean. Where the least cosine is not
-# negative, the upper bound of theorem 4 applies; it is $N$ times the lower bound, and far away. The last
-# row takes the mean away. The first eigenvalue is then a share like that of the frequent words, whose mean
-# is still there.
+# The table answers the second prediction: for the rare words the lower bound is nearly sharp. Their first
+# eigenvalue is almost the sum divided by $N$, because nearly everything that the rare words share *is* their
+# mean. Where the least cosine is not negative, the upper bound of theorem 4 applies; it is $N$ times the lower
+# bound, and far away. The last row takes the mean away. The first eigenvalue then has a share like that of the
+# frequent words, whose mean is still there.
 
 # %% [markdown]
 # ## Margins
@@ -246,11 +247,12 @@ pd.DataFrame(rows).T
 # even when its vector is moved against $h$ by $\mu$: $w_i^\top h - \mu\|h\| > w_j^\top h$ for all other
 # $j$. The vector $h$ need not be a context of the model.
 #
-# Theorem 3.3 says that such a word is farther than $\mu$ from every other row. Indeed $\mu\|h\|$ is less than
-# $(w_i - w_j)^\top h$, which is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words robustly
-# cannot have them crowded together. We take six hundred words, half of them rare and half of them frequent. The
-# largest such $\mu$ among the six hundred is the word's **margin**. The figure shows it against the distance to
-# the word's nearest neighbour, for twelve of the rare words and the twelve most frequent words.
+# Theorem 3.3 of that paper says that such a word is farther than $\mu$ from every other row. Indeed $\mu\|h\|$
+# is less than $(w_i - w_j)^\top h$, which is at most $\|w_i - w_j\|\,\|h\|$. So a model that recognises words
+# robustly cannot have them crowded together. We take six hundred words, half of them rare and half of them
+# frequent. The largest such $\mu$, with $j$ among the six hundred, is the word's **margin**. The figure shows
+# the margin against the distance to the nearest of the six hundred, for twelve of the rare words and the twelve
+# most frequent words.
 
 # %%
 chance = np.random.default_rng(SEED)
@@ -281,7 +283,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** No margin exceeds the distance to the nearest row.
+# **Figure 2.** All points lie below the dashed line: no margin exceeds the distance to the nearest row.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -295,12 +297,14 @@ print("no margin exceeds the distance:", all(below))
 # %%
 usual = torch.pdist(part[:300]).median()
 began = experiment.words.options["init"] * (2 * W.shape[1]) ** 0.5
-print(f"rare words are {usual:.2f} apart; drawn at random, {began:.2f}")
+print(f"median distance of two rare words: {usual:.2f}")
+print(f"distance of two random starts:     {began:.2f}")
 
 # %% [markdown]
-# A narrow cone is narrow in angle, but it need not be narrow in distance. The common push moves all rare words
-# alike, so it does not bring them nearer to each other. The rare words are no nearer than their random starts
-# were: two starts are $\sqrt{2d}$ times the standard deviation of an entry apart.
+# A narrow cone is narrow in angle, but it need not be narrow in distance. This answers the third prediction.
+# The common push moves all rare words alike, so it does not bring them nearer to each other. The rare words are
+# no nearer than their random starts were: two starts are $\sqrt{2d}$ times the standard deviation of an entry
+# apart.
 
 # %% [markdown]
 # ## The decay of singular values
@@ -312,12 +316,12 @@ print(f"rare words are {usual:.2f} apart; drawn at random, {began:.2f}")
 # $$\min_{2\le m\le d}\ \sqrt{\textstyle\sum_{j<m}\sigma_j^2} +
 # \sqrt{m^{1-2\gamma}/(2\gamma-1)},$$
 #
-# where $m$ says how many singular values are counted as large. The first term stands for the large ones,
-# the second for the rest of the small ones. A spectrum that falls faster makes the second term smaller and
-# the first no larger, for any $m$. But a model with too few directions cannot fit the text. Degeneration
-# is the fast fall of *everything after the first* singular value; spectrum control, [lesson
-# 8](08_spectrum_control.ipynb), chooses the fall instead of suffering it. The figure shows the two terms
-# for 400 singular values that are exactly $k^{-\gamma}$.
+# where the first $m-1$ singular values are counted as large. The first term stands for the large ones, the
+# second for all the others. For any $m$, a spectrum that falls faster makes the second term smaller and the
+# first no larger. But a model with too few directions cannot fit the text. Degeneration is the fast fall of
+# *everything after the first* singular value; spectrum control, [lesson 8](08_spectrum_control.ipynb), chooses
+# the fall instead of suffering it. The figure shows the two terms for 400 singular values that are exactly
+# $k^{-\gamma}$.
 
 # %%
 gammas = np.linspace(0.55, 2, 30)
@@ -341,7 +345,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 3.** The bound falls as the spectrum falls faster. At the kink the best $m$ jumps.
+# **Figure 3.** The bound falls as the spectrum falls faster. At the kink of the dashed line the best $m$ jumps:
+# to its right more singular values are counted as large.
 
 # %% [markdown]
 # ## Symbols
@@ -366,8 +371,8 @@ plots.show(
 #
 # <details><summary>Hint</summary>
 #
-# The sum of the table is $N + N(N-1)c$. The lower bound divides it by $N$, and the share divides by $N$
-# again.
+# The sum of all cosines, those of a word with itself included, is $N + N(N-1)c$. The lower bound divides it by
+# $N$, and the share divides by $N$ again.
 #
 # </details>
 
@@ -413,11 +418,12 @@ display(
     Markdown(
         f"The bound of theorem 3 holds for every share. It is "
         f"{slack.min():,.0f} to {slack.max():,.0f} times the measured "
-        f"squared distance. The mean cosine of the rare words forces "
-        f"{first.total / len(rare) ** 2:.0%} of the squares at least into "
-        f"the first direction, and it has {share:.0%}. The rare words are "
-        f"{usual:.2f} apart, random starts {began:.2f}: their cone is "
-        f"narrow in angle and not in distance."
+        f"squared distance. The mean cosine of the rare words forces at "
+        f"least {first.total / len(rare) ** 2:.0%} of their squared "
+        f"singular values into the first direction, which has "
+        f"{share:.0%}. Two rare words are {usual:.2f} apart, two random "
+        f"starts {began:.2f}: the cone of the rare words is narrow in "
+        f"angle and not in distance."
     )
 )
 

@@ -40,8 +40,8 @@
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | fewer seeds, a model of seconds |
 # | quick | 3 | two CPU cores | two seeds, a Transformer on 200,000 tokens |
-# | standard | 15 | two CPU cores | the Transformer on the whole corpus, five times |
-# | full | 5 | one GPU | the same, twenty times |
+# | standard | 15 | two CPU cores | the Transformer, five passes over the whole corpus |
+# | full | 5 | one GPU | the same, twenty passes |
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -85,7 +85,7 @@ from course_lib.progress import check
 #
 # Write the contexts as the rows of $H$ ($M \times d$), the words as those of $W$ ($N \times d$). Then
 #
-# $$\log P = H W^\top + \mathbf 1 b^\top - z \mathbf 1^\top,$$
+# $$\log P = H W^\top + \mathbf 1 b^\top - z \mathbf 1^\top.$$
 #
 # Here the bias $b$ has a number for each word, the logits $l$ are the first two terms, and $z_i =
 # \log\sum_j e^{l_{ij}}$ is the logarithm of the normaliser of row $i$. A product of $M\times d$ and
@@ -118,8 +118,8 @@ print("bound, d + 2: ", theory.rank_bound(7))
 #   logarithm of a sum is no sum of logarithms, so the bound does not hold for a mixture, and its log P
 #   has full rank.
 #
-# The table below has three numbers of each. The *effective* rank counts the directions that carry all
-# but a share ε of the sum of squares. The entropy is in *nats*, which are bits for natural logarithms.
+# The table below has three numbers of each. The *effective* rank counts the directions that carry all but a
+# share ε of the sum of squares. The entropy is in *nats*, the unit of natural logarithms.
 
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
@@ -140,14 +140,14 @@ pd.DataFrame(rows, index=columns).T
 
 # %% [markdown]
 # With the truth at hand there is no need to draw text: we minimise the *expected* cross-entropy over all
-# contexts. Its lowest possible value is the entropy of the language. What a model stays above the
-# entropy is its **excess**. The optimiser is L-BFGS, which
-# uses curvature, so that it reaches the truth where the truth can be expressed.
+# contexts. Its lowest possible value is the entropy of the language. What a model pays above the entropy is its
+# **excess**. The optimiser is L-BFGS, which uses curvature, so that it reaches the truth where the truth can be
+# expressed.
 #
 # Three output layers compete: a softmax; a mixture of four softmaxes; and **GSS** ([lesson
-# 10](10_monotone_softmaxes.ipynb)), a softmax whose logits are first bent by a fixed increasing curve.
-# The contexts are free numbers. The mixture gets more of them than $d$, as in the LSTMs of Yang et al.,
-# so that each of its four components has a context of its own.
+# 10](10_monotone_softmaxes.ipynb)), a softmax whose logits are first bent by a fixed increasing curve. The
+# contexts are parameters, too. The mixture gets more of them than $d$, as in the LSTMs of Yang et al., so that
+# each of its four components has a context of its own.
 
 
 # %%
@@ -207,7 +207,7 @@ plots.show(
     "and a mixture of four, one panel for each language. Above, softmax "
     f"falls from {low:.1f} nats at d = {sizes[0]} to {high:.4f} at d = "
     f"{sizes[-1]}, a little less with each dimension; below, it falls "
-    "evenly, and the mixture is lowest.",
+    "smoothly, and the mixture is lowest.",
 )
 
 # %%
@@ -240,19 +240,18 @@ display(
 # 1. The bound is sharp. On the language that a softmax made, one softmax reaches the truth at $d = 12$.
 #    The bound says that fewer than 12 dimensions cannot do. That 12 are enough is special to this
 #    table: a softmax of 12 dimensions made it.
-# 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has*
-#    rank 80 says little about how much is lost: in the lower panel the excess falls evenly, and no $d$
-#    stands out.
+# 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has* rank 80
+#    says little about how much is lost: in the lower panel the excess falls smoothly, and no $d$ stands out.
 # 3. A mixture fits better at every $d$ on the language that *is* a mixture. The mixture has more numbers for
-#    each context and four times the work. On the first language the mixture is harder to fit: from about $d =
-#    7$ on the optimiser leaves it behind. Whether real text is a mixture is another question.
+#    each context and four times the work. On the first language the mixture falls behind at the larger $d$: it
+#    is harder to fit. Whether real text is a mixture is another question.
 #
-# GSS lifts the rank of log P to the full, at no cost in parameters. On the language of full rank it
-# hardly gains: a high rank need not lie in the directions that the truth has.
+# GSS lifts the rank of log P to the full, at no cost in parameters. On the language of full rank it gains
+# nothing: a high rank need not lie in the directions that the truth has.
 #
-# Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor
-# sufficient** for a good perplexity. Our two languages show the second half: the GSS has full rank and
-# is no better. Lessons 9 and 10 come back to this with real text.
+# Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor sufficient** for
+# a good perplexity. Our two languages show that full rank is not sufficient: the GSS has it and is no better.
+# Lessons 9 and 10 come back to this with real text.
 
 # %% [markdown]
 # ## A real model
@@ -366,18 +365,17 @@ print(
 # %% [markdown]
 # **Figure 4.** Press' rank jumps from 10 to nearly the full size. The effective rank stays where it is.
 #
-# Parthiban et al. (Table 2) count a rank of 9,981 for a mixture of softmaxes on a vocabulary of 10,000
-# words. Such a rank can mean a few directions that matter and thousands that hardly do. With `float32`
-# it is enough that a nonlinearity moves the entries of log P, some ten nats each, by a few hundredths of
-# a nat.
+# Parthiban et al. (Table 2) count a rank of 9,981 for a mixture of softmaxes on a vocabulary of 10,000 words.
+# Such a rank can mean a few directions that matter and thousands that hardly do. For such a count in `float32`
+# a nonlinearity need only move the entries of log P, some ten nats each, by a few hundredths of a nat.
 
 # %% [markdown]
 # ## Reading the hidden size off the outputs
 #
-# The bound has a use that nobody intended: whoever sees a model's log-probabilities can count its
-# dimensions (Carlini et al. 2024; Finlayson et al. 2024). Subtract each row's mean, which removes the
-# normaliser. Subtract the first row from all rows, which removes the bias. Then count the singular
-# values above the great fall in Figure 3:
+# The bound has a use that nobody intended: whoever sees a model's log-probabilities can count its dimensions
+# (Carlini et al. 2024; Finlayson et al. 2024). Subtract each row's mean, which removes the normaliser. Subtract
+# the first row from all rows, which removes the bias. Then count the singular values above a great fall as in
+# Figure 3:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -385,7 +383,7 @@ blocks = log_prob_blocks(
     model, corpus.valid, corpus.eos, contexts=d + 150, progress=False
 )
 size = theory.hidden_size(blocks)
-print("the hidden size is found, but for one:", size.d in (d - 1, d))
+print("the hidden size is found, or one less:", size.d in (d - 1, d))
 
 # %% [markdown]
 # One dimension may be missing for a reason that [lesson 3](03_why_it_happens.ipynb) explains. A layer
@@ -414,10 +412,10 @@ print("the hidden size is found, but for one:", size.d in (d - 1, d))
 # *Ten minutes.* Load a language with `sharpness=4` beside the other `options`, so that contexts differ
 # more. Does the excess at small $d$ grow? What happens to the effective rank of the truth?
 #
-# To compare two languages one must know how much there is to lose. How many nats a word does a model
-# that knows the context gain over a model that knows only how frequent each word is? Assign `to_gain`: a
-# function of the truth that gives this number. `truth.matrix` is log P, a row for each context;
-# `truth.stationary` says how often each context comes; `truth.unigram` has the words' frequencies.
+# To compare two languages one must know how much there is to gain. How many nats a word does a model that knows
+# the context gain over a model that knows only how frequent each word is? Assign `to_gain`: a function of the
+# truth that gives this number. `truth.matrix` is log P, a row for each context; `truth.stationary` says how
+# often each context comes; `truth.unigram` has the words' frequencies.
 #
 # <details><summary>Hint</summary>
 #
@@ -444,7 +442,7 @@ def by_words(to_gain):
         if abs(gain - np.log(200) + truth.entropy) < 0.01:
             return "the rival is to know the words' frequencies"
         if abs(gain - true) > 1e-3:
-            return f"gained are {true:.3f} nats, not {gain:.3f}"
+            return f"the gain is {true:.3f} nats, not {gain:.3f}"
     return True
 
 
@@ -453,8 +451,8 @@ check("04.1", to_gain, by_words)
 
 # %% [markdown]
 # ### 2. What is fair?
-# *Ten minutes.* Cut `steps` to 20: which layer suffers most? Then let the encoder hand over only $d$
-# numbers to the mixture (`hidden_size=d`): what is left of its lead?
+# *Ten minutes.* Cut `steps` to 20: which layer suffers most? Then give the mixture contexts of only $d$ numbers
+# (`hidden_size=d`): what is left of its lead?
 #
 # Now count the numbers that a fit may choose: those of the layer and those of the 80 contexts. Assign
 # `fair`: the greatest $d$ at which one softmax has no more of them than the mixture at $d = 12$. What is
@@ -483,8 +481,9 @@ def as_many(fair):
     if numbers(Softmax(FullWords(200, fair))) > most:
         return "that softmax may choose more numbers than the mixture"
     return numbers(Softmax(FullWords(200, fair + 1))) > most or (
-        "a larger softmax would still have no more numbers: has the "
-        "mixture been given its contexts, and all that it makes of them?"
+        "a larger softmax would still have no more numbers: have the "
+        "contexts of the mixture been counted, and the numbers that turn "
+        "a context into four?"
     )
 
 
@@ -492,10 +491,10 @@ check("04.2", fair, as_many)
 
 # %% [markdown]
 # ### 3. Rounded outputs
-# *Fifteen minutes.* Suppose a model's log-probabilities are published with a few decimals. Round `log_p`,
-# the table of the first cell, before asking for `np.linalg.matrix_rank` and for `theory.hidden_size`.
-# Assign `decimals`, two integers: the fewest decimals at which `matrix_rank` still says $d + 2$, and the
-# fewest at which `hidden_size` still finds $d = 7$. Why do the two differ?
+# *Fifteen minutes.* Suppose a model's log-probabilities are published with a few decimals. Round `log_p`, the
+# table of *The bound*, before asking for `np.linalg.matrix_rank` and for `theory.hidden_size`. Assign
+# `decimals`, two integers: the fewest decimals at which `matrix_rank` still says $d + 2$, and the fewest at
+# which `hidden_size` still finds $d = 7$. Why do the two differ?
 #
 # <details><summary>Hint</summary>
 #

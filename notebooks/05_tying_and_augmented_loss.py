@@ -163,7 +163,8 @@ loss, _ = layer(hidden, y, AugmentedLoss(1.0, 2.0), (E[y], E))
 print("the library adds the same:", loss.isclose(only).item())
 
 # %% [markdown]
-# The library's class is in the fold. The class adds the second term to a cross-entropy of its own.
+# The library's class is in the fold. The class computes the second term alone; the cross-entropy is another
+# class.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(AugmentedLoss), language="python"))
@@ -223,8 +224,8 @@ plots.show(
 # of the logits. Two ways of weighing the loss follow from the formula, and the paper uses both:
 #
 # - $\alpha = \gamma\tau$ for language models. Then the added gradient is $\gamma(\hat y - \tilde y)$, and
-#   $\gamma$ is a plain ratio. At a high temperature $\hat y - \tilde y$ is itself of order $1/\tau$: for a
-#   fixed $\gamma$ a larger $\tau$ means *less* of the loss.
+#   $\gamma$ weighs it against the cross-entropy's. At a high temperature $\hat y - \tilde y$ is itself of order
+#   $1/\tau$: for a fixed $\gamma$ a larger $\tau$ means *less* of the loss.
 # - $\alpha = \beta\tau^2$, beside $1-\beta$ of the cross-entropy, for its Figure 1. Then the temperature
 #   cancels from the gradient's size.
 
@@ -330,7 +331,7 @@ print("and its column space near E's:", noisy[-1] < 0.2)
 # ## Does tying cause the cone?
 #
 # Lesson 2 showed the cone in a tied matrix. If tying were to blame, an untied model would have no cone. We
-# train the Transformer of lesson 2 on a short text, once untied and once tied, without the loss.
+# train the Transformer of lesson 2 on a short text, once untied and once tied, without the augmented loss.
 
 # %%
 plan = plans.read_plan("lessons-05").runs
@@ -421,10 +422,10 @@ for name, runs in kept.items():
 pd.DataFrame(rows).T.fillna("the same matrix")
 
 # %% [markdown]
-# The seeds agree: the cone is in $W$, tied or not. In the table above
-# the **augmented loss** lowers the test perplexity of both models. **Tying** makes the model worse here, which the paper reports for no size. Our models are
-# trained for a few steps only, in which the tied model has learned less of the training text than the
-# untied one. [Lesson 5b](05b_tying_in_numbers.ipynb) has runs at the paper's size, where the tied
+# The seeds agree: the cone is in $W$, tied or not. In the table above the **augmented loss** lowers the test
+# perplexity of both models. **Tying** makes the model worse here. The paper reports this for no size. Our
+# models are trained for a few steps only, in which the tied model has learned less of the training text than
+# the untied one, as [lesson 5b](05b_tying_in_numbers.ipynb) shows. There, in runs at the paper's size, the tied
 # model has caught up in the end.
 
 # %% [markdown]
@@ -481,6 +482,8 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer and run the cell below it, which tries the answer out.
+#
 # ### 1. Fewer *a*, *an*, *the* and `<unk>`?
 # *Fifteen minutes.* The paper reports that its model, tied and with the augmented loss, gives less
 # probability to `<unk>` and to very frequent words. How much do these four words get *together*, on average
@@ -515,7 +518,7 @@ def share_of_four(found):
         if np.isclose(found[name], p.mean().item(), rtol=0.02):
             return "this is the mean of one of the four, not their sum"
         if not np.isclose(found[name], p.sum().item(), rtol=0.02):
-            return f"{name} is off: exp, sum of four words, mean of rows"
+            return f"{name}: take exp, add the four, average the rows"
     return True
 
 

@@ -175,7 +175,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 1.** With nothing but the augmented loss, $W$ comes nearer to $E$ at every step.
+# **Figure 1.** With nothing but the augmented loss, $W$ comes nearer to $E$. Without it, $W$ stays as far from
+# $E$ as it began.
 #
 # What do the theory's two maps say of these two networks? `tying_map` asks how much of $W$ is not $EA$.
 # `zero_loss_map` asks how far the contexts of the training text are from knowing their targets.
@@ -253,10 +254,11 @@ print("only augmented loss: below 0.8:", across[1].mean < 0.8)
 print("the intervals do not touch:    ", across[0].low > across[1].high)
 
 # %% [markdown]
-# **Figure 2.** This answers the first prediction. The direction is as the theory says: the more augmented
-# loss, the nearer $W$ comes to $E$, seed by seed. The amount is not the paper's. In the paper the distance
-# falls rapidly with $\beta$ and ends near 0. Here equal shares of both losses leave $W$ about where chance
-# put it, and the augmented loss alone goes only part of the way. There are two possible explanations:
+# **Figure 2.** The share β with one seed has no interval. This answers the first prediction. The direction is
+# as the theory says: the more augmented loss, the nearer $W$ comes to $E$, seed by seed. The amount is not the
+# paper's. In the paper the distance falls rapidly with $\beta$ and ends near 0. Here equal shares of both
+# losses leave $W$ about where chance put it, and the augmented loss alone goes only part of the way. There are
+# two possible explanations:
 #
 # - **The runs are too short.** The weight $\beta\tau^2$ cancels the temperature from the gradient, but not
 #   $N$. The augmented loss pulls each logit with $(l-s)/N$, while the cross-entropy pulls the target's logit
@@ -334,9 +336,9 @@ for β in sorted(set(small.β)):
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("ten times as long, at less than half the distance, β = 1:",
+print("β = 1: ten times the epochs more than halve the distance:",
       paths[1][last] < paths[1][first] / 2)  # fmt: skip
-print("at β = 0, no nearer:", paths[0][last] > paths[0][first] - 0.02)
+print("β = 0: no nearer:", paths[0][last] > paths[0][first] - 0.02)
 print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 
 # %% [markdown]
@@ -353,13 +355,14 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # $$l - s \approx N\,\frac{1-\beta}{\beta}\,(\mathbf 1_y - p)$$
 #
 # up to a shift of all logits, with $\mathbf 1_y$ the one-hot target and $p$ the prediction. So the logits
-# should be those of the soft target *and* stand out at the target. The first part lies in the column space
-# of $E$. The second part is a one for each word, which no $d < N$ directions hold, and it vanishes only at
-# $\beta = 1$.
+# should be those of the soft target *and* stand out at the target. The first part lies in the column space of
+# $E$. The second part is a one in another place for each target. No $d < N$ directions hold all of these, and
+# the part vanishes only at $\beta = 1$.
 #
 # The temperature does little here, and its effect has the wrong sign: $W$ comes nearest at the lowest
-# temperature. The straight line does not cover that end. The target's own entry of $s$ is 1. At $\tau =
-# 0.5$ this entry counts $e^2\approx 7.4$ in the softmax, where the straight line has $1 + 2$.
+# temperature. The straight line of lesson 5 is a poor approximation there. The rows of $E$ have norm 1, so the
+# target's own entry of $s$ is 1. At $\tau = 0.5$ this entry counts $e^2\approx 7.4$ in the softmax, where the
+# straight line has $1 + 2$.
 #
 # What happens at the paper's size, 20,000 tokens, 10,000 words and 300 dimensions? The plan
 # `inan2017-figure-1` has runs of 60 epochs, some 1,700 steps each:
@@ -465,7 +468,7 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # perplexity stays where it was. So the loss does not help to fit the text. Perhaps it helps the model not to be too sure of
 # the text, as a softened target would. The paper, too, sees the largest gains where data are few.
 #
-# **Tying** makes the model worse here, which the paper reports for no size. The training perplexity tells more:
+# **Tying** makes the model worse here. The paper reports this for no size. The training perplexity tells more:
 # in these few steps the tied model has learned far less of the training text than the untied model. The tied
 # model does not overfit more; it is behind. One reason may be that it must read with a matrix that is just
 # falling into the cone. The paper trains on far more text. Our comparison is one of speed, and leaves open
@@ -474,10 +477,10 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # %% [markdown]
 # ## At the paper's size
 #
-# Which model is better in the end? The smallest model of the paper's Table 1 is an LSTM with two layers of
-# 200 units and dropout, trained by SGD on all of the Penn Treebank. The course has trained its four columns
-# with the recipes `ptb/vd-lstm-200/…`, one run each, and one of them with another seed. The learning rate
-# of these runs begins to fall one epoch earlier than that of today's recipes, which have been corrected
+# Which model is better in the end? The smallest model of the paper's Table 1 is an LSTM with two layers of 200
+# units and dropout, trained by SGD on all of the Penn Treebank. The course has trained its four columns with
+# the recipes `ptb/vd-lstm-200/…`, one run each, and one of the four once more with another seed. The learning
+# rate of these runs begins to fall one epoch earlier than that of today's recipes, which have been corrected
 # since.
 
 
@@ -543,9 +546,9 @@ plots.show(
 
 # %% [markdown]
 # **Figure 4.** The learning curves of the first seed, from the fifth epoch on. The left panel has the
-# validation perplexity. The right panel has the difference from the untied model after as many epochs; a
-# value below zero is better than untied. The curve "constant target" belongs to a shorter run, which the
-# section after next explains.
+# validation perplexity. The right panel has the difference from the untied model after as many epochs; a value
+# below zero is better than untied. The curve "constant target" belongs to a shorter run, which the next section
+# explains.
 #
 # The table has the perplexities beside the paper's. The paper went on for a second session from the final
 # weights, and does not say for how long. A *longer* session goes on with the same schedule for some more
@@ -638,6 +641,7 @@ for folder in course_lab.kept_results():
 by_adam = [shape["mean_cosine_rare"] for shape in adam]
 by_sgd = full["tied-augmented"]["metrics"]["geometry"]["mean_cosine_rare"]
 adamw = interval_of(np.array(by_adam))
+print("mean cosine of rare words")
 print(f"AdamW, tied: {adamw.mean:.2f} over {len(by_adam)} seeds")
 print(f"SGD, tied and augmented: {by_sgd:.2f}")
 
@@ -655,11 +659,11 @@ print(f"SGD, tied and augmented: {by_sgd:.2f}")
 # decides, as the curve "constant target" shows: with a constant target the model falls far behind. The
 # formula for high temperatures gives a reason.
 #
-# In a tied model one matrix makes both logits, $l_i = w_i^\top h$ and $s_i = w_i^\top w_y$. Let the
-# target's vector lie along the context, $w_y = r\,h$. Then $l_i - s_i = (1-r)\,l_i$ for every word, and the
-# loss is zero at $r = 1$. Which way does a step take $r$? With $\tilde y$ a constant, a row moves along $h$
-# only. The target's own row moves by a multiple of $-(l_y - s_y)\,h$, up to a constant that all words
-# share. With $l_y - s_y = r\,(1-r)\,\lVert h\rVert^2$ this changes $r$ by a multiple of
+# In a tied model one matrix makes both logits, $l_i = w_i^\top h$ and $s_i = w_i^\top w_y$. Let the target's
+# vector lie along the context, $w_y = r\,h$, and call $r$ its **reach**. Then $l_i - s_i = (1-r)\,l_i$ for
+# every word, and the loss is zero at $r = 1$. Which way does a step take $r$? With $\tilde y$ a constant, a row
+# moves along $h$ only. The target's own row moves by a multiple of $-(l_y - s_y)\,h$, up to a constant that all
+# words share. With $l_y - s_y = r\,(1-r)\,\lVert h\rVert^2$ this changes $r$ by a multiple of
 #
 # $$-\,r\,(1-r)\,\lVert h\rVert^2 .$$
 #
@@ -822,18 +826,19 @@ rows = {
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# - More of the loss is better here, far beyond the paper's $\gamma$ of 0.5 to 0.8. Our text is far shorter,
-#   and the paper, too, finds that the loss gains more where there is less text. All settings were compared
-#   on the test text, so the best of them is flattered a little.
+# - More of the loss is better here, far beyond the paper's $\gamma$ of 0.5 to 0.8. Our text is far shorter, and
+#   the paper, too, finds that the loss gains more where there is less text. All settings were compared on the
+#   test text, so the best of them looks a little better than it is.
 # - At the same $\gamma$ the temperatures of 1 and 5 do more than that of 20, because at a high temperature
 #   $\hat y - \tilde y$ is itself of order $1/\tau$.
-# - Label smoothing knows nothing of the words and costs nothing. Label smoothing does more than the augmented
-#   loss at the paper's $\gamma$; a larger $\gamma$ goes further. Exercise 2 asks what similarity adds.
+# - Label smoothing knows nothing of the words and needs no further product. In the table above label smoothing
+#   lowers the perplexity more than the augmented loss at the paper's $\gamma$; a larger $\gamma$ goes further.
+#   Exercise 2 asks what similarity adds.
 # - Whether the gradient flows through $\tilde y$ makes no difference that three seeds could show. In these
 #   few steps no vector has grown as long as Figure 5 supposes.
-# - The loss loosens the cone, most at the lowest temperature, and does not open it. A likely reason, which
-#   is not measured here, is that the loss pulls the logits of rare words back from where the push drives
-#   them.
+# - The loss lowers the mean cosine of the rare words, most at the lowest temperature, but the cone stays. A
+#   likely reason, which is not measured here, is that the loss pulls the logits of rare words back from where
+#   the push drives them.
 
 # %% [markdown]
 # ## What does the soft target know?
@@ -890,10 +895,10 @@ for name in columns:
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# Tying takes a whole word matrix away and adds no operation. The augmented loss makes the output layer a
-# third dearer in products, and twice as dear where the gradient flows through the soft target, as in the
-# paper's tied models here. The loss also takes three softmaxes in place of one. On a processor the softmaxes
-# can cost as much again; `python -m benchmarks output-layers` measures them on your machine.
+# Tying takes a whole word matrix away and adds no operation. The augmented loss makes the output layer a third
+# dearer in products, and twice as dear where the gradient flows through the soft target, as in our recipes for
+# the paper's tied models. The loss also takes three softmaxes in place of one. On a processor the softmaxes can
+# cost as much as the products; `python -m benchmarks output-layers` measures them on your machine.
 
 # %% [markdown]
 # ## What the paper says and what it leaves open
@@ -905,7 +910,7 @@ pd.DataFrame(rows).T
 # |---|---|
 # | The theory assumes zero training loss and a mean logit of 0. | Neither assumption is needed: least squares put the best $W$ for the augmented loss alone at a high temperature into the column space of $E$, after centring, however large the loss. |
 # | It does not say whether gradients flow through $\tilde y$. | By default the soft target is a constant; `gradient=True` lets the gradients flow. The recipes of the paper's tables let them flow in tied models, because a constant failed in the one run at full size. |
-# | "We don't use dropout in the input embedding layer", and the same share for "inputs and hidden states". | The recipes drop nothing of the word vectors; `encoder.input_dropout` is there for the other reading. |
+# | It says "We don't use dropout in the input embedding layer", but also that "inputs and hidden states" have the same share of dropout. | The recipes drop nothing of the word vectors; `encoder.input_dropout` is there for the other reading. |
 # | The distance is called the average of the sines of the principal angles. | Its formula, $\lVert Q_1 - Q_2 Q_2^\top Q_1\rVert_F/\sqrt d$, is their root mean square ($Q_1$, $Q_2$: orthonormal bases of the two spaces); we use the formula. |
 # | Small models on the Penn Treebank were trained a second time from their final weights, which helped all but the baseline. | The recipes `…/second-session` do it; the small runs here are of one session. |
 # | Each model has one result, and no seeds are named. | The small runs have three seeds and an interval. At the paper's size a model has one run, and one model has two. |
@@ -926,6 +931,8 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 # ## Exercises
+#
+# Replace `None` by your answer and run the cell below it, which tries the answer out.
 #
 # ### 1. Centre first
 # Adding the same vector to all rows of $W$ changes no probability, but it can turn the column space
@@ -967,7 +974,7 @@ def apart_again(found):
         if not np.isclose(found[β], away, rtol=1e-3):
             if np.isclose(found[β], plain, rtol=1e-3):
                 return "these are the matrices as they are, not centred"
-            return f"at β = {β} it is another; both have a mean row"
+            return f"at β = {β} the distance is another: centre both"
     return True
 
 
@@ -1060,12 +1067,13 @@ gain, price = tests["tied: loss − none"], tests["untied − tied"]
 text = (
     f"The augmented loss alone takes the column spaces from a distance of "
     f"{across[0].mean:.2f} to {across[1].mean:.2f}, the way the theory "
-    f"says and not as far as the paper. It changes the tied model's test "
-    f"perplexity by {gain.difference:+.0f} [{gain.low:+.0f}, "
-    f"{gain.high:+.0f}]. After these few steps the untied model is "
-    f"{-price.difference:.0f} ahead of the tied one; at the paper's size "
-    f"the tied model has caught up. Trained by AdamW, that model has a "
-    f"cone of mean cosine {adamw.mean:.2f}."
+    f"says and not as far as the paper. Added to the cross-entropy, it "
+    f"changes the tied model's test perplexity by "
+    f"{gain.difference:+.0f} [{gain.low:+.0f}, {gain.high:+.0f}]. After "
+    f"these few steps the tied model's test perplexity is "
+    f"{-price.difference:.0f} higher than that of the untied model; at "
+    f"the paper's size the tied model has caught up. Trained by AdamW, "
+    f"that model has a cone of mean cosine {adamw.mean:.2f}."
 )
 display(Markdown(text))
 

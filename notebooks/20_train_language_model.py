@@ -15,9 +15,10 @@
 #
 # **Question.** What perplexity does a recipe reach, and how does it get there?
 #
-# This notebook runs any recipe of the course from start to end. Most recipes
-# stand for a row of a published table; the parameters below choose one. The
-# same notebook serves a click in JupyterLab and hundreds of runs by papermill.
+# This notebook runs any recipe of the course from start to end. Most
+# recipes stand for a row of a published table; the parameters below choose
+# one. You can run the notebook by hand in JupyterLab. Papermill, which
+# executes notebooks with given parameters, can run it hundreds of times.
 
 # %% [markdown]
 # ## Before you start
@@ -45,7 +46,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lab recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
-PROCESSES = 0  # number of GPUs; 0: as many as share the batch
+PROCESSES = 0  # GPUs; 0: as many as share a batch evenly
 CHANGE = {}  # settings that differ from the recipe, dotted
 DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 
@@ -93,9 +94,9 @@ clear_output()  # the progress bar has done its work
 # %% [markdown]
 # ## Learning curve
 #
-# Each epoch ends with the perplexity of the validation split. The weights of
-# the best epoch are kept, and so are those of the last epoch, for a second
-# session.
+# Each epoch ends with the perplexity of the validation split. The weights
+# of the best epoch are kept, and so are those of the last epoch, from which
+# a second session of training can begin.
 
 # %%
 training_report.show_learning_curve(result)
@@ -103,10 +104,11 @@ training_report.show_learning_curve(result)
 # %% [markdown]
 # ## Result
 #
-# The final figures cover every token of the split. The model reads the split
-# as one text and carries its state along, and it predicts the first token
-# from `<eos>`. The result folder also says where the numbers come from.
-# Recipes with an adaptation give the perplexities of the adapted model.
+# The final figures cover every token of the split. The model reads the
+# split as one text and carries its state along, and it predicts the first
+# token from `<eos>`. The result folder also says where the numbers come
+# from. Recipes with an adaptation at test time, as in notebook 22, give the
+# perplexities of the adapted model.
 
 # %%
 display(Markdown(training_report.headline(result)))
@@ -122,11 +124,12 @@ for statement, holds in training_report.checks(result).items():
 # ## From here
 #
 # * `python -m course_lab next FOLDER "the company said"` shows what the model
-# expects next; `score` and `generate` take the same folder. * Set `RECIPE` to
-# `ptb/vd-lstm-200/tied/second-session` to train on from the final weights, as
-# the paper did with its small models. Before that, run `ptb/vd-lstm-200/tied`
-# at the same profile and seed, in its default folder, `FOLDER = ""`, with the
-# same optimisation as the recipe.
+#   in the folder of a run expects next; `score` and `generate` take the same
+#   folder.
+# * Set `RECIPE` to `ptb/vd-lstm-200/tied/second-session` to train on from the
+#   final weights, as Inan et al. did with their small models. Before that, run
+#   `ptb/vd-lstm-200/tied` at the same profile and seed, in its default folder,
+#   `FOLDER = ""`, and do not change its optimisation.
 #
 # ## References
 #

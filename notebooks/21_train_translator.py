@@ -16,9 +16,10 @@
 # **Question.** How well does a recipe translate?
 #
 # A translator has an output embedding, too, and shares it three ways: one
-# matrix reads the source, reads the target and predicts the next piece. This
-# notebook runs any translation recipe of the course from start to end; the
-# parameters below choose the recipe.
+# matrix reads the source, reads the target and predicts the next piece,
+# which is a word or a part of a word. This notebook runs any translation
+# recipe of the course from start to end; the parameters below choose the
+# recipe.
 
 # %% [markdown]
 # ## Before you start
@@ -90,8 +91,8 @@ clear_output()  # the progress bar has done its work
 # %% [markdown]
 # ## Learning curve
 #
-# Perplexity is per piece of the shared encoding, so only runs with the same
-# encoding can be compared by it. Training perplexity is taken with dropout.
+# Perplexity is counted per piece, so it compares only runs that cut the
+# words into the same pieces. Training perplexity is taken with dropout.
 
 # %%
 training_report.show_learning_curve(result)
@@ -101,8 +102,8 @@ training_report.show_learning_curve(result)
 #
 # BLEU counts the word sequences, up to four words long, that a translation
 # shares with the reference. BLEU is 0 if it shares none, and 100 for the
-# reference itself. The signature says how BLEU was computed; figures under
-# other signatures are not comparable.
+# reference itself. The signature beside the score says how BLEU was
+# computed; figures under other signatures are not comparable.
 
 # %%
 display(Markdown(training_report.headline(result)))
@@ -110,8 +111,8 @@ display(Markdown(training_report.headline(result)))
 # %% [markdown]
 # ## Sentences
 #
-# Numbers summarise, and sentences show. Here are five translations of the
-# test split, beside their references:
+# A score does not show what a translation is like. Here are five
+# translations of the test split, beside their references:
 
 # %% tags=["nbval-ignore-output"]
 pairs, corpus = result.corpus.test, result.corpus
@@ -161,10 +162,11 @@ pd.DataFrame(rows).round(2)
 # ## From here
 #
 # * Set `RECIPE` to `multi30k/transformer-small/softmax` and then to
-# `multi30k/transformer-small/cosine`, profile `standard`. These recipes
-# translate captions of pictures, without and with cosine regularisation. *
-# `python -m course_lab translate FOLDER "ein Satz"` translates with a trained
-# model. * `python -m course_lab recipes 'iwslt14/*'` lists the papers' own.
+#   `multi30k/transformer-small/cosine`, profile `standard`. These recipes
+#   translate captions of pictures, without and with cosine regularisation.
+# * `python -m course_lab translate FOLDER "ein Satz"` translates with the
+#   trained model in the folder of a run.
+# * `python -m course_lab recipes 'iwslt14/*'` lists the papers' own recipes.
 #
 # ## References
 #

@@ -210,18 +210,18 @@ display(Markdown(
 # + \lambda\,(\theta_0-\theta)\,\frac{\sqrt{\text{MS}_g}}{\text{mean}\sqrt{\text{MS}_g}},$$
 #
 # where $g$ is the gradient of the segment's loss, $\eta$ a learning rate and $\varepsilon$ a small number. The
-# factor of $\theta_0-\theta$ is at most 1, so no weight is drawn past $\theta_0$. The symbols $\theta$ and
+# factor of $\theta_0-\theta$ is cut off at 1, so no weight is drawn past $\theta_0$. The symbols $\theta$ and
 # $\lambda$ have nothing to do with those of the cache. The mean is taken within each matrix and each vector of
 # biases, and then over all of these. The released code does so, and a published $\lambda$ means nothing without
 # this mean. Gradients of biases are larger than those of matrices; with the mean of all numbers the same
 # $\lambda$ would pull a matrix back several times more strongly. We compute the gradients' mean squares first,
-# and then search for $\eta$ on the validation split; $\lambda$ and $\varepsilon$ stay as they are.
+# and then search for $\eta$ on the validation split; $\lambda$ and $\varepsilon$ are fixed beforehand.
 
 # %% tags=["hide-output"]
 squares = dynamic.mean_squares(
     model, corpus.train[:50_000], batch=20, progress=False
 )
-rates, decays = [3e-5, 1e-4, 3e-4], [2e-3]  # few: quick
+rates, decays = [3e-5, 1e-4, 3e-4], [2e-3]  # few, to be quick
 epsilons = [dynamic.EPSILON]
 tried = dynamic.search(
     model, valid, corpus.eos, squares, rates, decays, epsilons,
@@ -283,9 +283,9 @@ def ahead(count):
 
 middle = len(test) // 2
 display(Markdown(
-    f"Your third prediction: after {middle:,} words dynamic evaluation is"
-    f" {ahead(middle):.1f} of perplexity below the model alone, and after"
-    f" {len(test):,} words {ahead(len(test)):.1f}."
+    f"Your third prediction: after {middle:,} words the perplexity of"
+    f" dynamic evaluation is {ahead(middle):.1f} below that of the model"
+    f" alone, and after {len(test):,} words {ahead(len(test)):.1f} below."
 ))
 
 # %% [markdown]
@@ -314,8 +314,8 @@ display(Markdown(
 #   the weights of others: `python -m course_lab train RECIPE --starts` trains all
 #   of them in turn, and notebook 20 then shows the result at the same profile
 #   and seed.
-# * A fair comparison adapts every model, each with settings searched anew: a
-#   cache that was tuned for one model flatters it.
+# * A fair comparison adapts every model, each with settings searched anew:
+#   a cache that was tuned for one model favours this model.
 #
 # ## References
 #

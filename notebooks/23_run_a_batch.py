@@ -123,7 +123,7 @@ if left:
 # %%
 # NBVAL_CHECK_OUTPUT
 def written():
-    """When each result was."""
+    """When each result was written."""
     paths = [s.folder / "result.json" for s in states]
     return [path.stat().st_mtime_ns for path in paths]
 
@@ -169,11 +169,12 @@ plots.show(
 # Take the best setting and the next. Welch's $t$-test asks how often a
 # difference this large would come about if both had the same mean. The two
 # were picked by looking at the results. For the best against the next, with
-# as many seeds each, this choice makes false alarms no more frequent. For
-# other pairs that are picked by their results, such as the best against the
-# worst, the choice makes false alarms more frequent: correct those p-values
-# by `statistics.holm`. The spread tells beforehand how many seeds would
-# settle a difference of a given size in four of five such experiments.
+# the same number of seeds, this choice makes false alarms no more frequent.
+# For other pairs that are picked by their results, such as the best against
+# the worst, the choice makes false alarms more frequent: correct those
+# p-values by `statistics.holm`. From the spread follows how many seeds it
+# takes to find a difference of a given size significant in four of five
+# such experiments.
 
 # %%
 order = sorted(found, key=lambda d: found[d].mean)
@@ -205,9 +206,10 @@ print(
 # %% [markdown]
 # ## From here
 #
-# * `python -m course_lab batch run PLAN --workers 8 --budget 55` does the same
-#   from a terminal, `batch status PLAN` looks on, `batch merge` brings results
-#   from another machine, and `batch keep` copies them to `data/results`.
+# * `python -m course_lab batch run PLAN --workers 8 --budget 55` does the
+#   same from a terminal, `batch status PLAN` shows how far it is, `batch
+#   merge` brings results from another machine, and `batch keep` copies them
+#   to `data/results`.
 # * `data/plans` holds a plan for every table of the five papers whose models are
 #   trained.
 #
