@@ -192,7 +192,7 @@ plots.show(
 # interval $\bar d \pm t_{n-1}\, s / \sqrt n$.
 
 # %%
-two_models = ledger.baseline.map(lambda baseline: isinstance(baseline, str))
+two_models = [isinstance(name, str) for name in ledger.baseline]
 most = ledger.n.where(two_models).fillna(0).astype(int)
 name = most.idxmax()
 tests = claims.tests(claims.claim(name), of)
