@@ -27,12 +27,12 @@ from course_lib.output_layers import (
     MixtureOfSoftmaxes,
     SpectralWords,
 )
-from course_lib.regularizers import Orthogonality
+from course_lib.regularizers import Orthogonality, PastDecode
 from course_lib.training.optimisation import Optimisation
 
 EFFICIENCY = 0.5  # whole steps reach 0.4 to 0.6 of the rate of their matrix products alone
 BLOCKS = 64 << 20  # bytes of logits that the output layers' kernel holds at a time
-SLOTS = {"sgd": 0, "adamw": 2, "coupled-adam": 1, "muon": 1}  # numbers kept beside a parameter
+SLOTS = {"sgd": 0, "adamw": 2, "coupled-adam": 1, "ember": 0, "muon": 1}  # beside a parameter
 SENTENCE = {"multi30k": 15, "iwslt14": 26, "wmt14": 29, "cldr": 9}  # pieces of one, about
 
 
@@ -173,6 +173,8 @@ def output_macs(model: OutputModel, e: Experiment) -> float:
     elif isinstance(layer, MixtureOfSoftmaxes):
         macs *= 1 if isinstance(layer, MixtureOfContexts) else layer.components
         macs += layer.latent.weight.numel() + layer.prior.weight.numel()
+    if any(part.kind == "PastDecode" for part in e.regularizers):  # predict, Σ p_j w_j, the past
+        macs += 3 * words * d
     for part in e.objectives:
         if part.kind == "AugmentedLoss":  # E E_y, differentiated only where the option says so
             macs += words * d * (1 if part.options.get("gradient") else 1 / 3)
@@ -234,6 +236,8 @@ def activations(model: OutputModel, o: Optimisation) -> float:
     if isinstance(encoder, TransformerXL):
         attention: Any = encoder.layers[0].attention
         numbers += 3 * len(encoder.layers) * attention.heads * (o.length + encoder.memory)
+    if any(isinstance(r, PastDecode) for r in model.regularizers):
+        numbers += 4 * layer.words.shape[0]  # its table of probabilities, and gradients of it
     return numbers + layer.words.shape[1] * getattr(layer, "components", 1) * 2
 
 

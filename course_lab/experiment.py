@@ -1,5 +1,6 @@
 """An experiment as frozen data that round-trips through JSON, and the model it stands for."""
 
+import copy
 import functools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -69,7 +70,8 @@ class Experiment:
         for role, part in self.parts():
             part.check(role)
         self._check_small()
-        if self.tied and self.output_words is not None:
+        one = self.tied or self.optimisation.tied_until is not None
+        if one and self.output_words is not None:
             raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
 
     def parts(self) -> Iterator[tuple[str, Part]]:
@@ -138,10 +140,11 @@ class Experiment:
 
     def _built(self, vocabulary: int) -> OutputModel:
         encoder = self.encoder.build("encoder", self.size)
-        # The two word matrices; tied, they are one object.
+        # The two word matrices; tied, they are one object, and tied at first, two equal ones.
+        until = self.optimisation.tied_until
         input_words = self.words.build("words", vocabulary, self.size)
         output_words = input_words
-        if not self.tied:
+        if not self.tied and until is None:
             kind = self.output_words or self.words
             output_words = kind.build("words", vocabulary, encoder.output_size)
         # A prior that training begins at sets the singular values.
@@ -150,6 +153,8 @@ class Experiment:
             wanted = isinstance(prior, SpectrumPrior) and prior.start
             if wanted and isinstance(output_words, Spectral):
                 output_words.start_at(prior.values(len(output_words.singular_values())))
+        if not self.tied and until is not None:
+            output_words = copy.deepcopy(input_words)
         model = TranslationModel if self.translates else LanguageModel
         return model(
             input_words,

@@ -115,6 +115,17 @@ class SpectrumPrior(Protocol):
 
 
 @runtime_checkable
+class Learning(Protocol):
+    """A penalty that learns, such as a layer that decodes the word just read.
+
+    The model calls `prepare(output_layer)` once, when it is built. The penalty then gives the
+    output layer its own parameters, so that the optimiser and every checkpoint have them.
+    """
+
+    def prepare(self, output_layer: Any) -> None: ...
+
+
+@runtime_checkable
 class Spectral(Protocol):
     """Words held as W = U Σ Vᵀ: they have `U` (N, d), `sigma` (d,) and `V` (d, d).
 

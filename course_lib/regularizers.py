@@ -8,14 +8,17 @@ product that takes a function with its own backward pass, such as `_UnitSum`. Th
 and V raise CourseError for words that have none.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+from course_lib.output_layers.kernel import chunked_loss
 from course_lib.protocols import Spectral
 from course_lib.ranges import Count, NonNegative, Positive, check_fields
 
@@ -26,6 +29,7 @@ class Activations(NamedTuple):
     hidden: Tensor  # what the output layer read: after dropout
     raw: Tensor  # the encoder's last output before that dropout
     output_layer: nn.Module | None = None  # for penalties on its bias or its mixture's weights
+    tokens: Tensor | None = None  # (T, B), those read, IGNORE where the target does not count
 
 
 class _Regularizer:
@@ -312,6 +316,65 @@ class TemporalActivationRegularizer(_Regularizer):
         return self.weight * change.square().sum() / max(1, change.numel())
 
 
+@dataclass(frozen=True)
+class ContextDispersion(_Regularizer):
+    """weight · log of the mean of exp(−D_ts / τ) over all pairs of contexts of a sequence.
+
+    D_ts = arccos(cos(h_t, h_s)) / π is the angle between two contexts, a share of the half circle,
+    and τ the temperature. The value is the mean over the sequences; for a single time step it is 0.
+    Its authors add the same of every layer of a Transformer. Cosines are kept within ±(1 − 10⁻⁴),
+    as theirs are, for towards ±1 the slope of arccos grows without bound; they are computed in
+    float64, which autocast leaves alone.
+    Naive: `D = (h @ h.T).acos() / pi; weight * (-D / τ)[t != s].exp().mean().log()` of unit rows h.
+    Source: Liu et al. 2026 (arXiv 2602.00217), whose weight for GPT-2 is 0.1.
+    """
+
+    weight: NonNegative = 0.1
+    temperature: Positive = 0.5
+
+    def __call__(self, words: Any, activations: Activations) -> Tensor:
+        hidden = _wide(activations.hidden)
+        steps = len(hidden)
+        if steps == 1:
+            return 0.0 * hidden.sum()
+        unit = F.normalize(hidden, dim=-1, eps=1e-4).transpose(0, 1).double()
+        cosine = (unit @ unit.mT).clamp(-1 + 1e-4, 1 - 1e-4)
+        similar = (-cosine.acos() / (math.pi * self.temperature)).exp()
+        mean = similar.triu(1).sum((1, 2)) * 2 / (steps * (steps - 1))
+        return self.weight * mean.log().mean().to(hidden.dtype)
+
+
+@dataclass(frozen=True)
+class PastDecode(_Regularizer):
+    """weight · cross-entropy of the word just read, decoded from the prediction of the next.
+
+        P(past) = softmax(W tanh(A Σ_j p_j w_j + a) + c)
+
+    with p the output layer's probabilities, (T, B, N), which are formed as one table, and w_j its
+    words. A, a and c are learned; `prepare` makes them, and they belong to the output layer. The
+    paper wants a stateless layer; this one is ours. Products have the output layer's precision.
+    Naive: `F.cross_entropy(F.linear(past(log_prob.exp() @ W).tanh(), W, c), tokens)`.
+    Source: Brahma 2018 (arXiv 1808.05908), whose weight is 0.001.
+    """
+
+    weight: NonNegative = 0.001
+
+    def prepare(self, output_layer: Any) -> None:
+        """Give an output layer what the penalty learns."""
+        n, d = output_layer.words.shape
+        output_layer.past = nn.Linear(d, d)
+        output_layer.past_bias = nn.Parameter(torch.zeros(n))
+
+    def __call__(self, words: Any, activations: Activations) -> Tensor:
+        layer, tokens = cast(Any, activations.output_layer), cast(Tensor, activations.tokens)
+        matrix = words.matrix()
+        expected = layer.log_prob(activations.hidden).exp().to(matrix) @ matrix
+        past = layer.past(expected).tanh().flatten(0, -2).unsqueeze(-2)
+        target = tokens.flatten()
+        loss, _ = chunked_loss(*words.factors(past), target, bias=layer.past_bias)
+        return self.weight * loss
+
+
 REGULARIZERS = {
     "CosineRegularizer": CosineRegularizer,
     "Orthogonality": Orthogonality,
@@ -319,6 +382,8 @@ REGULARIZERS = {
     "PolynomialPrior": PolynomialPrior,
     "DOptimal": DOptimal,
     "MuLoss": MuLoss,
+    "ContextDispersion": ContextDispersion,
+    "PastDecode": PastDecode,
     "ActivationRegularizer": ActivationRegularizer,
     "TemporalActivationRegularizer": TemporalActivationRegularizer,
 }

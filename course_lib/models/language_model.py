@@ -6,8 +6,10 @@ from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
 from course_lib.models.input_embedding import InputEmbedding
+from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.objectives import CrossEntropy, Objective
+from course_lib.protocols import Learning
 from course_lib.ranges import Dropout, checked
 from course_lib.regularizers import Activations
 
@@ -62,17 +64,21 @@ class OutputModel(nn.Module):
                 f"the encoder makes contexts of {encoder.output_size} numbers, the output layer "
                 f"reads {output_layer.hidden_size}"
             )
+        for regularizer in self.regularizers:
+            if isinstance(regularizer, Learning):
+                regularizer.prepare(output_layer)
 
     @property
     def tied(self) -> bool:
         """True if one matrix reads and predicts."""
         return self.words is self.output_layer.words
 
-    def predict(self, raw: Tensor, state: Any, target: Tensor | None) -> Step:
+    def predict(self, raw: Tensor, state: Any, target: Tensor | None, tokens: Tensor) -> Step:
         """Return the step that follows from the encoder's output.
 
         raw, state: the encoder's output (T, B, d), and its state, which is handed on.
         target: (T, B); None: no loss.
+        tokens: (T, B), those that were read, for the regularizers.
 
         In evaluation mode there is no dropout, no regularizer and no loss but the cross-entropy.
         """
@@ -85,7 +91,8 @@ class OutputModel(nn.Module):
             soft = self.words.factors(self.words(target.flatten().clamp(min=0)))
         loss, nll = self.output_layer(hidden, target, objective, soft)
         if self.training:
-            activations = Activations(hidden, raw, self.output_layer)
+            tokens = tokens.masked_fill(target == IGNORE, IGNORE)
+            activations = Activations(hidden, raw, self.output_layer, tokens)
             for regularizer in self.regularizers:
                 loss = loss + regularizer(self.output_layer.words, activations)
         return Step(loss, nll, hidden, state)
@@ -97,7 +104,7 @@ class LanguageModel(OutputModel):
     def forward(self, tokens: Tensor, state: Any = None, target: Tensor | None = None) -> Step:
         """Return the step of tokens and target (T, B); a state of None starts anew."""
         raw, state = self.encoder(self.input_embedding(self.words, tokens), state)
-        return self.predict(raw, state, target)
+        return self.predict(raw, state, target, tokens)
 
 
 class TranslationModel(OutputModel):
@@ -124,4 +131,4 @@ class TranslationModel(OutputModel):
         y = self.input_embedding(self.words, tokens)
         padding = source == 0
         raw, state = self.encoder(x, y, padding, state)
-        return self.predict(raw, None if self.training else state, target)
+        return self.predict(raw, None if self.training else state, target, tokens)

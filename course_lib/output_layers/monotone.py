@@ -84,14 +84,14 @@ class SigSoftmax(GeneralizedSigSoftmax):
 
 
 class _Cap(torch.autograd.Function):
-    """s · tanh(x / s), which keeps only its slope 1 − tanh², made in the same pass."""
+    """s · tanh((x + shift) / w), which keeps only its slope (1 − tanh²) s / w, made in one pass."""
 
     @staticmethod
-    def forward(ctx, x, cap, frame):
-        value = torch.div(x, cap, out=frame.empty_like("value", x)).tanh_()
+    def forward(ctx, x, cap, width, shift, frame):
+        value = torch.add(x, shift, out=frame.empty_like("value", x)).div_(width).tanh_()
         if ctx.needs_input_grad[0]:
             slope = torch.square(value, out=frame.empty_like("slope", x))
-            ctx.save_for_backward(slope.neg_().add_(1))
+            ctx.save_for_backward(slope.neg_().add_(1).mul_(cap / width))
         ctx.frame = frame
         return value.mul_(cap)
 
@@ -100,30 +100,47 @@ class _Cap(torch.autograd.Function):
     def backward(ctx, gradient):
         (slope,) = ctx.saved_tensors
         to_x = ctx.frame.empty_like("to_x", gradient)
-        return torch.mul(gradient, slope, out=to_x), None, None
+        return torch.mul(gradient, slope, out=to_x), None, None, None, None
 
 
 class SoftCappedSoftmax(OutputLayer):
-    """softmax(s · tanh(l / s)): no logit leaves [−s, s], with s = `cap`.
+    """softmax(s · tanh((l + shift) / w)): no logit leaves [−s, s], with s = `cap`, w = `width`.
 
-    Naive: `(cap * torch.tanh(logits / cap)).log_softmax(-1)`.
-    Source: Gemma 2 (2024).
+    With w = s and no shift it is the cap of Gemma 2, whose slope is 1 at 0. The records of
+    modded-nanogpt write a σ((l + shift) / b), which is a/2 + (a/2) tanh((l + shift) / 2b), and the
+    first a/2 changes no probability. So 30 σ(l / 7.5) is the cap 15, and their later
+    23 σ((l + 5) / 7.5) has cap 11.5, width 15 and shift 5.
+    Naive: `(cap * torch.tanh((logits + shift) / width)).log_softmax(-1)`.
+    Source: Gemma 2 (2024); modded-nanogpt (2025), pull request 181.
     """
 
     @checked
     def __init__(
-        self, words: Words, hidden_size: int | None = None, bias: bool = True, cap: Positive = 30.0
+        self,
+        words: Words,
+        hidden_size: int | None = None,
+        bias: bool = True,
+        cap: Positive = 30.0,
+        width: Positive | None = None,
+        shift: Finite = 0.0,
     ):
-        """Make the layer with the bound `cap`; CourseError unless it is above 0."""
+        """Make the layer.
+
+        words, hidden_size, bias: as in `OutputLayer`;
+        cap: the bound; width: by what logits are divided, `cap` if None; shift: added to them.
+        Raises CourseError for a number out of its range.
+        """
         super().__init__(words, hidden_size, bias)
         self.cap = cap
+        self.width = width or cap
+        self.shift = shift
 
     def transform(self, logits: Tensor, scratch: Scratch = FRESH) -> Tensor:
-        """Return s · tanh(l / s) of each logit."""
-        return _Cap.apply(logits, self.cap, scratch.frame())
+        """Return s · tanh((l + shift) / w) of each logit."""
+        return _Cap.apply(logits, self.cap, self.width, self.shift, scratch.frame())
 
     def formula(self, logits: Tensor) -> Tensor:
-        return self.cap * torch.tanh(logits / self.cap)
+        return self.cap * torch.tanh((logits + self.shift) / self.width)
 
 
 class _Pieces(torch.autograd.Function):

@@ -35,6 +35,7 @@ from course_lib.training.checkpoint import (
     whole,
 )
 from course_lib.training.optimisation import Optimisation
+from course_lib.training.tying import TiedUntil
 
 HUGE = 700.0  # nats a token; exp(HUGE) is 1e304, and exp(710) is above the largest 64-bit float
 WINDOW = 20  # steps between two looks at the loss, each of which waits for the device
@@ -184,6 +185,8 @@ class _Run:
                 module.micro_batches = optimisation.accumulate
         self.annealed = [module for module in modules if isinstance(module, Annealed)]
         self.constrained = [module for module in modules if isinstance(module, Constrained)]
+        share = optimisation.tied_until
+        self.tying = share and TiedUntil(self.bare, self.bare_optimizer, share)
 
         # Where the run stands, at its beginning.
         self.step = 0  # steps done
@@ -322,9 +325,13 @@ class _Run:
 
         # The gradient, clipped, and the step.
         nll = self.gradients(update)
+        if self.tying:
+            self.tying.before_step(before)
         if o.clip:
             self.norm = self.accelerator.clip_grad_norm_(self.model.parameters(), o.clip)
         self.optimizer.step()
+        if self.tying:
+            self.tying.after_step()
 
         # What follows a step: constraints, the average of the weights.
         with torch.no_grad():

@@ -9,19 +9,35 @@ from torch.optim import SGD, AdamW, Muon, Optimizer
 
 from course_lib.errors import CourseError, unknown
 from course_lib.protocols import Sharded
-from course_lib.ranges import Count, Dropout, NonNegative, Positive, Whole, check, check_fields
-from course_lib.training.optimizers import CoupledAdam, Together
+from course_lib.ranges import (
+    Count,
+    Dropout,
+    NonNegative,
+    Positive,
+    Share,
+    Whole,
+    check,
+    check_fields,
+)
+from course_lib.training.optimizers import CoupledAdam, Ember, Together
 from course_lib.training.schedules import Constant
 
-OPTIMIZERS = {"sgd": SGD, "adamw": AdamW, "coupled-adam": CoupledAdam, "muon": Muon}
+OPTIMIZERS = {
+    "sgd": SGD,
+    "adamw": AdamW,
+    "coupled-adam": CoupledAdam,
+    "ember": Ember,
+    "muon": Muon,
+}
 # What a group of parameters may set beside its optimizer, learning rate and weight decay.
 OPTIONS = {
     "sgd": (),
     "adamw": ("betas", "eps"),
     "coupled-adam": ("betas", "eps"),
+    "ember": ("beta2", "eps"),
     "muon": ("momentum", "nesterov", "ns_steps", "adjust_lr_fn"),
 }
-RANGES_OF_MUON = {"momentum": Dropout, "ns_steps": Count}
+RANGES = {"momentum": Dropout, "ns_steps": Count, "beta2": Dropout}  # of options of one optimiser
 AVERAGES = ("average_from", "average_after", "average_last")
 KEPT = ("best", "last")
 PRECISIONS = ("fp32", "tf32", "bf16")
@@ -33,9 +49,9 @@ class Optimisation:
 
     groups: other settings for the parameters whose names begin so, the longest prefix deciding:
         {"words.": {"optimizer": "muon", "learning_rate": 0.02}}. A group may set optimizer,
-        learning_rate, weight_decay and the options of its optimiser, by default those below or, for
-        Muon, PyTorch's. The schedule multiplies every group's own learning rate. A tied matrix has
-        one name, that of the matrix which reads.
+        learning_rate, weight_decay and the options of its optimiser, by default those below or else
+        the optimiser's. The schedule multiplies every group's own learning rate. A tied matrix has
+        one name, that of the matrix which reads, and so have two that are tied at first.
     """
 
     optimizer: str = "sgd"
@@ -59,6 +75,7 @@ class Optimisation:
     weight_decay: NonNegative = 0.0
     betas: tuple[Dropout, Dropout] = (0.9, 0.999)
     eps: Positive = 1e-8
+    tied_until: Share | None = None  # of the run: an untied model's two matrices are one up to here
     groups: dict[str, dict] = field(default_factory=dict)
     precision: str = "fp32"  # of products; tf32 is fp32 but on a GPU, bf16 is autocast
     shard: bool = False  # parameters, gradients and optimiser state over the processes (FSDP)
@@ -111,7 +128,7 @@ class Optimisation:
         if kind not in OPTIMIZERS:
             raise unknown("optimizer", kind, OPTIMIZERS)
         known = ("optimizer", "learning_rate", "weight_decay", *OPTIONS[kind])
-        ranges = get_type_hints(type(self), include_extras=True) | RANGES_OF_MUON
+        ranges = get_type_hints(type(self), include_extras=True) | RANGES
         for name, value in group.items():
             if name not in known:
                 raise unknown(f"setting of a group with {kind}", name, known)
@@ -127,13 +144,17 @@ class Optimisation:
         optimiser itself refuses.
         """
         named = dict(parameters)
+        called = {name: name for name in named}
+        if self.tied_until is not None:
+            called |= {f"output_layer.{n}": n for n in named if n.startswith("words.")}
         members = {prefix: {} for prefix in ("", *self.groups)}
         for prefix in self.groups:
-            if not any(name.startswith(prefix) for name in named):
-                modules = {name[: name.rfind(".") + 1] for name in named} - {""}
-                raise unknown("group of parameters", prefix, modules | named.keys())
+            if not any(name.startswith(prefix) for name in called.values()):
+                modules = {name[: name.rfind(".") + 1] for name in called.values()} - {""}
+                raise unknown("group of parameters", prefix, modules | set(called.values()))
         for name, parameter in named.items():
-            members[max(filter(name.startswith, members), key=len)][name] = parameter
+            prefix = max(filter(called[name].startswith, members), key=len)
+            members[prefix][name] = parameter
         optimizers = [
             _optimizer(members[prefix], **self._settings(prefix))
             for prefix in members
@@ -158,8 +179,9 @@ def _optimizer(
 ) -> Optimizer:
     """Return one optimiser over parameters by name."""
     for name, parameter in named.items():
-        if optimizer == "muon" and parameter.ndim != 2:
-            raise CourseError(f"muon is for matrices; {name} has shape {tuple(parameter.shape)}")
+        if optimizer in ("ember", "muon") and parameter.ndim != 2:
+            shape = tuple(parameter.shape)
+            raise CourseError(f"{optimizer} is for matrices; {name} has shape {shape}")
     sharded = any(isinstance(parameter, Sharded) for parameter in named.values())
     if optimizer == "adamw" or (optimizer == "sgd" and not sharded):  # SGD's cannot be sharded
         settings["fused"] = True

@@ -1,4 +1,4 @@
-"""Optimisers beyond PyTorch's: Adam with one second moment for all words, and several at once."""
+"""Optimisers beyond PyTorch's: two with fewer second moments for words, and several at once."""
 
 import torch
 from torch.optim import Optimizer
@@ -44,6 +44,56 @@ class CoupledAdam(Optimizer):
                 deviation = (v / (1 - beta2**t)).sqrt() + group["eps"]
                 W.mul_(1 - lr * group["weight_decay"])
                 W.addcdiv_(m, deviation * (1 - beta1**t), value=-lr)
+        return loss
+
+
+class Ember(Optimizer):
+    """Adam without a first moment, whose second moment of a matrix (N, d) is a row times a column.
+
+        r_i ← β₂ r_i + (1−β₂) mean_j g_ij²                over all rows
+        c_j ← β₂ c_j + (1−β₂) mean_i g_ij²                over the rows whose gradient is not 0
+        v̂_ij = r̂_i ĉ_j / mean r̂,    W ← (1 − η λ) W − η g / (√v̂ + ε)
+
+    with r̂ and ĉ divided by 1 − β₂ᵗ. A batch reads few words. Adam's v of all others falls with each
+    step, entry by entry, and its authors find that Adam's steps are far too large where a rare word
+    returns. Ember keeps one number for a row. That number falls, too, but the proportions of the
+    row's entries come from the rows in use.
+
+    It is meant for a matrix that only reads. One that predicts has a gradient in every row, so that
+    all rows of a tied matrix are in use. The rule is then Adafactor's (Shazeer & Stern 2018).
+    Naive: `v = r[:, None] * c / r.mean(); W - lr * g / (v**0.5 + eps)`.
+    Source: "Token Geometry" (arXiv 2607.01455), whose code is github.com/katop1234/ember.
+    """
+
+    def __init__(self, params, lr=1e-3, beta2=0.999, eps=1e-8, weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, beta2=beta2, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Update every matrix that has a gradient."""
+        with torch.enable_grad():
+            loss = closure() if closure else None
+        for group in self.param_groups:
+            lr, beta2 = group["lr"], group["beta2"]
+            for W in group["params"]:
+                if W.grad is None:
+                    continue
+                state = self.state[W]
+                square = W.grad.square()
+                in_use = (square.sum(1) > 0).sum().clamp(min=1)
+                row, column = square.mean(1), square.sum(0) / in_use
+                if not state:
+                    state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
+                    state["row"] = torch.zeros_like(row)
+                    state["column"] = torch.zeros_like(column)
+                t = state["step"].add_(1)
+                r = state["row"].lerp_(row, 1 - beta2) / (1 - beta2**t)
+                c = state["column"].lerp_(column, 1 - beta2) / (1 - beta2**t)
+                # A row without a gradient so far has r = 0, and does not move.
+                scale = r.mean().clamp(min=torch.finfo(r.dtype).tiny)
+                deviation = (r[:, None] / scale * c).sqrt() + group["eps"]
+                W.mul_(1 - lr * group["weight_decay"])
+                W.addcdiv_(W.grad, deviation, value=-lr)
         return loss
 
 

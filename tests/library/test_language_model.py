@@ -169,6 +169,47 @@ def test_reading_drops_whole_words_and_anneals_its_noise():
     assert torch.equal(reading.eval()(words, ids), words(ids))
 
 
+@pytest.mark.parametrize("scale", [0.5, 5.0])
+def test_reading_scales_its_gradient_alone(scale):
+    """Of a tied matrix: the output layer's part stays, and so do the loss and the evaluation's."""
+    reading = InputEmbedding(row_dropout=0.3, noise=0.1, gradient_scale=scale)
+    tied, loose = tiny(input_embedding=reading).double(), tiny(tied=False).double()
+    plain = tiny(input_embedding=InputEmbedding(row_dropout=0.3, noise=0.1)).double()
+    loose.input_embedding = plain.input_embedding
+    with torch.no_grad():
+        loose.encoder.load_state_dict(tied.encoder.state_dict())
+        for matrix in (loose.words, loose.output_layer.words):
+            matrix.weight.copy_(tied.words.weight)
+    tokens, target = torch.randint(13, (2, 5, 3))
+    losses = []
+    for model in (tied, plain, loose):
+        torch.manual_seed(1)
+        losses.append(model(tokens, target=target).loss)
+        losses[-1].backward()
+    assert losses[0] == losses[1] and losses[0] == losses[2]
+    expected = scale * loose.words.weight.grad + loose.output_layer.words.weight.grad
+    torch.testing.assert_close(tied.words.weight.grad, expected, rtol=1e-12, atol=1e-14)
+    for model in (tied, plain):
+        model.eval().zero_grad()
+        model(tokens, target=target).loss.backward()
+    assert torch.equal(tied.words.weight.grad, plain.words.weight.grad)
+
+
+def test_adam_on_a_matrix_that_only_reads_knows_no_scale():
+    ends = []
+    for scale in (1.0, 4.0):
+        words, reading = FullWords(9, 4).double(), InputEmbedding(gradient_scale=scale)
+        optimizer = torch.optim.AdamW(words.parameters(), lr=0.1, eps=0.0)
+        with torch.no_grad():
+            words.weight.copy_(torch.linspace(-1, 1, 36).double().view(9, 4))
+        for step in range(1, 4):
+            optimizer.zero_grad()
+            reading(words, torch.arange(9)).pow(step).sum().backward()
+            optimizer.step()
+        ends.append(words.weight.detach().clone())
+    assert torch.equal(*ends)
+
+
 def test_evaluation_knows_no_autocast_and_leaves_every_module_in_its_mode():
     model = tiny().train()
     model.words.eval()
@@ -259,6 +300,7 @@ BAD |= dict.fromkeys(COUNTS, (0, -1, 2.5, math.nan, True, "2"))
 BAD |= {"units": (0, -1, math.nan, [0], [4, 2.5]), "memory": (-1, 0.5, math.nan)}
 BAD |= {"zoneout": (-0.1, 1.1, math.nan), "transform_bias": (math.nan, math.inf, "0")}
 BAD |= {"init": (-0.1, math.nan, math.inf), "noise": (-0.1, math.nan, math.inf)}
+BAD |= {"gradient_scale": (0.0, -5.0, math.nan, math.inf)}
 SWITCHES = {"pre_norm", "input_scale", "fade"}
 
 

@@ -1,4 +1,4 @@
-"""Coupled Adam against its formula, several optimisers as one, groups of parameters by name."""
+"""Coupled Adam and Ember against their formulas, several optimisers as one, groups, tying."""
 
 import copy
 import json
@@ -14,8 +14,11 @@ from torch import nn
 import course_lab
 from course_lab import part
 from course_lib.errors import CourseError
+from course_lib.models import LanguageModel, VariationalLSTM
+from course_lib.output_layers import FullWords, Softmax, SpectralWords
 from course_lib.training import CoupledAdam, Optimisation
-from course_lib.training.optimizers import Together
+from course_lib.training.optimizers import Ember, Together
+from course_lib.training.tying import TiedUntil
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -115,6 +118,200 @@ def test_coupled_adam_takes_any_shape_and_skips_what_has_no_gradient():
         torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, 0.9))
     assert (parameters[3] == 1).all() and parameters[3] not in optimizer.state
     assert optimizer.state[parameters[1]]["exp_avg_sq"].shape == ()
+
+
+def sparse(seed, steps, N, d):
+    """Gradients of a matrix that reads: about half of the rows have none in a step."""
+    read = torch.from_numpy(np.random.default_rng(seed).random((steps, N, 1)) < 0.5)
+    return draw(seed + 1, steps, N, d) * read
+
+
+def ember_by_hand(W, gradients, lr, beta2, eps, decay):
+    """The formulas, number by number."""
+    N, d = W.shape
+    r, c, W = [0.0] * N, [0.0] * d, W.tolist()
+    for t, g in enumerate(gradients.tolist(), 1):
+        in_use = [i for i in range(N) if any(g[i])]
+        for i in range(N):
+            r[i] = beta2 * r[i] + (1 - beta2) * sum(x * x for x in g[i]) / d
+        for j in range(d):
+            seen = sum(g[i][j] ** 2 for i in in_use) / max(1, len(in_use))
+            c[j] = beta2 * c[j] + (1 - beta2) * seen
+        correct = 1 - beta2**t
+        for i in range(N):
+            for j in range(d):
+                v = r[i] * c[j] / correct / (sum(r) / N) if sum(r) else 0.0
+                W[i][j] = (1 - lr * decay) * W[i][j] - lr * g[i][j] / (math.sqrt(v) + eps)
+    return torch.tensor(W, dtype=torch.float64)
+
+
+@few
+@given(
+    seeds,
+    st.integers(1, 9),
+    st.integers(1, 5),
+    st.floats(1e-4, 1),
+    st.floats(0, 0.999),
+    st.floats(1e-8, 1e-2),
+    st.floats(0, 1),
+)
+def test_ember_is_its_formula(seed, N, d, lr, beta2, eps, decay):
+    W, gradients = draw(seed, N, d), sparse(seed, 6, N, d)
+    parameter = nn.Parameter(W.clone())
+    optimizer = Ember([parameter], lr, beta2, eps, decay)
+    expected = ember_by_hand(W, gradients, lr, beta2, eps, decay)
+    torch.testing.assert_close(
+        walk(optimizer, parameter, gradients), expected.to(W), rtol=1e-9, atol=1e-11
+    )
+    shapes = {key: tuple(value.shape) for key, value in optimizer.state[parameter].items()}
+    assert shapes == {"step": (), "row": (N,), "column": (d,)}
+
+
+@few
+@given(seeds, st.integers(2, 9), st.integers(1, 5), st.floats(0.5, 0.999))
+def test_ember_is_adam_without_momentum_where_squares_are_rows_times_columns(seed, N, d, beta2):
+    """All rows in use, and g² = s_t a_i b_j: then v is such a product, too."""
+    signs = draw(seed, 7, N, d).sign()
+    steps, rows, columns = (draw(seed + k, n).exp() for k, n in ((1, 7), (2, N), (3, d)))
+    gradients = signs * (steps[:, None, None] * rows[:, None] * columns).sqrt()
+    ours, theirs = (nn.Parameter(draw(seed, N, d)) for _ in "12")
+    ember = Ember([ours], lr=0.1, beta2=beta2, eps=1e-12)
+    adam = torch.optim.AdamW([theirs], 0.1, betas=(0.0, beta2), eps=1e-12, weight_decay=0.0)
+    torch.testing.assert_close(walk(ember, ours, gradients), walk(adam, theirs, gradients))
+
+
+@few
+@given(seeds, st.floats(-9, 9))
+def test_ember_knows_no_unit_and_moves_no_word_that_was_not_read(seed, power):
+    """Gradients a thousand times as large make the same steps; a row without one stays."""
+    gradients = sparse(seed, 5, 6, 3)
+    gradients[:, 2] = 0
+    start = draw(seed, 6, 3)
+    ends = []
+    for scale in (1.0, 10.0**power):
+        parameter = nn.Parameter(start.clone())
+        ends.append(walk(Ember([parameter], 0.1, 0.9, eps=1e-30), parameter, scale * gradients))
+        assert torch.equal(ends[-1][2], start[2]) and ends[-1].isfinite().all()
+    torch.testing.assert_close(*ends)
+
+
+def test_ember_takes_matrices_and_skips_what_has_no_gradient():
+    read, other = nn.Parameter(torch.ones(5, 2)), nn.Parameter(torch.ones(5, 2))
+    optimizer = Ember([read, other], lr=0.1)
+    read.grad = torch.zeros_like(read)
+    assert optimizer.step(lambda: 7.0) == 7.0
+    assert (read == 1).all() and (other == 1).all() and other not in optimizer.state
+    group = {"words.": {"optimizer": "ember", "beta2": 0.9, "eps": 1e-6}}
+    optimizer = Optimisation(weight_decay=0.5, groups=group).build(Model().named_parameters())
+    (ember,) = [o for o in optimizer.optimizers if isinstance(o, Ember)]
+    (settings,) = ember.param_groups
+    assert [settings[k] for k in ("beta2", "eps", "weight_decay", "lr")] == [0.9, 1e-6, 0.5, 1.0]
+    for name, options, said in (
+        ("encoder", {}, r"ember is for matrices; encoder.bias has shape \(4,\)"),
+        ("words", {"betas": (0.9, 0.9)}, "group with ember 'betas'; did you mean beta2"),
+        ("words", {"beta2": 1.0}, "beta2 of the group 'words' must be a number .* below 1"),
+    ):
+        with pytest.raises(CourseError, match=said):
+            settings = Optimisation(groups={name: {"optimizer": "ember"} | options})
+            settings.build(Model().named_parameters())
+
+
+# Tying that ends ---------------------------------------------------------------------------------
+
+
+def language_model(tied, kind=FullWords):
+    """A small one in float64; where it is not tied, its two matrices begin equal."""
+    torch.manual_seed(0)
+    words = kind(11, 4, init=0.5)
+    predictor = words if tied else copy.deepcopy(words)
+    return LanguageModel(words, VariationalLSTM(4, 4, init=0.5), Softmax(predictor)).double()
+
+
+def backward(model, step):
+    tokens, target = torch.randint(11, (2, 5, 3), generator=torch.Generator().manual_seed(step))
+    model.zero_grad()
+    torch.manual_seed(step)
+    model(tokens, target=target).loss.backward()
+
+
+def matrices(model):
+    return [list(w.parameters()) for w in (model.words, model.output_layer.words)]
+
+
+RULES = {
+    "adamw": Optimisation(optimizer="adamw", learning_rate=0.1, weight_decay=0.1, tied_until=0.5),
+    "sgd": Optimisation(optimizer="sgd", learning_rate=0.1, tied_until=0.5),
+    "groups": Optimisation(
+        optimizer="adamw", learning_rate=0.1, tied_until=0.5,
+        groups={"words.": {"optimizer": "ember", "learning_rate": 0.05}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", [FullWords, SpectralWords])
+def test_words_are_tied_and_then_each_goes_on_with_a_copy(rule, kind):
+    """Tied, step for step the tied model; then two optimisers that were copied from its one."""
+    if rule == "groups" and kind is SpectralWords:
+        rule = "adamw"  # Ember is for matrices, and σ is none
+    tied, both = language_model(True, kind), language_model(False, kind)
+    one = RULES[rule].build(tied.named_parameters())
+    two = RULES[rule].build(both.named_parameters())
+    tying = TiedUntil(both, two, 0.5)
+    for step in range(4):
+        backward(tied, step)
+        backward(both, step)
+        tying.before_step(step / 8)
+        assert all(p.grad is None for p in matrices(both)[1])  # clipped once, as the tied is
+        for optimizer in (one, two):
+            optimizer.step()
+        tying.after_step()
+        for ours, theirs, copied in zip(*matrices(both), matrices(tied)[0], strict=True):
+            assert torch.equal(ours, theirs)
+            torch.testing.assert_close(ours, copied, rtol=1e-10, atol=1e-12)
+    # From here on each side is by itself. By hand: both have a state, and a step is a step.
+    twin = copy.deepcopy(both)
+    optimizer = RULES[rule].build(twin.named_parameters())
+    optimizer.load_state_dict(copy.deepcopy(two.state_dict()))
+    for reader, predictor in zip(*matrices(twin), strict=True):
+        copied = {k: v.clone() for k, v in optimizer.state[reader].items()}
+        optimizer.state[predictor].update(copied)
+    for step in range(4, 8):
+        backward(twin, step)
+        optimizer.step()
+        backward(both, step)
+        tying.before_step(step / 8)
+        two.step()
+        tying.after_step()
+    for ours, expected in zip(matrices(both), matrices(twin), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
+    assert all(not torch.equal(a, b) for a, b in zip(*matrices(both), strict=True))
+
+
+def test_matrices_that_begin_apart_are_one_from_the_first_forward_pass():
+    model = language_model(False)
+    with torch.no_grad():
+        model.output_layer.words.weight.add_(1)
+    TiedUntil(model, RULES["sgd"].build(model.named_parameters()), 0.5)
+    assert torch.equal(model.output_layer.words.weight, model.words.weight)
+
+
+def test_what_is_tied_at_first_has_one_name_and_must_be_two():
+    model = language_model(True)
+    with pytest.raises(CourseError, match="tied_until .* the model must be untied"):
+        TiedUntil(model, RULES["sgd"].build(model.named_parameters()), 0.5)
+    groups = {"output_layer.words.": {"learning_rate": 0.3}}
+    both = language_model(False)
+    with pytest.raises(CourseError, match="unknown group of parameters 'output_layer.words.'"):
+        Optimisation(tied_until=0.5, groups=groups).build(both.named_parameters())
+    Optimisation(groups=groups).build(both.named_parameters())
+    group = {"words.": {"learning_rate": 0.3}}
+    optimizer = Optimisation(tied_until=0.5, groups=group).build(both.named_parameters())
+    rates = {name: g["lr"] for name, g in groups_of(optimizer, both).items()}
+    assert rates["words.weight"] == rates["output_layer.words.weight"] == 0.3
+    assert rates["output_layer.bias"] == 1.0
+    with pytest.raises(CourseError, match="tied_until of Optimisation must be a number .* at most"):
+        Optimisation(tied_until=1.5)
 
 
 def pair():

@@ -48,7 +48,7 @@ OPTIONS = {
     MixtureOfContexts: {"components": 3},
     AdversarialMixtureOfSoftmaxes: {"components": 3, "alpha": 0.1, "gradient": "full"},
     AdversarialSoftmax: {"alpha": 0.1, "gradient": "full"},
-    SoftCappedSoftmax: {"cap": 2.0},
+    SoftCappedSoftmax: {"cap": 2.0, "width": 3.0, "shift": 0.5},
 }
 # Layers whose log P has rank d + 2 at most; all others bend or mix it.
 LOW_RANK = (Softmax, AdversarialSoftmax, MixtureOfContexts, GatedSoftmax)
@@ -404,9 +404,27 @@ def test_piecewise_linear_function_increases_and_is_continuous():
 
 
 def test_a_large_cap_is_the_softmax_and_a_small_one_bounds_the_logits():
-    same(build(Softmax), build(SoftCappedSoftmax, cap=1e9))
+    same(build(Softmax), build(SoftCappedSoftmax, cap=1e9, width=None, shift=0.0))
     layer = build(SoftCappedSoftmax, cap=0.5)
     assert layer.logits(100 * torch.randn(9, D, dtype=torch.float64))[0].abs().max() <= 0.5
+
+
+@pytest.mark.parametrize(("a", "b", "shift"), [(30.0, 7.5, 0.0), (23.0, 7.5, 5.0)])
+def test_the_sigmoid_caps_of_the_speed_runs_are_caps(a, b, shift):
+    """a σ((l + shift) / b) has the probabilities and gradients of cap a/2 and width 2b."""
+    layer = build(SoftCappedSoftmax, cap=a / 2, width=2 * b, shift=shift)
+    hidden = 9 * torch.randn(7, D, dtype=torch.float64)
+    target = torch.randint(N, (7,))
+    expected = a * torch.sigmoid((naive.plain_logits(layer, hidden) + shift) / b)
+    torch.testing.assert_close(layer.log_prob(hidden), expected.log_softmax(-1))
+    leaves = list(layer.parameters())
+    pairs = zip(
+        gradients(layer(hidden, target)[0], leaves),
+        gradients(F.cross_entropy(expected, target), leaves),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_one_component_is_the_softmax_of_its_context():
@@ -470,7 +488,7 @@ class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
 
     def __init__(self, words, hidden_size=None, bias=True):
         AdaptiveSoftmax.__init__(self, words, hidden_size, bias, cutoffs=(5, 9))
-        self.cap = 2.0
+        self.cap, self.width, self.shift = 2.0, 3.0, 0.5
 
     @staticmethod
     def plain(layer, hidden, target):
@@ -784,6 +802,8 @@ REFUSED = {
     "c": (GeneralizedSigSoftmax, float("nan"), "finite"),
     "k": (GeneralizedSigSoftmax, -1.0, "above 0"),
     "cap": (SoftCappedSoftmax, -30.0, "above 0"),
+    "width": (SoftCappedSoftmax, 0.0, "above 0"),
+    "shift": (SoftCappedSoftmax, float("inf"), "finite"),
     "pieces": (PiecewiseLinearSoftmax, 0, "at least 1"),
     "low": (PiecewiseLinearSoftmax, 20.0, "below high"),
     "high": (PiecewiseLinearSoftmax, float("inf"), "finite"),

@@ -28,6 +28,7 @@ PARTS = {
         lambda: regularizers.PolynomialPrior(1.0, 1.0, 1.0),
         lambda: regularizers.MuLoss(),
     ),
+    "Learning": (lambda: regularizers.PastDecode(), lambda: regularizers.MuLoss()),
     "Spectral": (lambda: SpectralWords(9, 4), words),
     "Sharded": (None, lambda: torch.zeros(2)),
     "Resharded": (None, words),

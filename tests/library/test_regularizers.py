@@ -13,16 +13,26 @@ from torch.nn import functional as F
 
 from course_lib.errors import CourseError
 from course_lib.models import LanguageModel, VariationalLSTM
-from course_lib.output_layers import FullWords, Softmax, SpectralWords
+from course_lib.output_layers import (
+    IGNORE,
+    FullWords,
+    MixtureOfSoftmaxes,
+    SoftCappedSoftmax,
+    Softmax,
+    SpectralWords,
+    naive,
+)
 from course_lib.regularizers import (
     REGULARIZERS,
     ActivationRegularizer,
     Activations,
+    ContextDispersion,
     CosineRegularizer,
     DOptimal,
     ExponentialPrior,
     MuLoss,
     Orthogonality,
+    PastDecode,
     PolynomialPrior,
     TemporalActivationRegularizer,
 )
@@ -376,6 +386,157 @@ def test_activation_regularizers(t, b, d, seed):
         torch.testing.assert_close(gradient[0], towards, rtol=1e-12, atol=1e-14)
 
 
+def dispersion(hidden, temperature):
+    """The formula pair by pair, for each sequence (T, d) by itself."""
+    values = []
+    for sequence in hidden.unbind(1):
+        unit = [h / h.norm().clamp(min=1e-4) for h in sequence]
+        angles = [
+            (a @ b).clamp(-1 + 1e-4, 1 - 1e-4).acos() / math.pi
+            for i, a in enumerate(unit)
+            for j, b in enumerate(unit)
+            if i != j
+        ]
+        values.append(torch.stack([(-x / temperature).exp() for x in angles]).mean().log())
+    return torch.stack(values).mean()
+
+
+@given(
+    t=st.integers(2, 6), b=st.integers(1, 4), d=st.integers(1, 5), seed=st.integers(0, 999),
+    temperature=st.floats(0.05, 5),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_dispersion_of_contexts(t, b, d, seed, temperature):
+    hidden = draw(t, b, d, seed=seed).requires_grad_()
+    ours = ContextDispersion(0.7, temperature)(None, Activations(hidden, hidden))
+    expected = 0.7 * dispersion(hidden, temperature)
+    torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-11)
+    pairs = [torch.autograd.grad(x, hidden)[0] for x in (ours, expected)]
+    torch.testing.assert_close(*pairs, rtol=1e-7, atol=1e-9)
+
+
+@given(t=st.integers(2, 6), d=st.integers(2, 5), seed=st.integers(0, 999))
+@settings(max_examples=40, deadline=None)
+def test_dispersion_is_of_directions_within_a_sequence(t, d, seed):
+    """In [−1/τ, 0]; no turn, length or order counts, and no other sequence."""
+    penalty, hidden = ContextDispersion(1.0, 0.5), draw(t, 3, d, seed=seed)
+
+    def value(h):
+        return penalty(None, Activations(h, h)).item()
+
+    before = value(hidden)
+    assert -2 <= before <= 0
+    turn = torch.linalg.qr(draw(d, d, seed=seed)).Q
+    lengths = 1 + draw(t, 3, 1, seed=seed).abs()
+    order = torch.randperm(t, generator=torch.Generator().manual_seed(seed))
+    assert value((hidden @ turn * lengths)[order]) == pytest.approx(before, abs=1e-9)
+    each = [value(hidden[:, k : k + 1]) for k in range(3)]
+    assert before == pytest.approx(sum(each) / 3, abs=1e-12)
+
+
+def test_dispersion_of_known_contexts():
+    """−1 at τ = ½ where all are orthogonal, nearly 0 where they are one; one alone has none."""
+    penalty = ContextDispersion(1.0, 0.5)
+    for rows, expected in ((torch.eye(4), -1.0), (torch.ones(4, 4), 0.0)):
+        hidden = rows.double()[:, None].requires_grad_()
+        loss = penalty(None, Activations(hidden, hidden))
+        assert loss.item() == pytest.approx(expected, abs=0.01)
+        loss.backward()
+        assert hidden.grad.isfinite().all()
+    for hidden in (torch.ones(1, 2, 3), torch.zeros(4, 2, 3)):
+        hidden.requires_grad_()
+        loss = penalty(None, Activations(hidden, hidden))
+        loss.backward()
+        assert hidden.grad.abs().max() == 0 and (len(hidden) > 1 or loss.item() == 0)
+
+
+def past_model(kind, layer, **options):
+    """A language model whose past is decoded, with parameters that matter, and its penalty."""
+    torch.manual_seed(0)
+    words = kind(13, 6, init=0.5)
+    penalty = PastDecode(0.7)
+    layer = layer(words, **options)
+    model = LanguageModel(words, VariationalLSTM(6, 6, init=0.5), layer, regularizers=(penalty,))
+    torch.nn.init.normal_(layer.past_bias)
+    return model.double(), penalty
+
+
+@pytest.mark.parametrize("kind", [FullWords, SpectralWords])
+@pytest.mark.parametrize(
+    ("layer", "options"),
+    [(Softmax, {}), (SoftCappedSoftmax, {"cap": 2.0}), (MixtureOfSoftmaxes, {"components": 3})],
+)
+def test_the_past_is_decoded_from_the_prediction(kind, layer, options):
+    """From p of each layer's plain form; value and gradients of words, layer and contexts."""
+    model, penalty = past_model(kind, layer, **options)
+    hidden = draw(4, 3, 6).requires_grad_()
+    tokens = torch.randint(13, (4, 3))
+    tokens[2, 1] = IGNORE
+    layer, words = model.output_layer, model.output_layer.words
+    ours = penalty(words, Activations(hidden, hidden, layer, tokens))
+    W = words.matrix()
+    p = naive.table(layer, hidden.flatten(0, 1)).log_prob.exp()
+    past = (p @ W @ layer.past.weight.T + layer.past.bias).tanh()
+    log_prob = (past @ W.T + layer.past_bias).log_softmax(-1)
+    counted = [(i, y) for i, y in enumerate(tokens.flatten().tolist()) if y != IGNORE]
+    expected = -0.7 * sum(log_prob[i, y] for i, y in counted) / len(counted)
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+    leaves = [hidden, *layer.parameters()]
+    found = torch.autograd.grad(ours, leaves, retain_graph=True, materialize_grads=True)
+    wanted = torch.autograd.grad(expected, leaves, materialize_grads=True)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_a_language_model_decodes_the_words_that_it_has_read():
+    """Not those that it predicts; where the target does not count, the past does not either."""
+    model, penalty = past_model(FullWords, Softmax)
+    tokens, target = torch.randint(13, (2, 5, 3))
+    target[3, 1] = IGNORE
+    step = model(tokens, target=target)
+    read = tokens.clone()
+    read[3, 1] = IGNORE
+    activations = Activations(step.hidden, step.hidden, model.output_layer, read)
+    past = penalty(model.output_layer.words, activations)
+    torch.testing.assert_close(step.loss - step.nll, past)
+    evaluated = model.eval()(tokens, target=target)
+    assert evaluated.loss == evaluated.nll
+
+
+def test_what_the_past_needs_is_learned_and_kept_with_the_output_layer():
+    model, _ = past_model(FullWords, Softmax)
+    names = dict(model.named_parameters())
+    own = {n: names[n] for n in names if n.startswith("output_layer.past")}
+    assert sum(p.numel() for p in own.values()) == 6 * 6 + 6 + 13
+    tokens, target = torch.randint(13, (2, 5, 3))
+    optimizer = torch.optim.Adam(own.values(), lr=0.1)
+    losses = []
+    for _ in range(60):  # what is learned lowers the loss, with all words and contexts as they are
+        step = model(tokens, target=target)
+        losses.append((step.loss - step.nll).item())
+        optimizer.zero_grad()
+        step.loss.backward()
+        optimizer.step()
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_past_is_decoded_in_half_precision(dtype):
+    """Held in it, and under autocast: about the loss in float32."""
+    model, penalty = past_model(FullWords, Softmax)
+    model, tokens = model.float(), torch.randint(13, (4, 3))
+    hidden = draw(4, 3, 6).float()
+    layer = model.output_layer
+    plain = penalty(layer.words, Activations(hidden, hidden, layer, tokens)).item()
+    with torch.autocast(hidden.device.type, dtype):
+        cast = penalty(layer.words, Activations(hidden, hidden, layer, tokens))
+    held = layer.to(dtype)
+    small = hidden.to(dtype)
+    half = penalty(held.words, Activations(small, small, held, tokens))
+    for loss in (cast, half):
+        assert loss.dtype == torch.float32 and loss.item() == pytest.approx(plain, rel=0.03)
+
+
 def test_gradcheck():
     words = spectral(6, 3)
     words.eval()  # the same power iteration at every call
@@ -404,6 +565,11 @@ def test_gradcheck():
 
     assert torch.autograd.gradcheck(cosine, (plain,))
 
+    def activations(hidden):
+        return ContextDispersion(0.7, 0.3)(None, Activations(hidden, hidden))
+
+    assert torch.autograd.gradcheck(activations, (draw(4, 2, 3).requires_grad_(),))
+
 
 class _Call(torch.nn.Module):
     """A regularizer of words as a module, so that its parameters can be swapped."""
@@ -421,6 +587,7 @@ def all_of(words, activations):
     spectral_only = (Orthogonality(0.3, 0.7, 0.2, 0.4), DOptimal(0.01), *PRIORS.values())
     return [
         CosineRegularizer(), MuLoss(1.0), ActivationRegularizer(), TemporalActivationRegularizer(),
+        ContextDispersion(),
         *(spectral_only if hasattr(words, "sigma") else ()),
     ]  # fmt: skip
 
@@ -483,7 +650,7 @@ def test_all_of_them_add_to_the_loss_of_a_language_model(kind):
     for _ in range(30):  # the power iteration settles
         terms()
     values = terms()
-    assert len(values) == (5 if kind is FullWords else 9)
+    assert len(values) == (6 if kind is FullWords else 10)
     assert all(v.dim() == 0 and v.requires_grad for v in values)
     separate = [
         torch.autograd.grad(v, parameters, retain_graph=True, materialize_grads=True)
@@ -522,7 +689,7 @@ def test_settings_out_of_range_are_refused(kind):
     for field in dataclasses.fields(kind):
         if field.name == "start":
             continue
-        positive = field.name in ("c1", "c2", "gamma", "iterations")
+        positive = field.name in ("c1", "c2", "gamma", "iterations", "temperature")
         for value in (-1, float("nan"), float("inf"), *([0] if positive else [])):
             with pytest.raises(CourseError, match=f"{field.name} of {kind.__name__} must be"):
                 kind(**settings | {field.name: value})
