@@ -29,22 +29,22 @@ def beside(of: Evidence) -> "pd.DataFrame":
 
     of: the results to go by; only those of the `desk` count.
 
-    Columns: trick, source, says, claimed, ours, pairs, verdict. `ours` is in per cent of test
-    perplexity, with its interval where two pairs of seeds or more are kept.
+    The index has the claims' names. Columns: trick, source, says, claimed, ours, pairs, verdict.
+    `ours` is in per cent of test perplexity, with its interval from two pairs of seeds on.
     """
     import pandas as pd
 
     ledger = claims.ledger(desk(of), RECORDS)
     told = published.records()
     rows = told[told.side == "claim"].set_index("claim").loc[list(ledger.index)]
-    table = pd.DataFrame({"trick": [_trick(claim) for claim in RECORDS]})
+    table = pd.DataFrame({"trick": [_trick(claim) for claim in RECORDS]}, index=ledger.index)
     table["source"] = [f"{row.source}, {row.place}, {row.date}" for row in rows.itertuples()]
     table["says"] = list(rows.says)
     table["claimed"] = [effect(row) for _, row in rows.iterrows()]
     table["ours"] = [measured(row) for _, row in ledger.iterrows()]
     table["pairs"] = [0 if row.n != row.n else int(row.n) for _, row in ledger.iterrows()]
     table["verdict"] = list(ledger.verdict)
-    return table.set_index("trick")
+    return table
 
 
 def against() -> "pd.DataFrame":
