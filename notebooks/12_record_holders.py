@@ -38,7 +38,7 @@
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
 # | smoke | 0.5 | any CPU | a small Transformer for thirty steps |
-# | quick | 1 | one CPU core | the same, for three epochs |
+# | quick | 1 | one CPU core | the same, for six epochs |
 # | standard | 15 | two CPU cores | the same, on the whole corpus |
 # | full | 5 | one GPU | the same |
 #
@@ -88,8 +88,8 @@ pd.set_option("display.max_colwidth", None)
 # %% [markdown]
 # ## What a record is
 #
-# In the speed run [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) everybody trains a model
-# of one text until its validation loss is 3.28 nats, on eight H100 GPUs. The first record took 45 minutes,
+# In the speed run [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) everybody trains a language
+# model on one text until its validation loss is 3.28 nats, on eight H100 GPUs. The first record took 45 minutes,
 # and the records of 2026 take less than 90 seconds. In **parameter-golf** a model of 16 MB is trained for ten
 # minutes. The log of **nanochat** also reports what failed.
 #
@@ -266,7 +266,7 @@ def ember_step(G, r, c, t):
     in_use = G.abs().sum(1) > 0
     r.lerp_(G.square().mean(1, keepdim=True), 0.001)
     c.lerp_(G[in_use].square().mean(0), 0.001)
-    v = r * c / r.mean() / (1 - 0.999**t)  # both divided, and the mean
+    v = r / r.mean() * c / (1 - 0.999**t)  # of r only the share counts
     return G / (v.sqrt() + 1e-8)
 
 
@@ -409,10 +409,10 @@ plots.show(
 #
 # ## Two losses
 #
-# **Past-decode regularisation** (Brahma 2018) asks the predicted distribution $p$ which word $x$ was just read. It
-# adds the cross-entropy of $x$ under $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a learned matrix $A$.
-# **Dispersion** (Liu et al. 2026) drives the contexts of a sequence apart. Its loss is the logarithm of the mean of
-# $e^{-\angle(h_t, h_s)/\pi\tau}$ over pairs of contexts. Here are both in the library:
+# **Past-decode regularisation** (Brahma 2018) asks the predicted distribution $p$ which word $x$ was just
+# read. It adds the cross-entropy of $x$ under $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a learned
+# matrix $A$. **Dispersion** (Liu et al. 2026) drives the contexts of a sequence apart. Its loss is the
+# logarithm of the mean of $e^{-\angle(h_t, h_s)/\pi\tau}$ over pairs of contexts. Here are both in the library:
 
 # %% tags=["hide-input"]
 losses = regularizers.PastDecode, regularizers.ContextDispersion
@@ -422,9 +422,9 @@ display(Code(source, language="python"))
 # %% [markdown]
 # ## Beside our own runs
 #
-# The plan `data/plans/record-holders.toml` repeats every trick at the desk: one QRNN, all of the Penn
-# Treebank, no rate tuned. A row's *claimed* effect is that of all that changed together. *Ours* is the difference
-# of test perplexity, with its 95 % interval over pairs of runs that share a seed.
+# The plan `data/plans/record-holders.toml` repeats every trick at the desk tier: one QRNN on all of the Penn
+# Treebank, with no rate tuned. A row's *claimed* effect is that of all that changed together. *Ours* is the
+# difference of test perplexity, with its 95 % interval over pairs of runs that share a seed.
 
 # %%
 everything = evidence.read()
@@ -434,13 +434,13 @@ table = records.beside(everything)
 table.drop(columns="pairs").set_index("trick")
 
 # %% [markdown]
-# This is how to read the table. Seconds are not perplexity, so only the *signs* compare. *Untested* means that fewer
-# than two pairs are kept. *Undecided* means that the pairs at hand could not tell, and p is corrected over
-# the whole table.
+# Seconds are not perplexity, so only the *signs* compare. *Untested* means that fewer than two pairs of runs
+# are kept. *Undecided* means that the pairs at hand could not tell. The tests are corrected over the whole
+# table by Holm's rule.
 #
 # The first two rows are one comparison, read both ways. They answer the fourth prediction: a record compares
-# a whole model with the model before it, so both records may be true of their own year, and neither says
-# that tying as such is good or bad.
+# a whole model with the model before it. Both records may be true of their own year, and neither says that
+# tying as such is good or bad.
 
 # %% [markdown]
 # ## The evidence against
@@ -451,8 +451,9 @@ table.drop(columns="pairs").set_index("trick")
 records.against()
 
 # %% [markdown]
-# Three rules follow. A mechanism that is real, such as a row that moves without its word, may change no loss. A setting that is tuned in a small model may do harm in a larger one. And the shape of the cloud says more about
-# how a model was trained than about how well it predicts (Kulkarni et al. 2026).
+# Three rules follow. A mechanism that is real, such as a row that moves without its word, may change no loss.
+# A setting that is tuned in a small model may do harm in a larger one. And the shape of the cloud tells how a
+# model was trained rather than how well it predicts (Kulkarni et al. 2026).
 
 # %% [markdown]
 # ## When not to use them
@@ -511,8 +512,8 @@ check("12.1", first_step, wakes_up)
 
 # %% [markdown]
 # ### 2. A cap as a sigmoid
-# *Difficulty 1 of 3, importance 2 of 3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid that gives the same
-# probabilities. Assign a function of `l` and `s` to `as_sigmoid`.
+# *Difficulty 1 of 3, importance 2 of 3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid that gives the
+# same probabilities. Assign a function of `l` and `s` to `as_sigmoid`.
 #
 # <details><summary>Hint</summary>
 #
@@ -541,8 +542,8 @@ check("12.2", as_sigmoid, is_a_cap)
 
 # %% [markdown]
 # ### 3. Judge a record (open)
-# *Difficulty 2 of 3, importance 3 of 3, an hour.* Choose a record whose trick is not in the table. Write down what
-# changed together, and a comparison that would separate the trick from the rest. Then write a plan for it.
+# *Difficulty 2 of 3, importance 3 of 3, an hour.* Choose a record whose trick is not in the table. Write down
+# what changed together, and a comparison that would separate the trick from the rest. Then write a plan for it.
 #
 # <details><summary>Hint</summary>
 #
