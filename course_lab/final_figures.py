@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from course_lab.adaptation import compute
 from course_lab.corpora import similarity
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.predicting import predictions
 from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
 from course_lib.data.piece_text import PieceText
-from course_lib.evaluation.adaptation import compute
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity, token_losses
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity

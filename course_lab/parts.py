@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from course_lab.adaptation import ContinuousCache, DynamicEvaluation
 from course_lab.validation import validated
 from course_lib.errors import CourseError, unknown
-from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.translation import BeamSearch
 from course_lib.models import (
     AWDLSTM,

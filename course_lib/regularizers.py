@@ -367,11 +367,11 @@ class PastDecode(_Regularizer):
 
     def __call__(self, words: Any, activations: Activations) -> Tensor:
         layer, tokens = cast(Any, activations.output_layer), cast(Tensor, activations.tokens)
-        matrix = words.matrix()
-        expected = layer.log_prob(activations.hidden).exp().to(matrix) @ matrix
-        past = layer.past(expected).tanh().flatten(0, -2).unsqueeze(-2)
-        target = tokens.flatten()
-        loss, _ = chunked_loss(*words.factors(past), target, bias=layer.past_bias)
+        W = words.matrix()
+        expected = layer.log_prob(activations.hidden).exp().to(W) @ W
+        past = layer.past(expected).tanh().flatten(0, -2)
+        x, matrix = words.factors(past.unsqueeze(-2))
+        loss, _ = chunked_loss(x, matrix, tokens.flatten(), bias=layer.past_bias)
         return self.weight * loss
 
 

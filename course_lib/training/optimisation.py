@@ -9,26 +9,12 @@ from torch.optim import SGD, AdamW, Muon, Optimizer
 
 from course_lib.errors import CourseError, unknown
 from course_lib.protocols import Sharded
-from course_lib.ranges import (
-    Count,
-    Dropout,
-    NonNegative,
-    Positive,
-    Share,
-    Whole,
-    check,
-    check_fields,
-)
+from course_lib.ranges import Count, Dropout, NonNegative, Positive, Whole, check, check_fields
 from course_lib.training.optimizers import CoupledAdam, Ember, Together
 from course_lib.training.schedules import Constant
 
-OPTIMIZERS = {
-    "sgd": SGD,
-    "adamw": AdamW,
-    "coupled-adam": CoupledAdam,
-    "ember": Ember,
-    "muon": Muon,
-}
+OPTIMIZERS = {"sgd": SGD, "adamw": AdamW, "muon": Muon}
+OPTIMIZERS |= {"coupled-adam": CoupledAdam, "ember": Ember}
 # What a group of parameters may set beside its optimizer, learning rate and weight decay.
 OPTIONS = {
     "sgd": (),
@@ -75,7 +61,7 @@ class Optimisation:
     weight_decay: NonNegative = 0.0
     betas: tuple[Dropout, Dropout] = (0.9, 0.999)
     eps: Positive = 1e-8
-    tied_until: Share | None = None  # of the run: an untied model's two matrices are one up to here
+    tied_until: Dropout | None = None  # share of the run that an untied model's matrices are one
     groups: dict[str, dict] = field(default_factory=dict)
     precision: str = "fp32"  # of products; tf32 is fp32 but on a GPU, bf16 is autocast
     shard: bool = False  # parameters, gradients and optimiser state over the processes (FSDP)

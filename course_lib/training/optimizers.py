@@ -52,12 +52,12 @@ class Ember(Optimizer):
 
         r_i ← β₂ r_i + (1−β₂) mean_j g_ij²                over all rows
         c_j ← β₂ c_j + (1−β₂) mean_i g_ij²                over the rows whose gradient is not 0
-        v̂_ij = r̂_i ĉ_j / mean r̂,    W ← (1 − η λ) W − η g / (√v̂ + ε)
+        v̂_ij = ĉ_j r_i / mean r,    W ← (1 − η λ) W − η g / (√v̂ + ε),    ĉ = c / (1 − β₂ᵗ)
 
-    with r̂ and ĉ divided by 1 − β₂ᵗ. A batch reads few words. Adam's v of all others falls with each
-    step, entry by entry, and its authors find that Adam's steps are far too large where a rare word
-    returns. Ember keeps one number for a row. That number falls, too, but the proportions of the
-    row's entries come from the rows in use.
+    A batch reads few words. Adam's v of all others falls with each step, entry by entry, and the
+    authors of Ember find that Adam's steps are far too large where a rare word returns. Ember keeps
+    one number for a row. That number falls, too, but the proportions of the row's entries come from
+    the rows in use.
 
     It is meant for a matrix that only reads. One that predicts has a gradient in every row, so that
     all rows of a tied matrix are in use. The rule is then Adafactor's (Shazeer & Stern 2018).
@@ -87,7 +87,7 @@ class Ember(Optimizer):
                     state["row"] = torch.zeros_like(row)
                     state["column"] = torch.zeros_like(column)
                 t = state["step"].add_(1)
-                r = state["row"].lerp_(row, 1 - beta2) / (1 - beta2**t)
+                r = state["row"].lerp_(row, 1 - beta2)
                 c = state["column"].lerp_(column, 1 - beta2) / (1 - beta2**t)
                 # A row without a gradient so far has r = 0, and does not move.
                 scale = r.mean().clamp(min=torch.finfo(r.dtype).tiny)

@@ -11,6 +11,7 @@ import pytest
 
 import course_lab
 from course_lab import part, provenance, results
+from course_lab.adaptation import ContinuousCache, DynamicEvaluation
 from course_lab.corpora import registry
 from course_lab.corpora.similarity import Benchmark
 from course_lab.figure_cache import FigureCache
@@ -18,7 +19,6 @@ from course_lab.final_figures import fetched_benchmarks, final_figures, word_sim
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation import cache, dynamic
-from course_lib.evaluation.adaptation import ContinuousCache, DynamicEvaluation
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity
 from course_lib.metrics.rank import press_rank

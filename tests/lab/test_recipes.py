@@ -324,6 +324,39 @@ def test_finetuning_starts_from_the_best_weights_and_goes_on_from_round_to_round
     assert adapted.optimisation.epochs == 0 and adapted.adaptation == baselines.CACHE_WT2
 
 
+def test_rows_of_the_desk_begin_with_one_norm():
+    """Every prior's σ have the Frobenius norm of the plain matrix, N d numbers within ±0.1."""
+    plain = (10_000 * 200 * 0.1**2 / 3) ** 0.5
+    norms = {
+        name: prior.build("regularizer").values(200).norm().item()
+        for name, recipe in recipes.items()
+        if name.startswith("ptb/desk/")
+        for prior in recipe.regularizers
+        if prior.kind.endswith("Prior")
+    }
+    assert len(norms) >= 6 and norms == pytest.approx(dict.fromkeys(norms, plain), rel=0.005)
+    half = recipes["ptb/desk/spectrum-start-half"].regularizers[0].build("regularizer").values(200)
+    assert half[0] / half[99] == pytest.approx(10) and half[3] / half[15] == pytest.approx(2)
+
+
+def test_what_the_past_and_the_copy_need_draws_nothing():
+    """The rows that differ in no shape begin as `tied` does, weight by weight."""
+    begun = {
+        name: course_lab.profile(recipes[f"ptb/desk/{name}"], "smoke").build(300).state_dict()
+        for name in (
+            "tied",
+            "past-decode",
+            "tied-then-untied",
+            "input-gradient-scaled",
+            "capped-15",
+        )
+    }
+    for name, weights in begun.items():
+        assert all(torch.equal(weights[k], v) for k, v in begun["tied"].items()), name
+    one, two = (begun["tied-then-untied"][f"{w}words.weight"] for w in ("", "output_layer."))
+    assert torch.equal(one, two)
+
+
 def test_priors_begin_with_the_norm_of_the_usual_initialisation():
     for name, recipe in recipes.items():
         priors = [p for p in recipe.regularizers if p.kind.endswith("Prior")]
@@ -724,6 +757,7 @@ COUNTED = [
     "ptb/awd-lstm/moc/et-asgd",
     "ptb/vd-rhn/tied",
     "wikitext-103/qrnn/softmax",
+    "ptb/desk/past-decode",
     "wikitext-103/transformer-xl-4/softmax",
     "wikitext-2/awd-lstm/spectrum-control",
     "iwslt14/de-en/transformer-base/spectrum-control",

@@ -193,6 +193,8 @@ def test_reading_scales_its_gradient_alone(scale):
         model.eval().zero_grad()
         model(tokens, target=target).loss.backward()
     assert torch.equal(tied.words.weight.grad, plain.words.weight.grad)
+    with torch.no_grad():  # in training mode, with nothing to differentiate
+        assert not reading.train()(tied.words, tokens).requires_grad
 
 
 def test_adam_on_a_matrix_that_only_reads_knows_no_scale():

@@ -310,8 +310,8 @@ def test_what_is_tied_at_first_has_one_name_and_must_be_two():
     rates = {name: g["lr"] for name, g in groups_of(optimizer, both).items()}
     assert rates["words.weight"] == rates["output_layer.words.weight"] == 0.3
     assert rates["output_layer.bias"] == 1.0
-    with pytest.raises(CourseError, match="tied_until of Optimisation must be a number .* at most"):
-        Optimisation(tied_until=1.5)
+    with pytest.raises(CourseError, match="tied_until of Optimisation must be a number .* below 1"):
+        Optimisation(tied_until=1.0)
 
 
 def pair():

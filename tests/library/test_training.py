@@ -264,6 +264,7 @@ OPTIMISATIONS = {
     "adamw": {"optimizer": "adamw"},
     "groups": {"optimizer": "sgd", "groups": GROUPS},
     "averaged": {"optimizer": "sgd", "average_from": 2},
+    "tied at first": {"optimizer": "adamw", "tied_until": 0.5, "average_from": 2},
 }
 
 
@@ -272,7 +273,7 @@ OPTIMISATIONS = {
 def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision):
     """Interrupted within both epochs and between them, with dropout, shuffling, drawn lengths."""
     changes = OPTIMISATIONS[changes] | {"precision": precision}
-    experiment = experiment.change(optimisation=changes)
+    experiment = experiment.change(optimisation=changes, tied="tied_until" not in changes)
     whole = course_lab.run(experiment, tmp_path / "whole", progress=False, checkpoint_seconds=0)
     for stop in (7, 30, 61):
 
@@ -290,6 +291,48 @@ def test_resumed_run_ends_bit_identical(experiment, tmp_path, changes, precision
     for name in ("last", "best"):
         a, b = (load_file(tmp_path / f / f"{name}.safetensors") for f in ("whole", "cut"))
         assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+RULES = {
+    "adamw": {"optimizer": "adamw"},
+    "groups": {"optimizer": "sgd", "groups": {"words.": {"optimizer": "coupled-adam"}}},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_words_that_are_tied_to_the_end_are_a_tied_run(experiment, tmp_path, rule):
+    """Bit by bit, clipping included; those that are tied for a while part there and not before."""
+    experiment = experiment.change(optimisation=OWN | RULES[rule])
+    tied = course_lab.run(experiment, tmp_path / "tied", progress=False)
+
+    def untied(share, name):
+        apart = []
+        e = experiment.change(tied=False, optimisation={"tied_until": share})
+        result = course_lab.run(
+            e, tmp_path / name, progress=False,
+            callback=lambda step, model: apart.append(
+                not torch.equal(model.words.weight, model.output_layer.words.weight)
+            ),
+        )  # fmt: skip
+        return result, apart
+
+    whole, apart = untied(0.9999, "whole")
+    assert figures(whole.epochs) == figures(tied.epochs) and not any(apart)
+    assert torch.equal(whole.model.words.weight, tied.model.words.weight)
+    part_of_it, apart = untied(0.5, "half")
+    until = apart.index(True)
+    assert all(apart[until:]) and until == len(apart) // 2 + 1  # the step after half of them
+    assert figures(part_of_it.epochs)[0] == figures(tied.epochs)[0]
+    assert figures(part_of_it.epochs)[1] != figures(tied.epochs)[1]
+    # What is kept is an untied model.
+    loaded, _, same = course_lab.load_checkpoint(tmp_path / "half")
+    assert not loaded.tied and same == part_of_it.experiment
+    matrix = tied.model.words.weight.numel()
+    counts = [sum(p.numel() for p in r.model.parameters()) for r in (tied, part_of_it)]
+    assert counts[1] - counts[0] == matrix
+    assert "input_geometry" in part_of_it.metrics
+    with pytest.raises(CourseError, match="tied, it predicts with `words`, not `output_words`"):
+        part_of_it.experiment.change(output_words=part("FullWords"))
 
 
 @pytest.mark.parametrize(
@@ -924,6 +967,8 @@ SHARDED = {
     },
     "blocks": {"optimizer": "adamw", "learning_rate": 0.005},
     "factors": {"optimizer": "adamw", "learning_rate": 0.005},
+    "tied at first": {"optimizer": "adamw", "tied_until": 0.5}
+    | {"groups": {"words.": {"optimizer": "ember", "learning_rate": 0.01}}},
 }
 BLOCKS = part(
     "TransformerXL",
@@ -942,6 +987,8 @@ def test_a_sharded_run_equals_one_process(experiment, tmp_path, name):
     parts = {"encoder": {"dropout": 0.0}}
     if name == "three":  # which changes weights in place
         parts["adaptation"] = part("DynamicEvaluation", rate=2e-3, decay=0.01, batch=2)
+    if name == "tied at first":
+        parts["tied"] = False
     if name in ("blocks", "factors"):
         parts = {"encoder": BLOCKS}
     if name == "factors":  # as the large Transformer-XL under spectrum control has them
