@@ -210,7 +210,7 @@ print("and falls below a hundredth:", least.iloc[:3].max() < 0.01)
 # **Figure 2.** At the start both gradients weigh the same. Then reading loses its part, and so do the contexts:
 # the model learns how frequent the words are, for which all contexts may be the same, and nothing flows
 # back through them to the words that were read. Reading returns with the spread. This answers the first
-# prediction: after a hundred steps nearly all of the gradient comes from predicting.
+# prediction: after a hundred steps most of the gradient comes from predicting.
 #
 # Lopardo et al. (2026) find in large models that the gradient of predicting rules a tied matrix early in training.
 # Therefore they multiply the gradient of reading. In the library that is a hook:
@@ -365,8 +365,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** This answers the second prediction: the two distributions are the same. The last record's cap
-# differs in its shift: it brakes likely words, at the right, more than unlikely ones. A cap of 30 hardly
+# **Figure 4.** The check above answers the second prediction: the two distributions are the same. The cap of
+# record 54 has a shift. It brakes likely words, at the right, more than unlikely ones. A cap of 30 hardly
 # touches the logits of our small model.
 #
 # ## The start
@@ -445,7 +445,7 @@ table.drop(columns="pairs").set_index("trick")
 # %% [markdown]
 # ## The evidence against
 #
-# Here are statements of others that speak against a trick, or against reading too much into any of them.
+# Other people's statements speak against some of the tricks, or against reading too much into any of them.
 
 # %%
 records.against()
@@ -458,7 +458,7 @@ records.against()
 # %% [markdown]
 # ## When not to use them
 #
-# - **Untying** doubles the parameters of the matrix; in a small model they may be the larger part.
+# - **Untying** adds a second matrix, which may hold most parameters of a small model.
 # - **A low cap** keeps a model from being certain. Do not use it where certainty is right.
 # - **Ember** is for a matrix that only reads. In a tied one no row is without a gradient.
 
