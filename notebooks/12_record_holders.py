@@ -346,9 +346,9 @@ caps = {  # bound, width, shift
 }
 
 
-def slope(l, s, w, b):
-    """Return what a cap leaves of the gradient at logit l."""
-    return s / w * (1 - np.tanh((l + b) / w) ** 2)
+def slope(x, s, w, b):
+    """Return what a cap leaves of the gradient at logit x."""
+    return s / w * (1 - np.tanh((x + b) / w) ** 2)
 
 
 grid, high = np.linspace(-40, 40, 401), np.quantile(logits, 0.999)
@@ -513,7 +513,7 @@ check("12.1", first_step, wakes_up)
 # %% [markdown]
 # ### 2. A cap as a sigmoid
 # *Difficulty 1 of 3, importance 2 of 3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid that gives the
-# same probabilities. Assign a function of `l` and `s` to `as_sigmoid`.
+# same probabilities. Assign a function of the logits `x` and of `s` to `as_sigmoid`.
 #
 # <details><summary>Hint</summary>
 #
@@ -522,7 +522,7 @@ check("12.1", first_step, wakes_up)
 # </details>
 
 # %% tags=["exercise"]
-as_sigmoid = None  # a function of the logits l and the cap s
+as_sigmoid = None  # a function of the logits x and the cap s
 
 
 # %%
