@@ -67,7 +67,8 @@ def effect(row: "pd.Series") -> str:
         return ""
     said = f"{row.effect:+g}"
     if row["of"] == row["of"]:
-        return f"{said} of {row['of']:g} {row.unit} ({row.effect / row['of']:+.1%})"
+        share = 100 * row.effect / row["of"]
+        return f"{said} of {row['of']:g} {row.unit} ({share:+.1f} %)"
     return f"{said} {row.unit}"
 
 

@@ -73,7 +73,7 @@ def test_ours_stand_beside_a_claim_as_far_as_runs_are_kept(keep):
 
 def test_an_effect_is_told_with_its_unit_and_in_per_cent_where_it_has_a_whole():
     table = records.beside(evidence.read())
-    assert table.claimed["speedrun-retied"] == "-3.2 of 127.1 s (-2.5%)"
+    assert table.claimed["speedrun-retied"] == "-3.2 of 127.1 s (-2.5 %)"
     assert table.claimed["brahma2018-past-decode"] == "-1.8 perplexity"
     assert table.claimed["shah2026-ember"] == ""
     counter = records.against()
