@@ -6,7 +6,7 @@ Adam; the ledger of `claims` pairs their seeds.
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from course_lab import claims, published
 from course_lab.claims_table import RECORDS, Claim
@@ -38,7 +38,7 @@ def beside(of: Evidence) -> "pd.DataFrame":
     told = published.records()
     rows = told[told.side == "claim"].set_index("claim").loc[list(ledger.index)]
     table = pd.DataFrame({"trick": [_trick(claim) for claim in RECORDS]}, index=ledger.index)
-    table["source"] = [f"{row.source}, {row.place}, {row.date}" for row in rows.itertuples()]
+    table["source"] = _sources(rows)
     table["says"] = list(rows.says)
     table["claimed"] = [effect(row) for _, row in rows.iterrows()]
     table["ours"] = [measured(row) for _, row in ledger.iterrows()]
@@ -55,24 +55,23 @@ def against() -> "pd.DataFrame":
     rows = told[told.side == "counter"]
     tricks = {claim.name: _trick(claim) for claim in RECORDS} | {"": "all"}
     table = pd.DataFrame({"about": [tricks[name] for name in rows.claim]})
-    table["source"] = [f"{row.source}, {row.place}, {row.date}" for row in rows.itertuples()]
+    table["source"] = _sources(rows)
     table["says"] = list(rows.says)
     table["effect"] = [effect(row) for _, row in rows.iterrows()]
     return table.set_index("about")
 
 
-def effect(row: "pd.Series") -> str:
+def effect(row: Any) -> str:
     """Return the effect of a statement with its unit, and in per cent where that can be said."""
-    if row.effect != row.effect:
+    change, whole = row["effect"], row["of"]
+    if change != change:
         return ""
-    said = f"{row.effect:+g}"
-    if row["of"] == row["of"]:
-        share = 100 * row.effect / row["of"]
-        return f"{said} of {row['of']:g} {row.unit} ({share:+.1f} %)"
-    return f"{said} {row.unit}"
+    if whole != whole:
+        return f"{change:+g} {row.unit}"
+    return f"{change:+g} of {whole:g} {row.unit} ({100 * change / whole:+.1f} %)"
 
 
-def measured(row: "pd.Series") -> str:
+def measured(row: Any) -> str:
     """Return our difference in per cent of a row of the ledger, or why there is none."""
     if row.n != row.n:
         return "no run is kept yet"
@@ -81,6 +80,12 @@ def measured(row: "pd.Series") -> str:
     if row.n == 1:
         return f"{row.ours:+.1f} %; one seed: no interval"
     return f"{row.ours:+.1f} % [{row.low:+.1f}, {row.high:+.1f}]"
+
+
+def _sources(rows: "pd.DataFrame") -> list[str]:
+    """Return who said a statement where and when, for each row."""
+    told = zip(rows.source, rows.place, rows.date, strict=True)
+    return [", ".join(parts) for parts in told]
 
 
 def _trick(claim: Claim) -> str:
