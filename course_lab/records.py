@@ -82,7 +82,7 @@ def measured(row: Any) -> str:
     return f"{row.ours:+.1f} % [{row.low:+.1f}, {row.high:+.1f}]"
 
 
-def _sources(rows: "pd.DataFrame") -> list[str]:
+def _sources(rows: Any) -> list[str]:
     """Return who said a statement where and when, for each row."""
     told = zip(rows.source, rows.place, rows.date, strict=True)
     return [", ".join(parts) for parts in told]
