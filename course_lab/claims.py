@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from course_lab import comparison, evidence
-from course_lab.claims_table import CLAIMS, OURS, REMEDIES, Claim, Expected
+from course_lab.claims_table import CLAIMS, OURS, TABLES, Claim, Expected
 from course_lab.evidence import COUNTING, TIERS, Evidence, Run, Setting, Tier
 from course_lab.experiment import Experiment
 from course_lab.planned import command
@@ -302,7 +302,7 @@ def coverage(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
 
 def claim(name: str) -> Claim:
     """Return the claim of a name; CourseError, with near matches, where there is none."""
-    by_name = {one.name: one for one in (*CLAIMS, *REMEDIES)}
+    by_name = {one.name: one for table in TABLES for one in table}
     if name not in by_name:
         raise unknown("claim", name, by_name)
     return by_name[name]
@@ -323,7 +323,7 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
 def conclusions(*names: str, of: Evidence | None = None) -> str:
     """Return what the best evidence says on some claims, an item of a Markdown list each.
 
-    names: of `CLAIMS`, or of `REMEDIES`. p is corrected over the whole table of the names.
+    names: of any of `TABLES`. p is corrected over the whole table of the names.
     of: the results to go by, all kept ones if None.
 
     An item has the verdict, our number with its interval, and the recipes, seeds and tier it is of.
@@ -331,7 +331,7 @@ def conclusions(*names: str, of: Evidence | None = None) -> str:
     What runs that are no evidence show is told with it, as such.
     """
     of = evidence.read() if of is None else of
-    tables = [table for table in (CLAIMS, REMEDIES) if {c.name for c in table} & {*names}]
+    tables = [table for table in TABLES if {c.name for c in table} & {*names}]
     rows = {n: row for t in tables for n, row in ledger(of, t).iterrows()}
     for name in names:
         claim(name)

@@ -50,6 +50,19 @@ def contexts(table: str) -> pd.DataFrame:
     return rows.loc[rows.table == table, columns].reset_index(drop=True)
 
 
+def records() -> pd.DataFrame:
+    """Return what public speed records, logs and papers say of the word matrix, a row each.
+
+    data/records.csv has for each statement: the claim of `claims_table.RECORDS` that it bears on,
+    empty where it bears on all; source, place, date and address; side, `claim` or `counter`; what
+    it says, in our words; and the effect that the source gives, in a unit, beside the number `of`
+    that it changes. The effect is that of all that came with the trick, as `says` tells.
+    """
+    table = _read("records.csv")
+    texts = table.columns.difference(["effect", "of"])
+    return table.fillna(dict.fromkeys(texts, ""))
+
+
 def _read(name: str) -> pd.DataFrame:
     path = package_data() / "data" / name
     try:

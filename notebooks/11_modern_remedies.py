@@ -631,4 +631,4 @@ display(
 #
 # ↓ Deeper: [11b. Going deeper: more remedies of the word matrix](11b_more_remedies.ipynb)
 #
-# → Next: [20. Train a language model](20_train_language_model.ipynb)
+# → Next: [12. What the record holders do](12_record_holders.ipynb)

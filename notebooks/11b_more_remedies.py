@@ -702,4 +702,4 @@ display(
 # %% [markdown] tags=["way"]
 # ↑ Back: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)
 #
-# → Next: [20. Train a language model](20_train_language_model.ipynb)
+# → Next: [12. What the record holders do](12_record_holders.ipynb)

@@ -141,6 +141,6 @@ for statement, holds in training_report.checks(result).items():
 #   in Recurrent Neural Networks*. arXiv:1512.05287.
 
 # %% [markdown] tags=["way"]
-# ← Previous: [11. Modern remedies: the loss, the step, the matrix](11_modern_remedies.ipynb)
+# ← Previous: [12. What the record holders do](12_record_holders.ipynb)
 #
 # → Next: [21. Train a translator](21_train_translator.ipynb)

@@ -517,7 +517,7 @@ def make_home(folder: Path) -> Path:
     for planned in (TEXT_RUN, PAIR_RUN):
         with at_home(folder):
             run(planned.experiment(), results.run_folder(planned.experiment()), progress=False)
-    for package in ("plans", "published.csv", "contexts.csv", "frequencies.csv"):
+    for package in ("plans", "published.csv", "contexts.csv", "frequencies.csv", "records.csv"):
         source = folders.REPOSITORY / "data" / package
         target = folder / "data" / package
         target.parent.mkdir(exist_ok=True)

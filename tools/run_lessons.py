@@ -22,7 +22,7 @@ from course_lab.workers import KILLED, run_in_workers
 from course_lib.errors import CourseError, unknown
 
 READ = ("course_lib", "course_lab", "data/plans", "data/results", "data/published.csv")
-READ += ("data/contexts.csv", "data/frequencies.csv")
+READ += ("data/contexts.csv", "data/frequencies.csv", "data/records.csv")
 
 
 @dataclass(frozen=True)

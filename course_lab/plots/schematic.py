@@ -46,6 +46,7 @@ SCHEMATICS = {  # by lesson
     "09": Schematic(("h", "softmax"), "Several contexts give several softmaxes, which are mixed."),
     "10": Schematic(("softmax",), "The logits are bent by a rising curve before the softmax."),
     "11": Schematic(("W",), "Who moves the mean of the rows of W?"),
+    "12": Schematic(("E", "W", "tying", "softmax"), "One matrix or two? A cap? Which start?"),
 }
 
 
