@@ -206,8 +206,9 @@ class Attached(nn.Module):
         """Return the model's logits (3, 4, N) and loss of three texts, the head's, and the labels.
 
         Hidden states at the head's door are tiny in the first text, where a scale shows, huge in
-        the second, where a cap does, and middling in the third, which alone has labels. Random
-        numbers go on as if nothing had been read.
+        the second, where a cap does, and middling in the third, which alone has labels: the best
+        word three times, then the worst, so that labels one word further on have another loss.
+        Random numbers go on as if nothing had been read.
         """
         weight = head.weight
         words = torch.arange(12, device=weight.device).view(3, 4) % len(weight)
@@ -218,9 +219,10 @@ class Attached(nn.Module):
             largest = F.linear(hidden, weight).abs().amax(-1, keepdim=True)
             sizes = hidden.new_tensor([1e-2, 1e3, 10.0]).view(3, 1, 1)
             hidden = hidden / largest.clamp(min=1e-5) * sizes
+            raw = F.linear(hidden, weight, getattr(head, "bias", None))
+            labels[2] = torch.cat([raw[2, :3].argmax(-1), raw[2, 3:].argmin(-1)])
             with head.register_forward_pre_hook(lambda *_: hidden):
                 output = self.model(words, labels=labels)
-        raw = F.linear(hidden, weight, getattr(head, "bias", None))
         return output.logits.float(), output.loss.float(), raw.float(), labels
 
 

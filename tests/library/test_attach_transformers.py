@@ -187,6 +187,16 @@ def test_a_model_with_another_loss_is_refused_and_the_message_says_what_helps(
     course_lib.attach(model, **MODELS[name][3])
 
 
+def test_aligned_labels_are_told_from_shifted_ones_whatever_the_weights_are():
+    model = build("T5").to(torch.bfloat16)  # in which a loss has three digits
+    for seed in range(40):
+        torch.manual_seed(seed)
+        model.get_output_embeddings().weight.data.normal_(std=0.02)
+        with pytest.raises(CourseError, match="aligned=True"):
+            course_lib.attach(model)
+        course_lib.attach(model, aligned=True)
+
+
 def test_a_wrong_scale_or_cap_is_refused():
     for wrong in ({"cap": 20.0}, {"cap": 30.0, "scale": 0.5}, {"scale": 0.5}):
         with pytest.raises(CourseError, match=r"scale=1, cap=30.0, aligned=False"):
