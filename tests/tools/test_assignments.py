@@ -1381,6 +1381,16 @@ def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tm
     assert (changed["step"], changed["mistake"], changed["trial"]) == ("1.1", "divided by τ_s", 2)
 
 
+def test_a_variant_that_was_set_right_is_told_no_more(term, tmp_path, level):
+    folder, students, _ = term
+    shutil.copytree(folder, tmp_path / "term")
+    path = tmp_path / "term" / "collected" / "s-dora.ipynb"
+    path.write_text(path.read_text("utf-8").replace("zzzzzz", "ggghhh"), "utf-8")
+    again = mark(tmp_path / "term", students, level)
+    assert {r["student"] for r in again} == {"s-dora"} and {r["trial"] for r in again} == {1}
+    assert not any("foreign" in r for r in again)
+
+
 def test_a_mended_law_marks_again_and_is_no_trial_of_the_student(
     term, tmp_path, level, monkeypatch
 ):
