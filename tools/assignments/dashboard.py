@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def by_step(name: str, results: dict) -> list[list]:
 
 def shown(value: float, digits: int):
     """Return a number with so many digits, a dash where there is none."""
-    return "–" if np.isnan(value) else round(float(value), digits)
+    return "–" if np.isnan(value) else Decimal(f"{value:.{digits}f}")
 
 
 def commonest(results: list[dict], most: int) -> list[list]:

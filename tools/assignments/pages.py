@@ -18,6 +18,9 @@ def rendered(text: str) -> Markup:
     import mistune  # which comes with nbconvert
 
     class Renderer(mistune.HTMLRenderer):
+        def block_code(self, code, info=None):  # a long line is scrolled, by the keyboard, too
+            return super().block_code(code, info).replace("<pre>", "<pre tabindex='0'>", 1)
+
         def heading(self, text, level, **attributes):
             return super().heading(text, min(level + 3, 6), **attributes)
 

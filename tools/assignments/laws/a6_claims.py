@@ -330,7 +330,7 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: 
         sentence += (
             ". It covers, and says little: is it the interval of the runs, not of their mean?"
         )
-    return Verdict(round(share, 6), sentence * (share < 1), "claim" * (share < 1))
+    return Verdict(round(share, 6), sentence, "claim" * (share < 1))
 
 
 def interval_score(low, high, truth):
