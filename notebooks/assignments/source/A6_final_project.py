@@ -91,7 +91,7 @@ from tools.assignments.laws.home import check, hint
 #
 # <details><summary>The first line</summary>
 #
-# `differences = layer - baseline`: all that follows is the mean of one sample.
+# Take the difference of each seed first. All that follows is about the mean of one sample.
 #
 # </details>
 #
