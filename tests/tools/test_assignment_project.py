@@ -333,6 +333,19 @@ def test_what_stands_beside_a_function_has_its_share(name, cell, files, share, t
     verdict = a6_claims.mark(STEPS[name], submission, "3", VARIANT, rng(0))
     assert verdict.share == share and told in verdict.sentence
     assert bool(verdict.sentence) is (share < 1)
+    assert (verdict.mistake == "beside") is (share in (0.4, 0.9))  # no unknown function
+
+
+def test_a_figure_or_a_referees_file_marks_no_project_again():
+    """They are read by a teacher; a second marking of 6.5 would draw new seeds."""
+    files = encoded(REGISTRATION)
+    later = files | {"6.6.png": b"", "6.7.json": b"{}"}
+    changed = files | {"6.4.csv": b"run,value"}
+    digests = [
+        marking.digest(STEPS["6.5"], handin.Submission(files=own), "A6", "aaabbb")
+        for own in (files, later, changed)
+    ]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_without_the_experiments_the_functions_of_the_project_are_marked(monkeypatch):
