@@ -123,7 +123,7 @@ def test_a_level_that_does_not_hold_is_not_used(monkeypatch):
 def tried(code: str, level: str, step: Step, large: bool = False) -> dict:
     """The result of a step for the code of a cell."""
     name = f"A{step.name[0]}"
-    submission = handin.Submission(Path(f"{name}.ipynb"), {step.name: code})
+    submission = handin.Submission({step.name: code})
     return marking.mark_step(name, step, submission, level, seed=1, large=large)
 
 
@@ -539,7 +539,7 @@ def test_mutants_of_the_divergence_are_refused_as_gradients():
 
 def test_a_law_step_counts_the_wrong_functions_that_are_refused(level, monkeypatch):
     monkeypatch.setattr(sandbox, "ASKED", 300)
-    submission = handin.Submission(Path("A1.ipynb"), {"1.7": sample.LAW})
+    submission = handin.Submission({"1.7": sample.LAW})
     result = marking.mark_step("A1", A1["1.7"], submission, level, seed=3)
     assert result["points"] == 8, result["sentence"]
     for code, told, points in (
@@ -563,7 +563,7 @@ def test_a_law_step_counts_the_wrong_functions_that_are_refused(level, monkeypat
             0,
         ),
     ):
-        submission = handin.Submission(Path("A1.ipynb"), {"1.7": code})
+        submission = handin.Submission({"1.7": code})
         result = marking.mark_step("A1", A1["1.7"], submission, level, seed=3)
         assert told in result["sentence"] and result["points"] < 8
         assert points is None or result["points"] == points
@@ -572,7 +572,7 @@ def test_a_law_step_counts_the_wrong_functions_that_are_refused(level, monkeypat
 def test_candidates_of_a_law_step_stay_outside(level):
     """The student's law sees no code of a candidate, only what it gives."""
     code = "def is_right(f, rng):\n    raise ValueError(f.__code__.co_name)"
-    submission = handin.Submission(Path("A1.ipynb"), {"1.7": code})
+    submission = handin.Submission({"1.7": code})
     sentence = marking.mark_step("A1", A1["1.7"], submission, level, seed=3)["sentence"]
     assert "candidate" in sentence
 
@@ -1381,6 +1381,16 @@ def test_marking_goes_on_where_it_was_killed_and_does_only_what_changed(term, tm
     assert (changed["step"], changed["mistake"], changed["trial"]) == ("1.1", "divided by τ_s", 2)
 
 
+def test_a_variant_that_was_set_right_is_told_no_more(term, tmp_path, level):
+    folder, students, _ = term
+    shutil.copytree(folder, tmp_path / "term")
+    path = tmp_path / "term" / "collected" / "s-dora.ipynb"
+    path.write_text(path.read_text("utf-8").replace("zzzzzz", "ggghhh"), "utf-8")
+    again = mark(tmp_path / "term", students, level)
+    assert {r["student"] for r in again} == {"s-dora"} and {r["trial"] for r in again} == {1}
+    assert not any("foreign" in r for r in again)
+
+
 def test_a_mended_law_marks_again_and_is_no_trial_of_the_student(
     term, tmp_path, level, monkeypatch
 ):
@@ -1402,7 +1412,7 @@ def test_an_error_of_the_grader_is_never_the_students(level, monkeypatch):
 
     step = Step("1.1", "", "softened_gradient", a1.GRADIENT, 12, 1, laws=(broken,))
     code = "def softened_gradient(l, s, a, b):\n    return l"
-    submission = handin.Submission(Path("A1.ipynb"), {"1.1": code})
+    submission = handin.Submission({"1.1": code})
     result = marking.mark_step("A1", step, submission, level, 1)
     assert result["status"] == "ask" and "a law divides by zero" in result["grader"]
     monkeypatch.setattr(sandbox, "command", lambda level: ["false"])
@@ -1572,9 +1582,9 @@ def test_a_report_is_read_as_its_author_sees_it_and_runs_nothing():
 def test_a_text_counts_where_the_line_that_was_given_out_still_stands_above_it(level):
     given = "*Your answer here.*"
     told = {
-        text: marking.mark_step(
-            "A1", A1["1.8"], handin.Submission(Path("A1.ipynb"), {"1.8": text}), level, 1
-        )["status"]
+        text: marking.mark_step("A1", A1["1.8"], handin.Submission({"1.8": text}), level, 1)[
+            "status"
+        ]
         for text in (given, f"{given}\n", "", f"{given}\n\nA rival explanation.")
     }
     assert [*told.values()] == ["blank", "blank", "blank", "manual"]

@@ -1,6 +1,5 @@
 """The commands `python -m tools assignments …`."""
 
-import csv
 import secrets
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ Name = Annotated[str, typer.Argument(help="A0, A1, …")]
 Collected = Annotated[Path, typer.Argument(help="A notebook, zip or folder a student.")]
 Roster = Annotated[Path, typer.Option(help="CSV: student, name, id, variant.")]
 Secret = Annotated[Path, typer.Option(help="The term's secret, which `roster` makes.")]
+Output = Annotated[Path | None, typer.Option(help="What is written: file, folder or gradebook.db.")]
 Trust = Annotated[bool, typer.Option(help="Accept a sandbox below level 3.")]
 ROSTER, SECRET = Path("roster.csv"), Path("term-secret.txt")
 
@@ -53,8 +53,7 @@ def roster(
         secret.chmod(0o600)
         print(f"wrote {secret}: keep it, and keep it to yourself")
     key = secret.read_text("utf-8").strip()
-    with classlist.open(encoding="utf-8-sig", newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = handin.table(classlist)
     if not lines or not {"name", "id"} <= lines[0].keys():
         raise CourseError(f"{classlist} needs the columns name and id, and a line a student")
     rows = [handin.Student._fields]
@@ -62,8 +61,7 @@ def roster(
         who = line["id"].strip()
         letters = variant.code(key, who)
         rows.append((variant.pseudonym(key, who), line["name"].strip(), who, letters))
-    with output.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+    handin.write_table(output, rows)
     print(f"{len(lines)} students in {output}")
 
 
@@ -71,7 +69,7 @@ def roster(
 def edition(
     name: Name,
     pack: Annotated[Path | None, typer.Option(help="The instructor's folder of solutions.")] = None,
-    output: Annotated[Path | None, typer.Option(help="The folder that is written.")] = None,
+    output: Output = None,
 ):
     """Write what students get, the solution and Gradescope's zip; refuse a leak."""
     if pack and not (pack / f"{name}.py").is_file():
@@ -123,9 +121,7 @@ def marks(
     form: Annotated[str, typer.Argument(help=f"One of {', '.join(exports.FORMS)}.")] = "csv",
     roster: Roster = ROSTER,
     fill: Annotated[Path | None, typer.Option(help="Canvas' own export, to be filled in.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="File, folder or gradebook.db to write.")
-    ] = None,
+    output: Output = None,
 ):
     """Export the marks."""
     students = handin.roster(roster)
@@ -177,13 +173,5 @@ def referees(name: Name, collected: Collected, roster: Roster = ROSTER, secret: 
     from tools.assignments.laws import a6_referees  # which imports PyTorch
 
     works = dict(handin.works(collected, handin.roster(roster)))
-    letters = {student.student: student.variant for student in works}
-    files = {student.student: submission.files for student, submission in works.items()}
-    try:
-        pairs = a6_referees.matched(list(letters), secret.read_text("utf-8").strip())
-    except a6_referees.Failed as failure:
-        raise CourseError(failure.sentence) from None
-    for who, reports in sorted(pairs.items()):
-        print(f"{who} referees {' and '.join(reports)}")
-    for line in a6_referees.compared(pairs, files, letters):
+    for line in a6_referees.report(works, secret.read_text("utf-8").strip()):
         print(line)

@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter, defaultdict
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
-from tools.assignments import feedback, handin, marking, pages, variant
-from tools.assignments import similar as alike
+from tools.assignments import feedback, handin, marking, pages, similar
 
 STUCK = 3  # hand-ins of a step that are wrong
 
@@ -23,25 +23,17 @@ def by_step(name: str, results: dict) -> list[list]:
     for step in marking.module(name).STEPS:
         own = marked[marked.step == step.name]
         rest = own.student.map(totals) - own.points
-        rows.append(
-            [
-                f"{step.name} {step.title}",
-                len(own),
-                int((own.status == "right").sum()),
-                shown(own.points.mean(), 1),
-                step.points,
-                shown(own.points.corr(rest, min_periods=3), 2),
-                shown(own.hints.mean(), 1),
-                f"{step.minutes} min",
-                shown(own.seconds.median(), 1),
-            ]
-        )
+        tells = shown(own.points.corr(rest, min_periods=3), 2)
+        points = [shown(own.points.mean(), 1), step.points, tells]
+        effort = [shown(own.hints.mean(), 1), f"{step.minutes} min", shown(own.seconds.median(), 1)]
+        right = int((own.status == "right").sum())
+        rows.append([f"{step.name} {step.title}", len(own), right, *points, *effort])
     return rows
 
 
 def shown(value: float, digits: int):
     """Return a number with so many digits, a dash where there is none."""
-    return "–" if np.isnan(value) else round(float(value), digits)
+    return "–" if np.isnan(value) else Decimal(f"{value:.{digits}f}")
 
 
 def commonest(results: list[dict], most: int) -> list[list]:
@@ -62,31 +54,20 @@ def commonest(results: list[dict], most: int) -> list[list]:
 
 def tables(name: str, results: dict, every: list[dict]) -> dict[str, list]:
     """Return the rows of each of the dashboard's tables, whose heads stand in the template."""
-    wrong = [r for r in results.values() if r["status"] == "wrong"]
+    wrong = {key: r for key, r in results.items() if r["status"] == "wrong"}
     functions = {step.name for step in marking.module(name).STEPS if step.laws}
-    strange = [r for r in wrong if not r["mistake"] and r["step"] in functions]
-    told = [r for r in wrong if r["mistake"] or r["step"] not in functions]
+    strange = [r for r in wrong.values() if not r["mistake"] and r["step"] in functions]
+    told = [r for r in wrong.values() if r["mistake"] or r["step"] not in functions]
     tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
-    failures = Counter((student, step) for student, step, _ in tried)
-    foreign = {
-        (r["student"], r["foreign"])
-        for r in results.values()
-        if r.get("foreign", variant.NOBODY) != variant.NOBODY
-    }
+    times = Counter((student, step) for student, step, _ in tried)
+    asked = [(*key, r["grader"]) for key, r in results.items() if r["status"] == "ask"]
     return {
         "steps": by_step(name, results),
         "told": commonest(told, 10),
         "unknown": commonest(strange, 20),
-        "stuck": sorted(
-            (*key, n)
-            for key, n in failures.items()
-            if n >= STUCK and results[key]["status"] == "wrong"
-        ),
-        "alike": alike.pairs(results)
-        + [[who, f"carries the variant {letters}"] for who, letters in sorted(foreign)],
-        "failed": sorted(
-            (r["student"], r["step"], r["grader"]) for r in results.values() if r["status"] == "ask"
-        ),
+        "stuck": sorted((*key, n) for key, n in times.items() if n >= STUCK and key in wrong),
+        "alike": similar.signals(results),
+        "failed": sorted(asked),
     }
 
 
@@ -94,15 +75,14 @@ def write(
     name: str, results: dict, every: list[dict], students: list[handin.Student], path: Path
 ) -> Path:
     """Write the dashboard of an assignment from the results that count, and all there ever were."""
-    laws = marking.module(name)
-    theirs = {student for student, _ in results} & {s.student for s in students}
-    totals = [feedback.total(results, student) for student in theirs]
+    laws, totals = marking.module(name), feedback.totals(results)
+    points = [totals[s.student] for s in students if s.student in totals]
     path.parent.mkdir(parents=True, exist_ok=True)
     content = pages.page(
         "dashboard",
         title=f"{laws.TITLE}: dashboard",
-        count=len(theirs),
-        mean=f"{np.mean(totals):.1f}" if totals else "–",
+        count=len(points),
+        mean=f"{np.mean(points):.1f}" if points else "–",
         of=sum(step.points for step in laws.STEPS),
         tries=STUCK,
         **tables(name, results, every),

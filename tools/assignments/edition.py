@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -42,11 +41,11 @@ def solutions(name: str, pack: Path | None) -> dict[str, str]:
     return own
 
 
-def hints(name: str) -> dict[str, list[list[str]]]:
+def hints(name: str) -> dict[str, list[tuple[str, str]]]:
     """Return the hints by step, title and text, which a source folds below its questions."""
     cells = notebook_source.read(source(name)).cells
     folded = {asked(cell): HINT.findall(cell.source) for cell in cells}
-    return {step: [list(pair) for pair in pairs] for step, pairs in folded.items() if pairs}
+    return {step: pairs for step, pairs in folded.items() if pairs}
 
 
 def asked(cell) -> str:
@@ -66,13 +65,9 @@ def opened(name: str, cells: list) -> list:
         if HINT.search(cell.source):
             step = asked(cell)
             cell.source = HINT.sub("", cell.source).rstrip()
-            made.append(
-                nbformat.v4.new_code_cell(
-                    f'hint("{name}", "{step}", 0)',
-                    metadata={"tags": ["hint"], "step": step},
-                    id=f"hint-{step.replace('.', '-')}",
-                )
-            )
+            cell_id = f"hint-{step.replace('.', '-')}"
+            own = {"metadata": {"tags": ["hint"], "step": step}, "id": cell_id}
+            made.append(nbformat.v4.new_code_cell(f'hint("{name}", "{step}", 0)', **own))
     return made
 
 
@@ -86,7 +81,6 @@ def notebook(name: str, answers: dict[str, str] | None = None):
     book = notebook_source.read(source(name))
     book.cells = [c for c in book.cells if "solution" not in notebook_source.tags(c)]
     book.cells = opened(name, book.cells)
-    seen = Counter()
     for cell in book.cells:
         tags = notebook_source.tags(cell)
         kind = next((t for t in ("answer", "manual", "check", "hint") if t in tags), "given")
@@ -94,22 +88,20 @@ def notebook(name: str, answers: dict[str, str] | None = None):
         graded = kind in ("answer", "manual")
         if graded and answers and step in answers:
             cell.source = answers[step]
-        label = f"{kind}-{step.replace('.', '-')}" if step else f"{kind}-{cell['id']}"
-        seen[label] += 1
-        grading = {
-            "grade": graded,
-            "solution": graded,
-            "locked": not graded,
-            "task": False,
-            "grade_id": label if seen[label] == 1 else f"{label}-{seen[label]}",
-            "schema_version": 3,
-            "cell_type": cell.cell_type,
-        }
-        if graded:
-            grading["points"] = points[step]
         locked = cell.cell_type == "code" and kind != "hint" and "VARIANT =" not in cell.source
         if graded or locked:
-            cell.metadata["nbgrader"] = grading
+            label = step.replace(".", "-") if step else cell["id"]
+            cell.metadata["nbgrader"] = {
+                "grade": graded,
+                "solution": graded,
+                "locked": not graded,
+                "task": False,
+                "grade_id": f"{kind}-{label}",
+                "schema_version": 3,
+                "cell_type": cell.cell_type,
+            }
+        if graded:
+            cell.metadata["nbgrader"]["points"] = points[step]
     nbformat.validate(book)
     return book
 
@@ -123,13 +115,10 @@ def leaks(folder: Path, answers: dict[str, str]) -> list[str]:
             if len(plain) >= COMMON and not plain.startswith(("def", "import", "from", "return")):
                 lines[plain] = f"{step}: {line.strip()}"
     problems = []
-    for path in sorted(
-        p for p in folder.rglob("*") if p.suffix in (".py", ".ipynb", ".md", ".json")
-    ):
+    for path in sorted(filter(Path.is_file, folder.rglob("*"))):
         content = re.sub(r"\s+", "", path.read_text("utf-8"))
-        problems += [
-            f"{path.name} has a line of {lines[line]}" for line in lines if line in content
-        ]
+        leaked = [told for line, told in lines.items() if line in content]
+        problems += [f"{path.name} has a line of {told}" for told in leaked]
     return problems
 
 

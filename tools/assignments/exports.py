@@ -39,23 +39,16 @@ def safe(cell):
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
-def write_table(path: Path, rows: list[list]) -> Path:
-    """Write a CSV as spreadsheets read it."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([[safe(cell) for cell in row] for row in rows])
-    return path
-
-
 def plain(name, results, students, path, fill) -> Path:
     """Write every result on a line of its own."""
-    rows = [[results[key].get(column, "") for column in COLUMNS] for key in sorted(results)]
-    return write_table(path, [list(COLUMNS), *rows])
+    rows = [[safe(results[key].get(c, "")) for c in COLUMNS] for key in sorted(results)]
+    return handin.write_table(path, [COLUMNS, *rows])
 
 
 def totals(results, students) -> dict[str, float]:
     """Return the points of those who handed in, by the platform's id."""
-    marked = {student for student, _ in results}
-    return {s.id: feedback.total(results, s.student) for s in students if s.student in marked}
+    points = feedback.totals(results)
+    return {s.id: points[s.student] for s in students if s.student in points}
 
 
 def canvas(name, results, students, path, fill) -> Path:
@@ -79,9 +72,7 @@ def canvas(name, results, students, path, fill) -> Path:
         own = next((row[k] for k in keys if row[k] in points), None)
         if own is not None and row[keys[0]]:
             row[columns[0]] = f"{points[own]:g}"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([heads, *rows])  # Canvas' cells as they were
-    return path
+    return handin.write_table(path, [heads, *rows])  # Canvas' cells as they were
 
 
 def moodle(name, results, students, path, fill) -> Path:
@@ -90,8 +81,9 @@ def moodle(name, results, students, path, fill) -> Path:
     points = totals(results, students)
     for student in students:
         if student.id in points:
-            rows.append([student.id, f"{points[student.id]:g}", comments(name, results, student)])
-    return write_table(path, rows)
+            told = safe(comments(name, results, student))
+            rows.append([safe(student.id), f"{points[student.id]:g}", told])
+    return handin.write_table(path, rows)
 
 
 def comments(name, results, student) -> str:

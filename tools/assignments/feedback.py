@@ -1,28 +1,21 @@
 """The feedback: a page a student, with the diagnosis and the instance of each step."""
 
 import base64
-import csv
+from collections import defaultdict
 from pathlib import Path
 
 from tools.assignments import handin, marking, pages, variant
 
-WORDS = {
-    "right": "Right.",
-    "wrong": "Not yet:",
-    "blank": "Not yet:",
-    "manual": "Open:",
-    "read": "Read:",
-    "waiting": "Open:",
-    "ask": "Ask:",
-    "unreadable": "Not read:",
-}
 OPEN = ("manual", "waiting", "ask")
 PICTURE = 2 << 20  # bytes of a figure on the page
 
 
-def total(results: dict, student: str) -> float:
-    """Return a student's points in an assignment."""
-    return round(sum(r["points"] for (who, _), r in results.items() if who == student), 1)
+def totals(results: dict) -> dict[str, float]:
+    """Return the points in an assignment of each student who handed in."""
+    sums = defaultdict(float)
+    for (student, _), result in results.items():
+        sums[student] += result["points"]
+    return {student: round(points, 1) for student, points in sums.items()}
 
 
 def of_student(name: str, results: dict, student: handin.Student) -> list[tuple]:
@@ -45,7 +38,7 @@ def page(name: str, results: dict, student: handin.Student, files: dict[str, byt
     return pages.page(
         "feedback",
         title=laws.TITLE,
-        total=total(results, student.student),
+        total=sum(result["points"] for _, result in steps),
         of=sum(step.points for step in laws.STEPS),
         student=student,
         foreign=next((r["foreign"] for _, r in steps if r.get("foreign")), ""),
@@ -53,7 +46,6 @@ def page(name: str, results: dict, student: handin.Student, files: dict[str, byt
         when=max((result["time"] for _, result in steps), default=""),
         steps=steps,
         waits=OPEN,
-        words=WORDS,
         figure=figure(files),
     )
 
@@ -79,8 +71,7 @@ def reading(
     title = f"{marking.module(name).TITLE}: to be read"
     page.write_text(pages.page("reading", title=title, works=works), "utf-8")
     if not table.exists():
-        with table.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(lines)
+        handin.write_table(table, lines)
     return page, table
 
 
@@ -99,7 +90,7 @@ def write(
     theirs = handin.collected(collected, students)[0] if collected else {}
     written = []
     for student in students:
-        if any(who == student.student for who, _ in results):
+        if of_student(name, results, student):
             files = handin.read(theirs[student]).files if student in theirs else {}
             path = folder / f"{student.student}.html"
             path.write_text(page(name, results, student, files), "utf-8")

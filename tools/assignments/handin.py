@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -33,7 +33,6 @@ class Submission:
     hints: how many were opened, by step.
     """
 
-    path: Path
     cells: dict[str, str] = field(default_factory=dict)
     defined: dict[str, str] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -74,7 +73,7 @@ def blank(code: str) -> bool:
 
 def read(path: Path) -> Submission:
     """Return what a path holds; a problem is told in the submission, never raised."""
-    submission = Submission(path)
+    submission = Submission()
     try:
         if path.is_dir():
             take(submission, folder_files(path))
@@ -146,11 +145,8 @@ def take(submission: Submission, files: dict[str, bytes]) -> None:
     if not isinstance(cells, list):
         raise CourseError("the notebook has no cells; save it in JupyterLab and hand it in again")
     for cell in cells:
-        if not isinstance(cell, dict):
-            continue
-        source = cell.get("source")
-        source = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
-        enter(submission, cell, legible(source))
+        if isinstance(cell, dict):
+            enter(submission, cell)
 
 
 def legible(text: str) -> str:
@@ -158,8 +154,10 @@ def legible(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def enter(submission: Submission, cell: dict, source: str) -> None:
+def enter(submission: Submission, cell: dict) -> None:
     """Enter one cell: of a step, of a name, or of the variant."""
+    source = cell.get("source") or ""
+    source = legible("".join(map(str, source)) if isinstance(source, list) else str(source))
     metadata = cell.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     step = metadata.get("step")
@@ -178,7 +176,19 @@ def enter(submission: Submission, cell: dict, source: str) -> None:
             submission.hints[step] = max(int(count), submission.hints.get(step, 0))
 
 
-# --- the roster ----------------------------------------------------------------------------------
+# --- tables and the roster -----------------------------------------------------------------------
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a CSV by the names of its columns."""
+    return list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
+
+
+def write_table(path: Path, rows: Iterable) -> Path:
+    """Write a CSV as spreadsheets and platforms read it."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
 
 
 class Student(NamedTuple):
@@ -193,8 +203,7 @@ class Student(NamedTuple):
 def roster(path: Path) -> list[Student]:
     """Return the students of a roster, a CSV with the columns student, name, id, variant."""
     try:
-        lines = list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
-        return [Student(*(line[name].strip() for name in Student._fields)) for line in lines]
+        return [Student(*(line[n].strip() for n in Student._fields)) for line in table(path)]
     except (KeyError, AttributeError, *DAMAGED) as error:
         raise CourseError(
             f"{path} is no roster with the columns student, name, id, variant ({error}); "

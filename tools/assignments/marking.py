@@ -4,7 +4,6 @@ A result is one line of JSON. What has not changed since its result is not marke
 run that was killed goes on where it was, and a resubmission costs what it changed.
 """
 
-import csv
 import hashlib
 import importlib
 import json
@@ -20,22 +19,12 @@ import numpy as np
 from course_lib.errors import CourseError, unknown
 from tools.assignments import handin, laws, sandbox, variant
 from tools.assignments.laws import runs
-from tools.assignments.laws.common import (
-    Failed,
-    Step,
-    Trial,
-    Verdict,
-    judge,
-    judge_law,
-    pasted,
-)
+from tools.assignments.laws.common import Failed, Step, Trial, Verdict, judge, judge_law, pasted
 
 FILED = ("experiment", "project")  # kinds of steps that are marked by files
 ASK = "the grader ended in an error at this step; ask: it is not your fault until shown otherwise"
 # A result that is a teacher's alone has these fields.
-UNMARKED = dict.fromkeys(
-    ("law", "mistake", "fingerprint", "grader", "level", "version", "time"), ""
-)
+UNMARKED = dict.fromkeys(("mistake", "fingerprint", "grader", "level", "version", "time"), "")
 UNMARKED |= {"seconds": 0.0, "trial": 1, "hints": 0}
 
 
@@ -91,7 +80,7 @@ def mark_step(
     begin = time.perf_counter()
     code = submission.answer(step)
     verdict, status = Verdict(0.0), ""
-    result = {"paste": "", "fingerprint": "", "grader": ""}
+    result = {"fingerprint": "", "grader": ""}
     # the verdict, by the kind of the step
     try:
         if submission.problem:
@@ -126,14 +115,13 @@ def mark_step(
         verdict, status = Verdict(0.0, ASK), "ask"
         result["grader"] = traceback.format_exc(limit=-3)
     # the result
-    result["paste"] = pasted(step, verdict.arguments)
     return result | {
         "step": step.name,
         "points": round(step.points * verdict.share, 1),
         "of": step.points,
         "status": status or ("right" if verdict.share == 1 else "wrong"),
         "sentence": verdict.sentence,
-        "law": verdict.law,
+        "paste": pasted(step, verdict.arguments),
         "mistake": verdict.mistake,
         "seconds": round(time.perf_counter() - begin, 2),
         "level": level,
@@ -157,13 +145,14 @@ def fingerprint(step: Step, answer: sandbox.Answer) -> str:
 def digest(step: Step, submission: handin.Submission, name: str, letters: str) -> str:
     """Return a digest of all that a step's result depends on: first the work, then the marker."""
     work = [submission.problem, submission.answer(step)]
-    if step.kind in FILED:
-        work += [
-            f"{k} {hashlib.sha256(v).hexdigest()}" for k, v in sorted(submission.files.items())
-        ]
+    if step.kind in FILED:  # figures, and files of steps that a teacher reads, decide nothing here
+        read = {s.name for s in module(name).STEPS if s.kind == "manual"}
+        for file, content in sorted(submission.files.items()):
+            if not file.endswith(".png") and Path(file).stem not in read:
+                work.append(f"{file} {hashlib.sha256(content).hexdigest()}")
     if step.kind == "project":
         work += [submission.answer(s) for s in module(name).STEPS if s.function]
-    both = work, [version(name), letters]
+    both = work, [version(name), letters, submission.variant]
     texts = (handin.legible("\0".join(part)).encode() for part in both)
     return "-".join(hashlib.sha256(text).hexdigest()[:16] for text in texts)
 
@@ -276,30 +265,26 @@ def by_hand(path: Path, results: dict, name: str) -> dict:
         return results
     steps = {step.name: step for step in module(name).STEPS}
     merged = dict(results)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, line in enumerate(csv.DictReader(file), 2):
-            if not (line.get("points") or "").strip():
-                continue  # not read yet
-            try:
-                student, step = line["student"], steps[line["step"]]
-                points = float(line["points"])
-                if not 0 <= points <= step.points:
-                    raise ValueError(points)
-            except (KeyError, TypeError, ValueError) as error:
-                raise CourseError(
-                    f"{path}, line {number}: no such step or points: {error}"
-                ) from None
-            before = merged.get((student, step.name)) or UNMARKED
-            less = "read" if step.kind == "manual" else "wrong"
-            merged[student, step.name] = before | {
-                "student": student,
-                "step": step.name,
-                "of": step.points,
-                "points": points,
-                "status": "right" if points == step.points else less,
-                "sentence": line.get("comment") or "",
-                "paste": "",
-            }
+    for number, line in enumerate(handin.table(path), 2):
+        if not (line.get("points") or "").strip():
+            continue  # not read yet
+        try:
+            student, step = line["student"], steps[line["step"]]
+            points = float(line["points"])
+            if not 0 <= points <= step.points:
+                raise ValueError(points)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CourseError(f"{path}, line {number}: no such step or points: {error}") from None
+        less = "read" if step.kind == "manual" else "wrong"
+        merged[student, step.name] = merged.get((student, step.name), UNMARKED) | {
+            "student": student,
+            "step": step.name,
+            "of": step.points,
+            "points": points,
+            "status": "right" if points == step.points else less,
+            "sentence": line.get("comment") or "",
+            "paste": "",
+        }
     return merged
 
 

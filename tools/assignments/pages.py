@@ -6,8 +6,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-TEMPLATES = Path(__file__).parent / "templates"
-
 
 def marked(text: str) -> Markup:
     """Return a sentence as HTML, with `code` and *emphasis*; all else of it is escaped."""
@@ -20,6 +18,9 @@ def rendered(text: str) -> Markup:
     import mistune  # which comes with nbconvert
 
     class Renderer(mistune.HTMLRenderer):
+        def block_code(self, code, info=None):  # a long line is scrolled, by the keyboard, too
+            return super().block_code(code, info).replace("<pre>", "<pre tabindex='0'>", 1)
+
         def heading(self, text, level, **attributes):
             return super().heading(text, min(level + 3, 6), **attributes)
 
@@ -27,11 +28,15 @@ def rendered(text: str) -> Markup:
     return Markup(to_html(text))
 
 
+PAGES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+)
+PAGES.filters |= {"marked": marked, "rendered": rendered}
+
+
 def page(template: str, **values) -> str:
     """Return a page; everything that comes from students is escaped."""
-    loader = FileSystemLoader(TEMPLATES)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters |= {"marked": marked, "rendered": rendered}
-    return environment.get_template(f"{template}.html").render(**values)
+    return PAGES.get_template(f"{template}.html").render(**values)

@@ -338,11 +338,9 @@ def strongest(trust: bool = False, wanted: str | None = None) -> str:
             if level == "3" or trust or contained:
                 return "C" if contained and level == "1" else level
             break
-    missing = (
-        "bwrap is not installed (apt install bubblewrap)"
-        if not shutil.which("bwrap")
-        else (f"bwrap does not start or does not hold. {USER_NAMESPACE}")
-    )
+    missing = f"bwrap does not start or does not hold. {USER_NAMESPACE}"
+    if not shutil.which("bwrap"):
+        missing = "bwrap is not installed (apt install bubblewrap)"
     raise CourseError(
         f"no sandbox of level 3 on this machine: {missing}. `--trust` marks below it: only for "
         "answers that you trust, as a user that owns nothing else"

@@ -20,17 +20,20 @@ SHARED = 0.5  # of all runs of tokens, or of the shorter work's
 FEW = 10  # runs, of which nothing follows
 
 
-def pairs(results: dict) -> list[list[str]]:
-    """Return the groups of students with the same wrong value that no known mistake explains."""
-    groups = defaultdict(set)
+def signals(results: dict) -> list[list[str]]:
+    """Return who share a wrong value that no known mistake explains, and who another's variant."""
+    groups, foreign = defaultdict(set), set()
     for (student, step), result in results.items():
         if result["fingerprint"] and not result["mistake"]:
             groups[step, result["fingerprint"]].add(student)
-    return [
+        if result.get("foreign", variant.NOBODY) != variant.NOBODY:
+            foreign.add((student, result["foreign"]))
+    shared = [
         [", ".join(sorted(group)), f"the same unexplained wrong value in step {step}"]
         for (step, _), group in sorted(groups.items())
         if len(group) > 1
     ]
+    return shared + [[who, f"the notebook carries the variant {x}"] for who, x in sorted(foreign)]
 
 
 def grams(code: str) -> set[tuple[str, ...]]:
@@ -60,16 +63,12 @@ def library() -> dict[tuple[str, ...], str]:
 
 def report(name: str, collected: Path, students: list, results: dict) -> list[str]:
     """Return a line for each signal: equal wrong values, foreign variants, shared code."""
-    lines = [f"{who}: {what}" for who, what in pairs(results)]
+    lines = [f"{who}: {what}" for who, what in signals(results)]
     known = library()
     cells = edition.notebook(name).cells
     given = set().union(*(grams(c.source) for c in cells if c.cell_type == "code"))
     written: dict[str, set] = {}
     for student, submission in handin.works(collected, students):
-        if submission.variant not in ("", variant.NOBODY, student.variant):
-            lines.append(
-                f"{student.student}: the notebook carries the variant {submission.variant}"
-            )
         written[student.student] = set()
         for step in (s for s in marking.module(name).STEPS if s.function):
             own = grams(submission.answer(step)) - given

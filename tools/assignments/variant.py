@@ -5,63 +5,19 @@ The code comes from the term's secret; who has the code can check everything els
 
 import hashlib
 import hmac
-from typing import NamedTuple
+from collections import namedtuple
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without i, l, o, which are mistaken for digits
 NOBODY = "aaaaaa"  # the variant in what is given out
 CORPUS = 900_000  # tokens of the embedded corpus in which a slice begins
 
-
-class A1(NamedTuple):
-    """A student's own numbers for step 1.6: first token, temperature, seeds of the runs."""
-
-    begin: int
-    tau: float
-    seeds: tuple[int, int, int]
-
-
-class A2(NamedTuple):
-    """A student's own numbers for step 2.6: first token, exponent of frequency, seeds."""
-
-    begin: int
-    kappa: float
-    seeds: tuple[int, int, int]
-
-
-class A3(NamedTuple):
-    """A student's own numbers for step 3.6: first token, mean margin in nats, seeds."""
-
-    begin: int
-    margin: float
-    seeds: tuple[int, ...]
-
-
-class A4(NamedTuple):
-    """A student's own numbers for step 4.6: first token, scale and fall of the ceiling, seeds."""
-
-    begin: int
-    c1: float
-    gamma: float
-    seeds: tuple[int, int, int]
-
-
-class A5(NamedTuple):
-    """A student's own numbers for step 5.6: words, rank and seed of the languages, seeds of runs.
-
-    There are as many contexts as words.
-    """
-
-    words: int
-    rank: int
-    language: int
-    seeds: tuple[int, ...]
-
-
-class A6(NamedTuple):
-    """A student's own numbers for A6: first token, seed of the sick checkpoint."""
-
-    begin: int
-    sick: int
+# A student's own numbers: `begin` is the first token of the text, `seeds` are those of the runs.
+A1 = namedtuple("A1", "begin tau seeds")  # step 1.6: the temperature
+A2 = namedtuple("A2", "begin kappa seeds")  # step 2.6: the exponent of frequency
+A3 = namedtuple("A3", "begin margin seeds")  # step 3.6: the mean margin in nats
+A4 = namedtuple("A4", "begin c1 gamma seeds")  # step 4.6: scale and fall of the ceiling
+A5 = namedtuple("A5", "words rank language seeds")  # step 5.6: `language` is the languages' seed
+A6 = namedtuple("A6", "begin sick")  # `sick` is the seed of the sick checkpoint
 
 
 def code(secret: str, student: str) -> str:

@@ -20,7 +20,8 @@
 # target, a softmax of the inner products of the target's vector with all word vectors. At a high
 # temperature, they argue, this loss drives the output matrix $W$ into the column space of the input
 # matrix $E$. Three things are taken for granted on the way: both distributions have one temperature,
-# logits have mean 0, and (in the figure) the rows of $E$ have norm 1. What if not?
+# logits have mean 0, and in the paper's figure the rows of $E$ have norm 1. What happens where one of
+# them does not hold?
 #
 # ## What you will be able to do
 #
@@ -122,8 +123,8 @@ check("A1", "1.2", high_temperature)
 # %% [markdown]
 # ## 1.3 Implement: the loss, streamed ●●● (20 minutes, 18 points)
 #
-# Write `augmented_loss(h, W, E, y, tau, block)`: for each of $b$ contexts, the divergence of
-# $\hat y = \operatorname{softmax}(W h/\tau)$ from $\tilde y = \operatorname{softmax}(E e_y/\tau)$.
+# Write `augmented_loss(h, W, E, y, tau, block)`: for each of $b$ contexts, $\mathrm{KL}(\tilde y \,\|\, \hat y)$ with
+# $\hat y = \operatorname{softmax}(W h/\tau)$ and $\tilde y = \operatorname{softmax}(E e_y/\tau)$.
 # Shapes: `h` (b, d), `W` and `E` (N, d), `y` (b,) integers; the result (b,).
 #
 # Read the vocabulary in blocks of `block` words and keep no array of shape (b, N). At $N = 400{,}000$,
@@ -229,13 +230,14 @@ def contradicted(E):
 check("A1", "1.5", contradicted)
 
 # %% [markdown]
-# ## 1.6 Experiment: Figure 1 anew ●●○ (25 minutes and your machine's 20, 20 points)
+# ## 1.6 Experiment: Figure 1 anew ●●○ (25 minutes and 20 of your machine's, 20 points)
 #
-# The code below trains an LSTM on *your* 20,000 tokens: share $\beta$ of the augmented loss 0, ½ and
-# 1, rows of $E$ free or at norm 1, three seeds each. It needs the course's environment (PyTorch).
+# The code below trains an LSTM on *your* 20,000 tokens. The share $\beta$ of the augmented loss is 0, ½ or 1,
+# the rows of $E$ are free or have norm 1, and each of the six settings has three seeds. The code needs the
+# course's environment, with PyTorch.
 #
 # **First predict**, in a sentence or two: what becomes of the distance between the column spaces and of
-# the share as $\beta$ grows, and how many words are contradicted? The prediction has points for being
+# the explained share as $\beta$ grows, and how many words are contradicted? The prediction has points for being
 # there, not for being right. A well measured "no effect" has full marks.
 #
 # The numbers of a run are the share by your 1.4, the contradicted words by your 1.5, and the distance of
@@ -284,11 +286,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # %% [markdown]
 # ## 1.7 A law of your own ●●○ (10 minutes, 8 points)
 #
-# Write `is_right(f, rng)`: it gets a function `f(l, s, tau_l, tau_s)` that somebody wrote for 1.1, and a
-# NumPy generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
-# instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with right
-# ones. Points are the cube of the share of wrong ones that it refuses: half of them earn an eighth of the
-# points, and no one property refuses many more. There are none if it refuses a right one: computers round.
+# Write `is_right(f, rng)`: it gets a function `f(l, s, tau_l, tau_s)` that somebody wrote for 1.1, and
+# a NumPy generator, and returns True if the function is right. It may call `f` at most 5,000 times,
+# on instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with
+# right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any other
+# law the points are the cube of the share of wrong functions that it refuses: a law that refuses half
+# of them earns an eighth of the points. No one property refuses many more than half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -18,8 +18,8 @@
 #
 # Gao and others (2019) add to the loss the mean cosine of all pairs of words,
 # $R = \frac{1}{N^2}\sum_{i\neq j}\cos(w_i, w_j)$. Every word counts once in it. A batch of text sees the
-# words otherwise: *the* comes in every sentence, half of the vocabulary hardly ever. What if words have
-# weights? And where does the cone come from, that the penalty pushes apart?
+# words otherwise: *the* comes in every sentence, and half of the vocabulary hardly ever comes. What if words
+# have weights? And where does the cone come from that the penalty pushes apart?
 #
 # ## What you will be able to do
 #
@@ -118,8 +118,8 @@ check("A2", "2.2", weighted_cosine_gradient)
 #
 # For a large vocabulary one takes $m$ rows, drawn without replacement. Write `estimate(W, rows)`:
 # `rows` are the $m \ge 2$ different numbers of the sampled words. It reads the sampled rows alone, and
-# knows $N$. Its mean over *all* samples of a size must be exactly the paper's $R$ (equal weights,
-# divided by $N^2$).
+# knows $N$. Its mean over *all* samples of a size must be exactly the paper's $R$, which has equal weights and
+# is divided by $N^2$.
 #
 # <details><summary>What to look at</summary>
 #
@@ -151,7 +151,7 @@ check("A2", "2.3", estimate)
 # ## 2.4 Implement: a uniformly negative direction ●●● (20 minutes, 16 points)
 #
 # A word that never comes is pushed along a $v$ with $v^\top h < 0$ for every context $h$, where there is
-# one. Write `negative_direction(H, most)` with contexts `H` (n, d): the perceptron. Begin at $v = 0$;
+# such a $v$. Write `negative_direction(H, most)` with contexts `H` (n, d): the perceptron. Begin at $v = 0$;
 # while some $v^\top h \ge 0$, add or subtract one such $h$, whichever helps, and count one update. Return
 # `v, updates` as soon as all products are negative, which may be after the last of `most` updates. If
 # they are not, return `None, updates`.
@@ -191,8 +191,8 @@ check("A2", "2.4", negative_direction)
 # Let $A$ be the table of all cosines, none of which is negative here. The paper bounds the largest
 # eigenvalue of $A$ by the sum of all its entries. Write `eigenvalue_bracket(W)`, which returns
 # `low, high` around the largest eigenvalue, without the table: `high` must be far below the sum of all
-# entries, and far below $N$ where most rows are orthogonal; `low` not below the sum of all entries
-# divided by $N$; and both equal for parallel rows.
+# entries, and far below $N$ where most rows are orthogonal; `low` must not be below the sum of all entries
+# divided by $N$; and both must be equal for parallel rows.
 #
 # <details><summary>What to look at</summary>
 #
@@ -221,11 +221,11 @@ def eigenvalue_bracket(W):
 check("A2", "2.5", eigenvalue_bracket)
 
 # %% [markdown]
-# ## 2.6 Experiment: which words move ●●○ (25 minutes and your machine's 10, 16 points)
+# ## 2.6 Experiment: which words move ●●○ (25 minutes and 10 of your machine's, 16 points)
 #
 # The code below trains an LSTM with one word matrix on *your* tokens: without a penalty, with the
 # paper's equal weights, and with $p \propto f^\kappa$ for frequency $f$ and *your* exponent $\kappa$,
-# three seeds each. It needs the course's environment (PyTorch).
+# three seeds each. The code needs the course's environment, with PyTorch.
 #
 # **First predict**, in a sentence or two: which words move apart under which weights, the frequent tenth
 # or the rare half, and what does it cost? The prediction has points for being there, not for being
@@ -275,11 +275,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # %% [markdown]
 # ## 2.7 A law of your own ●●○ (10 minutes, 8 points)
 #
-# Write `is_right(f, rng)`: it gets a function `f(W, p)` that somebody wrote for 2.2, and a NumPy
-# generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
-# instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with right
-# ones. Points are the cube of the share of wrong ones that it refuses: half of them earn an eighth of the
-# points, and no one property refuses many more. There are none if it refuses a right one: computers round.
+# Write `is_right(f, rng)`: it gets a function `f(W, p)` that somebody wrote for 2.2, and a NumPy generator,
+# and returns True if the function is right. It may call `f` at most 5,000 times, on instances of at
+# most 500 numbers. It is tried with wrong functions that you do not see, and with right ones. A law
+# that refuses a right function earns nothing, so allow for rounding. Of any other law the points are
+# the cube of the share of wrong functions that it refuses: a law that refuses half of them earns an
+# eighth of the points. No one property refuses many more than half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -17,8 +17,8 @@
 # of your machine's.
 #
 # Wang, Gong and Liu (2019) train a softmax against an adversary who moves the target's vector by at most
-# $\varepsilon$, in the round ball. Why round? The word vectors of a real model are no round cloud, and one
-# could move every word instead of one. What is left of the theorems, and of the gain?
+# $\varepsilon$, in the round ball. Why round? The word vectors of a real model are no round cloud. And why should
+# the adversary move one word, and not all of them? What is left of the theorems then, and of the gain?
 #
 # ## What you will be able to do
 #
@@ -217,13 +217,13 @@ def certificate(W, i, h):
 check("A3", "3.5", certificate)
 
 # %% [markdown]
-# ## 3.6 Experiment: which ball ●●● (30 minutes and your machine's 20, 18 points)
+# ## 3.6 Experiment: which ball ●●● (30 minutes and 20 of your machine's, 18 points)
 #
 # The code below trains an LSTM on *your* tokens without an adversary, and with one in the round ball, in
 # the cube, and in the ellipsoid of the word vectors' own covariance, five seeds each. The adversary takes
 # $r$ times the dual norm of $h$ from the target's logit; this is its margin, in nats. The radius $r$ is
 # such that the mean margin of a batch is *yours*: otherwise the largest ball would win or lose by its
-# size. The experiment needs the course's environment (PyTorch).
+# size. The code needs the course's environment, with PyTorch.
 #
 # **First predict**, in a sentence or two: which ball has the lowest loss on the last 2,000 tokens, and what
 # is left of the difference when each run has its best temperature? The prediction has points for being
@@ -269,11 +269,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # %% [markdown]
 # ## 3.7 A law of your own ●●○ (8 minutes, 8 points)
 #
-# Write `is_right(f, rng)`: it gets a function `f(h, W, y, radii)` that somebody wrote for 3.3, and a NumPy
-# generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
-# instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with right
-# ones. Points are the cube of the share of wrong ones that it refuses: half of them earn an eighth of the
-# points, and no one property refuses many more. There are none if it refuses a right one: computers round.
+# Write `is_right(f, rng)`: it gets a function `f(h, W, y, radii)` that somebody wrote for 3.3, and
+# a NumPy generator, and returns True if the function is right. It may call `f` at most 5,000 times,
+# on instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with
+# right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any other
+# law the points are the cube of the share of wrong functions that it refuses: a law that refuses half
+# of them earns an eighth of the points. No one property refuses many more than half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -27,11 +27,15 @@
 # $\sigma_7$ pays for it. Which of the two makes the model better, the chosen curve or the bound? And
 # which of the two makes the words isotropic?
 #
-# You will build what this question needs. A matrix in factors that is never multiplied out, with fewer
-# directions than coordinates and a vector $m$ that all words share. A penalty that knows only the
-# ceiling. An iteration that gives a matrix orthonormal columns again, without any decomposition. And a
-# measure of the cone that counts words as a text does. Then you will fool this measure, to know how far
-# you may trust it.
+# You will build what this question needs:
+#
+# - a matrix in factors that is never multiplied out, with fewer directions than coordinates and a vector
+#   $m$ that all words share;
+# - a penalty that knows only the ceiling;
+# - an iteration that gives a matrix orthonormal columns again, without any decomposition;
+# - a measure of the cone that counts words as a text does.
+#
+# Then you will fool this measure, to know how far you may trust it.
 #
 # ## What you will be able to do
 #
@@ -256,12 +260,12 @@ def fool(W):
 check("A4", "4.5", fool)
 
 # %% [markdown]
-# ## 4.6 Experiment: two-sided, or a ceiling ●●○ (30 minutes and your machine's 10, 18 points)
+# ## 4.6 Experiment: two-sided, or a ceiling ●●○ (30 minutes and 10 of your machine's, 18 points)
 #
 # The code below trains an LSTM over $W = U\Sigma V^\top$ on *your* tokens, with no penalty on $\Sigma$, with the
 # paper's two-sided one, and with the ceiling, three seeds each. The bounds are $c_k = c_1 k^{-\gamma}$ with
 # *your* $c_1$ and $\gamma$. All begin with the same $U$ and $V$ and with $\sigma_k = c_k/2$, in the middle of the
-# class, and the same penalties hold $U$ and $V$. It needs the course's environment (PyTorch).
+# class, and the same penalties hold $U$ and $V$. The code needs the course's environment, with PyTorch.
 #
 # **First predict**, in a sentence or two: where do the three spectra end? Which has the highest $I_1$, and
 # which the lowest loss on the last 2,000 tokens? The prediction has points for being there, not for being
@@ -317,11 +321,11 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # ## 4.7 A law of your own ●●○ (8 minutes, 8 points)
 #
 # Write `is_right(f, rng)`: it gets a function `f(s, c)` that somebody wrote for 4.2, and a NumPy
-# generator, and returns True if the function is right. You have not more than 5,000 evaluations, on
-# instances of at most 500 numbers, with bounds that fall. It is tried with wrong functions that you do not
-# see, and with right ones. Points are the cube of the share of wrong ones that it refuses: half of them
-# earn an eighth of the points, and no one property refuses many more. There are none if it refuses a right
-# one: computers round.
+# generator, and returns True if the function is right. It may call `f` at most 5,000 times, on instances
+# of at most 500 numbers, with bounds that fall. It is tried with wrong functions that you do not see,
+# and with right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any
+# other law the points are the cube of the share of wrong functions that it refuses: a law that refuses
+# half of them earns an eighth of the points. No one property refuses many more than half.
 #
 # <details><summary>What to look at</summary>
 #

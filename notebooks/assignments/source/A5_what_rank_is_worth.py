@@ -20,17 +20,22 @@
 # called this a bottleneck. Mixtures and bent logits lift the rank, and models that have them predict
 # better. Does the rank do it? Parthiban and others (2021) trained many models with bends of many shapes.
 # Over all of them the rank of $\log P$ and the perplexity on the Penn Treebank have a correlation of 0.48.
-# After a few outliers are left out, 0.24 remain. They conclude that the correlation is "fairly weak".
+# After a few outliers are left out, the correlation is 0.24. They conclude that the correlation is "fairly weak".
 #
 # Three questions are left open. How would one *set* the rank and leave the rest alone? What is a rank, if
 # the computation of the spectrum loses half of its digits? And is 0.24 less than 0.48 for any reason but that
 # something was left out?
 #
-# You will build what these questions need. A bend with two places and two slopes, which lifts the
-# rank at no cost. A spectrum to the last digit of a table that is too large to store. Contexts and words
-# whose $\log P$ has the most rank that a softmax can have, and others whose normaliser adds no rank at all.
-# A mixture whose components do not know all words. And the law that says what leaving out does to a
-# correlation. Then you fit a softmax and a mixture of as many numbers to two languages whose truth is known,
+# You will build what these questions need:
+#
+# - a bend with two places and two slopes, which lifts the rank at no cost;
+# - a spectrum to the last digit, of a table that is too large to store;
+# - contexts and words whose $\log P$ has the most rank that a softmax can have, and others whose normaliser
+#   adds no rank at all;
+# - a mixture whose components do not know all words;
+# - the law that says what leaving out does to a correlation.
+#
+# Then you fit a softmax and a mixture of as many numbers to two languages whose truth is known,
 # one that a softmax has made and one that a mixture has made.
 #
 # ## What you will be able to do
@@ -274,15 +279,15 @@ def restricted(r, u):
 check("A5", "5.5", restricted)
 
 # %% [markdown]
-# ## 5.6 Experiment: what rank is worth ●●○ (25 minutes and a minute of your machine's, 16 points)
+# ## 5.6 Experiment: what rank is worth ●●○ (25 minutes and one of your machine's, 16 points)
 #
 # The code below draws two languages with *your* number of words and as many contexts. The first is made by
 # one softmax, and its $\log P$ has *your* rank. The second is made by a mixture of two softmaxes, and its
 # $\log P$ has full rank. To be fair, each layer meets the language of its own kind and the other's. Each layer
 # has three widths, and each width five seeds. A softmax of 5, 8 or 11 has exactly as many numbers as a
 # mixture of two of 3, 5 or 7. No text is drawn: the expected cross-entropy is minimised, so that what a
-# layer stays above the entropy, its *excess*, is due to the layer and the optimiser alone. It needs the
-# course's environment (PyTorch).
+# layer stays above the entropy, its *excess*, is due to the layer and the optimiser alone. The code needs the
+# course's environment, with PyTorch.
 #
 # **First predict**, in a sentence or two: on which language is which layer better, at equal numbers? And which
 # sign has the correlation of rank and excess within a language, for Press' rank and for the effective one? The
@@ -340,11 +345,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 # ## 5.7 A law of your own ●●○ (8 minutes, 8 points)
 #
 # Write `is_right(f, rng)`: it gets a function `f(logits, prior, y)` that somebody wrote for the *gradient*
-# of 5.4 alone, (n, K), and a NumPy generator, and returns True if the function is right. You have not more
-# than 5,000 evaluations, on instances of at most 500 numbers. It is tried with wrong functions that you do
-# not see, and with right ones. Points are the cube of the share of wrong ones that it refuses: half of
-# them earn an eighth of the points, and no one property refuses many more. There are none if it refuses a
-# right one: computers round. The wrong ones add up to 0 in every context.
+# of 5.4 alone, (n, K), and a NumPy generator, and returns True if the function is right. It may call
+# `f` at most 5,000 times, on instances of at most 500 numbers. It is tried with wrong functions that
+# you do not see, and with right ones. A law that refuses a right function earns nothing, so allow for
+# rounding. Of any other law the points are the cube of the share of wrong functions that it refuses:
+# a law that refuses half of them earns an eighth of the points. No one property refuses many more than
+# half. The wrong ones add up to 0 in every context.
 #
 # <details><summary>What to look at</summary>
 #

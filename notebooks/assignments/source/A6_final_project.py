@@ -14,7 +14,7 @@
 # # A6. Final project: examine, combine, defend
 #
 # **After all lessons of the course.** Seven steps, 200 points, 14 hours in three weeks. Your machine
-# needs about half an hour of them.
+# needs some minutes of them.
 #
 # Five papers, five remedies. Each was measured alone, by those who invented it. Nobody knows what two of them
 # do together: whether one undoes the other, whether they repair the same thing twice, or whether the second one
@@ -91,7 +91,7 @@ from tools.assignments.laws.home import check, hint
 #
 # <details><summary>The first line</summary>
 #
-# `differences = layer - baseline`: all that follows is the mean of one sample.
+# Take the difference of each seed first. All that follows is about the mean of one sample.
 #
 # </details>
 #
@@ -129,8 +129,9 @@ check("A6", "6.1", analysis)
 # a quarter of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
 # all vectors and the order of the words change nothing. At the large size there are 100,000 words.
 #
-# Then name the disease of *your* checkpoint, which `checkpoint` makes from your letters: write its name, "drift",
-# "split", "rogue" or "low_rank", as `VERDICT` into the answer cell. The check here does not try it: the marker does.
+# Then name the disease of *your* checkpoint, which `own_checkpoint` makes from your letters, two cells below the
+# answer: take the sign `#` away from the last line of that cell. Write the name, "drift", "split", "rogue" or
+# "low_rank", as `VERDICT` into the answer cell. The check here does not try it: the marker does.
 #
 # <details><summary>What to look at</summary>
 #
@@ -250,8 +251,9 @@ check("A6", "6.3", Layer)
 # matrix $W$ for input and output. It is trained for 300 batches on *your* tokens, and measured on the last
 # 4,000, where no window holds a word that another window is asked for. `pilot` runs three seeds with a setting
 # of your choice: the rate of learning, and the two strengths. Which strengths are worth a trial differs from method
-# to method. `pilot` prints both means. Begin where your layer's differs from the baseline's by some percent: with much
-# less there is nothing to see, with much more nothing is learnt but the penalty.
+# to method. `pilot` prints both means. Begin where the mean of your layer differs from that of the baseline by some
+# percent: with much less there is nothing to see, with much more nothing is learnt but the penalty. A pilot trains
+# both at the same rate, which may suit one of them only. In 6.4 each gets the best of its own settings.
 
 # %% tags=["given"]
 def own_text():
@@ -294,7 +296,7 @@ if REGISTRATION:
 check_registration()
 
 # %% [markdown]
-# ## 6.4 Run ●●○ (3 hours and your machine's half hour, 40 points)
+# ## 6.4 Run ●●○ (3 hours and some minutes of your machine's, 40 points)
 #
 # First tune. For the layer and for the baseline, list as many settings as you registered trials: the rate of
 # learning and two strengths, which are 0 for the baseline. `run` tries them with one seed of your pilot, takes the
@@ -344,7 +346,8 @@ def run(settings, folder="."):
 
 results = run(SETTINGS) if SETTINGS["layer"] else None
 if results:
-    print(analysis(results["layer"], results["baseline"]))
+    mean, low, high = analysis(results["layer"], results["baseline"])
+    print(f"layer less baseline: {mean:.4f} nats, 90 % interval from {low:.4f} to {high:.4f}")
 
 # %% [markdown]
 # ## 6.5 Claim ●●● (1 hour, 30 points)

@@ -59,7 +59,8 @@ def joined(verdict: Verdict, share: float, problems: list[str]) -> Verdict:
     """Return a function's verdict with the share of what stands beside it, and its problems."""
     sentence = "; ".join([verdict.sentence] * bool(verdict.sentence) + problems)
     own = verdict.share * (1 - share) + share * (not problems)
-    return verdict._replace(share=round(own, 6), sentence=sentence)
+    mistake = verdict.mistake or "beside" * (verdict.share == 1 and bool(problems))
+    return verdict._replace(share=round(own, 6), sentence=sentence, mistake=mistake)
 
 
 def register(step, submission, level, variant, rng) -> Verdict:
@@ -330,7 +331,7 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: 
         sentence += (
             ". It covers, and says little: is it the interval of the runs, not of their mean?"
         )
-    return Verdict(round(share, 6), sentence * (share < 1), "claim" * (share < 1))
+    return Verdict(round(share, 6), sentence, "claim" * (share < 1))
 
 
 def interval_score(low, high, truth):

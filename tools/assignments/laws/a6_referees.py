@@ -1,10 +1,12 @@
 """Step 6.7: who referees whom, a rerun of a classmate's figure, and what two referees say."""
 
 import hmac
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from course_lib.errors import CourseError
 from tools.assignments import variant
 from tools.assignments.laws import a6_experiment, a6_forms
 from tools.assignments.laws.a6_registration import registered
@@ -26,10 +28,23 @@ def matched(students: list[str], secret: str) -> dict[str, tuple[str, str]]:
         return hmac.new(secret.encode(), f"referee {student}".encode(), "sha256").hexdigest()
 
     if len(students) < LEAST:
-        raise Failed("few", f"{len(students)} reports are too few: {LEAST} are needed")
+        raise CourseError(f"{len(students)} reports are too few: {LEAST} are needed")
     circle = sorted(students, key=lot)
     n = len(circle)
     return {who: (circle[(k + 1) % n], circle[(k + 2) % n]) for k, who in enumerate(circle)}
+
+
+def report(works: dict, secret: str) -> Iterator[str]:
+    """Yield who referees whom, and what a teacher should know of it, a line each.
+
+    works: the hand-in of each student of the roster; secret: the term's.
+    """
+    letters = {student.student: student.variant for student in works}
+    files = {student.student: submission.files for student, submission in works.items()}
+    pairs = matched(list(letters), secret)
+    for who, theirs in sorted(pairs.items()):
+        yield f"{who} referees {' and '.join(theirs)}"
+    yield from compared(pairs, files, letters)
 
 
 def rerun(folder, letters: str, seed: int) -> dict[str, float]:
