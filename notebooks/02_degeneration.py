@@ -206,16 +206,16 @@ print("rare words: cosine above 0.6:     ", bool(cosine_rare > 0.6))
 print("frequent words: cosine below 0.2: ", bool(cosine_frequent < 0.2))
 
 # %% [markdown]
-# **Figure 2.** Compare the curves with your predictions. The ratio $\sigma_2/\sigma_1$ fell far below 1. The
-# rare words stood at right angles and now point nearly the same way. Two frequent words still stand at right
-# angles on average. That average hides a wide spread, which Figure 4 shows.
+# **Figure 2.** Compare the curves with your predictions. The ratio $\sigma_2/\sigma_1$ fell first, and far
+# below 1, because $\sigma_1$ adds up what all words have in common. The rare words stood at right angles and
+# now point nearly the same way. Two frequent words still stand at right angles on average. Figure 4 shows their
+# spread.
 
 # %% [markdown]
 # ## The cloud as it moves
 #
 # We project every snapshot on one plane, that of the two largest singular values at the *end* of
-# training. Play it, or drag the slider. The view grows with the cloud, so you can watch the cloud's
-# shape.
+# training. Play it, or drag the slider. The view grows with the cloud.
 
 # %%
 random = np.random.default_rng(SEED)

@@ -194,8 +194,8 @@ print("rarer is nearer:", measured == sorted(measured))
 
 # %% [markdown]
 # **Figure 1.** The bound of theorem 3 holds for every share. The bound is generous: it grows like
-# $\varepsilon$, while the measured distance grows like $\varepsilon^2$ at first. This answers the first
-# prediction: at small shares a word ten times as rare is about a hundred times as near. The trend is right: the
+# $\varepsilon$, while the measured squared distance grows like $\varepsilon^2$ at first, because the vector
+# itself moves in proportion to $\varepsilon$. This answers the first prediction: at small shares a word ten times as rare is about a hundred times as near. The trend is right: the
 # rarer the word, the nearer its vector is to that of a word that never comes. The theorem says so *whatever the
 # word means*.
 

@@ -455,7 +455,7 @@ plots.show(
 # Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and a high rank. But
 # below the bend at 3 differences of logits are multiplied by 3, and most logits may lie there. The control
 # multiplies *all* logits by 3 at the rank of the softmax, and has most of the gain of GSS(3, 3). So the
-# **scale** of the logits may be what helps.
+# **scale** may be what helps, in training only: $W$ can grow.
 #
 # Are these models good enough to judge? **Kneser-Ney 5** only counts runs of up to five words:
 
