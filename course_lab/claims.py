@@ -345,7 +345,7 @@ def _concluded(row: "pd.Series") -> str:
         says += f" ({row.paper}, {row.place})"
     level = not isinstance(row.baseline, str)
     baseline = f"the level {row.baseline}" if level else f"`{row.baseline}`"
-    figure = claim(row.name).figure
+    figure = claim(str(row.name)).figure
     differs = f"`{row.method}` differs from {baseline} in {NAMES.get(figure, figure)} by "
     differs += _by(row.ours, row.low, row.high)
     if row.verdict == "untested":

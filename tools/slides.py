@@ -41,6 +41,7 @@ REMEMBERED = {  # by lesson: the words of `What we saw` before the number that a
     "9": "d = 64, against MoC, K = 4:",
     "10": "and moves its perplexity by",
     "11": "the perplexity with coupled Adam differs by",
+    "12": "a rare row of the matrix that reads for",
 }
 
 
