@@ -64,10 +64,10 @@ from IPython.display import Code, Markdown, display
 
 import course_lab
 from course_lab import corpora, plots
+from course_lab.progress import check
 from course_lib import data
 from course_lib.metrics import geometry
 from course_lib.output_layers import FullWords, Softmax
-from course_lib.progress import check
 
 # %%
 torch.manual_seed(SEED)

@@ -67,9 +67,9 @@ from torch import nn
 # %%
 import course_lab
 from course_lab import digits, plots
+from course_lab.progress import check
 from course_lib import data
 from course_lib.metrics import geometry, subspaces
-from course_lib.progress import check
 
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
 experiment = course_lab.profile(recipe, PROFILE, seed=SEED)

@@ -66,9 +66,9 @@ from torch.nn import functional as F
 
 import course_lab
 from course_lab import plots
+from course_lab.progress import check
 from course_lib import data, theory
 from course_lib.metrics import geometry
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

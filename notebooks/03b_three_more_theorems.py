@@ -58,9 +58,9 @@ from IPython.display import Markdown, display
 
 import course_lab
 from course_lab import plots
+from course_lab.progress import check
 from course_lib import data, theory
 from course_lib.metrics import geometry, neighbours
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

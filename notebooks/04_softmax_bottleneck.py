@@ -62,11 +62,11 @@ from IPython.display import Markdown, display
 # %%
 import course_lab
 from course_lab import corpora, plots
+from course_lab.progress import check
 from course_lib import output_layers, theory
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.metrics import rank
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
-from course_lib.progress import check
 
 # %% [markdown]
 # ## Predict

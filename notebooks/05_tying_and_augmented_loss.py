@@ -70,11 +70,11 @@ from torch.nn import functional as F
 # %%
 import course_lab
 from course_lab import cost, plans, plots, statistics
+from course_lab.progress import check
 from course_lib import theory
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.metrics import geometry, subspaces
 from course_lib.output_layers import AugmentedLoss, FullWords, Softmax
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

@@ -70,13 +70,13 @@ from course_lab import (
     results,
     statistics,
 )
+from course_lab.progress import check
 
 # %%
 from course_lib import theory
 from course_lib.evaluation import cache
 from course_lib.metrics import subspaces
 from course_lib.output_layers import AugmentedLoss, FullWords, Softmax
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

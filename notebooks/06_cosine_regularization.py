@@ -69,11 +69,11 @@ from torch.nn import functional as F
 # %%
 import course_lab
 from course_lab import claims, plans, plots, tables
+from course_lab.progress import check
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry, neighbours
 from course_lib.metrics.registry import summary
 from course_lib.output_layers import FullWords
-from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer
 
 _ = torch.manual_seed(SEED)

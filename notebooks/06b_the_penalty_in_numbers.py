@@ -62,10 +62,10 @@ from torch.nn import functional as F
 import course_lab
 from course_lab import claims, plans, plots, published, results, tables
 from course_lab.corpora.frequencies import kept_counts
+from course_lab.progress import check
 from course_lib import data, regularizers, theory
 from course_lib.data import bpe
 from course_lib.metrics import geometry
-from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer
 
 _ = torch.manual_seed(SEED)

@@ -68,11 +68,11 @@ from torch.nn import functional as F
 # %%
 import course_lab
 from course_lab import claims, corpora, plans, plots, tables
+from course_lab.progress import check
 from course_lib import data, theory
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry, neighbours
 from course_lib.output_layers import AdversarialSoftmax, FullWords
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

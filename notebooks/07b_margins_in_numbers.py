@@ -56,9 +56,9 @@ from IPython.display import Markdown, display
 from torch.nn import functional as F
 
 from course_lab import claims, plans, plots, published, tables
+from course_lab.progress import check
 from course_lib import theory
 from course_lib.metrics import neighbours
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

@@ -67,10 +67,10 @@ from IPython.display import Code, Markdown, display
 # %%
 import course_lab
 from course_lab import claims, planned, plans, plots, published, statistics
+from course_lab.progress import check
 from course_lib import regularizers
 from course_lib.metrics import geometry, subspaces
 from course_lib.output_layers import SpectralWords
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

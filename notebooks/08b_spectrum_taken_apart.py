@@ -63,11 +63,11 @@ from torch.utils.flop_counter import FlopCounterMode
 import course_lab
 from course_lab import claims, kept_costs, part, planned, plans, plots
 from course_lab import published
+from course_lab.progress import check
 from course_lib import regularizers
 from course_lib.errors import CourseError
 from course_lib.metrics import decay, geometry, subspaces
 from course_lib.output_layers import SpectralWords
-from course_lib.progress import check
 
 _ = torch.manual_seed(SEED)
 

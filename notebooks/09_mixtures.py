@@ -65,6 +65,7 @@ from IPython.display import Code, Markdown, display
 import course_lab
 from course_lab import claims, comparison, plans, plots, published
 from course_lab.cost import encoder_macs, output_macs
+from course_lab.progress import check
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.metrics import rank
 from course_lib.output_layers import (
@@ -73,7 +74,6 @@ from course_lib.output_layers import (
     MixtureOfSoftmaxes,
     Softmax,
 )
-from course_lib.progress import check
 
 # %% [markdown]
 # ## Predict

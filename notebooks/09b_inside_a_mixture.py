@@ -68,6 +68,7 @@ from course_lab import (
     published,
     statistics,
 )
+from course_lab.progress import check
 
 # %%
 from course_lib import data
@@ -76,7 +77,6 @@ from course_lib.output_layers import (
     MixtureOfSoftmaxes,
     Softmax,
 )
-from course_lib.progress import check
 
 # %% [markdown]
 # ## Predict

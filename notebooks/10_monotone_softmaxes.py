@@ -67,9 +67,9 @@ import course_lab
 from course_lab import claims, comparison, evidence, plans, plots
 from course_lab import published, results
 from course_lab.examine.unargmaxable import argmaxable_words
+from course_lab.progress import check
 from course_lib.metrics import rank
 from course_lib.output_layers import FullWords, monotone
-from course_lib.progress import check
 
 # %% [markdown]
 # ## Predict

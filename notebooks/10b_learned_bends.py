@@ -63,9 +63,9 @@ from torch.nn import functional as F
 # %%
 import course_lab
 from course_lab import claims, comparison, corpora, plans, plots, published
+from course_lab.progress import check
 from course_lib import data
 from course_lib.output_layers import FullWords, Softmax, monotone
-from course_lib.progress import check
 
 GSS = monotone.GeneralizedSigSoftmax
 PLIF = monotone.PiecewiseLinearSoftmax

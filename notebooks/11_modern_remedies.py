@@ -66,10 +66,10 @@ from IPython.display import Code, Markdown, display
 import course_lab
 from course_lab import claims, comparison, evidence, overrides, plans
 from course_lab import plots, side_by_side
+from course_lab.progress import check
 from course_lib import data, output_layers as layers
 from course_lib.metrics import geometry
 from course_lib.output_layers import CrossEntropy, FullWords, Softmax
-from course_lib.progress import check
 from course_lib.regularizers import CosineRegularizer, MuLoss
 from course_lib.training import CoupledAdam
 

@@ -64,11 +64,11 @@ from IPython.display import Code, Markdown, display
 import course_lab
 from course_lab import claims, comparison, evidence, overrides, plans
 from course_lab import plots, side_by_side, statistics
+from course_lab.progress import check
 from course_lib import data, output_layers as layers
 from course_lib.metrics import geometry
 from course_lib.output_layers import FullWords, GatedSoftmax, Softmax
 from course_lib.output_layers import centring
-from course_lib.progress import check
 from course_lib.training import Optimisation
 
 # %% [markdown]

@@ -65,10 +65,10 @@ from torch.nn import functional as F
 # %%
 import course_lab
 from course_lab import claims, evidence, overrides, plans, plots, records
+from course_lab.progress import check
 from course_lib import data, regularizers
 from course_lib.metrics import geometry
 from course_lib.models.input_embedding import InputEmbedding
-from course_lib.progress import check
 from course_lib.training import optimizers, tying
 
 pd.set_option("display.max_colwidth", None)

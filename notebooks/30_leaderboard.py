@@ -50,8 +50,8 @@ import pandas as pd
 from IPython.display import HTML, Markdown, display
 
 from course_lab import claims, comparison, evidence, leaderboard, plots
+from course_lab.progress import check
 from course_lab.statistics import holm
-from course_lib.progress import check
 
 of = evidence.read(OWN)
 rows = leaderboard.rows(of)

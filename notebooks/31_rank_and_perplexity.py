@@ -53,8 +53,8 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from course_lab import evidence, plots, ranks
+from course_lab.progress import check
 from course_lib.metrics.rank import effective_rank
-from course_lib.progress import check
 
 of = evidence.read(OWN)
 points = ranks.points(of)

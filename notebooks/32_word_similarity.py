@@ -52,8 +52,8 @@ from IPython.display import Markdown, display
 from scipy.stats import binomtest
 
 from course_lab import evidence, plots, similarities
+from course_lab.progress import check
 from course_lab.statistics import spearman, spearman_interval
-from course_lib.progress import check
 
 of = evidence.read(OWN)
 scores = similarities.scores(of)

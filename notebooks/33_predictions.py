@@ -51,7 +51,7 @@ import numpy as np
 from IPython.display import Markdown, display
 
 from course_lab import evidence, plots, predictions, published
-from course_lib.progress import check
+from course_lab.progress import check
 
 of = evidence.read(OWN)
 runs = predictions.chosen(of)

@@ -49,7 +49,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from course_lab import evidence, gaps, plots
-from course_lib.progress import check
+from course_lab.progress import check
 from course_lib.theory.wang2020 import generalisation_gap
 
 of = evidence.read(OWN)

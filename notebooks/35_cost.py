@@ -50,7 +50,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from course_lab import evidence, kept_costs, plots, published
-from course_lib.progress import check
+from course_lab.progress import check
 
 of = evidence.read(OWN)
 runs = kept_costs.runs(of)

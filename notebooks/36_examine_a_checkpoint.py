@@ -55,8 +55,8 @@ from IPython.display import Markdown, display
 import course_lab
 from course_lab import examine, plots
 from course_lab.examine import figures
+from course_lab.progress import check
 from course_lib.metrics import geometry, subspaces
-from course_lib.progress import check
 
 shapes = {"smoke": (600, 32), "quick": (2000, 64)}
 shapes |= {"standard": (10_000, 128), "full": (20_000, 256)}

@@ -57,7 +57,7 @@ from IPython.display import Markdown, display
 
 from course_lab import plots
 from course_lab.examine import tour
-from course_lib.progress import check
+from course_lab.progress import check
 
 live = tour.is_here() and PROFILE != "smoke"
 figures = tour.tour(THREADS) if live else tour.kept()

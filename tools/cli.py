@@ -204,7 +204,7 @@ def pytest(arguments: list[str], workers: int) -> int:
 
 def progress():
     """Print the exercises of every lesson, which are right, and since when."""
-    from course_lib.progress import progress_file, recorded
+    from course_lab.progress import progress_file, recorded
     from tools import exercises
     from tools.lesson_page import heading
 

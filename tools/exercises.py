@@ -2,7 +2,7 @@
 
 An exercise is a heading `### n. …` under `## Exercises`. Below it, but for the open ones, stand a
 cell tagged `exercise` with one line `name = None  # what to assign`, where the reader's answer
-goes, and a cell with `check("NN.n", name, …)` (`course_lib.progress`). `solutions/NN_name.py` has
+goes, and a cell with `check("NN.n", name, …)` (`course_lab.progress`). `solutions/NN_name.py` has
 a block `# %% NN.n` for each, code that takes the place of the tagged cell, and blocks
 `# %% NN.n wrong`, whose answers the check must refuse. A line `# says: …` in such a block holds
 words that the refusal must say. The tests try them all.
@@ -18,8 +18,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from course_lab.notebook_source import number as lesson_number
+from course_lab.progress import NotRight
 from course_lib.errors import CourseError
-from course_lib.progress import NotRight
 
 TAG = "exercise"
 HEADING = re.compile(r"(?m)^(##|###) (?:(\d+)\. )?(.+?)\s*$")

@@ -59,7 +59,7 @@ import torch
 from IPython.display import Markdown, display
 
 from course_lab import plots
-from course_lib.progress import check
+from course_lab.progress import check
 
 _ = torch.manual_seed(SEED)
 

@@ -9,8 +9,8 @@ import typer
 from typer.cli import get_docs_for_click
 
 from course_lab import notebook_source
+from course_lab.progress import recorded
 from course_lib.errors import CourseError
-from course_lib.progress import recorded
 from tools.exercises import count, standing
 from tools.lesson_page import PARTS, Lesson, keep_known_links, target
 

@@ -88,10 +88,11 @@ class _Cap(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, cap, width, shift, frame):
-        value = torch.add(x, shift, out=frame.empty_like("value", x)).div_(width).tanh_()
+        value = torch.div(x, width, out=frame.empty_like("value", x))
+        value = (value.add_(shift / width) if shift else value).tanh_()
         if ctx.needs_input_grad[0]:
             slope = torch.square(value, out=frame.empty_like("slope", x))
-            ctx.save_for_backward(slope.neg_().add_(1).mul_(cap / width))
+            ctx.save_for_backward(slope.mul_(-cap / width).add_(cap / width))
         ctx.frame = frame
         return value.mul_(cap)
 

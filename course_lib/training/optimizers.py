@@ -3,10 +3,30 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.optim import Optimizer
 
 
-class CoupledAdam(Optimizer):
+class _OneByOne(Optimizer):
+    """An optimiser that moves one parameter after the other; a variant says how, by `move`."""
+
+    def move(self, W: Tensor, g: Tensor, group: dict, state: dict) -> None:
+        """Move W by its gradient g; `state` is empty at the first call and keeps what is put in."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Move every parameter that has a gradient."""
+        with torch.enable_grad():
+            loss = closure() if closure else None
+        for group in self.param_groups:
+            for W in group["params"]:
+                if W.grad is not None:
+                    self.move(W, W.grad, group, self.state[W])
+        return loss
+
+
+class CoupledAdam(_OneByOne):
     """AdamW whose second moment is the mean over the rows of a matrix W (N, d).
 
     m ← β₁ m + (1−β₁) g,  v ← β₂ v + (1−β₂) mean_i g_i²,  both divided by 1 − βᵗ,
@@ -30,33 +50,23 @@ class CoupledAdam(Optimizer):
     ) -> None:
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """Update every parameter that has a gradient."""
-        with torch.enable_grad():
-            loss = closure() if closure else None
-        for group in self.param_groups:
-            lr = group["lr"]
-            beta1, beta2 = group["betas"]
-            for W in group["params"]:
-                if W.grad is None:
-                    continue
-                state = self.state[W]
-                square = W.grad.square().mean(0)
-                if not state:  # the count lies on the device, so that no step waits for it
-                    state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
-                    state["exp_avg"] = torch.zeros_like(W)
-                    state["exp_avg_sq"] = torch.zeros_like(square)
-                t = state["step"].add_(1)
-                m = state["exp_avg"].lerp_(W.grad, 1 - beta1)
-                v = state["exp_avg_sq"].lerp_(square, 1 - beta2)
-                deviation = (v / (1 - beta2**t)).sqrt() + group["eps"]
-                W.mul_(1 - lr * group["weight_decay"])
-                W.addcdiv_(m, deviation * (1 - beta1**t), value=-lr)
-        return loss
+    def move(self, W: Tensor, g: Tensor, group: dict, state: dict) -> None:
+        lr = group["lr"]
+        beta1, beta2 = group["betas"]
+        square = g.square().mean(0)
+        if not state:  # the count lies on the device, so that no step waits for it
+            state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
+            state["exp_avg"] = torch.zeros_like(W)
+            state["exp_avg_sq"] = torch.zeros_like(square)
+        t = state["step"].add_(1)
+        m = state["exp_avg"].lerp_(g, 1 - beta1)
+        v = state["exp_avg_sq"].lerp_(square, 1 - beta2)
+        deviation = (v / (1 - beta2**t)).sqrt() + group["eps"]
+        W.mul_(1 - lr * group["weight_decay"])
+        W.addcdiv_(m, deviation * (1 - beta1**t), value=-lr)
 
 
-class Ember(Optimizer):
+class Ember(_OneByOne):
     """Adam without a first moment, whose second moment of a matrix (N, d) is a row times a column.
 
         r_i ← β₂ r_i + (1−β₂) mean_j g_ij²                over all rows
@@ -84,33 +94,23 @@ class Ember(Optimizer):
     ) -> None:
         super().__init__(params, dict(lr=lr, beta2=beta2, eps=eps, weight_decay=weight_decay))
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """Update every matrix that has a gradient."""
-        with torch.enable_grad():
-            loss = closure() if closure else None
-        for group in self.param_groups:
-            lr, beta2 = group["lr"], group["beta2"]
-            for W in group["params"]:
-                if W.grad is None:
-                    continue
-                state = self.state[W]
-                square = W.grad.square()
-                in_use = (square.sum(1) > 0).sum().clamp(min=1)
-                row, column = square.mean(1), square.sum(0) / in_use
-                if not state:
-                    state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
-                    state["row"] = torch.zeros_like(row)
-                    state["column"] = torch.zeros_like(column)
-                t = state["step"].add_(1)
-                r = state["row"].lerp_(row, 1 - beta2)
-                c = state["column"].lerp_(column, 1 - beta2) / (1 - beta2**t)
-                # A row without a gradient so far has r = 0, and does not move.
-                scale = r.mean().clamp(min=torch.finfo(r.dtype).tiny)
-                deviation = (r[:, None] / scale * c).sqrt() + group["eps"]
-                W.mul_(1 - lr * group["weight_decay"])
-                W.addcdiv_(W.grad, deviation, value=-lr)
-        return loss
+    def move(self, W: Tensor, g: Tensor, group: dict, state: dict) -> None:
+        lr, beta2 = group["lr"], group["beta2"]
+        square = g.square()
+        in_use = (square.sum(1) > 0).sum().clamp(min=1)
+        row, column = square.mean(1), square.sum(0) / in_use
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float64, device=W.device)
+            state["row"] = torch.zeros_like(row)
+            state["column"] = torch.zeros_like(column)
+        t = state["step"].add_(1)
+        r = state["row"].lerp_(row, 1 - beta2)
+        c = state["column"].lerp_(column, 1 - beta2) / (1 - beta2**t)
+        # A row without a gradient so far has r = 0, and does not move.
+        scale = r.mean().clamp(min=torch.finfo(r.dtype).tiny)
+        deviation = (r[:, None] / scale * c).sqrt() + group["eps"]
+        W.mul_(1 - lr * group["weight_decay"])
+        W.addcdiv_(g, deviation, value=-lr)
 
 
 class Together(Optimizer):

@@ -4,8 +4,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from course_lab.progress import NotRight
 from course_lib.errors import CourseError
-from course_lib.progress import NotRight
 from tools import exercises
 
 LESSON = "06_turn"
@@ -35,7 +35,7 @@ def code(source, *tags):
 def cells():
     return [
         new_markdown_cell("# Turn\n\n### 9. No exercise"),
-        code("from course_lib.progress import check\nfactor = 1"),
+        code("from course_lab.progress import check\nfactor = 1"),
         new_markdown_cell(QUESTION),
         code("rho = 2.0"),
         code("turn = None  # a function of rho: the angle", "exercise"),
@@ -179,7 +179,7 @@ def test_without_a_file_every_solution_is_missed(source, tmp_path):
 def run(lesson):
     """Execute the code cells in turn, as a notebook does."""
     scope = {"__name__": "__main__"}
-    exec("from course_lib import progress", scope)
+    exec("from course_lab import progress", scope)
     for cell in lesson:
         if cell.cell_type == "code":
             exec(compile(cell.source, "cell", "exec"), scope)
@@ -230,7 +230,7 @@ def test_what_solutions_get_wrong_is_noticed(source, strict, tmp_path, old, new,
 def test_a_refusal_must_say_what_the_catalogue_asks_of_it(strict, words, fits):
     check = 'check("06b.1", turn, lambda f: f(2) == 0.25 or "one factor too few")'
     wrong = f"# says: {words}\nturn = lambda rho: 1 / rho"
-    scope = run([code("from course_lib.progress import check")])
+    scope = run([code("from course_lab.progress import check")])
     if fits:
         exercises.refuse("turn", [wrong], check, scope)
         return

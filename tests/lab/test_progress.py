@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import progress
+from course_lab import progress
 from course_lib.errors import CourseError
 
 
