@@ -267,7 +267,7 @@ def verdict(expects: Expected, differences, p: float, margin: float, alpha: floa
     low, high = comparison.interval(towards, 1 - 2 * alpha)
     if -margin < low and (high < margin or expects != "same"):
         return "agrees"
-    if said == "better" or (said == "worse" and expects == "same"):
+    if said in ("better", "worse"):
         return "disagrees"
     return comparison.undecided(differences, margin, alpha)
 

@@ -18,15 +18,20 @@ PATH = Path("docs/images/claims.png")  # from the repository's root
 def draw(root: Path) -> Path:
     """Draw the picture anew from the kept results, and return its path."""
     ledger = claims.ledger(evidence.read())
-    number = claims.counts(ledger)
-    tested = len(ledger) - number.pop("untested")
-    said = ", ".join(f"{n} {kind.removesuffix('s')}" for kind, n in number.items())
-    figure = plots.tested_claims(ledger, f"{tested} of {len(ledger)} claims are tested: {said}")
+    figure = plots.tested_claims(ledger, title(ledger))
     text = PngImagePlugin.PngInfo()
     text.add_text("ledger", json.dumps(shown(ledger)))
     picture = Image.open(io.BytesIO(plots.png(figure)))
     picture.save(root / PATH, pnginfo=text, optimize=True)
     return root / PATH
+
+
+def title(ledger: "pd.DataFrame") -> str:
+    """Return how many claims are tested, and how many of these have each verdict."""
+    number = claims.counts(ledger)
+    tested = len(ledger) - number.pop("untested")
+    said = ", ".join(f"{n} {kind.removesuffix('s')}" for kind, n in number.items())
+    return f"{tested} of {len(ledger)} claims are tested: {said}"
 
 
 def shown(ledger: "pd.DataFrame") -> dict[str, str]:

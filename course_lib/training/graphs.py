@@ -36,7 +36,7 @@ class Replayed:
 
     A replay writes its outputs over those of the replay before. So the caller may hold one step's
     outputs at a time: the gradients of several micro-batches cannot be added up. A step's loss must
-    be gone when the next begins: its graph ties the parameters to a stream that is not recorded.
+    be gone when the next begins: PyTorch warns that a graph that is kept may break a recording.
     """
 
     def __init__(self, encoder: nn.Module):

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,6 +148,25 @@ def test_verdicts(expects, differences, said):
     p = comparison.p_value(np.array(differences))
     assert claims.verdict(expects, differences, p, 2.0).startswith(said)
     assert claims.kind_of(claims.verdict(expects, differences, p, 2.0)) in claims.VERDICTS
+
+
+def test_a_margin_is_rounded_down_to_what_the_verdict_prints():
+    assert claims.margin_of([-2.586, -2.587], "lower") == 2.5
+    assert claims.margin_of([0.1], "higher") == claims.LEAST
+    assert claims.margin_of([50.0], "higher") == claims.MOST
+    assert claims.margin_of([0.3], "not lower") == claims.margin_of([], "lower") == claims.USUAL
+
+
+def test_the_minutes_of_a_budget_are_those_of_cores_where_there_are_any():
+    cpu = {"device": "AMD EPYC", "threads": 2, "wall_seconds": 1200, "tokens_seen": 3e6}
+    gpu = {"device": "NVIDIA H200", "threads": 1, "wall_seconds": 60, "tokens_seen": 3e6}
+
+    def budget(*origins):
+        runs = [SimpleNamespace(content={"provenance": origin}) for origin in origins]
+        return leaderboard.budget(SimpleNamespace(settings={"one": dict(enumerate(runs))}), "one")
+
+    assert budget(gpu, cpu, gpu) == "3 M tokens, 20 min × 2"
+    assert budget(gpu, gpu) == "3 M tokens, 1 min on a GPU"
 
 
 def test_a_level_is_a_claim_about_one_model(kept):
