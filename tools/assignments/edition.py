@@ -116,7 +116,7 @@ def leaks(folder: Path, answers: dict[str, str]) -> list[str]:
                 lines[plain] = f"{step}: {line.strip()}"
     problems = []
     for path in sorted(filter(Path.is_file, folder.rglob("*"))):
-        content = re.sub(r"\s+", "", path.read_text("utf-8"))
+        content = re.sub(r"\s+", "", path.read_text("utf-8", "replace"))
         leaked = [told for line, told in lines.items() if line in content]
         problems += [f"{path.name} has a line of {told}" for told in leaked]
     return problems
