@@ -35,7 +35,7 @@ class Activations(NamedTuple):
 class _Regularizer:
     """CourseError for a field out of its declared range."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
 

@@ -101,7 +101,9 @@ def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor,
     return own(x, matrix, bias)
 
 
-def by_table(x, matrix, bias, target, dtype) -> Tensor:
+def by_table(
+    x: Tensor, matrix: Tensor, bias: Tensor | None, target: Tensor, dtype: torch.dtype
+) -> Tensor:
     """Return the softmax's loss by the table of all logits at once, in few launches."""
     bias = bias if bias is None else bias.to(dtype)
     with torch.autocast(x.device.type, enabled=False):

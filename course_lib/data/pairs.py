@@ -30,7 +30,7 @@ class Split:
     source_text: Texts = field(repr=False)
     target_text: Texts = field(repr=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("source", "target"):
             object.__setattr__(self, name, Ids.of(getattr(self, name)))
             object.__setattr__(self, f"{name}_text", Texts.of(getattr(self, f"{name}_text")))

@@ -55,7 +55,7 @@ class BeamSearch:
     ratio: NonNegative = 1.0
     extra: Count = 50
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
     def penalty(self, length):

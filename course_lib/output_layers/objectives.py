@@ -106,7 +106,7 @@ class Objective:
     needs_soft_targets = False
     needs_logits = True  # False: log Z, the target's logit and the log-weights are all it reads
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
     def __call__(self, block: Block) -> Tensor:

@@ -70,7 +70,7 @@ class Optimisation:
     evaluation_memory: Whole | None = None  # of a Transformer-XL, longer than in training
     evaluation_clamp: Count | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # Each setting by itself.
         check_fields(self)
         if self.precision not in PRECISIONS:

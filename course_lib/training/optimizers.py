@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 class _OneByOne(Optimizer):
     """An optimiser that moves one parameter after the other; a variant says how, by `move`."""
 
-    def move(self, W: Tensor, g: Tensor, group: dict, state: dict) -> None:
+    def move(self, W: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         """Move W by its gradient g; `state` is empty at the first call and keeps what is put in."""
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class CoupledAdam(_OneByOne):
     ) -> None:
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
-    def move(self, W: Tensor, g: Tensor, group: dict, state: dict) -> None:
+    def move(self, W: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         lr = group["lr"]
         beta1, beta2 = group["betas"]
         square = g.square().mean(0)
@@ -94,7 +94,7 @@ class Ember(_OneByOne):
     ) -> None:
         super().__init__(params, dict(lr=lr, beta2=beta2, eps=eps, weight_decay=weight_decay))
 
-    def move(self, W: Tensor, g: Tensor, group: dict, state: dict) -> None:
+    def move(self, W: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         lr, beta2 = group["lr"], group["beta2"]
         square = g.square()
         in_use = (square.sum(1) > 0).sum().clamp(min=1)

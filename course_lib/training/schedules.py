@@ -42,7 +42,7 @@ class EpochDecay:
     start: Count = 6
     last: Count | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:
@@ -56,7 +56,7 @@ class InverseSquareRoot:
 
     warmup: Count = 4000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:
@@ -70,7 +70,7 @@ class Cosine:
     warmup: Whole = 0
     floor: Share = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:
@@ -91,7 +91,7 @@ class OneCycle:
     start: Positive = 25.0
     hold: Dropout = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
         check("rise + hold of OneCycle", self.rise + self.hold, Dropout)
 
