@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from course_lib.arranged import arranged, arranges
 from course_lib.machine import accelerated, quickest
 
 
@@ -201,8 +202,8 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
     """
     if dtype == torch.float32 and 4 * units * units * batch < SMALL:
         return "loop"
-    if dtype != torch.float32 or not _packs(dtype):
-        return "packed" if dtype == torch.bfloat16 and steps >= _MANY and _packs(dtype) else "loop"
+    if dtype != torch.float32 or not arranges(dtype):
+        return "packed" if steps >= _MANY and arranges(dtype) else "loop"
     learns = torch.is_grad_enabled()
     steps = min(1 << (steps.bit_length() - 1), _MANY)
     shapes = (steps, batch, size), (4 * units, size), (4 * units, units), (4 * units,)
@@ -220,15 +221,6 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
     return quickest(f"LSTM layer, {steps} × {batch} × {size} → {units}{case}", ways)
 
 
-@functools.cache
-def _packs(dtype: torch.dtype) -> bool:
-    """Return whether PyTorch has the oneDNN operations of `_arranged`, and the processor bf16."""
-    onednn = torch.ops.mkldnn
-    needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
-    has = torch.backends.mkldnn.is_available() and all(hasattr(onednn, name) for name in needed)
-    return has and (dtype == torch.float32 or onednn._is_mkldnn_bf16_supported())
-
-
 def _arranged(
     matrix: Tensor, steps: int, batch: int, packed: bool
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], int]:
@@ -239,17 +231,15 @@ def _arranged(
     Returns the matrix, the function x → x @ matrix, and the width of the x that the function takes,
     which has zeros behind its k columns.
 
-    By itself oneDNN arranges a matrix anew at every product, which for bfloat16 at batch 20 takes
-    as long as the product. AMX multiplies 32 columns at once. A last group of fewer columns costs
-    up to half of the time again, so bfloat16's width is filled up to a multiple of 32.
+    For bfloat16 at batch 20 arranging takes as long as the product. AMX multiplies 32 columns at
+    once. A last group of fewer columns costs up to half of the time again, so bfloat16's width is
+    filled up to a multiple of 32.
     """
     if packed:
-        onednn = torch.ops.mkldnn
         width = len(matrix) if matrix.dtype == torch.float32 else -(-len(matrix) // 32) * 32
         rows = matrix.new_zeros(matrix.shape[1], width)
         _copied(matrix.T, rows[:, : len(matrix)])
-        arranged = onednn._reorder_linear_weight(rows, batch)
-        return matrix, lambda x: onednn._linear_pointwise(x, arranged, None, "none", [], ""), width
+        return matrix, arranged(rows, batch), width
     if steps >= _MANY:  # in row-major order, each row from a multiple of 64 bytes
         rows, columns = matrix.shape
         unit = 64 // matrix.element_size()

@@ -28,15 +28,16 @@ from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, 
 from course_lib.output_layers.products import (
     add_outside_softmax,
     add_product,
-    rows_at_once,
+    arranged_products,
+    rows_times,
     type_of_sums,
     with_bias,
 )
 from course_lib.output_layers.scratch import BlockScratch, Frame, Scratch
 from course_lib.rivals import elementwise
 
-# Rows of logits in a block. More rows gain nothing on a CPU. On a GPU a launch costs more than a
-# trip to memory.
+# Rows of logits in a block, or a quarter of all rows, where that is more. Beyond, rows gain nothing
+# on a CPU. On a GPU a launch costs more than a trip to memory.
 ROWS = {"cpu": 1024, "cuda": 8192}
 
 
@@ -165,6 +166,11 @@ class BlockedLoss:
         self.matrix = self.inputs.matrix.detach().to(options.dtype)
         if self.narrow and self.inputs.bias is not None:
             self.matrix = with_bias(self.matrix, self.inputs.bias.detach())
+        # What multiplies by the matrix and by its transpose; none where products are taken plainly.
+        self.arranged = []
+        if grads is not None and [g.columns for g in options.groups] == [(0, len(self.matrix))]:
+            rows = self._rows(options.groups[0])
+            self.arranged = arranged_products(self.matrix, len(x) * x.shape[1], rows)
 
     def run(self) -> tuple[Tensor, ...]:
         """Return losses and cross-entropies (n,); fill the gradients with Σ weight · gradient."""
@@ -200,7 +206,8 @@ class BlockedLoss:
         words = group.columns[1] - group.columns[0]
         number = self.options.dtype if self.narrow else self.real
         fitting = self.options.scratch.limit // (tensors * words * number.itemsize)
-        return min(fitting, ROWS.get(self.target.device.type, ROWS["cpu"]))
+        quarter = self.inputs.x.shape[:2].numel() // 4  # of all rows
+        return min(fitting, max(quarter, ROWS.get(self.target.device.type, ROWS["cpu"])))
 
     def _in_place(self, group: Group) -> bool:
         """Return whether probabilities may overwrite the logits, see `_logits_again`."""
@@ -267,9 +274,12 @@ class BlockedLoss:
 
         Both are (m, N), and share their memory unless the logits are wider.
         """
-        shape = len(block.x), len(block.rows)
-        scores = frame.empty("scores", shape, block.x.dtype, block.x.device)
-        torch.mm(block.x, block.rows.T, out=scores)
+        if self.arranged:
+            scores = self.arranged[0](block.x)
+        else:
+            shape = len(block.x), len(block.rows)
+            scores = frame.empty("scores", shape, block.x.dtype, block.x.device)
+            torch.mm(block.x, block.rows.T, out=scores)
         if self.narrow:
             return scores, scores
         logits = scores
@@ -392,8 +402,8 @@ class BlockedLoss:
             return
         b, components, _ = block.shape
         weight, rows = gradient.weight, block.rows
-        products = [part @ rows for part in dense.split(rows_at_once(dense))]
-        to_x = torch.cat(products)[:, : self.size].to(weight.dtype) * weight
+        product = self.arranged[1](dense) if self.arranged else rows_times(dense, rows)
+        to_x = product[:, : self.size].to(weight.dtype) * weight
         if gradient.at_target is not None:
             target_rows = rows[block.row_target, : self.size].to(weight.dtype)
             to_x.addcmul_(target_rows, gradient.at_target)
@@ -418,7 +428,8 @@ class BlockedLoss:
             dense = self.options.gate(gradient.dense, block.row_target).to(block.rows.dtype)
         # The dense part.
         weighted_x = (block.x * weight).to(dense.dtype)
-        if to_matrix is not None and to_matrix.dtype == dense.dtype:
+        aligned = accelerated(dense) or self.size % 8 == 0  # see `add_product`
+        if to_matrix is not None and to_matrix.dtype == dense.dtype and aligned:
             to_matrix.addmm_(dense.T, weighted_x)
         elif to_matrix is not None or bias_column is not None:
             # Rounding changed the weights in the bias' column; the next column has the difference.

@@ -12,7 +12,7 @@ from course_lib.ranges import Count, Dropout, checked
 
 # Numbers in the contexts of one segment. K contexts for each position are K times what the encoder
 # holds; all at once they would outgrow the blocks of logits.
-SEGMENT = {"cpu": 1 << 21, "cuda": 1 << 27}
+SEGMENT = {"cpu": 1 << 23, "cuda": 1 << 27}
 
 
 class MixtureOfSoftmaxes(OutputLayer):

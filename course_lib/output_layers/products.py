@@ -1,11 +1,17 @@
-"""Sums in float32, also of products in half precision."""
+"""The products of the kernel: with a matrix in the quickest way, their sums in float32."""
+
+from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.machine import accelerated
+from course_lib.arranged import arranged, arranges
+from course_lib.machine import accelerated, quickest
 
-PART = 1 << 20  # numbers of a product in half precision that are added to float32 ones at once
+PART = 1 << 20  # numbers of a product that are added to float32 ones at once, in `add_product`
+LARGE = 1 << 32  # multiplications, below which the products' last digits are always the same
+TALL = 400  # rows of a block in half precision that one product takes on a CPU
 
 
 def type_of_sums(x: Tensor) -> torch.dtype:
@@ -13,12 +19,37 @@ def type_of_sums(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def rows_at_once(block: Tensor) -> int:
-    """Return how many rows of a block (m, N) one product with the matrix takes.
+def rows_times(block: Tensor, matrix: Tensor) -> Tensor:
+    """Return block @ matrix of a block (m, N) and a matrix (N, d).
 
-    All of them, but in half precision on a CPU a few hundred: tall products are slow there.
+    In half precision on a CPU it takes a few hundred rows at once: tall products are slow there.
     """
-    return len(block) if accelerated(block) or block.element_size() > 2 else 400
+    rows = len(block) if accelerated(block) or block.element_size() > 2 else TALL
+    return torch.cat([part @ matrix for part in block.split(rows)])
+
+
+def arranged_products(matrix: Tensor, rows: int, block: int) -> list[Callable[[Tensor], Tensor]]:
+    """Return the functions x → x Mᵀ and g → g M with M arranged by oneDNN; [] if that is no gain.
+
+    matrix: M (N, d).
+    rows: of all x (m, d) and g (m, N) together.
+    block: the m of one of them.
+
+    Two arranged copies of M must be small beside all logits, so there are at least 8 d rows. Which
+    way is quicker the processor decides, so the first call of a size measures `TALL` rows.
+    """
+    words, size = matrix.shape
+    few = rows < 8 * size or rows * matrix.numel() < LARGE
+    if few or matrix.device.type != "cpu" or accelerated(matrix) or not arranges(matrix.dtype):
+        return []
+    products = [arranged(matrix, block), arranged(matrix.T, block)]
+    x, g = (matrix.new_zeros(TALL, width) for width in (size, words))
+    ways = {
+        "plain": lambda: (torch.mm(x, matrix.T, out=g), rows_times(g, matrix)),
+        "arranged": lambda: (products[0](x), products[1](g)),
+    }
+    way = quickest(f"products with a matrix {words} × {size}, {matrix.dtype}", ways)
+    return products if way == "arranged" else []
 
 
 def with_bias(matrix: Tensor, bias: Tensor) -> Tensor:
@@ -41,9 +72,12 @@ def add_product(
 
     matrix: (N, d) or None, receives the first d = `size` columns of the product;
     bias: (N,) or None, receives the next two, for rounded weights and what rounding took;
-    a, b: (N, m) and (m, e), of a narrower type than the sums.
-    On a CPU a few rows at a time, while the cache has them.
+    a, b: (N, m) and (m, e), of any type.
+    On a CPU a few rows at a time, while the cache has them. Each row of a float32 product begins at
+    a multiple of 32 bytes there: elsewhere the product takes up to 1.6 times as long.
     """
+    if not accelerated(a):
+        b = F.pad(b, (0, -b.shape[1] % 8))
     rows = len(a) if accelerated(a) else max(1, PART // b.shape[1])
     for start in range(0, len(a), rows):
         part = slice(start, start + rows)

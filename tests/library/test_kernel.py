@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from torch.nn import functional as F
 
 from course_lib import machine
+from course_lib.arranged import arranges
 from course_lib.output_layers import (
     FRESH,
     IGNORE,
@@ -26,6 +27,7 @@ from course_lib.output_layers import (
     SoftCappedSoftmax,
     Softmax,
     ZLoss,
+    blocked_loss,
     chunked_loss,
     products,
 )
@@ -259,7 +261,7 @@ def test_gradients_in_half_precision_are_the_exact_ones_rounded(dtype, k, way, m
     and on the whole to much less, so that nothing is off by a factor. Blocks, products and sums are
     cut as for large sizes; words come more than once, one in eight targets does not count."""
     monkeypatch.setattr(products, "PART", 500)
-    monkeypatch.setattr(products, "rows_at_once", lambda block: 13)
+    monkeypatch.setattr(products, "TALL", 13)
     g = torch.Generator().manual_seed(0)
     n, d, words = 91, 20, 60  # 79 targets count: 1/79 is not near a number of bfloat16
 
@@ -631,3 +633,98 @@ def test_objectives_add_in_any_grouping():
     assert max(losses) - min(losses) < 1e-12
     with pytest.raises(TypeError, match="does not say"):
         chunked_loss(x, matrix, target, objective=Objective())
+
+
+@pytest.fixture
+def arranging(monkeypatch):
+    """Products of any size with the arranged matrix; yields the questions that were measured."""
+    asked = []
+
+    def quickest(question, ways):
+        asked.append(question)
+        for way in ways.values():
+            way()
+        return "arranged"
+
+    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(products, "quickest", quickest)
+    return asked
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("way", ["bias", "no bias", "label smoothing", "offset", "cap"])
+def test_an_arranged_matrix_gives_the_same_loss_and_gradients(dtype, k, way, arranging):
+    """Against the naive formula in float64, in blocks, of numbers that bfloat16 holds exactly."""
+    if torch.get_default_device().type != "cpu" or machine.REHEARSED or not arranges(dtype):
+        pytest.skip("oneDNN is a CPU's, and not in every build of PyTorch")
+    g = torch.Generator().manual_seed(0)
+    n, d, words = 300, 20, 61
+
+    def leaf(*shape, scale=1.0):
+        return (torch.randn(*shape, generator=g) * scale).bfloat16().double().requires_grad_()
+
+    x, matrix = leaf(n, k, d), leaf(words, d, scale=0.5)
+    options = {} if way == "no bias" else {"bias": leaf(words)}
+    if k > 1:
+        options["log_weights"] = leaf(n, k).detach().log_softmax(-1).requires_grad_()
+    if way == "offset":
+        options["offset"] = leaf(n, k)
+    leaves = [x, matrix, *options.values()]
+    options["objective"] = LabelSmoothing(0.1) if way == "label smoothing" else None
+
+    def cap(logits, scratch=None):
+        return 5 * torch.tanh(logits / 5)
+
+    options["transform"] = cap if way == "cap" else None
+    target = torch.randint(8, (n,), generator=g)
+    target[::8] = IGNORE
+    exact = naive(x, matrix, target, **options).sum() / (target != IGNORE).sum()
+    wanted = torch.autograd.grad(exact, leaves)
+    narrow = [t.detach().float().requires_grad_() for t in leaves]
+    named = dict(zip(("bias", "log_weights", "offset"), [None] * 3, strict=True))
+    named |= dict(zip([o for o in options if o in named], narrow[2:], strict=True))
+    rest = {o: options[o] for o in ("objective", "transform")}
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        loss, _ = chunked_loss(*narrow[:2], target, block=50, **named, **rest)
+    assert arranging
+    share = 0.02 if dtype == torch.bfloat16 else 1e-5
+    assert loss.item() == pytest.approx(exact.item(), rel=share)
+    for one, two in zip(torch.autograd.grad(loss, narrow), wanted, strict=True):
+        assert (one.double() - two).abs().max() <= share * two.abs().max()
+
+
+def test_few_rows_and_small_products_are_taken_plainly(arranging, monkeypatch):
+    """What would take more memory than it saves time is not even measured."""
+    if torch.get_default_device().type != "cpu" or machine.REHEARSED:
+        pytest.skip("oneDNN is a CPU's")
+    matrix = torch.randn(50, 4)
+    assert products.arranged_products(matrix, 31, 8) == [] and not arranging
+    assert products.arranged_products(matrix.double(), 32, 8) == [] and not arranging
+    found = len(products.arranged_products(matrix, 32, 8))
+    assert found == (2 if arranges(torch.float32) else 0) == 2 * len(arranging)
+    monkeypatch.setattr(products, "LARGE", 32 * 200)
+    assert len(products.arranged_products(matrix, 32, 8)) == found
+    monkeypatch.setattr(products, "LARGE", 32 * 200 + 1)
+    assert products.arranged_products(matrix, 32, 8) == []
+
+
+def test_a_block_has_a_quarter_of_many_rows(monkeypatch):
+    """And no less than `ROWS`, and no more than the memory allows."""
+    seen = []
+    monkeypatch.setattr(blocked_loss, "ROWS", {"cpu": 6, "cuda": 6})
+    monkeypatch.setattr(
+        blocked_loss.BlockedLoss,
+        "_forward_block",
+        lambda self, group, positions, scratch: seen.append(len(range(64)[positions])),
+    )
+    x, matrix = torch.randn(64, 1, 3), torch.randn(10, 3)
+    chunked_loss(x, matrix, torch.zeros(64, dtype=torch.long))
+    assert seen == [16] * 4
+    seen.clear()
+    chunked_loss(x[:12], matrix, torch.zeros(12, dtype=torch.long))
+    assert seen == [6] * 2
+    seen.clear()
+    limit = BlockScratch(8 * 10 * (8 if machine.REHEARSED or x.is_cuda else 4))
+    chunked_loss(x, matrix, torch.zeros(64, dtype=torch.long), scratch=limit)
+    assert seen == [8] * 8

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 
 import course_lab
+from course_lib.arranged import arranges
 from course_lib.dropout import entry_dropout, keep_mask
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
 from course_lib.models.lstm_recurrence import fused_layer, run_layer
@@ -173,7 +174,7 @@ def test_every_way_of_a_layer_is_the_definition_gradients_included(way, masked, 
     if way == "torch" and masked:
         pytest.skip("torch's layer takes no mask")
     on_cpu = torch.get_default_device().type == "cpu"
-    if way == "packed" and not (on_cpu and lstm_recurrence._packs(torch.float32)):
+    if way == "packed" and not (on_cpu and arranges(torch.float32)):
         pytest.skip("oneDNN is a CPU's, and not in every build of PyTorch")
     torch.manual_seed(steps)
     batch, size, units = 3, 5, 17
@@ -212,7 +213,7 @@ def test_the_quickest_way_is_measured_once_and_then_used(monkeypatch):
         return "torch" if "torch" in ways else "packed"
 
     monkeypatch.setattr(lstm_recurrence, "quickest", quickest)
-    monkeypatch.setattr(lstm_recurrence, "_packs", lambda dtype: True)
+    monkeypatch.setattr(lstm_recurrence, "arranges", lambda dtype: dtype != torch.float64)
     assert lstm_recurrence.quickest_way(70, 2, 3, 4) == "loop" and not asked  # a small layer
     monkeypatch.setattr(lstm_recurrence, "SMALL", 0)
     state = torch.get_rng_state()
@@ -405,12 +406,12 @@ def test_the_arranged_recurrent_matrix_gives_the_same_products(monkeypatch, unit
     first = torch.randn(2, 2, 4, units).requires_grad_()
     found = []
     for many, packs in (
-        (lstm_recurrence._MANY, lstm_recurrence._packs(torch.bfloat16)),
+        (lstm_recurrence._MANY, arranges(torch.bfloat16)),
         (lstm_recurrence._MANY, False),
         (10**9, False),
     ):
         monkeypatch.setattr(lstm_recurrence, "_MANY", many)
-        monkeypatch.setattr(lstm_recurrence, "_packs", lambda dtype, packs=packs: packs)
+        monkeypatch.setattr(lstm_recurrence, "arranges", lambda dtype, packs=packs: packs)
         with torch.autocast(torch.get_default_device().type, torch.bfloat16):
             out, state = model(x, tuple(layer.unbind() for layer in first))
         loss = out.float().square().sum() + state[0][0].sum()
