@@ -7,6 +7,7 @@ parameters and gradients once for everything that must touch them, at the memory
 work, dropout and activations count nothing, so that no implementation gets below it.
 """
 
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -463,7 +464,8 @@ def models(
     """Yield one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
-    "floor": tokens/s that the machine allows; "MB", "plain MB": peak of a fresh process;
+    "floor": tokens/s that the machine allows, median of as many measurements;
+    "MB", "plain MB": peak of a fresh process;
     "where": shares of the course's step by operator.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -473,10 +475,12 @@ def models(
     def measured_row(name):
         case = MODELS[name]
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
-        # A virtual machine's rates change within minutes, so each row has a floor of its own.
-        before = limits(precision, device)
-        seconds, after = alternating(steps, rounds), limits(precision, device)
-        floor = (before.seconds(case.work(precision)) + after.seconds(case.work(precision))) / 2
+        # A virtual machine's rates change within seconds, so the floor is measured in each round.
+        floors = []
+        steps["floor"] = lambda: floors.append(
+            limits(precision, device).seconds(case.work(precision))
+        )
+        seconds = alternating(steps, rounds)
         times = where(steps["course"], device)
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
@@ -488,7 +492,7 @@ def models(
             "model": name,
             "tokens/s": speed["course"],
             "plain": speed["plain"],
-            "floor": 1 / floor,
+            "floor": 1 / statistics.median(floors),
             "MB": memory["course"],
             "plain MB": memory["plain"],
             "where": times,
