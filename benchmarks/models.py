@@ -476,10 +476,9 @@ def models(
         case = MODELS[name]
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
         # A virtual machine's rates change within seconds, so the floor is measured in each round.
-        floors = []
-        steps["floor"] = lambda: floors.append(
-            limits(precision, device).seconds(case.work(precision))
-        )
+        work = case.work(precision)
+        floors = [limits(precision, device).seconds(work)]
+        steps["floor"] = lambda: floors.append(limits(precision, device).seconds(work))
         seconds = alternating(steps, rounds)
         times = where(steps["course"], device)
         del steps

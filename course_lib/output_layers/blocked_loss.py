@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.machine import accelerated
+from course_lib.output_layers import products
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, log_normaliser
 from course_lib.output_layers.products import (
     add_outside_softmax,
@@ -428,7 +429,7 @@ class BlockedLoss:
             dense = self.options.gate(gradient.dense, block.row_target).to(block.rows.dtype)
         # The dense part.
         weighted_x = (block.x * weight).to(dense.dtype)
-        aligned = accelerated(dense) or self.size % 8 == 0  # see `add_product`
+        aligned = accelerated(dense) or self.size % products.ALIGNED == 0
         if to_matrix is not None and to_matrix.dtype == dense.dtype and aligned:
             to_matrix.addmm_(dense.T, weighted_x)
         elif to_matrix is not None or bias_column is not None:

@@ -11,6 +11,7 @@ from course_lib.machine import accelerated, quickest
 
 PART = 1 << 20  # numbers of a product that are added to float32 ones at once, in `add_product`
 LARGE = 1 << 32  # multiplications, below which the products' last digits are always the same
+ALIGNED = 8  # divides the numbers of a float32 row, or a product takes up to 1.6 times as long
 TALL = 400  # rows of a block in half precision that one product takes on a CPU
 
 
@@ -73,11 +74,10 @@ def add_product(
     matrix: (N, d) or None, receives the first d = `size` columns of the product;
     bias: (N,) or None, receives the next two, for rounded weights and what rounding took;
     a, b: (N, m) and (m, e), of any type.
-    On a CPU a few rows at a time, while the cache has them. Each row of a float32 product begins at
-    a multiple of 32 bytes there: elsewhere the product takes up to 1.6 times as long.
+    On a CPU a few rows at a time, while the cache has them, and with rows of products `ALIGNED`.
     """
     if not accelerated(a):
-        b = F.pad(b, (0, -b.shape[1] % 8))
+        b = F.pad(b, (0, -b.shape[1] % ALIGNED))
     rows = len(a) if accelerated(a) else max(1, PART // b.shape[1])
     for start in range(0, len(a), rows):
         part = slice(start, start + rows)
