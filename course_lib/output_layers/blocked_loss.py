@@ -168,7 +168,7 @@ class BlockedLoss:
         if self.narrow and self.inputs.bias is not None:
             self.matrix = with_bias(self.matrix, self.inputs.bias.detach())
         # What multiplies by the matrix and by its transpose; none where products are taken plainly.
-        self.arranged = []
+        self.arranged: list[Callable[[Tensor], Tensor]] = []
         if grads is not None and [g.columns for g in options.groups] == [(0, len(self.matrix))]:
             rows = self._rows(options.groups[0])
             self.arranged = arranged_products(self.matrix, len(x) * x.shape[1], rows)
