@@ -19,7 +19,7 @@ from annotated_types import Ge, Lt
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.perplexity import best_first
-from course_lib.ranges import Count, Finite, NonNegative, check_fields
+from course_lib.ranges import Count, Finite, InRange, NonNegative
 
 Weight = Annotated[float, Ge(0), Lt(1)]  # of the cache; at 1 the model would have no say
 
@@ -30,12 +30,12 @@ def compute(name: str, figure: Callable[[], Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class _Adaptation:
+class _Adaptation(InRange):
     """Both adaptations check their settings in the same way."""
 
     def __post_init__(self):
         """Raise CourseError unless every value is in its range and no list of them is empty."""
-        check_fields(self)
+        super().__post_init__()
         for field in fields(self):
             if _tuple(getattr(self, field.name)) == ():
                 owner = type(self).__name__

@@ -1,6 +1,7 @@
 """This machine: its processor, the way of computing that is the quickest on it, its memory."""
 
 import ctypes
+import functools
 import math
 import os
 import platform
@@ -74,6 +75,28 @@ def quickest(question: str, ways: Mapping[str, Callable[[], object]]) -> str:
         seconds[next(iter(ways))] *= MARGIN
         CHOICES[question] = min(seconds, key=lambda name: seconds[name])
     return CHOICES[question]
+
+
+@functools.cache
+def arranges(dtype: torch.dtype) -> bool:
+    """Return whether PyTorch has the oneDNN operations of `arranged`, and the processor bf16."""
+    onednn = torch.ops.mkldnn
+    needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
+    has = torch.backends.mkldnn.is_available() and all(hasattr(onednn, name) for name in needed)
+    narrow = dtype == torch.bfloat16
+    return has and (onednn._is_mkldnn_bf16_supported() if narrow else dtype == torch.float32)
+
+
+def arranged(matrix: torch.Tensor, rows: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return x → x @ matrix.T, x (m, k), in new memory, with the matrix arranged once by oneDNN.
+
+    By itself oneDNN arranges it anew at every product. In float32 PyTorch has another library.
+    matrix: (n, k), on the CPU, float32 or bfloat16; it is copied.
+    rows: about the m of every x, which decides how oneDNN arranges the matrix.
+    """
+    onednn = torch.ops.mkldnn
+    copy = onednn._reorder_linear_weight(matrix, rows)
+    return lambda x: onednn._linear_pointwise(x, copy, None, "none", [], "")
 
 
 def keep_freed_memory() -> bool:

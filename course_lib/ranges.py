@@ -5,7 +5,7 @@
         def __init__(self, words, c: Finite = 0.0, k: Positive = 1.0): ...
 
 A type such as `Positive` is `Annotated[float, Gt(0)]`: a type checker sees a number, `checked`
-and `check_fields` compare each value with the bounds, and so does pydantic in the laboratory.
+and `InRange` compare each value with the bounds, and so does pydantic in the laboratory.
 """
 
 import functools
@@ -89,18 +89,18 @@ def checked(function: Function) -> Function:
     return wrapped
 
 
-def check_fields(instance: Any) -> None:
-    """Check the range of every field of a dataclass; for its `__post_init__`.
+class InRange:
+    """A dataclass whose fields lie in the ranges that they declare, or it raises CourseError."""
 
-    NumPy's numbers become Python's, which JSON can hold.
-    """
-    hints = get_type_hints(type(instance), include_extras=True)
-    for field in fields(instance):
-        value = getattr(instance, field.name)
-        check(f"{field.name} of {type(instance).__name__}", value, hints[field.name])
-        if isinstance(value, Real) and not isinstance(value, int | float):
-            plain = int(value) if isinstance(value, Integral) else float(value)
-            object.__setattr__(instance, field.name, plain)
+    def __post_init__(self: Any) -> None:
+        """Check every field. NumPy's numbers become Python's, which JSON can hold."""
+        hints = get_type_hints(type(self), include_extras=True)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            check(f"{field.name} of {type(self).__name__}", value, hints[field.name])
+            if isinstance(value, Real) and not isinstance(value, int | float):
+                plain = int(value) if isinstance(value, Integral) else float(value)
+                object.__setattr__(self, field.name, plain)
 
 
 def _evaluated(hint: Any, function) -> Any:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from course_lib.errors import CourseError
 from course_lib.output_layers.kernel import chunked_loss
 from course_lib.protocols import Spectral
-from course_lib.ranges import Count, NonNegative, Positive, check_fields
+from course_lib.ranges import Count, InRange, NonNegative, Positive
 
 
 class Activations(NamedTuple):
@@ -32,14 +32,7 @@ class Activations(NamedTuple):
     tokens: Tensor | None = None  # (T, B), those read, IGNORE where the target does not count
 
 
-class _Regularizer:
-    """CourseError for a field out of its declared range."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
-class _FactorRegularizer(_Regularizer):
+class _FactorRegularizer(InRange):
     """A penalty of the factors of spectral words; CourseError for other words."""
 
     def __call__(self: Any, words: Any, activations: Activations | None = None) -> Tensor:
@@ -52,7 +45,7 @@ class _FactorRegularizer(_Regularizer):
 
 
 @dataclass(frozen=True)
-class CosineRegularizer(_Regularizer):
+class CosineRegularizer(InRange):
     """weight · R, with R the mean cosine over all pairs of different words, times (N−1)/N.
 
         R = (1/N²) Σ_i Σ_{j≠i} ŵ_iᵀŵ_j = (‖Σ ŵ_i‖² − N) / N²,   in [−1/N, 1 − 1/N]
@@ -266,7 +259,7 @@ class DOptimal(_FactorRegularizer):
 
 
 @dataclass(frozen=True)
-class MuLoss(_Regularizer):
+class MuLoss(InRange):
     """weight · ‖μ‖² with μ the mean row of W, which keeps the centre near 0.
 
     It is output embedding centring as a loss, in Θ(Nd): the logits' common shift μᵀh, which no
@@ -286,7 +279,7 @@ class MuLoss(_Regularizer):
 
 
 @dataclass(frozen=True)
-class ActivationRegularizer(_Regularizer):
+class ActivationRegularizer(InRange):
     """AR: weight · mean of the squared entries of what the output layer reads.
 
     Naive: `weight * hidden.square().mean()`.
@@ -300,7 +293,7 @@ class ActivationRegularizer(_Regularizer):
 
 
 @dataclass(frozen=True)
-class TemporalActivationRegularizer(_Regularizer):
+class TemporalActivationRegularizer(InRange):
     """TAR: weight · mean of the squared changes of the raw output from step to step.
 
     The raw output is the encoder's before dropout. For a single time step the penalty is 0.
@@ -317,7 +310,7 @@ class TemporalActivationRegularizer(_Regularizer):
 
 
 @dataclass(frozen=True)
-class ContextDispersion(_Regularizer):
+class ContextDispersion(InRange):
     """weight · log of the mean of exp(−D_ts / τ) over all pairs of contexts of a sequence.
 
     D_ts = arccos(cos(h_t, h_s)) / π is the angle between two contexts, a share of the half circle,
@@ -345,7 +338,7 @@ class ContextDispersion(_Regularizer):
 
 
 @dataclass(frozen=True)
-class PastDecode(_Regularizer):
+class PastDecode(InRange):
     """weight · cross-entropy of the word just read, decoded from the prediction of the next.
 
         P(past) = softmax(W tanh(A Σ_j p_j w_j + a) + c)
@@ -375,18 +368,9 @@ class PastDecode(_Regularizer):
         return self.weight * loss
 
 
-REGULARIZERS = {
-    "CosineRegularizer": CosineRegularizer,
-    "Orthogonality": Orthogonality,
-    "ExponentialPrior": ExponentialPrior,
-    "PolynomialPrior": PolynomialPrior,
-    "DOptimal": DOptimal,
-    "MuLoss": MuLoss,
-    "ContextDispersion": ContextDispersion,
-    "PastDecode": PastDecode,
-    "ActivationRegularizer": ActivationRegularizer,
-    "TemporalActivationRegularizer": TemporalActivationRegularizer,
-}
+_OF_WORDS = (CosineRegularizer, Orthogonality, ExponentialPrior, PolynomialPrior, DOptimal, MuLoss)
+_OF_CONTEXTS = (ContextDispersion, PastDecode, ActivationRegularizer, TemporalActivationRegularizer)
+REGULARIZERS = {kind.__name__: kind for kind in _OF_WORDS + _OF_CONTEXTS}
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -112,10 +112,9 @@ relative.round(2).astype(object).fillna("")
 #
 # The kept benchmarks train each model in turn with this course's code and with a plain form of the same model
 # in PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
-# plain* compares our speed with that of the plain form. The *floor* is the speed that the matrix products alone
-# would allow at the rate of PyTorch's largest ones; a step whose products are quicker can pass it. The
-# *reference* is the median speed of the papers' released code on another machine. *Memory* is our peak divided
-# by that of the plain form.
+# plain* compares our speed with that of the plain form. The *floor* is the speed that the products of matrices
+# alone would allow. The *reference* is the median speed of the papers' released code on another machine.
+# *Memory* is our peak divided by that of the plain form.
 
 # %%
 shown = bench.set_index(["machine", "model", "precision"])

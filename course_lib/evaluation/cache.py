@@ -6,9 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from course_lib.evaluation.perplexity import best_first, evaluating
+from course_lib.evaluation.perplexity import best_first, evaluating, segments
 from course_lib.models import LanguageModel
-from course_lib.models.state import detach
 
 
 class Predictions(NamedTuple):
@@ -30,13 +29,9 @@ def predictions(model: LanguageModel, tokens: Tensor, eos: int, length: int = 51
     """
     device = next(model.parameters()).device
     text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
-    state = None
     parts = []
     with evaluating(model):
-        for start in range(0, len(tokens), length):
-            target = text[start + 1 : start + 1 + length]
-            step = model(text[start : start + len(target)], state)
-            state = detach(step.state)
+        for step, target in segments(model, text, length, loss=False):
             nll, _ = model.output_layer(step.hidden, target, reduction="none")
             parts.append((-nll[:, 0], step.hidden[:, 0], target[:, 0]))
     return Predictions(*(torch.cat(part) for part in zip(*parts, strict=True)))

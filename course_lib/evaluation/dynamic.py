@@ -20,8 +20,8 @@ from course_lib.evaluation.perplexity import (
     exactly,
     full_float32,
     in_evaluation_mode,
+    segments,
 )
-from course_lib.models.state import detach
 
 SEGMENT = 5  # tokens between two updates
 EPSILON = 2e-5  # for roots of mean squares; of sums over the segments it would be some 1e-3
@@ -33,11 +33,7 @@ def _gradients(model: nn.Module, text: Tensor, length: int) -> Iterator[tuple[Te
 
     While a segment is handed on, the parameters hold their gradients of it.
     """
-    state = None
-    for start in range(0, len(text) - 1, length):
-        target = text[start + 1 : start + 1 + length]
-        step = model(text[start : start + len(target)], state, target)
-        state = detach(step.state)
+    for step, target in segments(model, text, length):
         step.loss.backward()
         yield step.nll, target.numel()
         model.zero_grad()
@@ -61,13 +57,13 @@ def mean_squares(
     """
     text = columns(tokens, batch, where).to(next(model.parameters()).device)
     squares = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
-    segments = -(-(len(text) - 1) // length)
+    count = -(-(len(text) - 1) // length)
     with evaluating(model):
         steps = _gradients(model, text, length)
-        for _ in tqdm(steps, total=segments, disable=not progress, desc="gradient statistics"):
+        for _ in tqdm(steps, total=count, disable=not progress, desc="gradient statistics"):
             for name, p in model.named_parameters():
                 if p.grad is not None:
-                    squares[name].addcmul_(p.grad, p.grad, value=1 / segments)
+                    squares[name].addcmul_(p.grad, p.grad, value=1 / count)
     return squares
 
 
@@ -197,10 +193,10 @@ def dynamic_perplexity(
     their number.
     """
     steps = losses(model, tokens, eos, squares, **settings)
-    segments = -(-len(tokens) // settings.get("length", SEGMENT))
+    pieces = -(-len(tokens) // settings.get("length", SEGMENT))
     total: Any = 0.0
     with exactly(model):
-        for nll, count in tqdm(steps, total=segments, disable=not progress, desc="dynamic"):
+        for nll, count in tqdm(steps, total=pieces, disable=not progress, desc="dynamic"):
             total = total + nll.double() * count
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
 

@@ -102,6 +102,20 @@ def best_first(rows: list[dict]) -> list[dict]:
     return sorted(rows, key=lambda row: (math.isnan(row["perplexity"]), row["perplexity"]))
 
 
+def segments(model: Any, text: Tensor, length: int, loss: bool = True) -> Iterator[Any]:
+    """Yield (step, target) of each segment of text (L, B) in `length` tokens, state carried.
+
+    step: what the model returns of the segment; it has a loss only where `loss` asks for it.
+    target: the tokens after those that were read.
+    """
+    state = None
+    for start in range(0, len(text) - 1, length):
+        target = text[start + 1 : start + 1 + length]
+        step = model(text[start : start + len(target)], state, target if loss else None)
+        state = detach(step.state)
+        yield step, target
+
+
 @torch.no_grad()
 def perplexity(
     model: nn.Module,
@@ -123,14 +137,10 @@ def perplexity(
     """
     device = next(model.parameters()).device
     text = columns(torch.cat([tokens.new_tensor([eos]), tokens]), batch).to(device)
-    state = None
     total = torch.zeros((), dtype=torch.float64, device=device)
     count = 0
     with evaluating(model, memory, clamp):
-        for start in range(0, len(text) - 1, length):
-            target = text[start + 1 : start + 1 + length]
-            step = model(text[start : start + len(target)], state, target)
-            state = detach(step.state)
+        for step, target in segments(model, text, length):
             total += step.nll.double() * target.numel()
             count += target.numel()
     return (total / count).exp().item()
@@ -151,13 +161,9 @@ def token_losses(
     """
     device = next(model.parameters()).device
     text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
-    state = None
     losses = []
     with evaluating(model, memory, clamp):
-        for start in range(0, len(tokens), length):
-            target = text[start + 1 : start + 1 + length]
-            step = model(text[start : start + len(target)], state)
-            state = detach(step.state)
+        for step, target in segments(model, text, length, loss=False):
             nll, _ = model.output_layer(step.hidden, target, reduction="none")
             losses.append(nll[:, 0])
     return torch.cat(losses)

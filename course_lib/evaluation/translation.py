@@ -17,7 +17,7 @@ from course_lib.evaluation.generation import reading
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.models import TranslationModel
 from course_lib.output_layers import IGNORE
-from course_lib.ranges import Count, NonNegative, check_fields, checked
+from course_lib.ranges import Count, InRange, NonNegative, checked
 
 PAD, BOS, EOS = SentencePairs.pad, SentencePairs.bos, SentencePairs.eos
 TOKENIZERS = ("13a", "intl", "none")
@@ -32,7 +32,7 @@ class Hypothesis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BeamSearch:
+class BeamSearch(InRange):
     """A search for the translation Y of greatest log P(Y | X) / lp(Y) in a beam.
 
         lp(Y) = ((5 + |Y|) / 6)^α,  |Y| with <eos>, α = `length_penalty` ≥ 0    (Wu et al. 2016,
@@ -54,9 +54,6 @@ class BeamSearch:
     length_penalty: Annotated[float, Ge(0), Le(100)] = 0.6  # above, lp of a long Y overflows
     ratio: NonNegative = 1.0
     extra: Count = 50
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def penalty(self, length):
         """Return lp of |Y| = `length`, a number or a tensor."""

@@ -11,6 +11,11 @@ Numbers = Tensor | ArrayLike  # an array, a tensor, or lists of numbers
 BLOCK = 1 << 24  # numbers held at once where all pairs of rows are visited: 128 MiB in float64
 
 
+def double(value: Numbers, device: torch.device | None = None) -> Tensor:
+    """Return a number, an array or a tensor as a tensor of float64, gradients kept."""
+    return torch.as_tensor(value, dtype=torch.float64, device=device)
+
+
 def as_matrix(W: Numbers) -> Tensor:
     """Return W (n, d) as a finite tensor in float64 on its device.
 

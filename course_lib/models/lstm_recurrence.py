@@ -6,8 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_lib.arranged import arranged, arranges
-from course_lib.machine import accelerated, quickest
+from course_lib.machine import accelerated, arranged, arranges, quickest
 
 
 class LSTMRecurrence(torch.autograd.Function):

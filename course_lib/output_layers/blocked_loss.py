@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.machine import accelerated
-from course_lib.output_layers import products
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, log_normaliser
 from course_lib.output_layers.products import (
     add_outside_softmax,
@@ -37,8 +36,8 @@ from course_lib.output_layers.products import (
 from course_lib.output_layers.scratch import BlockScratch, Frame, Scratch
 from course_lib.rivals import elementwise
 
-# Rows of logits in a block, or a quarter of all rows, where that is more. Beyond, rows gain nothing
-# on a CPU. On a GPU a launch costs more than a trip to memory.
+# Rows of logits in a block. On a GPU a launch costs more than a trip to memory. On a CPU more rows
+# gain nothing, except in half precision, where each block converts the gradient of the matrix.
 ROWS = {"cpu": 1024, "cuda": 8192}
 
 
@@ -207,8 +206,10 @@ class BlockedLoss:
         words = group.columns[1] - group.columns[0]
         number = self.options.dtype if self.narrow else self.real
         fitting = self.options.scratch.limit // (tensors * words * number.itemsize)
-        quarter = self.inputs.x.shape[:2].numel() // 4  # of all rows
-        return min(fitting, max(quarter, ROWS.get(self.target.device.type, ROWS["cpu"])))
+        rows = ROWS.get(self.target.device.type, ROWS["cpu"])
+        if number.itemsize == 2:
+            rows = max(rows, self.inputs.x.shape[:2].numel() // 4)  # a quarter of all
+        return min(fitting, rows)
 
     def _in_place(self, group: Group) -> bool:
         """Return whether probabilities may overwrite the logits, see `_logits_again`."""
@@ -429,10 +430,7 @@ class BlockedLoss:
             dense = self.options.gate(gradient.dense, block.row_target).to(block.rows.dtype)
         # The dense part.
         weighted_x = (block.x * weight).to(dense.dtype)
-        aligned = accelerated(dense) or self.size % products.ALIGNED == 0
-        if to_matrix is not None and to_matrix.dtype == dense.dtype and aligned:
-            to_matrix.addmm_(dense.T, weighted_x)
-        elif to_matrix is not None or bias_column is not None:
+        if to_matrix is not None or bias_column is not None:
             # Rounding changed the weights in the bias' column; the next column has the difference.
             if weighted_x.shape[1] > self.size:
                 weighted_x[:, self.size + 1] = weight[:, 0] - weighted_x[:, self.size]

@@ -10,9 +10,9 @@ from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, Dropout, checked
 
-# Numbers in the contexts of one segment. K contexts for each position are K times what the encoder
+# Bytes of the contexts of one segment. K contexts for each position are K times what the encoder
 # holds; all at once they would outgrow the blocks of logits.
-SEGMENT = {"cpu": 1 << 23, "cuda": 1 << 27}
+SEGMENT = {"cpu": 1 << 23, "cuda": 1 << 29}
 
 
 class MixtureOfSoftmaxes(OutputLayer):
@@ -62,11 +62,11 @@ class MixtureOfSoftmaxes(OutputLayer):
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """Return what `OutputLayer.forward` does, a few columns of a large batch at a time."""
-        numbers = target.numel() * self.latent.out_features
+        size = target.numel() * self.latent.out_features * hidden.element_size()
         limit = SEGMENT["cuda" if accelerated(hidden) else "cpu"]
-        if numbers <= limit or target.dim() < 2 or soft is not None or reduction == "none":
+        if size <= limit or target.dim() < 2 or soft is not None or reduction == "none":
             return super().forward(hidden, target, objective, soft, reduction)
-        width = max(1, target.shape[1] * limit // numbers)
+        width = max(1, target.shape[1] * limit // size)
 
         def segment(h, y):
             return OutputLayer.forward(self, h, y, objective, None, "sum")

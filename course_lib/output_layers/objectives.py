@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from course_lib.machine import accelerated
-from course_lib.ranges import NonNegative, Positive, Share, check_fields
+from course_lib.ranges import InRange, NonNegative, Positive, Share
 
 STRIP = 1 << 17  # logits at a time on a CPU: a core's own cache holds several such strips
 
@@ -97,7 +97,7 @@ class TableBlock(Block):
         self.soft_logits = soft_logits
 
 
-class Objective:
+class Objective(InRange):
     """A loss (b,) of a `Block`; objectives add: `CrossEntropy() + ZLoss(1e-4)`.
 
     A variant is a frozen dataclass. CourseError for a field out of its declared range.
@@ -105,9 +105,6 @@ class Objective:
 
     needs_soft_targets = False
     needs_logits = True  # False: log Z, the target's logit and the log-weights are all it reads
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, block: Block) -> Tensor:
         raise TypeError(f"{type(self).__name__} does not say how it is computed")

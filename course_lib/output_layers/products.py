@@ -1,17 +1,16 @@
 """The products of the kernel: with a matrix in the quickest way, their sums in float32."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.arranged import arranged, arranges
-from course_lib.machine import accelerated, quickest
+from course_lib.machine import accelerated, arranged, arranges, quickest
 
 PART = 1 << 20  # numbers of a product that are added to float32 ones at once, in `add_product`
 LARGE = 1 << 32  # multiplications, below which the products' last digits are always the same
-ALIGNED = 8  # divides the numbers of a float32 row, or a product takes up to 1.6 times as long
 TALL = 400  # rows of a block in half precision that one product takes on a CPU
 
 
@@ -43,14 +42,20 @@ def arranged_products(matrix: Tensor, rows: int, block: int) -> list[Callable[[T
     few = rows < 8 * size or rows * matrix.numel() < LARGE
     if few or matrix.device.type != "cpu" or accelerated(matrix) or not arranges(matrix.dtype):
         return []
-    products = [arranged(matrix, block), arranged(matrix.T, block)]
-    x, g = (matrix.new_zeros(TALL, width) for width in (size, words))
+
+    # Nothing is made for an answer that is known.
+    arrange = cache(lambda: [arranged(matrix, block), arranged(matrix.T, block)])
+    zeros = cache(lambda: [matrix.new_zeros(TALL, width) for width in (size, words)])
+
+    def plain(x, g):
+        return torch.mm(x, matrix.T, out=g), rows_times(g, matrix)
+
     ways = {
-        "plain": lambda: (torch.mm(x, matrix.T, out=g), rows_times(g, matrix)),
-        "arranged": lambda: (products[0](x), products[1](g)),
+        "plain": lambda: plain(*zeros()),
+        "arranged": lambda: [product(x) for product, x in zip(arrange(), zeros(), strict=True)],
     }
     way = quickest(f"products with a matrix {words} × {size}, {matrix.dtype}", ways)
-    return products if way == "arranged" else []
+    return arrange() if way == "arranged" else []
 
 
 def with_bias(matrix: Tensor, bias: Tensor) -> Tensor:
@@ -73,11 +78,18 @@ def add_product(
 
     matrix: (N, d) or None, receives the first d = `size` columns of the product;
     bias: (N,) or None, receives the next two, for rounded weights and what rounding took;
-    a, b: (N, m) and (m, e), of any type.
-    On a CPU a few rows at a time, while the cache has them, and with rows of products `ALIGNED`.
+    a, b: (N, m) and (m, e), of the type of the sums or of a narrower one.
+
+    A narrower product is added in parts on a CPU, while the cache has them. So is a large one in
+    float32 whose rows would not all begin at multiples of 32 bytes: with such rows it takes up to
+    1.6 times as long, so the parts have wider ones.
     """
-    if not accelerated(a):
-        b = F.pad(b, (0, -b.shape[1] % ALIGNED))
+    if matrix is not None and matrix.dtype == a.dtype:
+        unaligned = size % 8 and a.element_size() == 4 and a.numel() > PART
+        if accelerated(a) or not unaligned:
+            matrix.addmm_(a, b)
+            return
+        b = F.pad(b, (0, -size % 8))
     rows = len(a) if accelerated(a) else max(1, PART // b.shape[1])
     for start in range(0, len(a), rows):
         part = slice(start, start + rows)

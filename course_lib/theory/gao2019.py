@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.theory.double import Numbers, double
+from course_lib.metrics.inputs import Numbers, double
 
 NEW = 200  # contexts that enter the linear programme at once, d if that is more
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.theory.double import Numbers, double
+from course_lib.metrics.inputs import Numbers, double
 
 
 def augmented_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tensor:

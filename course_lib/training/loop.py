@@ -284,14 +284,15 @@ class _Run:
         late = time.time() > self.deadline
         due = late or time.perf_counter() - saved > self.checkpoint_seconds
         if self.accelerator.num_processes > 1:
-            late, due = self.agreed(late, due) if full else (False, False)
+            late, due = map(bool, self.agreed(late, due) if full else (False, False))
         return late, due
 
-    def agreed(self, *flags: bool) -> list[bool]:
-        """Return the first process's flags; all processes must call it."""
-        told: Any = torch.tensor(flags, dtype=torch.float32, device=self.accelerator.device)
-        told = broadcast(told)
-        return [bool(flag) for flag in told.tolist()]
+    def agreed(self, *numbers: float) -> list[float]:
+        """Return the first process's numbers, or flags; all processes must call it."""
+        if self.accelerator.num_processes == 1:
+            return list(numbers)
+        told: Any = torch.tensor(numbers, dtype=torch.float64, device=self.accelerator.device)
+        return broadcast(told).tolist()
 
     def speed(self) -> str:
         """Return the epoch's perplexity and tokens a second so far, for the progress bar."""
@@ -413,10 +414,7 @@ class _Run:
             valid = self.task.validate(self.bare)
         if isinstance(self.bare, Resharded):
             self.bare.reshard()  # as a backward pass would have done
-        if self.accelerator.num_processes > 1:
-            first: Any = torch.tensor(valid, dtype=torch.float64, device=self.accelerator.device)
-            first = broadcast(first)
-            valid = first.item()
+        (valid,) = self.agreed(valid)
         if not math.isfinite(valid):
             raise self.diverged(f"the validation perplexity is {valid} after step {self.step}")
         return valid

@@ -9,7 +9,7 @@ from torch.optim import SGD, AdamW, Muon, Optimizer
 
 from course_lib.errors import CourseError, unknown
 from course_lib.protocols import Sharded
-from course_lib.ranges import Count, Dropout, NonNegative, Positive, Whole, check, check_fields
+from course_lib.ranges import Count, Dropout, InRange, NonNegative, Positive, Whole, check
 from course_lib.training.optimizers import CoupledAdam, Ember, Together
 from course_lib.training.schedules import Constant
 
@@ -30,7 +30,7 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
-class Optimisation:
+class Optimisation(InRange):
     """Every setting of a training run; CourseError when one is out of range.
 
     groups: other settings for the parameters whose names begin so, the longest prefix deciding:
@@ -72,7 +72,7 @@ class Optimisation:
 
     def __post_init__(self) -> None:
         # Each setting by itself.
-        check_fields(self)
+        super().__post_init__()
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
         if self.keep not in KEPT:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from course_lib.ranges import Count, Dropout, Positive, Share, Whole, check, check_fields
+from course_lib.ranges import Count, Dropout, InRange, Positive, Share, Whole, check
 
 
 class Schedule(Protocol):
@@ -29,7 +29,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class EpochDecay:
+class EpochDecay(InRange):
     """The learning rate is multiplied by `rate` at the beginning of some epochs.
 
     Epoch `start` is the first whose learning rate is lower, and epoch `last`, if given, the last
@@ -42,36 +42,27 @@ class EpochDecay:
     start: Count = 6
     last: Count | None = None
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(self, progress: float, epoch: int, step: int) -> float:
         epoch = epoch if self.last is None else min(epoch, self.last)
         return self.rate ** max(0, epoch - self.start + 1)
 
 
 @dataclass(frozen=True)
-class InverseSquareRoot:
+class InverseSquareRoot(InRange):
     """A rise over `warmup` steps, then a fall ∝ step^−½ from 1 (Vaswani et al. 2017, eq. 3)."""
 
     warmup: Count = 4000
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:
         return min(step / self.warmup, math.sqrt(self.warmup / step))
 
 
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(InRange):
     """Half a cosine from 1 to `floor` over the run, after a linear `warmup` in steps."""
 
     warmup: Whole = 0
     floor: Share = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:
         decay = self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
@@ -79,7 +70,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class OneCycle:
+class OneCycle(InRange):
     """A rise along half a cosine, a level stretch, and a fall to 0 along half a cosine.
 
     rise: share of the run over which the factor rises from 1/`start` to 1.
@@ -92,7 +83,7 @@ class OneCycle:
     hold: Dropout = 0.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         check("rise + hold of OneCycle", self.rise + self.hold, Dropout)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:

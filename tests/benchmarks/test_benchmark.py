@@ -36,7 +36,7 @@ from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.models import QRNN, RHN, VariationalLSTM, lstm_recurrence
-from course_lib.output_layers import FullWords, Softmax, products
+from course_lib.output_layers import FullWords, Softmax
 from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
 from tools import site_pages
 
@@ -360,14 +360,13 @@ def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least, monk
     """All but those of biases and, in attention, of the pairs that are masked."""
     # torch's own LSTM is one operation, in which no products can be counted
     monkeypatch.setattr(lstm_recurrence, "quickest", lambda question, ways: "loop")
-    monkeypatch.setattr(products, "ALIGNED", 1)  # sizes this small would be mostly padding
     case = SMALL[name]
     step = case.stepper("course", "fp32", "cpu")
     step()  # fills the memory
-    with Products() as made:
+    with Products() as products:
         step()
     counted = case.work("fp32").operations * case.tokens["course"]
-    assert least * made.total < counted <= made.total
+    assert least * products.total < counted <= products.total
 
 
 def test_floors_add_operations_and_bytes():

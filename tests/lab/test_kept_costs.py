@@ -46,7 +46,5 @@ def test_runs_are_those_of_whole_texts_with_what_they_took():
     assert not runs.machine.str.contains("NVIDIA").any()  # whose minutes are no core's
     assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()
     models = kept_costs.models()
-    # oneDNN's arranged products can be an eighth quicker than those whose rate is the floor's
-    assert (1.15 * models.floor > models.ours).all()
-    assert set(models.precision) == {"fp32", "bf16"}
+    assert (models.floor > models.ours).all() and set(models.precision) == {"fp32", "bf16"}
     assert not models.duplicated(["machine", "model", "precision"]).any()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from torch.nn import functional as F
 
 from course_lib import machine
-from course_lib.arranged import arranges
+from course_lib.machine import arranges
 from course_lib.output_layers import (
     FRESH,
     IGNORE,
@@ -699,6 +699,9 @@ def test_few_rows_and_small_products_are_taken_plainly(arranging, monkeypatch):
     if torch.get_default_device().type != "cpu" or machine.REHEARSED:
         pytest.skip("oneDNN is a CPU's")
     matrix = torch.randn(50, 4)
+    made = []
+    arrange = products.arranged
+    monkeypatch.setattr(products, "arranged", lambda *a: made.append(a) or arrange(*a))
     assert products.arranged_products(matrix, 31, 8) == [] and not arranging
     assert products.arranged_products(matrix.double(), 32, 8) == [] and not arranging
     found = len(products.arranged_products(matrix, 32, 8))
@@ -707,10 +710,15 @@ def test_few_rows_and_small_products_are_taken_plainly(arranging, monkeypatch):
     assert len(products.arranged_products(matrix, 32, 8)) == found
     monkeypatch.setattr(products, "LARGE", 32 * 200 + 1)
     assert products.arranged_products(matrix, 32, 8) == []
+    # Where the plain way is known to be the quicker, no copy of the matrix is made.
+    made.clear()
+    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(products, "quickest", lambda question, ways: "plain")
+    assert products.arranged_products(matrix, 32, 8) == [] and not made
 
 
-def test_a_block_has_a_quarter_of_many_rows(monkeypatch):
-    """And no less than `ROWS`, and no more than the memory allows."""
+def test_in_half_precision_a_block_has_a_quarter_of_many_rows(monkeypatch):
+    """No less than `ROWS`, no more than the memory allows, and in float32 just `ROWS`."""
     seen = []
     monkeypatch.setattr(blocked_loss, "ROWS", {"cpu": 6, "cuda": 6})
     monkeypatch.setattr(
@@ -719,12 +727,15 @@ def test_a_block_has_a_quarter_of_many_rows(monkeypatch):
         lambda self, group, positions, scratch: seen.append(len(range(64)[positions])),
     )
     x, matrix = torch.randn(64, 1, 3), torch.randn(10, 3)
-    chunked_loss(x, matrix, torch.zeros(64, dtype=torch.long))
-    assert seen == [16] * 4
-    seen.clear()
-    chunked_loss(x[:12], matrix, torch.zeros(12, dtype=torch.long))
-    assert seen == [6] * 2
-    seen.clear()
-    limit = BlockScratch(8 * 10 * (8 if machine.REHEARSED or x.is_cuda else 4))
-    chunked_loss(x, matrix, torch.zeros(64, dtype=torch.long), scratch=limit)
-    assert seen == [8] * 8
+
+    def blocks(n, dtype, **options):
+        seen.clear()
+        with torch.autocast(x.device.type, dtype, enabled=dtype != torch.float32):
+            chunked_loss(x[:n], matrix, torch.zeros(n, dtype=torch.long), **options)
+        return list(seen)
+
+    assert blocks(64, torch.bfloat16) == [16] * 4
+    assert blocks(12, torch.bfloat16) == [6] * 2
+    assert blocks(60, torch.float32) == [6] * 10
+    limit = BlockScratch(8 * 10 * (4 if machine.REHEARSED or x.is_cuda else 2))
+    assert blocks(64, torch.bfloat16, scratch=limit) == [8] * 8

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 
 import course_lab
-from course_lib.arranged import arranges
 from course_lib.dropout import entry_dropout, keep_mask
+from course_lib.machine import arranges
 from course_lib.models import AWDLSTM, LanguageModel, VariationalLSTM, detach, lstm, lstm_recurrence
 from course_lib.models.lstm_recurrence import fused_layer, run_layer
 from course_lib.models.state import map_state

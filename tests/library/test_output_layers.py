@@ -230,7 +230,7 @@ def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
     layer, target = build(MixtureOfSoftmaxes).eval(), torch.randint(N, (T, B))
     hidden = torch.randn(T, B, D, dtype=torch.float64)
     whole = layer(hidden, target)
-    monkeypatch.setattr(mixtures, "SEGMENT", dict.fromkeys(mixtures.SEGMENT, 3 * D * T))
+    monkeypatch.setattr(mixtures, "SEGMENT", dict.fromkeys(mixtures.SEGMENT, 8 * 3 * D * T))
     monkeypatch.setattr(mixtures._Segments, "apply", None)
     with torch.no_grad():
         parts = layer(hidden, target)
@@ -624,7 +624,7 @@ def test_a_mixture_in_segments_equals_the_whole(kind, words, reduction, monkeypa
     leaves = [hidden, *(p for p in layer.parameters() if p.requires_grad)]
     whole, whole_nll = layer(hidden, target, LabelSmoothing(0.1), reduction=reduction)
     expected = torch.autograd.grad(3 * whole, leaves)
-    columns = 2 * T * 3 * D  # two at a time
+    columns = 8 * 2 * T * 3 * D  # two at a time
     monkeypatch.setattr(mixtures, "SEGMENT", dict.fromkeys(mixtures.SEGMENT, columns))
     loss, nll = layer(hidden, target, LabelSmoothing(0.1), reduction=reduction)
     torch.testing.assert_close((loss, nll), (whole, whole_nll))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.errors import CourseError
-from course_lib.ranges import Count, Dropout, Finite, Positive, Share, check, check_fields, checked
+from course_lib.ranges import Count, Dropout, Finite, InRange, Positive, Share, check, checked
 
 GOOD = [(Positive, 2), (Positive, np.float32(0.5)), (Finite, -3.0), (Share, 1), (Dropout, 0)]
 GOOD += [
@@ -96,12 +96,9 @@ def test_the_message_says_range_owner_and_value():
 
 def test_fields_of_a_dataclass_are_checked():
     @dataclass(frozen=True)
-    class Loss:
+    class Loss(InRange):
         weight: Finite = 1.0
         name: str = ""
-
-        def __post_init__(self):
-            check_fields(self)
 
     assert Loss(-2.0).weight == -2.0
     with pytest.raises(CourseError, match="weight of Loss must be a finite number, not nan"):
