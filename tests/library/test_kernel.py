@@ -739,3 +739,35 @@ def test_in_half_precision_a_block_has_a_quarter_of_many_rows(monkeypatch):
     assert blocks(60, torch.float32) == [6] * 10
     limit = BlockScratch(8 * 10 * (4 if machine.REHEARSED or x.is_cuda else 2))
     assert blocks(64, torch.bfloat16, scratch=limit) == [8] * 8
+
+
+@pytest.mark.parametrize("size", [13, 16])
+@pytest.mark.parametrize("part", [50, 1 << 20])
+def test_a_product_is_added_wherever_rows_begin(size, part, monkeypatch):
+    monkeypatch.setattr(products, "PART", part)
+    a, b, total = torch.randn(40, 7), torch.randn(7, size), torch.randn(40, size)
+    expected = (total.double() + a.double() @ b.double()).float()
+    products.add_product(total, None, a, b, size)
+    torch.testing.assert_close(total, expected)
+
+
+@pytest.mark.parametrize(
+    "rows, size, dtype, aligned",
+    [
+        (40, 13, torch.float32, False),
+        (40, 16, torch.float32, True),
+        (40, 13, torch.float64, True),  # whose rows are no quicker
+        (7, 13, torch.float32, True),  # too few to matter
+    ],
+)
+def test_large_products_whose_rows_begin_anywhere_get_wider_ones(
+    rows, size, dtype, aligned, monkeypatch
+):
+    monkeypatch.setattr(products, "PART", 50)
+    widths = []
+    pad = F.pad
+    monkeypatch.setattr(F, "pad", lambda x, sides: widths.append(x.shape[1]) or pad(x, sides))
+    a, b = torch.randn(rows, 7, dtype=dtype), torch.randn(7, size, dtype=dtype)
+    products.add_product(torch.zeros(rows, size, dtype=dtype), None, a, b, size)
+    whole = aligned or machine.accelerated(a)  # a GPU takes every product at once
+    assert widths == ([] if whole else [size])
