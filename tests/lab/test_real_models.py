@@ -725,6 +725,44 @@ def test_smollm2_agrees_with_transformers():
 
 
 @pytest.mark.skipif(not PACKAGED["smollm2"].path.is_file(), reason="SmolLM2 has not been fetched")
+def test_smollm2_agrees_with_llama_cpp():
+    """The same file in llama.cpp, which rounds the states to 8 bits before its products.
+
+    Its binding is no dependency: `pip install xllamacpp` for this test.
+    """
+    xllamacpp = pytest.importorskip("xllamacpp")
+    path = PACKAGED["smollm2"].path
+    settings = xllamacpp.CommonParams()
+    settings.model.path, settings.n_ctx, settings.n_parallel = str(path), 256, 1
+    server = xllamacpp.Server(settings)
+
+    def asked(ids, **options):
+        told = server.handle_completions({"prompt": ids, "temperature": 0, **options})
+        return told["choices"][0]
+
+    model = llama.read_llama(path)
+    encode = llama.tokenizer(path, gguf_files.contents(path))
+    ids = encode.encode(
+        "The sun rises in the east and sets in the west. Birds sing in the morning, and people "
+        "go to work. In the evening the family eats dinner together."
+    ).ids
+    # each piece's log-probability after those before it
+    ours = model.log_prob(torch.tensor(ids))[range(len(ids) - 1), ids[1:]]
+    theirs = []
+    for n in range(1, len(ids)):
+        first = asked(ids[:n], max_tokens=1, logprobs=49_152)["logprobs"]["content"][0]
+        words = {word["id"]: word["logprob"] for word in first["top_logprobs"]}
+        theirs.append(words[ids[n]])
+    theirs = torch.tensor(theirs)
+    print(f"perplexity {(-ours.mean()).exp():.3f} here, {(-theirs.mean()).exp():.3f} in llama.cpp")
+    assert (-ours.mean()).exp() == pytest.approx((-theirs.mean()).exp().item(), rel=0.04)
+    assert (ours - theirs).abs().max() < 0.4
+    # the next twenty pieces are the same
+    continued = encode.decode(model.generate(ids[:20], 20))
+    assert continued == encode.decode(ids[:20]) + asked(ids[:20], max_tokens=20)["text"]
+
+
+@pytest.mark.skipif(not PACKAGED["smollm2"].path.is_file(), reason="SmolLM2 has not been fetched")
 def test_smollm2_goes_on_with_a_sentence():
     path = PACKAGED["smollm2"].path
     encode = llama.tokenizer(path, gguf_files.contents(path))
