@@ -6,12 +6,13 @@ A claim compares a method with a baseline in one figure. Runs that share their s
 2. else by the method and the baseline in another context: one model, text and number of tokens.
    Both are chosen there by their validation perplexity among all settings that were tried.
 
-Only models of a whole corpus that predict better than counting are evidence; what others do is
-told, and decides nothing (`Test.against`).
+Only models of a whole corpus are evidence, where the plain one predicts better than counting; what
+others do is told, and decides nothing (`Test.against`).
 
-The statistic is that of `comparison`. p is corrected by Holm over all claims that have a test. The
-difference that would not matter is the published one, between LEAST and MOST per cent, rounded
-down to a tenth so that the verdict prints the very difference that was tested.
+The statistic is that of `comparison`. p is corrected by Holm over all claims of a table that have a
+test. The difference that would not matter is the published one, between LEAST and MOST per cent, or
+USUAL where none is published. It is rounded down to a tenth so that the verdict prints the very
+difference that was tested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lab import comparison, evidence
+from course_lab import comparison, evidence, provenance
 from course_lab.claims_table import CLAIMS, OURS, TABLES, Claim, Expected
 from course_lab.evidence import COUNTING, TIERS, Evidence, Run, Setting, Tier
 from course_lab.experiment import Experiment
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 NAMES = {  # of figures, as a sentence has them
     "test_perplexity": "test perplexity",
     "test_bleu": "BLEU",
-    "log_prob/press_rank": "Press' rank of log P",
+    "log_prob/press_rank": "Press' rank of log P, at most the number of contexts,",
     "geometry/positive_share": "the share of positive cosines",
     "geometry/I1": "I₁",
     "geometry/I2": "I₂",
@@ -51,7 +52,7 @@ MODELS = {  # of the tiers that are evidence
     "desk": "The models differ from the paper's in size or budget, and each reads a whole text.",
 }
 COLUMNS = ["paper", "place", "says", "verdict", "published", "ours", "low", "high", "n", "p"]
-COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "elsewhere", "why"]
+COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "mixed", "elsewhere", "why"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Test:
     method: Setting
     baseline: Setting | float
     seeds: tuple[int, ...]
+    mixed: tuple[int, ...]  # those of the seeds whose two runs are of a GPU and of a CPU
     differences: np.ndarray  # 100 log(method / baseline), a number for each seed
     tried: tuple[int, int]  # settings from which method and baseline were chosen
     against: str  # why it is no evidence; empty if it is
@@ -72,7 +74,8 @@ class Test:
 
 def tests(claim: Claim, of: Evidence) -> list[Test]:
     """Return the comparisons that bear on a claim: evidence first, then by tier and by seeds."""
-    found = [*_at_scale(claim, of), *_elsewhere(claim, of)]
+    every = [*_elsewhere(claim, of), *_at_scale(claim, of)]
+    found = {(test.method, test.baseline): test for test in every}.values()  # each pair once
     return sorted(found, key=lambda t: (bool(t.against), TIERS.index(t.tier), -len(t.seeds)))
 
 
@@ -143,17 +146,33 @@ def _test(
     at_scale: whether the two are the paper's own experiment.
     """
     ours = _values(of.settings[method], claim.figure)
+    mixed: tuple[int, ...] = ()
     if isinstance(baseline, Setting):
         theirs = _values(of.settings[baseline], claim.figure)
         plain = baseline
+        mixed = _of_two_kinds(of.settings[method], of.settings[baseline])
     else:
         theirs = dict.fromkeys(ours, baseline)
         plain = method
     seeds = tuple(sorted(ours.keys() & theirs.keys()))
-    differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
     tier = "at scale" if at_scale else next(iter(of.settings[method].values())).tier
     against = _against(of, tier, plain, len(seeds))
-    return Test(tier, method, baseline, seeds, differences, tried, against)
+    if all(ours[seed] > 0 and theirs[seed] > 0 for seed in seeds):
+        differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
+    else:  # a seed must not go because of its outcome
+        seeds, mixed, differences = (), (), np.array([])
+        against = against or "a figure that is not above 0 has no logarithm"
+    return Test(tier, method, baseline, seeds, mixed, differences, tried, against)
+
+
+def _of_two_kinds(method: dict[int, Run], baseline: dict[int, Run]) -> tuple[int, ...]:
+    """Return the seeds that two settings share and of which one run is a GPU's, one a CPU's."""
+
+    def on_gpu(run: Run) -> bool:
+        return provenance.on_gpu(run.content["provenance"])
+
+    shared = sorted(method.keys() & baseline.keys())
+    return tuple(seed for seed in shared if on_gpu(method[seed]) != on_gpu(baseline[seed]))
 
 
 def _against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
@@ -161,17 +180,21 @@ def _against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
     translates = "test_bleu" in next(iter(of.settings[plain].values())).content["metrics"]
     if tier == "small":
         return "both models were trained on a part of a text only"
-    if tier == "desk" and not translates and not of.beats_counting(plain):
-        return f"its plain model does not beat {COUNTING}"
+    if tier == "desk" and not translates:
+        beats = of.beats_counting(plain)
+        if beats is None:
+            return "the n-grams of its text are not counted, which `claims --count` does"
+        if not beats:
+            return f"its plain model does not beat {COUNTING}"
     if pairs < 2:
         return "fewer than two seeds of both models are kept"
     return ""
 
 
 def _values(runs: dict[int, Run], figure: str) -> dict[int, float]:
-    """Return a figure of every seed that has it; only figures above 0 have a logarithm."""
+    """Return a figure of every seed that has it."""
     values = {seed: run.figure(figure) for seed, run in runs.items()}
-    return {seed: value for seed, value in values.items() if value is not None and value > 0}
+    return {seed: value for seed, value in values.items() if value is not None}
 
 
 # The ledger --------------------------------------------------------------------------------------
@@ -181,7 +204,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
     """Return a row for each claim: what the paper says, what our runs say, and the verdict.
 
     of: the results to go by.
-    claims: the family over which p is corrected.
+    claims: p is corrected over those of them that have a test.
     alpha: the level of the tests.
 
     Columns: published, ours, low and high in per cent of the figure (100 times the difference of
@@ -205,7 +228,8 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
         if first is not None and claim.name in counting:
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
-            row |= {"p": p, "verdict": verdict(claim.expects, first.differences, p, margin, alpha)}
+            said = verdict(claim.expects, first.differences, p, margin, alpha, len(counting))
+            row |= {"p": p, "verdict": said}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin, alpha)}
         else:
             why = first.against if first is not None else claim.needs or NO_RUNS
@@ -219,7 +243,7 @@ def _told(test: Test) -> dict:
     row = {"tier": test.tier, "method": _name(test.method), "n": len(test.seeds)}
     row["baseline"] = _name(test.baseline) if isinstance(test.baseline, Setting) else test.baseline
     row |= {"text": evidence.title_of(test.method.text), "tried": "{} / {}".format(*test.tried)}
-    row |= {"seeds": " ".join(map(str, test.seeds))}
+    row |= {name: " ".join(map(str, getattr(test, name))) for name in ("seeds", "mixed")}
     if len(test.seeds):
         row["ours"] = float(test.differences.mean())
     if len(test.seeds) > 1:
@@ -252,24 +276,35 @@ def margin_of(printed: Sequence[float], expects: Expected) -> float:
     return float(np.floor(10 * margin) / 10)
 
 
-def verdict(expects: Expected, differences, p: float, margin: float, alpha: float = 0.05) -> str:
+def verdict(
+    expects: Expected,
+    differences,
+    p: float,
+    margin: float,
+    alpha: float = 0.05,
+    family: int = 1,
+) -> str:
     """Return the verdict on a claim about a figure, from paired differences in per cent.
+
+    p: corrected for the `family` of comparisons.
 
     lower, higher: agrees or disagrees where the corrected p is below α.
     same: agrees where both one-sided tests at α refuse a difference of the margin.
     not lower, not higher: agrees where the one test of the two that the claim is about does.
+    These three disagree where p is below α and the interval lies beyond the margin.
     """
     differences = np.asarray(differences, np.float64)
     towards = -differences if expects in ("higher", "not higher") else differences
-    said = comparison.verdict(towards, p, margin, alpha)
+    said = comparison.verdict(towards, p, margin, alpha, family)
     if expects in ("lower", "higher"):
         return {"better": "agrees", "worse": "disagrees"}.get(said, said)
     low, high = comparison.interval(towards, 1 - 2 * alpha)
     if -margin < low and (high < margin or expects != "same"):
         return "agrees"
-    if said in ("better", "worse"):
+    low, high = comparison.interval(towards, 1 - alpha)
+    if p < alpha and (high < -margin or (low > margin and expects == "same")):
         return "disagrees"
-    return comparison.undecided(differences, margin, alpha)
+    return comparison.undecided(differences, margin, alpha, family)
 
 
 def kind_of(said: str) -> str:
@@ -310,10 +345,10 @@ def claim(name: str) -> Claim:
 
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a ledger with its numbers written out, for a page or a terminal."""
-    intervals = [_interval(low, high) for low, high in zip(table.low, table.high, strict=True)]
+    ours = zip(table.ours, table.low, table.high, strict=True)
     written = table.loc[:, ["says", "verdict"]].copy()
-    written["published"] = [_percent(value) for value in table.published]
-    written["ours"] = [_percent(v) + i for v, i in zip(table.ours, intervals, strict=True)]
+    written["published"] = [by(value) for value in table.published]
+    written["ours"] = [by(*told) for told in ours]
     written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
     written["p (Holm)"] = [f"{p:.2g}" if p == p else "" for p in table.p]
     written[["tier", "elsewhere", "why untested"]] = table[["tier", "elsewhere", "why"]]
@@ -347,7 +382,7 @@ def _concluded(row: "pd.Series") -> str:
     baseline = f"the level {row.baseline}" if level else f"`{row.baseline}`"
     figure = claim(str(row.name)).figure
     differs = f"`{row.method}` differs from {baseline} in {NAMES.get(figure, figure)} by "
-    differs += _by(row.ours, row.low, row.high)
+    differs += by(row.ours, row.low, row.high)
     if row.verdict == "untested":
         item = f"{says}: **untested here**, because {row.why}."
         if row.n >= 1:
@@ -357,9 +392,14 @@ def _concluded(row: "pd.Series") -> str:
     runs = f"{row.n:.0f} {'seeds' if level else 'pairs of seeds'} ({row.seeds})"
     item = f"{says}: **{row.verdict}**. {differs} over {runs}"
     if row.published == row.published:
-        item += f", in print by {_by(row.published, np.nan, np.nan)}"
-    item += f"; p = {row.p:.2g}, corrected for all claims that are tested. "
+        item += f", in print by {by(row.published)}"
+    if claim(str(row.name)).expects in ("lower", "higher"):
+        item += f"; p = {row.p:.2g}, corrected for all tested claims of its table. "
+    else:
+        item += "; one-sided tests at 5 %, not corrected. "
     item += MODELS[row.tier] + _tried(row)
+    if row.mixed:
+        item += f" Note: {comparison.of_two_kinds(row.mixed.split())}."
     if row.elsewhere:
         item += f" In other models, uncorrected: {row.elsewhere}."
     return item
@@ -396,7 +436,7 @@ def _percent(value: float) -> str:
     return f"{value:+.1f} %" if value == value else ""
 
 
-def _by(difference: float, low: float, high: float) -> str:
+def by(difference: float, low: float = np.nan, high: float = np.nan) -> str:
     """Return a difference with its interval: in per cent, and as a factor where it is large."""
     if not abs(difference) > FACTOR:
         return _percent(difference) + _interval(low, high)

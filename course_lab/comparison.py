@@ -6,20 +6,22 @@ of their batches, so the difference of their log perplexities varies less than e
     d_s = 100 (log perplexity of the method - log perplexity of the baseline)   per cent,
     d̄ ± t_{n-1, 1-α/2} · sd(d) / √n                                            its interval,
 
-and p is that of the paired t-test, corrected by Holm over all methods of the table. A verdict is
+and p is that of the paired t-test, corrected by Holm over all methods that were declared, those
+without runs so far included. A verdict is
 
     better, worse    the corrected p is below α;
     no difference larger than x %    both one-sided tests at α refuse a difference of x = `margin`
                                      (Schuirmann 1987), so that the 1 - 2α interval lies inside;
-    undecided: n seeds would decide    neither; n seeds see a difference of the margin in four of
-                                       five tries, by the spread of the pairs at hand and without
-                                       the correction, and n is more than there are.
+                                     this is not corrected;
+    undecided: about n seeds would decide    neither; n seeds would give one of the verdicts above,
+                                             whatever their mean, if their pairs spread as these do.
 
 A difference that is real and smaller than the margin is called better or worse, not equivalent.
+Per cent are 100 times a difference of logarithms everywhere, in the margin, too.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from scipy import stats
 
 from course_lab.statistics import holm, mean_interval
 from course_lib.errors import CourseError, unknown
-from course_lib.ranges import Positive, checked
+from course_lib.ranges import Count, Positive, checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,10 +44,13 @@ def compare(
     baseline: str,
     margin: Positive = 2.0,
     alpha: Annotated[float, Gt(0), Lt(0.5)] = 0.05,
+    family: Count | None = None,
 ) -> "pd.DataFrame":
     """Compare every model with the baseline, a row each, by the seeds that both have.
 
     results: model → {seed: perplexity}; margin: per cent of perplexity that would not matter.
+    family: how many comparisons were declared, for Holm's correction; those of `results` if None.
+
     Columns: n (seeds in common), perplexity (the model's mean over all its seeds), low, high (its
     interval), difference, difference low, difference high (per cent), p (Holm), verdict.
     CourseError for an unknown baseline, for perplexities that are not positive, and for a model
@@ -57,7 +62,7 @@ def compare(
         raise unknown("baseline", baseline, results)
     others = [name for name in results if name != baseline]
     differences = {name: paired_differences(results, name, baseline) for name in others}
-    told = tested(differences, margin, alpha)
+    told = tested(differences, margin, alpha, family)
     rows = {}
     for name, by_seed in results.items():
         values = _logarithms(name, by_seed)
@@ -76,20 +81,25 @@ def compare(
 
 
 def tested(
-    differences: Mapping[Any, np.ndarray], margin: float = 2.0, alpha: float = 0.05
+    differences: Mapping[Any, np.ndarray],
+    margin: float = 2.0,
+    alpha: float = 0.05,
+    family: int | None = None,
 ) -> dict[Any, dict]:
     """Return what the statistic says of a family of comparisons, by name.
 
     differences: name → paired differences (n,), two or more, in units of `margin`.
+    family: how many comparisons were declared; the number of `differences` if None.
 
     Keys: difference (their mean), low, high (its interval), n, p (Holm over the family), verdict.
     """
-    corrected = holm([p_value(d) for d in differences.values()])
+    family = family or len(differences)
+    corrected = holm([p_value(d) for d in differences.values()], family)
     rows = {}
     for (name, d), p in zip(differences.items(), corrected, strict=True):
         low, high = interval(d, 1 - alpha)
         rows[name] = {"difference": float(np.mean(d)), "low": low, "high": high, "n": len(d)}
-        rows[name] |= {"p": float(p), "verdict": verdict(d, p, margin, alpha)}
+        rows[name] |= {"p": float(p), "verdict": verdict(d, p, margin, alpha, family)}
     return rows
 
 
@@ -121,21 +131,41 @@ def interval(differences, confidence: float = 0.95) -> tuple[float, float]:
     return float(differences.mean() - half), float(differences.mean() + half)
 
 
-def verdict(differences, p: float, margin: float, alpha: float = 0.05) -> str:
-    """Return the verdict on paired differences in per cent, whose corrected p is given."""
+def verdict(differences, p: float, margin: float, alpha: float = 0.05, family: int = 1) -> str:
+    """Return the verdict on paired differences in per cent.
+
+    p: corrected for the `family` of comparisons.
+    """
     differences = np.asarray(differences, np.float64)
     if p < alpha:
         return "better" if differences.mean() < 0 else "worse"
     low, high = interval(differences, 1 - 2 * alpha)
     if -margin < low and high < margin:
         return f"no difference larger than {margin:g} %"
-    return undecided(differences, margin, alpha)
+    return undecided(differences, margin, alpha, family)
 
 
-def undecided(differences: np.ndarray, margin: float, alpha: float = 0.05) -> str:
-    """Return how many seeds would decide what the pairs at hand, in per cent, do not."""
-    n = max(len(differences) + 1, seeds_for(margin, float(differences.std(ddof=1)), alpha=alpha))
-    return f"undecided: {'more than ' * (n >= MOST_SEEDS)}{n} seeds would decide"
+def undecided(differences: np.ndarray, margin: float, alpha: float = 0.05, family: int = 1) -> str:
+    """Return how many seeds would decide what the pairs at hand, in per cent, do not.
+
+    Where 0 lies inside the corrected interval, |d̄| is at most t' sd / √n. With t of the one-sided
+    test the whole interval of equivalence then lies inside the margin if (t' + t) sd / √n does.
+    """
+    n = np.arange(len(differences) + 1, MOST_SEEDS + 1)
+    corrected = stats.t.ppf(1 - alpha / (2 * family), n - 1)
+    one_sided = stats.t.ppf(1 - alpha, n - 1)
+    decide = n[(corrected + one_sided) * differences.std(ddof=1) / np.sqrt(n) < margin]
+    needed = f"about {decide[0]}" if len(decide) else f"more than {MOST_SEEDS}"
+    return f"undecided: {needed} seeds would decide"
+
+
+def of_two_kinds(seeds: Iterable[int]) -> str:
+    """Return a sentence on the pairs of these seeds, one run of which is a GPU's, one a CPU's."""
+    named = " ".join(map(str, seeds))
+    return (
+        f"of the pairs of seeds {named} one run is of a GPU and the other of a CPU: they share "
+        "their start and their batches, and neither dropout nor rounding"
+    )
 
 
 def paired_power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:

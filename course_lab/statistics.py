@@ -74,15 +74,19 @@ def paired(a, b, confidence: float = 0.95) -> Difference:
     return _difference(stats.ttest_rel(a, b), float((a - b).mean()), confidence)
 
 
-def holm(p_values) -> np.ndarray:
+def holm(p_values, family: int | None = None) -> np.ndarray:
     """Return p-values (k,) corrected for their number: the greatest (k − rank) p so far, ≤ 1.
+
+    family: how many tests were declared, at least k; k if None. A test that is not done yet counts
+        as if it had shown nothing.
 
     Rejecting those below α, the chance of any false rejection is at most α (Holm 1979).
     """
     p = np.asarray(p_values, np.float64)
     order = p.argsort(kind="stable")
+    factors = (family or len(p)) - np.arange(len(p))
     corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    corrected[order] = np.maximum.accumulate(p[order] * factors).clip(max=1)
     return corrected
 
 

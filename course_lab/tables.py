@@ -4,9 +4,8 @@ from dataclasses import dataclass, field, replace
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Literal
 
-from course_lab import results
+from course_lab import comparison, provenance, results
 from course_lab.batch_states import DAMAGE, checked_result
-from course_lab.comparison import compare
 from course_lab.planned import Planned
 from course_lab.plans import Plan
 from course_lab.recipes import elsewhere
@@ -69,6 +68,7 @@ def table_of(
 
     # what is done
     scores: dict[str, dict[int, float]] = {}
+    on_gpu: dict[tuple[str, int], bool] = {}
     digests = None
     missing = []
     other_files: dict[str, list[str]] = {}
@@ -85,6 +85,7 @@ def table_of(
         else:
             perplexity = content["metrics"][f"{split}_perplexity"]
             scores.setdefault(model, {})[planned.seed] = perplexity
+            on_gpu[model, planned.seed] = provenance.on_gpu(content["provenance"])
             digests = content["provenance"].get("corpus_sha256")
             for file in _other_files(planned, content["provenance"]):
                 other_files.setdefault(file, []).append(planned.key)
@@ -100,9 +101,11 @@ def table_of(
         raise unknown("baseline among the models with a result", baseline, scores)
     seeds = scores[baseline].keys()
     paired = {m: s for m, s in scores.items() if m == baseline or len(s.keys() & seeds) > 1}
-    models = compare(paired, baseline, margin)
+    family = max(1, len(set(names)) - 1)  # as declared, whatever is done
+    models = comparison.compare(paired, baseline, margin, family=family)
     for model in scores.keys() - paired.keys():
-        alone = compare({model: scores[model]}, model).assign(verdict="too few seeds in common")
+        alone = comparison.compare({model: scores[model]}, model)
+        alone = alone.assign(verdict="too few seeds in common")
         models = pd.concat([models, alone])
     models = models.loc[list(scores)]
     # the n-grams of the same text
@@ -119,6 +122,11 @@ def table_of(
         "that concerns their model, remove their folders to train them again"
         for file, keys in other_files.items()
     ]
+    for model, own in paired.items():
+        shared = sorted(own.keys() & seeds)
+        mixed = [seed for seed in shared if on_gpu[model, seed] != on_gpu[baseline, seed]]
+        if mixed:
+            notes.append(f"{model}: {comparison.of_two_kinds(mixed)}")
     return Table(models, ngrams, missing, notes)
 
 

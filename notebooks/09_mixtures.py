@@ -320,8 +320,8 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # From here on the numbers come from the kept runs, three seeds a setting. Runs of one seed are pairs:
 # they share the order of their batches. The mean difference of the pairs is given in per cent, with its 95 %
 # interval, and $p$ is the chance of a difference at least as large if there were none. The verdict goes by $p$,
-# which, unlike the interval, is corrected for the number of comparisons. An undecided verdict says how many
-# seeds would show a difference of 2 %.
+# which, unlike the interval, is corrected for the number of comparisons. An undecided verdict says about how
+# many seeds would decide.
 
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}

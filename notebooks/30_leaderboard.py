@@ -137,14 +137,16 @@ else:
 # is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of runs that
 # share a seed, with its 95 % interval.
 #
-# The test is the paired t-test of [notebook 23](23_run_a_batch.ipynb), and its $p$ is corrected by Holm over
-# all claims that have a test. These are the verdicts:
+# The test is the paired t-test, and its $p$ is corrected by Holm over all claims that have a test. These are
+# the verdicts:
 #
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
 #   other way. A claim that there is *no* difference agrees when the data exclude 2 % either way, and a claim
-#   that there is *no gain* when they exclude a gain of 2 %;
-# - **no difference larger than x %**: the data exclude x, the published difference, rounded down to a tenth;
-# - **undecided: n seeds would decide**: the data show neither a difference nor that there is none;
+#   that there is *no gain* when they exclude a gain of 2 %. They disagree when the data exclude less than 2 %;
+# - **no difference larger than x %**: the data exclude x, the published difference, rounded down to a tenth.
+#   It is at least 0.5, at most 10, and 2 where none is published. This is not corrected;
+# - **undecided: about n seeds would decide**: the data show neither a difference nor that there is none. If
+#   their pairs spread as these do, n seeds give one of the other verdicts;
 # - **untested**: no pair of runs counts as evidence. The last column says why. Numbers that are no evidence are
 #   shown, but they decide nothing.
 #

@@ -73,7 +73,7 @@ def shapes_of_the_desk() -> list[str]:
     """Return a line for each shape of a pilot that predicts worse than the one that was chosen."""
     runs = {planned.recipe: results.read_kept(planned.key) for planned in read_plan(PILOTS).runs}
     reached = {recipe: content["metrics"]["test_perplexity"] for recipe, content in runs.items()}
-    chosen = min(reached, key=reached.get)
+    chosen = min(runs, key=lambda recipe: runs[recipe]["metrics"]["valid_perplexity"])
 
     def told(recipe: str) -> str:
         minutes = runs[recipe]["provenance"]["wall_seconds"] / 60
@@ -109,14 +109,14 @@ METHODS = (
         claims=("own-muon", "own-gated"),
     ),
     Entry(
-        "Does a bent logit lower the perplexity of a small Transformer?",
+        "Does a bent logit lower perplexity?",
         "GSS, SigSoftmax and PLIF on the Penn Treebank.",
-        "The bends above do not help this model. The model itself loses to counting words, so "
+        "The bends above do not help here. Where a line says that its model loses to counting, "
         "nothing follows for the models of the paper.",
         claims=("parthiban2021-gss", "parthiban2021-sigsoftmax", "parthiban2021-plif"),
     ),
     Entry(
-        "Does the adversarial softmax help a small Transformer?",
+        "Does the adversarial softmax lower perplexity?",
         "An adversary, which moves the target's vector away before it is scored.",
         "Lessons 7 and 7b measure the adversary on a model that overfits.",
         claims=("wang2019-perplexity",),
@@ -245,26 +245,35 @@ def lines_of(entry: Entry, of: Evidence) -> list[str]:
 
 
 def _of_claim(claim: Claim, of: Evidence) -> str:
-    """Return a line on the comparison that bears best on a claim; nothing where it agrees."""
+    """Return a line on the comparison that bears best on a claim.
+
+    It returns nothing where the method helped, and where its pairs decide nothing.
+    """
     tests = [test for test in claims.tests(claim, of) if len(test.seeds) > 1]
-    if not tests or helped(claim, tests[0]):
+    if not tests or helped(claim, tests[0]) or undecided(claim, tests[0]):
         return ""
     test = tests[0]
-    low, high = comparison.interval(test.differences)
+    differs = claims.by(float(test.differences.mean()), *comparison.interval(test.differences))
     baseline = test.baseline if isinstance(test.baseline, float) else f"`{test.baseline.recipe}`"
     tried = "chosen from {} and {} settings".format(*test.tried)
     where = f"`{test.method.recipe}` beside {baseline}, {tried}, {len(test.seeds)} pairs of seeds"
     doubt = f"; no evidence on the claim: {test.against}" if test.against else ""
-    return (
-        f"The claim is: “{claim.says}” Here: {test.differences.mean():+.1f} % of {claim.metric} "
-        f"[{low:+.1f}, {high:+.1f}], {where}; tier {test.tier}{doubt}."
-    )
+    figure = claims.NAMES.get(claim.figure, claim.figure)
+    said = f"The claim is: “{claim.says}” Here: {differs} in {figure}, {where}"
+    return f"{said}; tier {test.tier}{doubt}."
 
 
 def helped(claim: Claim, test: Test) -> bool:
     """Return whether the interval of a comparison lies wholly on the side of a gain."""
     low, high = comparison.interval(test.differences)
     return low > 0 if claim.expects == "higher" else high < 0
+
+
+def undecided(claim: Claim, test: Test) -> bool:
+    """Return whether a comparison shows neither a difference nor that there is none."""
+    margin = claims.margin_of(claim.published_differences(), claim.expects)
+    p = comparison.p_value(test.differences)
+    return comparison.verdict(test.differences, p, margin).startswith("undecided")
 
 
 def quoted() -> Sequence[tuple[str, str]]:

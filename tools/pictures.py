@@ -37,7 +37,9 @@ def title(ledger: "pd.DataFrame") -> str:
 def shown(ledger: "pd.DataFrame") -> dict[str, str]:
     """Return what the picture says of each claim that is tested, by its name."""
     tested = ledger[ledger.verdict != "untested"]
-    return {row.Index: f"{row.verdict}, {row.ours:+.1f} %, {row.n}" for row in tested.itertuples()}
+    return {
+        row.Index: f"{row.verdict}, {claims.by(row.ours)}, {row.n}" for row in tested.itertuples()
+    }
 
 
 def written(root: Path) -> dict[str, str]:

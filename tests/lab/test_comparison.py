@@ -1,12 +1,14 @@
 """The one statistic: SciPy's paired test on logarithms, verdicts that err as often as they say."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from course_lab.comparison import compare, interval, paired_power, seeds_for, verdict
+from course_lab.comparison import compare, interval, paired_power, seeds_for, undecided, verdict
 from course_lib.errors import CourseError
 
 
@@ -39,6 +41,24 @@ def test_only_seeds_that_both_have_are_paired():
     assert compare(results, "plain").loc["plain", "n"] == 3
 
 
+@given(st.integers(0, 999), st.floats(-4, 4), st.integers(1, 30))
+def test_as_many_seeds_as_are_said_decide_if_pairs_spread_alike(seed, mean, family):
+    d = np.random.default_rng(seed).normal(0, 1, 3)
+    n = int(re.search(r"(\d+) seeds", undecided(d, 2.0, family=family)).group(1))
+    if n < 10_000:
+        many = np.resize([-1.0, 1.0], n)
+        many = (many - many.mean()) * d.std(ddof=1) / many.std(ddof=1) + mean
+        p = min(1.0, family * float(stats.ttest_1samp(many, 0).pvalue))
+        assert not verdict(many, p, 2.0, family=family).startswith("undecided")
+
+
+def test_the_family_is_the_declared_one_whatever_is_done():
+    results = runs(np.random.default_rng(0), 6, -2.0)
+    alone = compare(results, "plain").loc["method", "p"]
+    declared = compare(results, "plain", family=28).loc["method", "p"]
+    assert declared == pytest.approx(min(1, 28 * alone))
+
+
 def test_p_values_are_corrected_for_the_whole_table():
     rng = np.random.default_rng(0)
     results = runs(rng, 6, -2.0)
@@ -59,10 +79,12 @@ def test_verdicts(effect, n, starts):
 
 def test_too_few_seeds_are_undecided_and_say_how_many_would_decide():
     d = np.array([-3.0, 2.0, 0.5])
-    said = verdict(d, 0.9, margin=2.0)
-    assert said == f"undecided: {seeds_for(2.0, d.std(ddof=1))} seeds would decide"
+    n = int(re.search(r"about (\d+) seeds", verdict(d, 0.9, margin=2.0)).group(1))
+    for seeds, decides in ((n, True), (n - 1, False)):
+        t = stats.t.ppf([0.975, 0.95], seeds - 1).sum()
+        assert (t * d.std(ddof=1) / np.sqrt(seeds) < 2.0) == decides
     nearly = [-0.1, 0.5, 1.1, 1.7, 2.3]  # p = 0.06: as many seeds as there are decide nothing
-    assert verdict(nearly, 0.06, margin=2.0) == "undecided: 6 seeds would decide"
+    assert verdict(nearly, 0.06, margin=2.0) == "undecided: about 6 seeds would decide"
     assert "more than 10000" in verdict([-900.0, 1000.0, 20.0], 0.9, margin=2.0)
 
 

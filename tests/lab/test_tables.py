@@ -42,6 +42,27 @@ def test_a_table_is_the_comparison_of_what_the_files_say(plan):
     assert not table.missing
 
 
+def test_the_family_is_the_plans_and_pairs_of_two_kinds_of_devices_are_told(plan, monkeypatch):
+    """The least p is the same while a model of the plan has no run yet."""
+    whole = tables.table_of(plan)
+    last = whole.models.p.idxmax()
+    read = tables._result
+
+    def part(planned):
+        content = read(planned)
+        if planned is plan.runs[0]:
+            content["provenance"]["device"] = "NVIDIA H200"
+        name = tables.models_of(plan)[plan.runs.index(planned)]
+        return None if name == last else content
+
+    monkeypatch.setattr(tables, "_result", part)
+    table = tables.table_of(plan)
+    least = whole.models.p.idxmin()
+    assert table.models.p[least] == pytest.approx(whole.models.p[least])
+    assert last not in table.models.index
+    assert any("one run is of a GPU" in note for note in table.notes)
+
+
 def test_a_plan_says_before_the_first_run_what_is_compared(plan, tmp_path):
     """Its baseline and margin are the table's, unless the reader names others."""
     text = plan.path.read_text("utf-8")
