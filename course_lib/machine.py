@@ -1,5 +1,6 @@
 """This machine: its processor, the way of computing that is the quickest on it, its memory."""
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -23,7 +24,7 @@ def accelerated(x: torch.Tensor) -> bool:
 
 
 def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return `x` on the device, with nobody waiting for the copy; `on_host` gives `x` back.
+    """Return a host's `x` on the device, nobody waiting for the copy; `on_host` gives it back.
 
     From pageable memory a copy to a GPU would make the host wait, so it goes through pinned memory.
     """
@@ -36,7 +37,7 @@ def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def on_host(x: torch.Tensor) -> torch.Tensor:
-    """Return `x` where the host may look at it: what `moved` has copied, else a copy."""
+    """Return `x` where the host may look at it: what `moved` copied, `x` on a CPU, else a copy."""
     return getattr(x, "host", x).cpu()
 
 
@@ -44,9 +45,8 @@ def processor() -> str:
     """Return this machine's processor and the vector instructions that PyTorch uses of it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
+        named = next(line for line in lines if line.startswith("model name"))
+        model = named.split(":", 1)[1].strip()
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()
     return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
@@ -79,7 +79,7 @@ def quickest(question: str, ways: Mapping[str, Callable[[], object]]) -> str:
 
 @functools.cache
 def arranges(dtype: torch.dtype) -> bool:
-    """Return whether PyTorch has the oneDNN operations of `arranged`, and the processor bf16."""
+    """Return whether `arranged` takes this type here: float32, and bf16 where oneDNN does."""
     onednn = torch.ops.mkldnn
     needed = "_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise"
     has = torch.backends.mkldnn.is_available() and all(hasattr(onednn, name) for name in needed)
@@ -90,7 +90,7 @@ def arranges(dtype: torch.dtype) -> bool:
 def arranged(matrix: torch.Tensor, rows: int) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return x → x @ matrix.T, x (m, k), in new memory, with the matrix arranged once by oneDNN.
 
-    By itself oneDNN arranges it anew at every product. In float32 PyTorch has another library.
+    Without this oneDNN arranges a bf16 matrix anew at every product, and float32 goes to MKL.
     matrix: (n, k), on the CPU, float32 or bfloat16; it is copied.
     rows: about the m of every x, which decides how oneDNN arranges the matrix.
     """
@@ -117,11 +117,10 @@ def peak_memory(device: torch.device) -> float:
     """Return the most MB this process has held: of the GPU's memory on a GPU, else resident."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    try:  # getrusage would count what the parent held when it started this process
+    # getrusage would count what the parent held when it started this process
+    with contextlib.suppress(OSError, IndexError):
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
-    except (OSError, IndexError):
-        pass
     try:
         import resource
     except ImportError:  # on Windows
@@ -133,17 +132,12 @@ def peak_memory(device: torch.device) -> float:
 
 
 def reset_peak_memory(device: torch.device) -> float:
-    """Forget the peak and return the MB that are held now.
-
-    Where the system cannot forget it, later peaks count from the highest so far.
-    """
+    """Forget the peak, where the system can, and return the MB that are held now."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device) / 2**20
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
     return peak_memory(device)
 
 

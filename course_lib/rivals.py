@@ -29,7 +29,7 @@ def quickest_equal(
 ) -> Callable:
     """Return the quickest of several implementations of one function.
 
-    question: names the function, as in `machine.quickest`; sizes and types are added.
+    question: names the function, as in `machine.quickest`; sizes, types and what learns are added.
     dtype: of what the products read, which says what counts as rounding.
     ways: functions by name, of the same arguments; the first is right.
     arguments: tensors or None. Those that require a gradient are differentiated.
@@ -42,7 +42,8 @@ def quickest_equal(
     shapes = [(1 << (rows.bit_length() - 1), *size)]
     shapes += [None if a is None else tuple(a.shape) for a in arguments[1:]]
     device = torch.cuda.get_device_name() if arguments[0].is_cuda else "cpu"
-    question = f"{question}, {shapes}, {dtype} on {device}"
+    learned = [a is not None and a.requires_grad for a in arguments]
+    question = f"{question}, {shapes}, gradients {learned}, {dtype} on {device}"
     if question not in _NAMES:
         expected = _with_gradients(ways[own], arguments)
         timed = {own: partial(_with_gradients, ways[own], arguments)}
@@ -78,7 +79,8 @@ def _with_gradients(way: Callable[..., Tensor], arguments) -> list[Tensor]:
 def _distance(found: list[Tensor], expected: list[Tensor]) -> float:
     """Return the largest difference as a share of the largest number, the worst of all tensors."""
     pairs = zip(found, expected, strict=True)
-    return max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)) for a, b in pairs)
+    shares = [(a - b).abs().max() / b.abs().max().clamp(min=1e-30) for a, b in pairs]
+    return torch.stack([share.double() for share in shares]).max().item()  # NaN, if one is
 
 
 def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor, dtype) -> Tensor:
@@ -90,20 +92,25 @@ def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor,
     """
     ways = {"course": own}
     if accelerated(x) and len(x) * len(matrix) >= LARGE:
+        rival = partial(_or_zero, target=target, dtype=dtype)
         if 12 * len(x) * len(matrix) <= ROOM * total_memory(x.device):
-            ways["table"] = partial(by_table, target=target, dtype=dtype)
+            ways["table"] = partial(rival, by_table)
         if hasattr(F, "linear_cross_entropy"):
-            ways["torch"] = partial(by_torch, target=target, dtype=dtype)
+            ways["torch"] = partial(rival, by_torch)
         if importlib.util.find_spec("quack") and dtype.itemsize == 2:
-            ways["QuACK"] = partial(by_quack, target=target, dtype=dtype)
+            ways["QuACK"] = partial(rival, by_quack)
     if len(ways) > 1:
         own = quickest_equal("softmax", ways, dtype, x, matrix, bias)
     return own(x, matrix, bias)
 
 
-def by_table(
-    x: Tensor, matrix: Tensor, bias: Tensor | None, target: Tensor, dtype: torch.dtype
-) -> Tensor:
+def _or_zero(way, *arguments, target, dtype):
+    """Return a way's loss, and 0 where no target counts: all ways would divide 0 by 0 there."""
+    counts = (target != -100).any()
+    return way(*arguments, target.where(counts, 0), dtype) * counts
+
+
+def by_table(x, matrix, bias, target, dtype) -> Tensor:
     """Return the softmax's loss by the table of all logits at once, in few launches."""
     bias = bias if bias is None else bias.to(dtype)
     with torch.autocast(x.device.type, enabled=False):
@@ -113,12 +120,10 @@ def by_table(
 
 def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
     """Return the softmax's loss by PyTorch's own chunked cross-entropy, from version 2.13 on."""
-    bias = bias if bias is None else bias.to(dtype)
+    x, matrix, bias = (a if a is None else a.to(dtype) for a in (x, matrix, bias))
     options = {"reduction": reduction, "options": nn.LinearCrossEntropyOptions()}
     with torch.autocast(x.device.type, enabled=False):
-        return F.linear_cross_entropy(
-            x.to(dtype), matrix.to(dtype), target, linear_bias=bias, **options
-        )
+        return F.linear_cross_entropy(x, matrix, target, linear_bias=bias, **options)
 
 
 def by_quack(x, matrix, bias, target, dtype) -> Tensor:
@@ -126,9 +131,10 @@ def by_quack(x, matrix, bias, target, dtype) -> Tensor:
     quack = importlib.import_module("quack.linear_cross_entropy")  # where there is a GPU for it
     x, matrix = x.to(dtype), matrix.to(dtype)
     if bias is not None:
-        fill = (0, -(x.shape[1] + 1) % 8)  # a row of the product begins at a multiple of 16 bytes
-        x = F.pad(torch.cat([x, torch.ones_like(x[:, :1])], 1), fill)
-        matrix = F.pad(torch.cat([matrix, bias.to(dtype)[:, None]], 1), fill)
+        x = torch.cat([x, torch.ones_like(x[:, :1])], 1)
+        matrix = torch.cat([matrix, bias.to(dtype)[:, None]], 1)
+    if fill := -x.shape[1] % 8:  # each row of both begins at a multiple of 16 bytes
+        x, matrix = F.pad(x, (0, fill)), F.pad(matrix, (0, fill))
     with torch.autocast(x.device.type, enabled=False):
         return quack.chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
 

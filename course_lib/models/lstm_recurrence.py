@@ -80,7 +80,7 @@ class LSTMRecurrence(torch.autograd.Function):
             h_after[t].copy_(last if mask is None else torch.mul(last, mask, out=masked))
         ctx.save_for_backward(x, weight, gates, cells, tanhs, outputs, recurrent, mask)
         ctx.packed = packed
-        return outputs[1:], last, cells[steps]
+        return outputs[1:], last, cells[steps].clone()  # a view would keep those of all steps
 
     @staticmethod
     @torch.autograd.function.once_differentiable

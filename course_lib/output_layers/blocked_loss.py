@@ -161,7 +161,7 @@ class BlockedLoss:
         # In half precision the product rounds its logits. Where only a bias comes between it and
         # the softmax, which sums in float32 anyway, the logits stay in the narrow type. The bias
         # then enters as one more column of the product, as in autocast's linear layers.
-        bare = options.transform is options.gate is self.inputs.offset is None
+        bare = all(part is None for part in (options.transform, options.gate, self.inputs.offset))
         self.narrow = bare and options.dtype != self.real
         self.matrix = self.inputs.matrix.detach().to(options.dtype)
         if self.narrow and self.inputs.bias is not None:

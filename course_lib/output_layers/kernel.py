@@ -65,8 +65,8 @@ def chunked_loss(
     groups: in the place of `objective`, several over ranges of words, see `Group`;
     reduction: "mean" over counted targets, "sum", or "none", which gives (n,) and recomputes in the
     backward pass;
-    block: how many positions are computed at a time; None: what fits `scratch.limit` bytes, but
-    no more than `blocked_loss.ROWS` rows;
+    block: the most positions that are computed at a time; None: what fits `scratch.limit` bytes,
+    but no more than `blocked_loss.ROWS` rows, in half precision a quarter of all if that is more;
     scratch: the memory of a block, which is kept from call to call; new if None.
     Under autocast the products are computed in its type and added up in float32.
     Raises ValueError where x, matrix and target do not fit, on an unknown reduction, a target that

@@ -18,7 +18,7 @@ SEGMENT = {"cpu": 1 << 23, "cuda": 1 << 29}
 class MixtureOfSoftmaxes(OutputLayer):
     """P(y | h) = Σ_k π_k softmax(W h_k + b)_y, π = softmax(Q h), h_k = tanh(U_k h + c_k).
 
-    The log-probabilities of a mixture are not bound to rank d + 1. Everything stays in logarithms:
+    The matrix of log P may have a rank above d + 2, a softmax's bound. All stays in logarithms:
 
         log P = logsumexp_k(log π_k + log_softmax(W h_k + b))
 
@@ -64,7 +64,7 @@ class MixtureOfSoftmaxes(OutputLayer):
         """Return what `OutputLayer.forward` does, a few columns of a large batch at a time."""
         size = target.numel() * self.latent.out_features * hidden.element_size()
         limit = SEGMENT["cuda" if accelerated(hidden) else "cpu"]
-        if size <= limit or target.dim() < 2 or soft is not None or reduction == "none":
+        if size <= limit or target.ndim < 2 or soft is not None or reduction not in ("mean", "sum"):
             return super().forward(hidden, target, objective, soft, reduction)
         width = max(1, target.shape[1] * limit // size)
 
@@ -73,7 +73,7 @@ class MixtureOfSoftmaxes(OutputLayer):
 
         if torch.is_grad_enabled():
             loss, nll = _Segments.apply(segment, width, hidden, target, *self.parameters())
-        else:  # a custom function would not know
+        else:  # a function of autograd could not see that no gradients are wanted
             pieces = zip(hidden.split(width, 1), target.split(width, 1), strict=True)
             loss, nll = map(sum, zip(*(segment(h, y) for h, y in pieces), strict=True))
         counted = (target != IGNORE).sum().clamp(min=1) if reduction == "mean" else 1

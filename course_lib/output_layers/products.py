@@ -25,7 +25,8 @@ def rows_times(block: Tensor, matrix: Tensor) -> Tensor:
     In half precision on a CPU it takes a few hundred rows at once: tall products are slow there.
     """
     rows = len(block) if accelerated(block) or block.element_size() > 2 else TALL
-    return torch.cat([part @ matrix for part in block.split(rows)])
+    parts = [part @ matrix for part in block.split(rows)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def arranged_products(matrix: Tensor, rows: int, block: int) -> list[Callable[[Tensor], Tensor]]:
@@ -84,7 +85,7 @@ def add_product(
     float32 whose rows would not all begin at multiples of 32 bytes: with such rows it takes up to
     1.6 times as long, so the parts have wider ones.
     """
-    if matrix is not None and matrix.dtype == a.dtype:
+    if bias is None and matrix is not None and matrix.dtype == a.dtype:
         unaligned = size % 8 and a.element_size() == 4 and a.numel() > PART
         if accelerated(a) or not unaligned:
             matrix.addmm_(a, b)

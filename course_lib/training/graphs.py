@@ -65,10 +65,9 @@ class Replayed:
         recorded.
         """
         kind = x.device.type
-        sample = pytree.tree_map(
-            lambda t: t.detach().clone().requires_grad_(t.requires_grad), state
+        first, sample = pytree.tree_map(
+            lambda t: t.detach().clone().requires_grad_(t.requires_grad), (x, state)
         )
-        first = x.detach().clone().requires_grad_(x.requires_grad)
         devices = [x.device] if x.is_cuda else []
         narrow = {"dtype": torch.get_autocast_dtype(kind), "cache_enabled": False}
         with torch.random.fork_rng(devices):

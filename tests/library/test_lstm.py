@@ -192,6 +192,8 @@ def test_every_way_of_a_layer_is_the_definition_gradients_included(way, masked, 
         h, c = lstm_step(row @ weight.T + sum(biases) + read @ recurrent.T, c)
         outputs.append(h if mask is None else h * mask)
     theirs = torch.stack(outputs), h, c
+    held = ours[2].untyped_storage().nbytes()  # a carried state keeps no other step's alive
+    assert held <= 2 * ours[2].nbytes
     tolerance = {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(ours, tuple(t.float() for t in theirs), **tolerance)
     gradients = [

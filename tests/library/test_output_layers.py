@@ -237,6 +237,8 @@ def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
     with torch.inference_mode():
         layer(hidden, target)
     torch.testing.assert_close(parts, tuple(x.detach() for x in whole))
+    with pytest.raises(ValueError, match="reduction 'avg' must be"):  # in segments as in one
+        layer(hidden, target, reduction="avg")
 
 
 @pytest.mark.parametrize("kind", OUTPUT_LAYERS)

@@ -55,6 +55,7 @@ WRONG = {
     "its value": lambda x: x.square() * 1.1,
     "its gradient": lambda x: x * x.detach(),
     "no number": lambda x: x.square() * float("nan"),
+    "no number in its gradient": lambda x: x.square() + 0 * (x - x.detach()).sqrt(),
     "an error": lambda x: x.no_such_method(),
 }
 
@@ -152,11 +153,32 @@ def test_a_softmax_by_another_kernel_is_the_same_softmax(monkeypatch, rehearsed,
     made = loss, *torch.autograd.grad(loss, [hidden, *layer.parameters()])
     torch.testing.assert_close(made, expected)
     if name == "QuACK":
-        assert quack.sizes[0][1] == quack.sizes[1][1] == (8 if bias else 6)
+        assert quack.sizes[0][1] == quack.sizes[1][1] == 8  # 6 and the bias are 7
     else:
         torch.testing.assert_close(with_gradients(layer, hidden, target), expected)
         has_torch = hasattr(F, "linear_cross_entropy")
         assert starters == [["course", "table"] + ["torch"] * has_torch]
+
+
+@pytest.mark.parametrize("name", ["table", "torch", "course"])
+def test_without_any_target_the_loss_is_0_by_every_kernel(monkeypatch, rehearsed, name):
+    """A mean over no position would be 0 / 0, and one such batch would end a training."""
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    take(monkeypatch, name if name != "torch" or hasattr(F, "linear_cross_entropy") else "table")
+    layer, hidden, target = problem()
+    with_gradients(layer, hidden, target)  # makes the choice
+    for tensor in with_gradients(layer, hidden, torch.full_like(target, -100)):
+        assert (tensor == 0).all()
+
+
+def test_a_choice_made_without_gradients_is_not_that_of_training(monkeypatch):
+    ways = {"own": square, "wrong when learning": lambda x: x.detach().square() + 0 * x}
+    take(monkeypatch, "wrong when learning")
+    x = torch.ones(4)
+    assert rivals.quickest_equal("squares", ways, x.dtype, x) is ways["wrong when learning"]
+    with pytest.warns(UserWarning, match="of the largest off"):
+        taken = rivals.quickest_equal("squares", ways, x.dtype, x.requires_grad_())
+    assert taken is square
 
 
 @pytest.mark.parametrize("room, asked", [(12 * 14 * 13, True), (12 * 14 * 13 - 1, False)])
