@@ -120,7 +120,7 @@ def by_table(x, matrix, bias, target, dtype) -> Tensor:
 
 def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
     """Return the softmax's loss by PyTorch's own chunked cross-entropy, from version 2.13 on."""
-    x, matrix, bias = (a if a is None else a.to(dtype) for a in (x, matrix, bias))
+    x, matrix, bias = x.to(dtype), matrix.to(dtype), bias if bias is None else bias.to(dtype)
     options = {"reduction": reduction, "options": nn.LinearCrossEntropyOptions()}
     with torch.autocast(x.device.type, enabled=False):
         return F.linear_cross_entropy(x, matrix, target, linear_bias=bias, **options)
