@@ -21,6 +21,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from course_lab import comparison, evidence, provenance
 from course_lab.claims_table import CLAIMS, OURS, TABLES, Claim, Expected
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 NAMES = {  # of figures, as a sentence has them
     "test_perplexity": "test perplexity",
     "test_bleu": "BLEU",
-    "log_prob/press_rank": "Press' rank of log P, at most the number of contexts,",
+    "log_prob/press_rank": "Press' rank of log P over the ranked contexts",
     "geometry/positive_share": "the share of positive cosines",
     "geometry/I1": "I₁",
     "geometry/I2": "I₂",
@@ -44,6 +45,7 @@ NAMES = {  # of figures, as a sentence has them
     "subspace_distance": "the distance of the two subspaces",
 }
 FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its logarithm
+TIME = "seconds an epoch"
 LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
 VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
 NO_RUNS = "no runs of both models are kept"
@@ -52,7 +54,7 @@ MODELS = {  # of the tiers that are evidence
     "desk": "The models differ from the paper's in size or budget, and each reads a whole text.",
 }
 COLUMNS = ["paper", "place", "says", "verdict", "published", "ours", "low", "high", "n", "p"]
-COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "mixed", "elsewhere", "why"]
+COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere", "why"]
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class Test:
     method: Setting
     baseline: Setting | float
     seeds: tuple[int, ...]
-    mixed: tuple[int, ...]  # those of the seeds whose two runs are of a GPU and of a CPU
     differences: np.ndarray  # 100 log(method / baseline), a number for each seed
     tried: tuple[int, int]  # settings from which method and baseline were chosen
     against: str  # why it is no evidence; empty if it is
+    note: str = ""  # what its pairs do not share though one seed has both
 
 
 # The comparisons ---------------------------------------------------------------------------------
@@ -146,33 +148,31 @@ def _test(
     at_scale: whether the two are the paper's own experiment.
     """
     ours = _values(of.settings[method], claim.figure)
-    mixed: tuple[int, ...] = ()
+    plain, note = method, ""
     if isinstance(baseline, Setting):
-        theirs = _values(of.settings[baseline], claim.figure)
         plain = baseline
-        mixed = _of_two_kinds(of.settings[method], of.settings[baseline])
+        theirs = _values(of.settings[baseline], claim.figure)
+        mine, other = (
+            {seed: run.content["provenance"] for seed, run in of.settings[side].items()}
+            for side in (method, baseline)
+        )
+        shared = ours.keys() & theirs.keys()
+        if claim.figure == TIME:  # the times of two machines say nothing of two methods
+            machine = provenance.machine
+            shared = {seed for seed in shared if machine(mine[seed]) == machine(other[seed])}
+        note = provenance.two_kinds({seed: mine[seed] for seed in shared}, other)
     else:
         theirs = dict.fromkeys(ours, baseline)
-        plain = method
-    seeds = tuple(sorted(ours.keys() & theirs.keys()))
+        shared = ours.keys()
+    seeds = tuple(sorted(shared))
     tier = "at scale" if at_scale else next(iter(of.settings[method].values())).tier
     against = _against(of, tier, plain, len(seeds))
     if all(ours[seed] > 0 and theirs[seed] > 0 for seed in seeds):
         differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
     else:  # a seed must not go because of its outcome
-        seeds, mixed, differences = (), (), np.array([])
+        seeds, differences = (), np.array([])
         against = against or "a figure that is not above 0 has no logarithm"
-    return Test(tier, method, baseline, seeds, mixed, differences, tried, against)
-
-
-def _of_two_kinds(method: dict[int, Run], baseline: dict[int, Run]) -> tuple[int, ...]:
-    """Return the seeds that two settings share and of which one run is a GPU's, one a CPU's."""
-
-    def on_gpu(run: Run) -> bool:
-        return provenance.on_gpu(run.content["provenance"])
-
-    shared = sorted(method.keys() & baseline.keys())
-    return tuple(seed for seed in shared if on_gpu(method[seed]) != on_gpu(baseline[seed]))
+    return Test(tier, method, baseline, seeds, differences, tried, against, note)
 
 
 def _against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
@@ -243,7 +243,7 @@ def _told(test: Test) -> dict:
     row = {"tier": test.tier, "method": _name(test.method), "n": len(test.seeds)}
     row["baseline"] = _name(test.baseline) if isinstance(test.baseline, Setting) else test.baseline
     row |= {"text": evidence.title_of(test.method.text), "tried": "{} / {}".format(*test.tried)}
-    row |= {name: " ".join(map(str, getattr(test, name))) for name in ("seeds", "mixed")}
+    row |= {"seeds": " ".join(map(str, test.seeds)), "note": test.note}
     if len(test.seeds):
         row["ours"] = float(test.differences.mean())
     if len(test.seeds) > 1:
@@ -291,12 +291,13 @@ def verdict(
     lower, higher: agrees or disagrees where the corrected p is below α.
     same: agrees where both one-sided tests at α refuse a difference of the margin.
     not lower, not higher: agrees where the one test of the two that the claim is about does.
-    These three disagree where p is below α and the interval lies beyond the margin.
+    These three disagree where p is below α and the interval lies beyond the margin. Undecided,
+    they are told the number of seeds that would decide if mean and spread stayed as they are.
     """
     differences = np.asarray(differences, np.float64)
     towards = -differences if expects in ("higher", "not higher") else differences
-    said = comparison.verdict(towards, p, margin, alpha, family)
     if expects in ("lower", "higher"):
+        said = comparison.verdict(towards, p, margin, alpha, family)
         return {"better": "agrees", "worse": "disagrees"}.get(said, said)
     low, high = comparison.interval(towards, 1 - 2 * alpha)
     if -margin < low and (high < margin or expects != "same"):
@@ -304,7 +305,11 @@ def verdict(
     low, high = comparison.interval(towards, 1 - alpha)
     if p < alpha and (high < -margin or (low > margin and expects == "same")):
         return "disagrees"
-    return comparison.undecided(differences, margin, alpha, family)
+    nearest = abs(towards.mean()) if expects == "same" else -towards.mean()
+    away, sd = abs(nearest - margin), towards.std(ddof=1)
+    return comparison.undecided(
+        lambda n: stats.t.ppf(1 - alpha / 2, n - 1) * sd / np.sqrt(n) < away, len(towards)
+    )
 
 
 def kind_of(said: str) -> str:
@@ -398,8 +403,8 @@ def _concluded(row: "pd.Series") -> str:
     else:
         item += "; one-sided tests at 5 %, not corrected. "
     item += MODELS[row.tier] + _tried(row)
-    if row.mixed:
-        item += f" Note: {comparison.of_two_kinds(row.mixed.split())}."
+    if row.note:
+        item += f" Note: {row.note}."
     if row.elsewhere:
         item += f" In other models, uncorrected: {row.elsewhere}."
     return item

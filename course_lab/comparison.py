@@ -21,7 +21,7 @@ Per cent are 100 times a difference of logarithms everywhere, in the margin, too
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -142,30 +142,22 @@ def verdict(differences, p: float, margin: float, alpha: float = 0.05, family: i
     low, high = interval(differences, 1 - 2 * alpha)
     if -margin < low and high < margin:
         return f"no difference larger than {margin:g} %"
-    return undecided(differences, margin, alpha, family)
-
-
-def undecided(differences: np.ndarray, margin: float, alpha: float = 0.05, family: int = 1) -> str:
-    """Return how many seeds would decide what the pairs at hand, in per cent, do not.
-
-    Where 0 lies inside the corrected interval, |d̄| is at most t' sd / √n. With t of the one-sided
-    test the whole interval of equivalence then lies inside the margin if (t' + t) sd / √n does.
-    """
-    n = np.arange(len(differences) + 1, MOST_SEEDS + 1)
-    corrected = stats.t.ppf(1 - alpha / (2 * family), n - 1)
-    one_sided = stats.t.ppf(1 - alpha, n - 1)
-    decide = n[(corrected + one_sided) * differences.std(ddof=1) / np.sqrt(n) < margin]
-    needed = f"about {decide[0]}" if len(decide) else f"more than {MOST_SEEDS}"
-    return f"undecided: {needed} seeds would decide"
-
-
-def of_two_kinds(seeds: Iterable[int]) -> str:
-    """Return a sentence on the pairs of these seeds, one run of which is a GPU's, one a CPU's."""
-    named = " ".join(map(str, seeds))
-    return (
-        f"of the pairs of seeds {named} one run is of a GPU and the other of a CPU: they share "
-        "their start and their batches, and neither dropout nor rounding"
+    # Where 0 lies inside the corrected interval, |d̄| is at most t' sd / √n. With t of the one-sided
+    # test the whole interval of equivalence then lies inside the margin if (t' + t) sd / √n does.
+    levels = np.array([1 - alpha / (2 * family), 1 - alpha])
+    sd = differences.std(ddof=1)
+    return undecided(
+        lambda n: stats.t.ppf(levels, n - 1).sum() * sd / math.sqrt(n) < margin, len(differences)
     )
+
+
+def undecided(decide: Callable[[int], bool], have: int) -> str:
+    """Return the verdict of pairs that decide nothing, with how many would.
+
+    decide: whether so many pairs would give a verdict; those above them, too. have: at hand.
+    """
+    n = _least(decide, have + 1)
+    return f"undecided: {'about' if n < MOST_SEEDS else 'more than'} {n} seeds would decide"
 
 
 def paired_power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
@@ -184,15 +176,23 @@ def seeds_for(difference: float, sd: float, wanted: float = 0.8, alpha: float = 
 
     sd: spread of the pairs' differences in a pilot. At most MOST_SEEDS.
     """
-    low, high = 1, 2  # power grows with n: double until it suffices, then halve the gap
-    while high < MOST_SEEDS and paired_power(difference, sd, high, alpha) < wanted:
+    return _least(lambda n: paired_power(difference, sd, n, alpha) >= wanted, 2)
+
+
+def _least(enough: Callable[[int], bool], few: int) -> int:
+    """Return the least number of seeds from `few` on that is enough, as all above it are.
+
+    The number is doubled until it is enough, then the gap is halved. At most MOST_SEEDS.
+    """
+    low, high = few - 1, few
+    while high < MOST_SEEDS and not enough(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if paired_power(difference, sd, middle, alpha) < wanted:
-            low = middle
-        else:
+        if enough(middle):
             high = middle
+        else:
+            low = middle
     return min(high, MOST_SEEDS)
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 MODELS = "benchmarks/models"  # the kept tables of `python -m benchmarks models --keep`
 LAYERS = "benchmarks/layers"  # the kept tables of `python -m benchmarks output-layers --keep`
 COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
-COLUMNS += ["size", "seconds", "megabytes", "core minutes", "perplexity", "valid", "continued"]
+COLUMNS += ["size", "shape", "precision", "seconds", "megabytes", "core minutes", "perplexity"]
+COLUMNS += ["valid", "continued"]
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
@@ -37,8 +38,10 @@ def runs(of: Evidence) -> "pd.DataFrame":
         row = {"recipe": run.setting.recipe, "variant": run.setting.variant, "family": family}
         row |= {"method": method, "rest": rest}
         row |= {"seed": run.seed, "text": evidence.title_of(run.setting.text)}
-        row |= {"machine": f"{origin.get('device')}, {threads} threads"}
+        row |= {"machine": provenance.machine(origin)}
         row |= {"tokens": origin.get("tokens_seen"), "size": run.content["experiment"]["size"]}
+        row |= {"precision": run.content["experiment"]["optimisation"]["precision"]}
+        row |= {"shape": str(run.context[-1])}
         row |= {"seconds": run.figure("seconds an epoch"), "valid": run.figure("valid_perplexity")}
         row |= {"megabytes": origin.get("peak_memory_mb")}
         row |= {"core minutes": origin.get("wall_seconds", np.nan) / 60 * threads}
@@ -52,8 +55,10 @@ def ratios(
 ) -> "pd.DataFrame":
     """Return how many times the baseline's figure each method has, by the one paired statistic.
 
-    Runs are compared that share seed, family, text, machine, tokens and width. The statistic is
-    that of `comparison` on 100 times the logarithm; the ratios here are its exponential.
+    Runs are compared that share seed, family, the recipe's rest, text, machine, tokens, width, the
+    encoder's shape and precision; of several such runs of a method and seed the median counts. The
+    statistic is that of `comparison` on 100 times the logarithm; the ratios here are its
+    exponential.
 
     Columns: family, method, ratio, low, high, n, p (Holm), and published, the ratio of the seconds
     an epoch that parthiban2021's Table 2 has for the method on the Penn Treebank.
@@ -62,10 +67,11 @@ def ratios(
 
     columns = ["family", "method", "ratio", "low", "high", "n", "p", "published"]
     found = {}
-    alike = ["family", "rest", "text", "machine", "tokens", "size"]
+    alike = ["family", "rest", "text", "machine", "tokens", "size", "shape", "precision"]
     groups: Any = table.dropna(subset=[figure]).groupby(alike)
     for key, group in groups:
-        values = {m: dict(zip(g.seed, g[figure], strict=True)) for m, g in group.groupby("method")}
+        medians = group.groupby(["method", "seed"])[figure].median()
+        values = {m: medians[m].to_dict() for m in medians.index.unique("method")}
         for method, by_seed in values.items():
             seeds = sorted(by_seed.keys() & values.get(baseline, {}).keys())
             if method != baseline and len(seeds) > 1:

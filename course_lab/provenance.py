@@ -3,7 +3,7 @@
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,6 +33,26 @@ def origin(device: torch.device) -> dict:
 def on_gpu(source: dict) -> bool:
     """Return whether the run of this provenance was trained on a GPU."""
     return source.get("device", "").startswith(GPUS)
+
+
+def machine(source: dict) -> str:
+    """Return what decides the speed of the run of this provenance: its device and threads."""
+    return f"{source.get('device')}, {source.get('threads', 1)} threads"
+
+
+def two_kinds(one: Mapping[int, dict], other: Mapping[int, dict]) -> str:
+    """Return a sentence on the seeds whose runs are one of a GPU and one of a CPU; "" for none.
+
+    one, other: the origins of two models' runs, by seed; seeds that both have are pairs.
+    """
+    shared = sorted(one.keys() & other.keys())
+    seeds = [str(seed) for seed in shared if on_gpu(one[seed]) != on_gpu(other[seed])]
+    if not seeds:
+        return ""
+    return (
+        f"in the pairs of seeds {' '.join(seeds)} one run is of a GPU and the other of a CPU: they "
+        "share their start and their batches, and neither dropout nor rounding"
+    )
 
 
 def starts(last: Path, now: dict) -> list[dict]:

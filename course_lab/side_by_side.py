@@ -52,14 +52,15 @@ def method_of(planned: Planned) -> str:
 def at_best(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the runs of each method at its setting of least mean validation loss.
 
-    Only settings with as many seeds as any are compared: a lucky seed must not win. The new column
-    `tried` is the number of the method's settings.
+    Only settings with as many seeds as any of the method are compared: a lucky seed must not win.
+    The new column `tried` is the number of the method's settings, those with fewer seeds included.
     """
     losses = runs.assign(loss=np.log(runs.valid)).groupby(["method", "setting"]).loss
-    means = losses.mean()[losses.size() == losses.size().max()]
+    size = losses.size()
+    means = losses.mean()[size == size.groupby("method").transform("max")]
     best = set(means.groupby("method").idxmin())
     pairs = zip(runs.method, runs.setting, strict=True)
-    tried = means.groupby("method").size()
+    tried = size.groupby("method").size()
     chosen = runs[[pair in best for pair in pairs]]
     return chosen.assign(tried=chosen.method.map(tried))
 

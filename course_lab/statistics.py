@@ -1,4 +1,4 @@
-"""Is one model better than another, and how many seeds does it take to say so?
+"""Means, differences, correlations and densities of results over seeds, each with its interval.
 
 Samples are a model's results over seeds, (n,); SciPy computes. Every interval has the confidence
 1 − α that is asked for, 95 % if nothing is.
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from course_lib.errors import CourseError, unknown
+from course_lib.errors import CourseError
 
 
 class Mean(NamedTuple):
@@ -45,19 +45,6 @@ class Difference(NamedTuple):
     t: float
     df: float
     p: float
-
-
-def welch(a, b, confidence: float = 0.95) -> Difference:
-    """Test whether two means are equal, without pairs and whatever the variances (Welch).
-
-    CourseError for fewer than 2 values in a sample, or if neither varies.
-    """
-    a, b = (_sample(values, 2, "each side of a t-test") for values in (a, b))
-    if np.ptp(a) == 0 and np.ptp(b) == 0:
-        raise CourseError("a t-test needs values that vary, in one of the two samples at least")
-    return _difference(
-        stats.ttest_ind(a, b, equal_var=False), float(a.mean() - b.mean()), confidence
-    )
 
 
 def paired(a, b, confidence: float = 0.95) -> Difference:
@@ -136,111 +123,6 @@ def spearman_interval(rho: float, n: int, confidence: float = 0.95) -> tuple[flo
     with np.errstate(divide="ignore"):
         middle = np.arctanh(rho)
     return float(np.tanh(middle - half)), float(np.tanh(middle + half))
-
-
-class Equivalence(NamedTuple):
-    """mean(a) − mean(b), its 1 − 2α interval, the greater p of the two one-sided tests, verdict."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    equivalent: bool
-
-
-def equivalence(a, b, margin: float, alpha: float = 0.05) -> Equivalence:
-    """Test whether two means differ by less than `margin`, by two one-sided Welch tests.
-
-    Source: Schuirmann 1987.
-
-    Equivalent if the difference is significantly above −margin and below margin, which is so if its
-    interval of confidence 1 − 2α lies between them. A test that finds no difference shows nothing
-    of the kind. CourseError unless margin > 0, and as `welch`.
-    """
-    if not margin > 0:
-        raise CourseError(f"the margin of an equivalence test must be above 0, not {margin}")
-    both = welch(a, b, 1 - 2 * alpha)
-    a, b = (np.asarray(values, np.float64) for values in (a, b))
-    above: Any = stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater")
-    below: Any = stats.ttest_ind(a - margin, b, equal_var=False, alternative="less")
-    p = float(max(above.pvalue, below.pvalue))
-    return Equivalence(both.difference, both.low, both.high, p, p < alpha)
-
-
-def power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
-    """Return the chance that Student's test on n seeds a model finds a true `difference`.
-
-    P(|t| > t_{1−α/2}) of the noncentral t with 2n − 2 degrees of freedom and noncentrality
-    difference / (sd √(2/n)); sd is that of one model over seeds. CourseError unless n ≥ 2, sd > 0.
-    """
-    if n < 2 or not sd > 0:
-        raise CourseError(f"power needs 2 seeds or more and sd > 0, not n = {n}, sd = {sd}")
-    df = 2 * n - 2
-    shift = abs(difference) / (sd * np.sqrt(2 / n))
-    edge = stats.t.ppf(1 - alpha / 2, df)
-    return float(stats.nct.sf(edge, df, [shift, -shift]).sum())  # its cdf is NaN far out
-
-
-def seeds_needed(difference: float, sd: float, wanted: float = 0.8, alpha: float = 0.05) -> int:
-    """Return the least n a model whose `power` to find a true `difference` is `wanted` or more.
-
-    CourseError unless difference ≠ 0, sd > 0 and alpha < wanted < 1.
-    """
-    if not (difference and sd > 0 and alpha < wanted < 1):
-        raise CourseError(
-            "the number of seeds needs difference ≠ 0, sd > 0 and alpha < power < 1, not "
-            f"{difference}, {sd}, {alpha} and {wanted}"
-        )
-    low, high = 1, 2
-    while power(difference, sd, high, alpha) < wanted:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if power(difference, sd, middle, alpha) < wanted:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-DIFFERENCE = ("difference", "difference low", "difference high", "p", "verdict")
-
-
-def summary(
-    results: Mapping[str, object],
-    baseline: str,
-    lower_is_better: bool = True,
-    margin: float | None = None,
-    alpha: float = 0.05,
-) -> pd.DataFrame:
-    """Compare every model with the baseline: a row each with mean, interval, n, and verdict.
-
-    results: model -> values over seeds. Columns mean, low, high, sd, n; difference to the baseline
-    with its interval and Welch's p, corrected by Holm for the number of models; verdict. With a
-    margin "equivalent" comes first: what differs by less does not matter, however surely it
-    differs; that test is not corrected. Else "better" or "worse" if p < α, and "inconclusive" if
-    not, for which more seeds would have to be run (`seeds_needed`). CourseError for an unknown
-    baseline, and as `welch`.
-    """
-    if baseline not in results:
-        raise unknown("baseline", baseline, results)
-    others = [name for name in results if name != baseline]
-    tests = {name: welch(results[name], results[baseline], 1 - alpha) for name in others}
-    corrected = dict(zip(others, holm([test.p for test in tests.values()]), strict=True))
-    rows = {}
-    for name, values in results.items():
-        rows[name] = mean_interval(values, 1 - alpha)._asdict() | {"verdict": "baseline"}
-        if name == baseline:
-            continue
-        test, p = tests[name], corrected[name]
-        if margin is not None and equivalence(values, results[baseline], margin, alpha).equivalent:
-            verdict = "equivalent"
-        elif p >= alpha:
-            verdict = "inconclusive"
-        else:
-            verdict = "better" if (test.difference < 0) == lower_is_better else "worse"
-        rows[name] |= dict(zip(DIFFERENCE, (*test[:3], p, verdict), strict=True))
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[*Mean._fields, *DIFFERENCE])
 
 
 def wins(scores: Mapping[str, Iterable[float]]) -> pd.DataFrame:

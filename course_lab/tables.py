@@ -68,7 +68,7 @@ def table_of(
 
     # what is done
     scores: dict[str, dict[int, float]] = {}
-    on_gpu: dict[tuple[str, int], bool] = {}
+    origins: dict[str, dict[int, dict]] = {}
     digests = None
     missing = []
     other_files: dict[str, list[str]] = {}
@@ -85,7 +85,7 @@ def table_of(
         else:
             perplexity = content["metrics"][f"{split}_perplexity"]
             scores.setdefault(model, {})[planned.seed] = perplexity
-            on_gpu[model, planned.seed] = provenance.on_gpu(content["provenance"])
+            origins.setdefault(model, {})[planned.seed] = content["provenance"]
             digests = content["provenance"].get("corpus_sha256")
             for file in _other_files(planned, content["provenance"]):
                 other_files.setdefault(file, []).append(planned.key)
@@ -122,11 +122,9 @@ def table_of(
         "that concerns their model, remove their folders to train them again"
         for file, keys in other_files.items()
     ]
-    for model, own in paired.items():
-        shared = sorted(own.keys() & seeds)
-        mixed = [seed for seed in shared if on_gpu[model, seed] != on_gpu[baseline, seed]]
-        if mixed:
-            notes.append(f"{model}: {comparison.of_two_kinds(mixed)}")
+    for model in paired:
+        if mixed := provenance.two_kinds(origins[model], origins[baseline]):
+            notes.append(f"{model}: {mixed}")
     return Table(models, ngrams, missing, notes)
 
 

@@ -13,7 +13,8 @@ def table(**changes):
     for method, factor in (("tied", 1.0), ("mos", 3.0)):
         for seed, noise in ((1, 1.0), (2, 1.1), (3, 0.9)):
             row = {"family": "f", "rest": "", "text": "ptb", "machine": "one", "tokens": 9}
-            row |= {"size": 8, "method": method, "seed": seed, "seconds": 10 * factor * noise}
+            row |= {"size": 8, "shape": "", "precision": "fp32", "method": method, "seed": seed}
+            row |= {"seconds": 10 * factor * noise}
             rows.append(row | {k: v for k, v in changes.items() if method == "mos"})
     return pd.DataFrame(rows)
 
@@ -28,9 +29,20 @@ def test_ratios_are_of_pairs():
     assert row.published == pytest.approx(seconds["mos"] / seconds["softmax"])
 
 
-@pytest.mark.parametrize("changed", ["machine", "text", "family", "tokens", "size"])
+@pytest.mark.parametrize(
+    "changed", ["machine", "text", "family", "tokens", "size", "shape", "precision"]
+)
 def test_runs_of_two_machines_or_budgets_are_no_pair(changed):
     assert kept_costs.ratios(table(**{changed: "another"})).empty
+
+
+def test_of_several_runs_of_a_method_and_seed_the_median_counts():
+    twice = pd.concat([table(), table().assign(seconds=lambda t: 1.2 * t.seconds)])
+    (row,) = kept_costs.ratios(twice).itertuples()
+    assert row.ratio == pytest.approx(3) and row.n == 3
+    last = table()[lambda t: t.method == "tied"].assign(seconds=1000.0)
+    (row,) = kept_costs.ratios(pd.concat([table(), table(), last])).itertuples()
+    assert row.ratio == pytest.approx(3)  # the last of them is none the more
 
 
 def test_nothing_beats_a_point_of_the_front():

@@ -35,11 +35,18 @@ def test_the_best_setting_is_that_of_least_validation_loss_among_those_with_all_
     runs = pd.DataFrame(rows, columns=["method", "setting", "seed", "valid", "test"])
     best = side_by_side.at_best(runs)
     assert sorted(zip(best.method, best.setting, best.tried, strict=True)) == [
-        ("a", "low", 2),
-        ("a", "low", 2),
+        ("a", "low", 3),
+        ("a", "low", 3),
         ("b", "only", 1),
         ("b", "only", 1),
     ]
+
+
+def test_a_further_seed_of_one_method_loses_no_other():
+    rows = [("a", "x", seed, 80.0) for seed in (1, 2, 3)]
+    rows += [("b", "y", seed, 90.0) for seed in (1, 2)]
+    best = side_by_side.at_best(pd.DataFrame(rows, columns=["method", "setting", "seed", "valid"]))
+    assert set(best.method) == {"a", "b"}
 
 
 def test_methods_alike_stand_with_the_first_of_them():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from course_lab import claims, evidence, kept_costs, plans, results
+from course_lab import claims, comparison, evidence, kept_costs, plans, results
 from course_lab.notebook_source import ROOT
 from tools import lab_log
 from tools.cli import application
@@ -34,8 +34,8 @@ def test_every_line_on_the_page_is_of_something_that_did_not_help(of):
                 100 * np.log(ours[s].figure(claim.figure) / theirs[s].figure(claim.figure))
                 for s in test.seeds
             ]
-            assert f"{np.mean(pairs):+.1f} %" in line
-            low, high = map(float, re.search(r"\[([+-][\d.]+), ([+-][\d.]+)\]", line).groups())
+            low, high = comparison.interval(pairs)
+            assert claims.by(float(np.mean(pairs)), low, high) in line
             assert low <= 0 if claim.expects == "higher" else high >= 0
             assert (
                 test.method.recipe in line and "from {} and {} settings".format(*test.tried) in line
@@ -49,16 +49,19 @@ def test_what_later_results_speak_for_leaves_the_page(of, monkeypatch):
     assert entry.question in lab_log.page(of)
     real = claims.tests
 
-    def turned(claim, of):
-        """The same pairs, each a tenth to a fifth better."""
-        tests = real(claim, of)
-        return [
-            claims.Test(**{**vars(t), "differences": -np.linspace(10, 20, len(t.seeds))})
-            for t in tests
+    def turned(low, high):
+        """The same pairs, from `low` to `high` per cent better."""
+        return lambda claim, of: [
+            claims.Test(**{**vars(t), "differences": -np.linspace(low, high, len(t.seeds))})
+            for t in real(claim, of)
         ]
 
-    monkeypatch.setattr(claims, "tests", turned)
+    monkeypatch.setattr(claims, "tests", turned(10, 20))
     assert not lab_log.written(entry, of) and entry.question not in lab_log.page(of)
+    monkeypatch.setattr(claims, "tests", turned(-30, 40))  # nothing follows from such pairs
+    assert not lab_log.written(entry, of)
+    monkeypatch.setattr(claims, "tests", turned(-20, -10))
+    assert len(lab_log.lines_of(entry, of)) == len(entry.claims)
 
 
 def test_the_benchmarks_on_the_page_are_the_slow_ones():
