@@ -3,9 +3,10 @@
 The floor of a step is  operations / rate of matrix products + bytes / bandwidth,  both measured on
 this machine: all products at the rate of a large square one in that precision, on a CPU by the
 quicker of PyTorch's product and oneDNN's with an arranged matrix; the recurrent matrices once for
-every time step, forward and backward, at the bandwidth of a matrix of that size; parameters and
-gradients once for everything that must touch them, at the memory's. Elementwise work, dropout and
-activations count nothing, so that no implementation gets below it.
+every time step, forward and backward, at the bandwidth of a matrix of 20 MB, which is about that of
+the largest LSTM; parameters and gradients once for everything that must touch them, at the
+memory's. Elementwise work, dropout and activations count nothing, so that no implementation gets
+below it.
 """
 
 import statistics
@@ -30,7 +31,14 @@ from benchmarks.reference_models import (
     plain_rhn,
     plain_variational_lstm,
 )
-from benchmarks.timing import alternating, conditions, in_a_process, remark, undisturbed
+from benchmarks.timing import (
+    alternating,
+    conditions,
+    in_a_process,
+    remark,
+    undisturbed,
+    zipf_text,
+)
 from course_lib import machine
 from course_lib.evaluation import cache, dynamic
 from course_lib.machine import keep_freed_memory
@@ -71,7 +79,7 @@ class Work:
     """The least work that one token costs."""
 
     operations: float  # in matrix products: twice the multiplications
-    cached: float = 0.0  # numbers read from matrices that each time step reads anew
+    cached: float = 0.0  # float32 numbers of matrices that each time step reads; bf16 ones halved
     memory: float = 0.0  # float32 numbers to and from memory
 
 
@@ -349,11 +357,6 @@ MODELS = {
 }  # fmt: skip
 
 
-def zipf_text(vocabulary: int, count: int) -> torch.Tensor:
-    """Return `count` random words whose frequencies follow Zipf's law."""
-    return torch.multinomial(1 / torch.arange(1.0, vocabulary + 1), count, replacement=True)
-
-
 def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
     """Return a step on random text: forward, backward, clipping and SGD, the state carried."""
     torch.manual_seed(1)
@@ -364,9 +367,8 @@ def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[
     """Return one training step of a given model on random text, its state carried."""
     fused = {"fused": True} if kind == "course" else {}
     optimizer = torch.optim.SGD(model.parameters(), case.rate, weight_decay=1.2e-6, **fused)
-    text = (
-        zipf_text(case.vocabulary, (case.length + 1) * case.batch).view(-1, case.batch).to(device)
-    )
+    text = zipf_text(case.vocabulary, (case.length + 1) * case.batch)
+    text = text.view(-1, case.batch).to(device)
     pieces, states = text.chunk(parts, dim=1), [None] * parts
 
     def step():
@@ -397,7 +399,7 @@ def _timed(step, precision, device):
 
 @dataclass(frozen=True)
 class Limits:
-    """The rates of this machine: operations of products, bytes from a cache and from memory."""
+    """The rates of this machine, a second: operations of products, bytes of a cache, of memory."""
 
     operations: float
     cached: float
@@ -405,18 +407,18 @@ class Limits:
 
     def seconds(self, work: Work) -> float:
         """Return the seconds of the floor of a token."""
-        bytes_ = 4 * work.cached / self.cached + 4 * work.memory / self.memory
-        return work.operations / self.operations + bytes_
+        reading = 4 * work.cached / self.cached + 4 * work.memory / self.memory
+        return work.operations / self.operations + reading
 
 
 def limits(precision: str, device: str, size: int = 2048, megabytes: int = 256) -> Limits:
     """Measured: quickest product of `size`, repeated reading of 20 MB, a copy of `megabytes`."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in "ab")
+    out, small = torch.empty_like(a), torch.randn(20 << 18, device=device)
     products = [lambda: torch.mm(a, b, out=out)]
     if device == "cpu" and machine.arranges(dtype):
         products.append(partial(machine.arranged(b, size), a))
-    out, small = torch.empty_like(a), torch.randn(20 << 18, device=device)
     large, other = (torch.randn(megabytes << 18, device=device) for _ in "ab")
     return Limits(
         2 * size**3 / min(_best(product, device) for product in products),
@@ -468,7 +470,7 @@ def models(
     """Yield one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
-    "floor": tokens/s that the machine allows, median of as many measurements;
+    "floor": tokens/s that the machine allows, median of all rounds, the first ones included;
     "MB", "plain MB": peak of a fresh process;
     "where": shares of the course's step by operator.
     """
@@ -481,7 +483,7 @@ def models(
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
         # A virtual machine's rates change within seconds, so the floor is measured in each round.
         work = case.work(precision)
-        floors = [limits(precision, device).seconds(work)]
+        floors = []
         steps["floor"] = lambda: floors.append(limits(precision, device).seconds(work))
         seconds = alternating(steps, rounds)
         times = where(steps["course"], device)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.timing import alternating, conditions, in_a_process, undisturbed
+from benchmarks.timing import alternating, conditions, in_a_process, undisturbed, zipf_text
 from course_lib import machine, rivals
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -188,8 +188,7 @@ def _stepper(name, naive, precision, shape, whole, device="cpu"):
     torch.manual_seed(1)
     vocabulary, n = shape
     model = (_Whole if whole else _Alone)(METHODS[name], vocabulary, naive).to(device)
-    frequencies = 1 / torch.arange(1, vocabulary + 1)
-    text = torch.multinomial(frequencies, n + BATCH, replacement=True).view(-1, BATCH).to(device)
+    text = zipf_text(vocabulary, n + BATCH).view(-1, BATCH).to(device)
     target = text[1:]
     given = text[:-1] if whole else torch.randn(*target.shape, SIZE, device=device)
     if not whole:

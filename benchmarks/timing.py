@@ -54,14 +54,18 @@ class Course(nn.Module):
         return step.loss, step.state
 
 
+def zipf_text(vocabulary: int, count: int) -> torch.Tensor:
+    """Return `count` random words whose frequencies follow Zipf's law."""
+    return torch.multinomial(1 / torch.arange(1.0, vocabulary + 1), count, replacement=True)
+
+
 def stepper(kind: str, precision: str, vocabulary: int, device: str = "cpu") -> Callable[[], None]:
     """A function that makes one training step on random text with Zipf's frequencies."""
     torch.manual_seed(1)
     model = {"plain": Plain, "course": Course}[kind](vocabulary).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, fused=True)
-    frequencies = 1 / torch.arange(1, vocabulary + 1)
-    text = torch.multinomial(frequencies, (LENGTH + 1) * BATCH, replacement=True)
-    text = text.view(LENGTH + 1, BATCH).to(device)
+    fused = {"fused": True} if kind == "course" else {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, **fused)
+    text = zipf_text(vocabulary, (LENGTH + 1) * BATCH).view(-1, BATCH).to(device)
     state = None
 
     def step():

@@ -51,8 +51,9 @@ def compare(
     results: model → {seed: perplexity}; margin: per cent of perplexity that would not matter.
     family: how many comparisons were declared, for Holm's correction; those of `results` if None.
 
-    Columns: n (seeds in common), perplexity (the model's mean over all its seeds), low, high (its
-    interval), difference, difference low, difference high (per cent), p (Holm), verdict.
+    Columns: n (the model's seeds), perplexity (its mean over all of them), low, high (its
+    interval), pairs (seeds in common with the baseline), difference, difference low, difference
+    high (per cent), p (Holm), verdict.
     CourseError for an unknown baseline, for perplexities that are not positive, and for a model
     that shares fewer than two seeds with the baseline.
     """
@@ -74,8 +75,9 @@ def compare(
             continue
         own = told[name]
         own |= {"difference low": own.pop("low"), "difference high": own.pop("high")}
+        own["pairs"] = own.pop("n")
         rows[name] |= own
-    columns = ["n", "perplexity", "low", "high", "difference", "difference low"]
+    columns = ["n", "perplexity", "low", "high", "pairs", "difference", "difference low"]
     columns += ["difference high", "p", "verdict"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 

@@ -1,4 +1,4 @@
-"""Means, differences, correlations and densities of results over seeds, each with its interval.
+"""Means, correlations and densities of results over seeds, each with its interval.
 
 Samples are a model's results over seeds, (n,); SciPy computes. Every interval has the confidence
 1 − α that is asked for, 95 % if nothing is.
@@ -34,31 +34,6 @@ def mean_interval(values, confidence: float = 0.95) -> Mean:
     half = stats.t.ppf((1 + confidence) / 2, n - 1) * sd / np.sqrt(n)
     mean = float(values.mean())
     return Mean(mean, float(mean - half), float(mean + half), sd, n)
-
-
-class Difference(NamedTuple):
-    """mean(a) − mean(b), its interval, t, degrees of freedom, two-sided p."""
-
-    difference: float
-    low: float
-    high: float
-    t: float
-    df: float
-    p: float
-
-
-def paired(a, b, confidence: float = 0.95) -> Difference:
-    """Test whether the mean difference between pairs is 0: a[i] and b[i] share a seed.
-
-    What a seed brings to both of a pair cancels, so that fewer seeds are needed than for unpaired
-    samples. CourseError for fewer than 2 pairs, or if the differences do not vary.
-    """
-    a, b = (_sample(values, 2, "each side of a paired t-test") for values in (a, b))
-    if len(a) != len(b):
-        raise CourseError(f"a paired t-test needs pairs, got {len(a)} and {len(b)} values")
-    if np.ptp(a - b) == 0:
-        raise CourseError("a paired t-test needs differences that vary")
-    return _difference(stats.ttest_rel(a, b), float((a - b).mean()), confidence)
 
 
 def holm(p_values, family: int | None = None) -> np.ndarray:
@@ -154,13 +129,6 @@ def density(values, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
     reach = 3 * kernel.factor * values.std(ddof=1)
     places = np.linspace(values.min() - reach, values.max() + reach, points)
     return places, kernel(places)
-
-
-def _difference(found, difference: float, confidence: float) -> Difference:
-    """SciPy's t-test as a `Difference`."""
-    interval = found.confidence_interval(confidence)
-    t, df, p = (float(v) for v in (found.statistic, found.df, found.pvalue))
-    return Difference(difference, float(interval.low), float(interval.high), t, df, p)
 
 
 def _sample(values, least: int, what: str, varied: bool = False) -> np.ndarray:

@@ -188,6 +188,7 @@ def worded(table: Table) -> "pd.DataFrame":
         rows[model] = {
             "n": f"{row.n:.0f}",
             "perplexity": f"{row.perplexity:.2f}" + _interval(row.low, row.high, ".2f"),
+            "pairs": f"{row.pairs:.0f}" if compared else "",
             "difference, %": f"{row.difference:+.2f}"
             + _interval(row["difference low"], row["difference high"], "+.2f")
             if compared

@@ -63,6 +63,7 @@ from torch.nn import functional as F
 import course_lab
 from course_lab import (
     claims,
+    comparison,
     cost,
     plans,
     plots,
@@ -325,13 +326,15 @@ plots.show(
 # %%
 gains = []
 for β in sorted(set(small.β)):
-    test = statistics.paired(
-        *(t.subspace_distance[t.β == β].to_numpy() for t in both.values())
+    before, smaller = (
+        t.subspace_distance[t.β == β].to_numpy() for t in both.values()
     )
-    gains.append(test.difference)
+    d = before - smaller  # a seed each
+    low, high = comparison.interval(d)
+    gains.append(d.mean())
     print(
-        f"β = {β:g}, as before minus ÷ 100: {test.difference:+.3f}, "
-        f"95 % interval {test.low:+.3f} to {test.high:+.3f}"
+        f"β = {β:g}, as before minus ÷ 100: {d.mean():+.3f}, "
+        f"95 % interval {low:+.3f} to {high:+.3f}"
     )
 
 # %%
@@ -794,36 +797,33 @@ pairs_of = {
 # **Figure 6.** The perplexity is in the upper panels, the mean cosine of rare words in those at the bottom. The
 # band is the tied model without the loss.
 #
-# Are these differences more than the chance of three seeds? Welch's $t$-test compares two means whose
-# spreads may differ. Its $p$ is the chance of a difference at least as large if both settings were equally
-# good. Six tests at once find a small $p$ more easily than one test does; Holm's correction raises them for
-# that. Where the corrected $p$ is below 0.05 we say that two settings differ, else that the test is
-# inconclusive.
+# Are these differences more than the chance of three seeds? Runs of one seed are pairs, and the paired test of
+# [notebook 23](23_run_a_batch.ipynb) gives the chance $p$ of a difference at least as large if both settings
+# were equally good. Six tests at once find a small $p$ more easily than one test does; Holm's correction
+# raises them for that. Where the corrected $p$ is below 0.05 the first of the two is better or worse.
 #
 # Three of the six concern the tied model with something else: the loss with its gradient flowing through
 # $\tilde y$, and **label smoothing** in place of the loss. Label smoothing takes a share of 0.1 of the target
 # from the word that came and spreads it evenly over all words. The table has the differences of test
-# perplexities with their 95 % intervals.
+# perplexities in per cent, with their 95 % intervals.
 
 
 # %%
-def difference(name, what="test_perplexity"):
-    """Return the difference of two settings' means, by Welch's test."""
-    one, other = pairs_of[name]
-    return statistics.welch(one[what], other[what])
+def difference(name):
+    """Return how two settings differ, in per cent, a seed each."""
+    one, other = (t.set_index("seed") for t in pairs_of[name])
+    ratio = one.test_perplexity / other.test_perplexity
+    return 100 * np.log(ratio).to_numpy()
 
 
-tests = {name: difference(name) for name in pairs_of}
-corrected = statistics.holm([t.p for t in tests.values()])
-rows = {
-    name: {
-        "perplexity": f"{t.difference:+.0f} [{t.low:+.0f}, {t.high:+.0f}]",
-        "p, Holm": f"{p:.3f}",
-        "verdict": "differs" if p < 0.05 else "inconclusive",
-    }
-    for (name, t), p in zip(tests.items(), corrected, strict=True)
+tests = comparison.tested({name: difference(name) for name in pairs_of})
+told = {
+    name: "{difference:+.1f} % [{low:+.1f}, {high:+.1f}]".format(**test)
+    for name, test in tests.items()
 }
-pd.DataFrame(rows).T
+rows = pd.DataFrame(tests).T[["p", "verdict"]]
+rows.insert(0, "perplexity", pd.Series(told))
+rows.rename(columns={"p": "p, Holm"}).round({"p, Holm": 3})
 
 # %% [markdown]
 # - More of the loss is better here, far beyond the paper's $\gamma$ of 0.5 to 0.8. Our text is far shorter, and
@@ -1061,7 +1061,7 @@ check("05b.1", centred, apart_again)
 # Enter it among the losses, `from course_lab import parts` and
 # `parts.KINDS["objective"] += (shuffled,)`. Then `part = course_lab.part` and
 # `experiment("tied").change(objectives=(part("CrossEntropy"), part(shuffled.__name__, weight=13.0,
-# temperature=20.0)))`, run as in `trained`. Use three seeds and `statistics.welch`.
+# temperature=20.0)))`, run as in `trained`. Use three seeds and `comparison.compare`.
 #
 # </details>
 
@@ -1118,17 +1118,15 @@ display(Markdown(claims.conclusions(*evidence_of)))
 # counts where a small run contradicts it.
 
 # %%
-gain, price = tests["tied: loss − none"], tests["untied − tied"]
 text = (
     f"The augmented loss alone takes the column spaces from a distance of "
     f"{across[0].mean:.2f} to {across[1].mean:.2f}, the way the theory "
     f"says and not as far as the paper. Added to the cross-entropy, it "
     f"changes the tied model's test perplexity by "
-    f"{gain.difference:+.0f} [{gain.low:+.0f}, {gain.high:+.0f}]. After "
-    f"these few steps the tied model's test perplexity is "
-    f"{-price.difference:.0f} higher than that of the untied model; at "
-    f"the paper's size the tied model has caught up. Trained by AdamW, "
-    f"that model has a cone of mean cosine {adamw.mean:.2f}."
+    f"{told['tied: loss − none']}. After these few steps the untied "
+    f"model's test perplexity differs from the tied model's by "
+    f"{told['untied − tied']}. Trained by AdamW, the tied model of the "
+    f"paper's size has a cone of mean cosine {adamw.mean:.2f}."
 )
 display(Markdown(text))
 

@@ -66,7 +66,8 @@ from IPython.display import Code, Markdown, display
 
 # %%
 import course_lab
-from course_lab import claims, planned, plans, plots, published, statistics
+from course_lab import claims, comparison, planned, plans, plots
+from course_lab import published, statistics
 from course_lab.progress import check
 from course_lib import regularizers
 from course_lib.metrics import geometry, subspaces
@@ -469,19 +470,18 @@ display(Markdown(f"{text}farther than about **{steps * rate:.2f}**."))
 # Over the far more steps of the paper's models the pull has time to act.
 #
 # Does the model predict better? For the plain matrix we take the start with the lowest *validation*
-# perplexity. Welch's test compares this model with spectrum control on the test text. Where the interval of
-# the difference contains 0, we call the comparison *inconclusive*.
+# perplexity. Runs of one seed are pairs, and the paired test of [notebook 23](23_run_a_batch.ipynb) compares
+# this model with spectrum control on the test text.
 
 # %%
 *_, last = parts
 valid = {n: sum(m["valid_perplexity"] for m in metrics[n]) for n in parts}
 best = min(list(parts)[:3], key=valid.get)
-test = statistics.welch(scores[last], scores[best])
-verdict = "better" if test.high < 0 else "worse"
-verdict = "inconclusive" if test.low < 0 < test.high else verdict
-text = f"Spectrum control against “{best}”, test perplexity: "
-text += f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}]"
-display(Markdown(f"{text}, p = {test.p:.2g}: **{verdict}**."))
+d = 100 * (np.log(scores[last]) - np.log(scores[best]))  # a seed each
+test = comparison.tested({last: d})[last]
+differs = "{difference:+.1f} % [{low:+.1f}, {high:+.1f}]".format(**test)
+text = f"Spectrum control against “{best}”, test perplexity: {differs}"
+display(Markdown(f"{text}, p = {test['p']:.2g}: **{test['verdict']}**."))
 
 # %% [markdown]
 # ## What the paper leaves open
@@ -617,8 +617,7 @@ display(
         f"share is {line.format(held)} over three seeds. The plain matrix "
         f"with its best start has {line.format(tuned)}, the factors "
         f"without penalties {line.format(alone)}. The test perplexity "
-        f"differs from the plain matrix's by {test.difference:+.1f} "
-        f"[{test.low:+.1f}, {test.high:+.1f}]: {verdict}."
+        f"differs from the plain matrix's by {differs}: {test['verdict']}."
     )
 )
 

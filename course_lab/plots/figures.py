@@ -178,8 +178,8 @@ def differences(table, margin: float, title: str = "") -> Figure:
         label="mean and interval",
     )
     names = [
-        textwrap.fill(f"{name} (n\u00a0=\u00a0{n:.0f})", 28)
-        for name, n in zip(rows.index, rows["n"], strict=True)
+        textwrap.fill(f"{name} ({n:.0f}\u00a0pairs)", 28)
+        for name, n in zip(rows.index, rows["pairs"], strict=True)
     ]
     ax.set_yticks(np.arange(len(rows)), names)
     ax.set_ylim(len(rows) - 0.5, -0.5)

@@ -200,9 +200,9 @@ class BlockedLoss:
 
     def _rows(self, group: Group) -> int:
         """Return how many rows of logits a block of the group may have."""
-        tensors = 1 if self._in_place(group) else 2
-        if self.options.transform is not None:
-            tensors += 2  # about what it keeps for its backward pass
+        tensors = 2 - self._in_place(group)
+        tensors += 2 * (self.options.transform is not None)  # about what its backward pass keeps
+        tensors += 4 * group.objective.needs_soft_targets  # their logits and, at most, three others
         words = group.columns[1] - group.columns[0]
         number = self.options.dtype if self.narrow else self.real
         fitting = self.options.scratch.limit // (tensors * words * number.itemsize)

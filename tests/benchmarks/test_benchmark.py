@@ -380,7 +380,7 @@ def test_floors_add_operations_and_bytes():
     assert work.operations == 6 * parameters - 2 * 4 * (81 + 36) / 7
     assert work.memory * 28 == 7 * parameters and work.cached * 4 == 2 * 4 * (81 + 36)
     assert SMALL["awd-lstm/ptb"].work("bf16").cached == work.cached / 2
-    text = models.zipf_text(1000, 5000)
+    text = timing.zipf_text(1000, 5000)
     assert (text < 10).sum() > (text >= 500).sum() > 0
 
 

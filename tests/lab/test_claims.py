@@ -109,6 +109,18 @@ def test_both_sides_of_a_context_are_chosen_by_validation(kept):
     assert row.tried == "1 / 2" and "0.1" in row.baseline and row.verdict == "disagrees"
 
 
+def test_neither_a_lucky_seed_nor_another_thing_stands_for_a_row(kept):
+    for seed in (1, 2, 3):
+        kept("ptb/awd-lstm/softmax", seed, 100.0 + seed, {"optimisation.clip": 0.5})
+    kept("ptb/awd-lstm/softmax", 1, 90.0, {"optimisation.clip": 0.7})
+    for seed in (1, 2, 3, 4):
+        kept("ptb/awd-lstm/softmax/equal-width", seed, 50.0)
+    rows = leaderboard.rows(evidence.read())
+    ours = rows[(rows.recipe == PLAIN) & rows.ours.notna()]
+    assert len(ours) and set(ours.n) == {3} and set(ours.tier) == {"desk"}
+    assert not (rows.ours == 50.0).any()
+
+
 def test_a_run_of_the_recipe_as_it_was_is_not_at_scale(kept):
     for seed in (1, 2):
         kept(PLAIN, seed, 57.0 + seed)

@@ -37,7 +37,7 @@ def test_a_row_is_scipys_paired_test_of_logarithms(seed, n, effect):
 def test_only_seeds_that_both_have_are_paired():
     results = {"plain": {1: 100.0, 2: 110.0, 3: 90.0}, "method": {2: 99.0, 3: 81.0, 4: 5.0}}
     row = compare(results, "plain").loc["method"]
-    assert row.n == 2 and row["difference"] == pytest.approx(100 * np.log(0.9))
+    assert (row.n, row.pairs) == (3, 2) and row["difference"] == pytest.approx(100 * np.log(0.9))
     assert compare(results, "plain").loc["plain", "n"] == 3
 
 

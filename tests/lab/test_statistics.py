@@ -10,7 +10,6 @@ from course_lab.statistics import (
     density,
     holm,
     mean_interval,
-    paired,
     pearson,
     spearman,
     wins,
@@ -42,17 +41,6 @@ def test_the_interval_covers_as_often_as_it_says():
         m.low < 3 < m.high for m in (mean_interval(random.normal(3, 1, 4)) for _ in range(2000))
     ]
     assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
-
-
-@few
-@given(seeds, sizes, st.floats(0.5, 0.999))
-def test_a_paired_test_is_students_of_the_differences(seed, n, confidence):
-    """The interval is that of the mean difference; what both of a pair share cancels."""
-    shared = normal(seed, n, 0, 1000)
-    a, b = normal(seed + 1, n, 0.5), normal(seed + 2, n)
-    found, expected = paired(a + shared, b + shared, confidence), stats.ttest_1samp(a - b, 0)
-    assert found[:3] == pytest.approx(mean_interval(a - b, confidence)[:3], abs=1e-9)
-    assert found[3:] == pytest.approx((expected.statistic, n - 1, expected.pvalue), rel=1e-6)
 
 
 @few
@@ -110,9 +98,6 @@ def test_a_perfect_correlation_has_no_width():
     [
         (lambda: mean_interval([3.0]), "2 finite values or more"),
         (lambda: mean_interval([3.0, np.nan]), "2 finite values or more"),
-        (lambda: paired([1.0, 2.0], [1.0]), "each side of a paired t-test needs 2"),
-        (lambda: paired([1.0, 2.0], [1.0, 2.0, 3.0]), "pairs, got 2 and 3"),
-        (lambda: paired([1.0, 2.0], [2.0, 3.0]), "differences that vary"),
         (lambda: pearson([1, 2, 3], [1, 2, 3]), "4 finite values"),
         (lambda: spearman([1, 2, 3, 4], [1, 2, 3, 4, 5]), "pairs, got 4 and 5"),
         (lambda: spearman([1, 1, 1, 1], [1, 2, 3, 4]), "values that vary"),

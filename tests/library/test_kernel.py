@@ -380,13 +380,19 @@ def test_a_sum_needs_the_logits_if_a_term_does():
 
 @pytest.mark.parametrize(
     ("objective", "transform", "tensors"),
-    [(CrossEntropy(), False, 1), (LabelSmoothing(), False, 2), (CrossEntropy(), True, 4)],
+    [
+        (CrossEntropy(), False, 1),
+        (LabelSmoothing(), False, 2),
+        (CrossEntropy(), True, 4),
+        (AugmentedLoss(), False, 6),
+    ],
 )
 def test_a_block_keeps_within_the_limit_of_its_memory(monkeypatch, objective, transform, tensors):
     """The limit changes the number of blocks, not the result; one row is always allowed.
 
-    A transform is supposed to keep two tensors of its own beside logits and probabilities. On a GPU
-    probabilities do not overwrite the logits.
+    A transform is supposed to keep two tensors of its own beside logits and probabilities. Soft
+    targets have four: their logits, a gradient for each kind of logits, and one of these weighted.
+    On a GPU probabilities do not overwrite the logits.
     """
 
     def twice(logits, scratch=None):
@@ -395,6 +401,7 @@ def test_a_block_keeps_within_the_limit_of_its_memory(monkeypatch, objective, tr
     settings = {"objective": objective, "transform": twice if transform else None}
     inputs = problem(40, 1, 6, 1000)
     x, matrix, target = (inputs[k] for k in ("x", "matrix", "target"))
+    settings["soft"] = inputs["soft"]
     tensors = max(tensors, 2) if machine.accelerated(x) else tensors
     asked = []
     kind = Frame if x.is_cuda else _ReusedFrame
