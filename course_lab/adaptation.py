@@ -138,7 +138,8 @@ class DynamicEvaluation(_Adaptation):
             return dynamic.dynamic_perplexity(model, split, corpus.eos, mean_squares(), **options)
 
         # The search, on the beginning of the validation split.
-        tried = dynamic.combinations(*map(_tuple, (self.rate, self.decay, self.epsilon)))
+        values = map(_tuple, (self.rate, self.decay, self.epsilon))
+        tried = [dict(rate=r, decay=d, epsilon=e) for r, d, e in product(*values)]
         best = tried[0]
         if len(tried) > 1:
             beginning = corpus.valid[: self.search_tokens]

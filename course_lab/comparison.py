@@ -13,8 +13,9 @@ without runs so far included. A verdict is
     no difference larger than x %    both one-sided tests at α refuse a difference of x = `margin`
                                      (Schuirmann 1987), so that the 1 - 2α interval lies inside;
                                      this is not corrected;
-    undecided: about n seeds would decide    neither; n seeds would give one of the verdicts above,
-                                             whatever their mean, if their pairs spread as these do.
+    undecided: at most about n seeds would decide    neither; n seeds would give one of the verdicts
+                                             above, whatever their mean, if their pairs spread as
+                                             these do; fewer may.
 
 A difference that is real and smaller than the margin is called better or worse, not equivalent.
 Per cent are 100 times a difference of logarithms everywhere, in the margin, too.
@@ -149,17 +150,20 @@ def verdict(differences, p: float, margin: float, alpha: float = 0.05, family: i
     levels = np.array([1 - alpha / (2 * family), 1 - alpha])
     sd = differences.std(ddof=1)
     return undecided(
-        lambda n: stats.t.ppf(levels, n - 1).sum() * sd / math.sqrt(n) < margin, len(differences)
+        lambda n: stats.t.ppf(levels, n - 1).sum() * sd / math.sqrt(n) < margin,
+        len(differences),
+        "at most about",
     )
 
 
-def undecided(decide: Callable[[int], bool], have: int) -> str:
+def undecided(decide: Callable[[int], bool], have: int, roughly: str = "about") -> str:
     """Return the verdict of pairs that decide nothing, with how many would.
 
     decide: whether so many pairs would give a verdict; those above them, too. have: at hand.
+    roughly: what is said before the number.
     """
     n = _least(decide, have + 1)
-    return f"undecided: {'about' if n < MOST_SEEDS else 'more than'} {n} seeds would decide"
+    return f"undecided: {roughly if n < MOST_SEEDS else 'more than'} {n} seeds would decide"
 
 
 def paired_power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:

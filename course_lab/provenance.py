@@ -49,8 +49,9 @@ def two_kinds(one: Mapping[int, dict], other: Mapping[int, dict]) -> str:
     seeds = [str(seed) for seed in shared if on_gpu(one[seed]) != on_gpu(other[seed])]
     if not seeds:
         return ""
+    pairs = "pairs of seeds" if len(seeds) > 1 else "pair of seed"
     return (
-        f"in the pairs of seeds {' '.join(seeds)} one run is of a GPU and the other of a CPU: they "
+        f"in the {pairs} {' '.join(seeds)} one run is of a GPU and the other of a CPU: they "
         "share their start and their batches, and neither dropout nor rounding"
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from course_lab import comparison, evidence, published
 from course_lab.evidence import Evidence, Run
 from course_lab.recipes import recipes
-from course_lab.statistics import Correlation, pearson
+from course_lab.statistics import Correlation, holm, pearson
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ EPSILONS = ("0.001", "0.0001", "1e-05")
 RANK = "log_prob/press_rank"
 ABOUT = ["setting", "recipe", "method", "text", "tier", "seed", "c", "k", "components", "dropout"]
 ABOUT += ["own layer"]  # whether the output layer is that of the recipe
-ABOUT += ["context"]  # equal where runs differ in method and seed only, see `evidence.Run`
+ABOUT += ["context", "rate"]  # equal where runs differ in method and seed only, see `evidence.Run`
 FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid"]
 CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
-CHANGES += ["tier", "text"]
+CHANGES += ["p", "tier", "text"]
+LEAST = 1.01  # from this ratio of ranks on a knob counts as turned
 
 
 def points(of: Evidence) -> "pd.DataFrame":
@@ -55,6 +56,7 @@ def points(of: Evidence) -> "pd.DataFrame":
             row |= {e: run.figure(f"log_prob/effective_rank/{e}") for e in EPSILONS}
             own = recipes[setting.recipe].output_layer if setting.recipe in recipes else None
             row["context"] = str(run.context)
+            row["rate"] = run.content["experiment"]["optimisation"]["learning_rate"]
             row["own layer"] = own is not None and own.options == layer
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
             row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
@@ -90,11 +92,12 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
 
     A row is a setting against that of least rank in its group. Columns: knob, its values; rank and
     effective rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by
-    pairs of seeds, with its interval where there are two pairs; n pairs; tier and text.
+    pairs of seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over
+    the rows; tier and text. A setting whose rank is hardly higher, see `LEAST`, is left out.
     """
     import pandas as pd
 
-    rows = []
+    rows: list[dict] = []
     for knob, names in KNOBS.items():
         turned = table.dropna(subset=list(names))
         turned = turned.loc[turned.method.isin(["gss", "mos", "moc"])]
@@ -104,6 +107,10 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
             for number, runs in settings.items():
                 if number != least:
                     rows.append({"knob": knob} | _change(runs, settings[least], names, figure))
+    rows = [row for row in rows if row["rank"] >= LEAST]
+    tested = [row for row in rows if "p" in row]
+    for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+        row["p"] = float(p)
     return pd.DataFrame(rows, columns=CHANGES)
 
 
@@ -119,6 +126,7 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
         row["difference"] = d.mean()
     if len(d) > 1:
         row["low"], row["high"] = comparison.interval(d)
+        row["p"] = comparison.p_value(d)
     return row
 
 
@@ -202,29 +210,40 @@ def published_interventions() -> "pd.DataFrame":
 def table_6(of: Evidence) -> "pd.DataFrame":
     """Return Table 6 of parthiban2021 for PTB with ours beside it, a row each.
 
-    Press' rank and the effective ranks for three ε. Ours is of a run with the output layer of its
-    recipe, on a whole text where there is one, of those the one with least validation perplexity.
+    Press' rank and the effective ranks for three ε. Ours are of runs with the output layer of their
+    recipe, on a whole text where there is one. All are of the one model and text that has run most
+    of the methods, and of each method's runs there the one with least validation perplexity.
     """
     import pandas as pd
 
     rows = published.rows()
     rows = rows[(rows.paper == "parthiban2021") & (rows.table == "6") & (rows.corpus == "ptb")]
     names = {"softmax": "tied"}  # of our methods
-    ours = points(of)
+    ours = _alike(points(of), {names.get(str(method), str(method)) for method in rows.method})
     told = {}
     for method, group in rows.groupby("method", sort=False):
         values = dict(zip(group.setting.str.replace("epsilon ", ""), group.value, strict=True))
         rank = group.value[group.metric == "rank"].iloc[0]
         effective = [values[epsilon] for epsilon in ("1e-3", "1e-4", "1e-5")]
         told[f"{method}, published"] = [rank, *effective, "ptb"]
-        same = ours.loc[(ours.method == names.get(str(method), method)) & ours["own layer"]]
+        same = ours.loc[ours.method == names.get(str(method), method)]
         if len(same):
-            whole = same[same.tier != "small"] if (same.tier != "small").any() else same
-            best = whole.loc[whole.valid.idxmin()]
+            best = same.loc[same.valid.idxmin()]
             figures = [best["rank"], *(best[epsilon] for epsilon in EPSILONS)]
             told[f"{method}, ours"] = [*figures, best.text]
     columns = ["Press", *(f"ε = {epsilon:.0e}" for epsilon in (1e-3, 1e-4, 1e-5)), "text"]
     return pd.DataFrame.from_dict(told, orient="index", columns=columns)
+
+
+def _alike(table: "pd.DataFrame", methods: set[str]) -> "pd.DataFrame":
+    """Return the runs of methods in the one context that has most of them, whole texts first."""
+    table = table.loc[table.method.isin(methods) & table["own layer"]]
+    whole = table[table.tier != "small"]
+    table = whole if len(whole) else table
+    if table.empty:
+        return table
+    most = table.groupby("context").method.nunique().idxmax()
+    return table[table.context == most]
 
 
 # Correlations ------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ def by_kind(pairs: "pd.DataFrame", resamples: int = 500) -> "pd.DataFrame":
 
     The index is (list, kind), with lists of at least `ENOUGH` pairs whose scores are known.
     Columns: pairs; rho, low, high; held, the partial rank correlation given `often`; frequency, ρ
-    of the cosine and `often`.
+    of the cosine and `often`; judged, ρ of the judgements and `often`.
     """
     import pandas as pd
 
@@ -174,8 +174,9 @@ def by_kind(pairs: "pd.DataFrame", resamples: int = 500) -> "pd.DataFrame":
             low, high = np.quantile([rank_correlation(x[d], y[d]) for d in drawn], [0.025, 0.975])
             row = [len(group), rank_correlation(x, y), low, high]
             often = group.often.to_numpy()
-            rows[name, kind] = [*row, held_fixed(x, y, often), rank_correlation(x, often)]
-    columns = ["pairs", "rho", "low", "high", "held", "frequency"]
+            row += [held_fixed(x, y, often), rank_correlation(x, often)]
+            rows[name, kind] = [*row, rank_correlation(y, often)]
+    columns = ["pairs", "rho", "low", "high", "held", "frequency", "judged"]
     index = pd.MultiIndex.from_tuples(list(rows), names=["list", "kind"])
     return pd.DataFrame(list(rows.values()), index=index, columns=columns)
 

@@ -41,6 +41,7 @@ def on_host(x: torch.Tensor) -> torch.Tensor:
     return getattr(x, "host", x).cpu()
 
 
+@functools.cache
 def processor() -> str:
     """Return this machine's processor and the vector instructions that PyTorch uses of it."""
     try:

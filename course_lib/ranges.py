@@ -134,7 +134,7 @@ def _fits(value: Any, hint: Any) -> bool:
             return len(value) == len(inside) and all(map(_fits, value, inside))
         return all(_fits(entry, inside[0]) for entry in value)
     if origin is not Annotated:
-        return hint not in (int, float) or _is_number(value, hint)
+        return hint not in (int, float) or _is_number(value, hint) and abs(value) < math.inf
     kind, *bounds = get_args(hint)
     return _is_number(value, kind) and all(_BOUNDS[type(b)][1](value, b) for b in bounds)
 

@@ -3,9 +3,9 @@
 Each is a frozen dataclass with its weights as fields, called as `regularizer(words, activations)`
 with the word matrix that predicts (`FullWords`, `SpectralWords`) and with what the step produced.
 It returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
-Everything is computed in the parameters' precision, at least float32, also under autocast. Of a
-product that takes a function with its own backward pass, such as `_UnitSum`. The penalties of U, σ
-and V raise CourseError for words that have none.
+Everything is computed in at least float32, also under autocast. A product therefore has a function
+with its own backward pass, such as `_UnitSum`. `PastDecode` is the exception: it learns on the
+output layer, in whose precision it is. Penalties of U, σ, V raise CourseError for other words.
 """
 
 import math

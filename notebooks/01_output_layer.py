@@ -154,7 +154,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # The library has the same two parts as classes: `FullWords` is the matrix, and `Softmax` is the output
-# layer. The fold shows them. You can skip it: most of their lines are there for later lessons.
+# layer. They stand below. You can skip their code: most of its lines are there for later lessons.
 
 # %% tags=["hide-input"]
 parts = [FullWords, Softmax.logits, Softmax.log_prob]
@@ -297,7 +297,8 @@ display(
 # %% [markdown]
 # ## Push and pull
 #
-# ![A plane with a context h. The row of the target is pulled along h; the three other rows are pushed the other way, all in the same direction.](images/push_and_pull.svg)
+# ![A plane with a context h. The row of the target is pulled along h; the three other rows are pushed the other
+# way, all in the same direction.](images/push_and_pull.svg)
 #
 # **Figure 4.** One step pulls the target's row towards the context $h$ and pushes all other rows away
 # from $h$.

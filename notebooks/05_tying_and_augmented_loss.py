@@ -163,8 +163,7 @@ loss, _ = layer(hidden, y, AugmentedLoss(1.0, 2.0), (E[y], E))
 print("the library adds the same:", loss.isclose(only).item())
 
 # %% [markdown]
-# The library's class is in the fold. The class computes the second term alone; the cross-entropy is another
-# class.
+# The library's class stands below.  The class computes the second term alone.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(AugmentedLoss), language="python"))
@@ -233,10 +232,10 @@ plots.show(
 # ## From matched logits to tied matrices
 #
 # The paper argues as follows. Suppose that the loss reaches zero at a high temperature. Then $W h_t = E
-# e_{y_t}$ at every position $t$, up to constants. With enough positions the contexts $h_t$ span all $d$
-# dimensions, so these equations determine $W$. Each column of $W$ is a combination of the columns of $E$, so $W
-# = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$ itself and use $E$ for
-# both jobs. **Tying loses nothing.**
+# e_{y_t}$ at every position $t$, up to a number that all words share. With enough positions the contexts $h_t$
+# span all $d$ dimensions, so up to a vector that all rows share, each column of $W$ is a combination of the
+# columns of $E$, and $W = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$
+# itself and use $E$ for both jobs. **Tying loses nothing.**
 #
 # Zero loss is a bold assumption: different words follow the same context, and no $Wh$ can equal two
 # targets at once. The assumption is not needed. At a high temperature the loss is a least-squares problem,
@@ -322,10 +321,10 @@ print("yet at τ = 100 the best W is E A, within 10 %:", gap < 0.1)
 print("and its column space near E's:", noisy[-1] < 0.2)
 
 # %% [markdown]
-# **Figure 4.** This answers the second prediction. The noisy contexts say little of the targets' vectors,
-# as their residual says, and still $W$ goes into the column space of $E$ as $\tau$ rises. At a low
-# temperature the loss looks at the few words that the soft target favours, and hardly constrains the other
-# words.
+# **Figure 4.** The dotted line is the distance of two random spaces. This answers the second prediction. The
+# noisy contexts say little of the targets' vectors, and still $W$ goes into the column
+# space of $E$ as $\tau$ rises. At a low temperature the loss looks at the few words that the soft target
+# favours, and hardly constrains the other words.
 
 # %% [markdown]
 # ## Does tying cause the cone?
@@ -383,10 +382,10 @@ apart = means["untied, predicts"] > means["untied, reads"] + 0.1
 print("the cone is in the matrix that predicts:", apart)
 
 # %% [markdown]
-# **Figure 5.** This answers the first prediction: the cone is in the matrix that **predicts**, tied or
-# not. In the untied model a row of $E$ moves only when its word is read, and nothing pushes the row in
-# between. So tying does not cause the cone. The cone comes from the push of lesson 1 and from Adam, which
-# turns the small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
+# **Figure 5.** This answers the first prediction: the cone is in the matrix that **predicts**, tied or not. In
+# the untied model a row of $E$ gets a gradient only when its word is read, and the gradients of other words do
+# not push the row. So tying does not cause the cone. The cone comes from the push of lesson 1 and from Adam,
+# which turns the small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
 # words may then be hard to tell apart.
 #
 # Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
@@ -422,11 +421,8 @@ for name, runs in kept.items():
 pd.DataFrame(rows).T.fillna("the same matrix")
 
 # %% [markdown]
-# The seeds agree: the cone is in $W$, tied or not. In the table above the **augmented loss** lowers the test
-# perplexity of both models. **Tying** makes the model worse here. The paper reports this for no size. Our
-# models are trained for a few steps only, in which the tied model has learned less of the training text than
-# the untied one, as [lesson 5b](05b_tying_in_numbers.ipynb) shows. There, in runs at the paper's size, the tied
-# model has caught up in the end.
+# The cone is in $W$, tied or not. In the table the **augmented loss** lowers the test
+# perplexity of both models. **Tying** makes the model worse here: in so few steps the tied model has learned less of the training text than the untied one. At the paper's size the tied model catches up, and in the pairs of runs with which [lesson 5b](05b_tying_in_numbers.ipynb) concludes, tying lowers the perplexity.
 
 # %% [markdown]
 # ## The cost
@@ -475,7 +471,7 @@ pd.DataFrame(rows).T
 # | $h$, $l = Wh$ | `hidden`, `l` | context, logits |
 # | $y$, $e_y$ | `y`, `E[y]` | target, its vector |
 # | $\tau$, $\alpha$ | `tau`, `alpha` | temperature and weight of the loss |
-# | $\tilde y$, $\hat y$ | `soft`, `predicted` | soft target and softened prediction |
+# | $\tilde y$, $\hat y$ | `soft`, `predicted.exp()` | soft target and softened prediction |
 # | $s = E e_y$ | `s` | logits of the soft target |
 # | $A$ | `theory.zero_loss_map` | the map with $W = EA$ |
 

@@ -31,7 +31,7 @@
 #
 # **Prerequisites.** [Lesson 5](05_tying_and_augmented_loss.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 62 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 63 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -176,8 +176,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 1.** With nothing but the augmented loss, $W$ comes nearer to $E$. Without it, $W$ stays as far from
-# $E$ as it began.
+# **Figure 1.** With nothing but the augmented loss, $W$ comes nearer to $E$. Without this loss, $W$ stays as far
+# from $E$ as $W$ began.
 #
 # What do the theory's two maps say of these two networks? `tying_map` asks how much of $W$ is not $EA$.
 # `zero_loss_map` asks how far the contexts of the training text are from knowing their targets.
@@ -255,11 +255,11 @@ print("only augmented loss: below 0.8:", across[1].mean < 0.8)
 print("the intervals do not touch:    ", across[0].low > across[1].high)
 
 # %% [markdown]
-# **Figure 2.** The share β with one seed has no interval. This answers the first prediction. The direction is
-# as the theory says: the more augmented loss, the nearer $W$ comes to $E$, seed by seed. The amount is not the
-# paper's. In the paper the distance falls rapidly with $\beta$ and ends near 0. Here equal shares of both
-# losses leave $W$ about where chance put it, and the augmented loss alone goes only part of the way. There are
-# two possible explanations:
+# **Figure 2.** Where the seeds agree closely, their interval is hardly seen. This answers the first prediction.
+# The direction is as the theory says: the more augmented loss, the nearer $W$ comes to $E$, seed by seed. The
+# amount is not the paper's. In the paper the distance falls rapidly with $\beta$ and ends near 0. Here equal
+# shares of both losses leave $W$ about where chance put it, and the augmented loss alone goes only part of the
+# way. There are two possible explanations:
 #
 # - **The runs are too short.** The weight $\beta\tau^2$ cancels the temperature from the gradient, but not
 #   $N$. The augmented loss pulls each logit with $(l-s)/N$, while the cross-entropy pulls the target's logit
@@ -468,8 +468,8 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 
 # %% [markdown]
 # In the table above the **augmented loss** lowers the test perplexity of both models, while the training
-# perplexity stays where it was. So the loss does not help to fit the text. Perhaps it helps the model not to be too sure of
-# the text, as a softened target would. The paper, too, sees the largest gains where data are few.
+# perplexity stays where it was. So the loss does not help to fit the text. Perhaps it helps the model not to be
+# too sure of the text, as a softened target would. The paper, too, sees the largest gains where data are few.
 #
 # **Tying** makes the model worse here. The paper reports this for no size. The training perplexity tells more:
 # in these few steps the tied model has learned far less of the training text than the untied model. The tied
@@ -613,9 +613,9 @@ compared = pd.DataFrame(rows).T.reindex(columns=order)
 compared.dropna(axis=1, how="all").fillna("")
 
 # %% [markdown]
-# After the second session the four models stand in the paper's order. With one run each, the step from
-# augmented to tied and augmented is too small to count. The steps between the models are smaller than the
-# paper's.
+# With their second session, where they have one, the four models stand in the paper's order. The first two
+# steps between them are smaller than the paper's. With one run each, the step from augmented to tied and
+# augmented is too small to count.
 #
 # - **Tying.** The tied model is behind the untied model for most of the training, as in the small runs. The
 #   tied model has caught up in the end, with little more than half of the parameters.
@@ -676,7 +676,7 @@ print(f"SGD, tied and augmented: {by_sgd:.2f}")
 # $\tilde y$ the step descends a loss that has its minimum at $r = 1$, and leads there.
 #
 # Here are both gradients in numbers: one context, and 200 words with random vectors, except for the
-# target's, which is $r\,h$. We descend the loss with either gradient and watch $r = h^\top w_y/h^\top h$.
+# target's, which is $r\,h$. We take steps against either gradient and watch $r = h^\top w_y/h^\top h$.
 
 
 # %%
@@ -733,6 +733,9 @@ along = (W[found.target] * found.hidden).sum(-1)
 reached = along / found.hidden.square().sum(-1)
 beyond = (reached > 1).double().mean()
 print(f"r = {reached.median():.2f} (median); beyond 1: {beyond:.1%}")
+
+# %% [markdown]
+# The small model is far from the edge: by the median the reach of its targets is near 0.
 
 # %% [markdown]
 # ## The knobs swept
@@ -804,23 +807,27 @@ pairs_of = {
 #
 # Three of the six concern the tied model with something else: the loss with its gradient flowing through
 # $\tilde y$, and **label smoothing** in place of the loss. Label smoothing takes a share of 0.1 of the target
-# from the word that came and spreads it evenly over all words. The table has the differences of test
-# perplexities in per cent, with their 95 % intervals.
+# from the word that came and spreads it evenly over all words. The test takes logarithms of the test
+# perplexities. The table turns their mean difference and its 95 % interval back into per cent.
 
 
 # %%
 def difference(name):
-    """Return how two settings differ, in per cent, a seed each."""
+    """Return 100 × the differences of log perplexity, a seed each."""
     one, other = (t.set_index("seed") for t in pairs_of[name])
     ratio = one.test_perplexity / other.test_perplexity
     return 100 * np.log(ratio).to_numpy()
 
 
+def per_cent(test):
+    """Return the change of the perplexity itself, with its interval."""
+    logs = np.array([test[key] for key in ("difference", "low", "high")])
+    mean, low, high = 100 * np.expm1(logs / 100)
+    return f"{mean:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
 tests = comparison.tested({name: difference(name) for name in pairs_of})
-told = {
-    name: "{difference:+.1f} % [{low:+.1f}, {high:+.1f}]".format(**test)
-    for name, test in tests.items()
-}
+told = {name: per_cent(test) for name, test in tests.items()}
 rows = pd.DataFrame(tests).T[["p", "verdict"]]
 rows.insert(0, "perplexity", pd.Series(told))
 rows.rename(columns={"p": "p, Holm"}).round({"p, Holm": 3})
@@ -834,7 +841,7 @@ rows.rename(columns={"p": "p, Holm"}).round({"p, Holm": 3})
 # - Label smoothing knows nothing of the words and needs no further product. In the table above label smoothing
 #   lowers the perplexity more than the augmented loss at the paper's $\gamma$; a larger $\gamma$ goes further.
 #   Exercise 2 asks what similarity adds.
-# - Whether the gradient flows through $\tilde y$ makes no difference that three seeds could show. In these
+# - Whether the gradient flows through $\tilde y$ makes next to no difference in the table. In these
 #   few steps no vector has grown as long as Figure 5 supposes.
 # - The loss lowers the mean cosine of the rare words, most at the lowest temperature, but the cone stays. A
 #   likely reason, which is not measured here, is that the loss pulls the logits of rare words back from where

@@ -529,7 +529,7 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # The multiplications of the penalty are done element by element, which is slower than in a product of
 # matrices. `python -m benchmarks output-layers softmax cosine` measures both on your machine. The penalty
-# needs the memory of one more $N\times d$ gradient. The fold shows how the library writes it, with
+# needs the memory of one more $N\times d$ gradient. The cell below shows how the library writes it, with
 # $r_i = 1/\|w_i\|$, so that autograd does not keep three such matrices. The code's `A` belongs to the
 # spectral words of lesson 8. For a plain word matrix it is `None`.
 

@@ -220,7 +220,8 @@ def adversarial_loss(h, W, y, alpha, gradient="hidden"):
 
 
 # %% [markdown]
-# The library's layer does the same.
+# The library's layer does the same. It returns the margin with a minus sign. The lesson does not use `gated`,
+# `random` and `"full"`.
 
 # %% tags=["hide-input"]
 source = inspect.getsource(AdversarialSoftmax.target_offset)
@@ -353,7 +354,7 @@ print("everything stayed finite:", all(finite))
 # **Figure 4.** Lines are means over six samples, and bands are their 95 % intervals.
 #
 # - The gradient `none` regularises nothing. At large $\alpha$ it does harm.
-# - The gradient `hidden` shortens the contexts and lowers the excess. Nothing diverges.
+# - The gradient `hidden` shortens the contexts and lowers the excess. 
 # - The rival does the same without any adversary.
 #
 # So what works here is not the worst case but the *norm* in its formula.
@@ -438,12 +439,12 @@ figures.round(2)
 # Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
 # long, every distance doubles, and no word has moved relative to the others. Here the distance itself grows,
 # but in mean norms it falls. This answers the fourth prediction: the words have become longer and have not
-# moved apart. Their spectrum is less even.
+# moved apart. The spectrum of the word vectors is less even.
 #
 # Is the difference a matter of the seed, or of a badly tuned plain model? The plan
 # `data/plans/lessons-07-lstm.toml` has three seeds a model, paired as in lesson 6. The baseline is the plain
-# model at the best of four learning rates. All rows of the next figure, *plain* among them, have the rate
-# 0.003.
+# model without dropout at the best of four learning rates, which the plan `lessons-07-lstm-search` tried with
+# one seed. All rows of the next figure have the rate 0.003.
 
 # %%
 brief = {
@@ -464,7 +465,7 @@ table = tables.table_of(plan)
 models = table.models.rename(index=short)
 gaps = models["difference"].dropna()
 counted, level = table.ngrams["Kneser-Ney 3"], models["perplexity"].iloc[0]
-print(f"test perplexity: triples {counted:.0f}, best plain {level:.0f}")
+print(f"test perplexity: triples {counted:.0f}, baseline {level:.0f}")
 
 # %% tags=["hide-input"]
 listed = "; ".join(f"{name} {gap:+.0f} %" for name, gap in gaps.items())
@@ -476,9 +477,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 5.** Differences are those of log perplexity, with 95 % intervals. The gradient `hidden` with
-# $\alpha = 0.2$ takes the perplexity far below that of the best plain model, and the gradient `none` does not.
-# The plain penalty, with AWD-LSTM's weight, goes lower still. The paper's $\alpha$ makes too
-# small a margin for this model.
+# $\alpha = 0.2$ takes the perplexity far below the baseline's, and the gradient `none` does not.
+# The plain penalty, with AWD-LSTM's weight, goes lower still. 
 #
 # So on this text, too, the norm does the work and needs no adversary. Counting triples of words beats all these
 # models, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed length, little
@@ -488,7 +488,7 @@ plots.show(
 # ## What it costs, and when not to use it
 #
 # For every position the layer computes two norms of $d$ numbers, beside the $3 N d$ multiplications of the
-# logits and their gradients. The true cost is the search for $\alpha$, which every model needs.
+# logits and their gradients. 
 #
 # - **When the model does not overfit**, as in one epoch over a large corpus, the loss sharpens the
 #   distribution and gives nothing in return.

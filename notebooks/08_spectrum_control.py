@@ -204,7 +204,7 @@ def penalty(U, s, V, prior, weight=0.1):
 
 
 # %% [markdown]
-# The fold has the library's two products.
+# Here are the library's two products.
 
 # %% tags=["hide-input"]
 methods = (SpectralWords.forward, SpectralWords.factors)
@@ -276,8 +276,8 @@ plots.show(
 # `docstrings/transformer-128/spectrum`. In `quick` the Transformer has half the width, $d = 64$, and reads
 # 15,000 tokens twelve times.
 #
-# A step of $U$ moves $W$ by $\sigma$ times as much. Here the $\sigma_k$ are about 2, and the plain model's
-# learning rate will do. With $\sigma_k$ near 10 the factors would need a tenth of this rate.
+# A step of $U$ moves $W$ by $\sigma$ times as much. Here the $\sigma_k$ are about 2 to 3, and the plain
+# model's learning rate will do. With $\sigma_k$ near 10 the factors would need a tenth of this rate.
 
 # %%
 MODEL = "docstrings/transformer-128"
@@ -467,11 +467,9 @@ text = f"In {steps} steps at a rate of {rate:g} or less no σ can go "
 display(Markdown(f"{text}farther than about **{steps * rate:.2f}**."))
 
 # %% [markdown]
-# Over the far more steps of the paper's models the pull has time to act.
-#
 # Does the model predict better? For the plain matrix we take the start with the lowest *validation*
 # perplexity. Runs of one seed are pairs, and the paired test of [notebook 23](23_run_a_batch.ipynb) compares
-# this model with spectrum control on the test text.
+# this model with spectrum control on the test text. With three pairs a verdict near the edge may not last.
 
 # %%
 *_, last = parts

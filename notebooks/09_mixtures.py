@@ -27,8 +27,8 @@
 #   components;
 # - to separate three reasons why a mixture may predict better: rank, parameters and work.
 #
-# **Deeper.** [Lesson 9b](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained mixture,
-# and varies its components and its dropout.
+# **Deeper.** [Lesson 9b](09b_inside_a_mixture.ipynb) fits a language that is a mixture, looks into a trained
+# mixture, and varies its components and its dropout.
 
 # %% [markdown]
 # ## Before you start
@@ -124,7 +124,7 @@ plots.show(
 
 # %% [markdown]
 # **Figure 2.** The log-ratios of a softmax, $\log p_i/p_j = (w_i - w_j)^\top h + b_i - b_j$, are linear in $h$,
-# so in log-probabilities the softmax draws a **straight line**: the bound of lesson 4 allows no more with $d =
+# so in log-ratios the softmax draws a **straight line**: the bound of lesson 4 allows no more with $d =
 # 1$. The chord becomes an **arc** that leaves the line. Chang and McCallum (2022) find the same in
 # GPT-2: where other words lie between the likely words, no single context serves all of them.
 
@@ -175,8 +175,8 @@ ours = mixture(contexts, U, c, mos.prior.weight, W.matrix())
 print("the library says the same:", torch.allclose(ours, log_P["MoS"]))
 
 # %% [markdown]
-# The fold has what the library's classes add to their base. In training they may drop entries of the $h_k$, the
-# *latent dropout* of the paper.
+# Here is what the library's classes add to their base. In training the classes may drop entries of the $h_k$,
+# the *latent dropout* of the paper.
 
 # %% tags=["hide-input"]
 for function in (MixtureOfSoftmaxes.contexts, MixtureOfContexts.contexts):
@@ -216,8 +216,8 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 
 # %% [markdown]
 # This answers the first prediction. The rank rises from 2 to as many directions as double precision can tell
-# apart. But each singular value is several times smaller than the one before. A high rank is cheap, and does
-# not say how *much* of log P lies beyond the first $d + 1$ directions.
+# apart. But each singular value is about ten times smaller than the one before, or more. A high rank is cheap,
+# and does not say how *much* of log P lies beyond the first $d + 1$ directions.
 
 # %% [markdown]
 # ## Who learns from a word?
@@ -229,7 +229,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 #
 # The loss is $-\log\sum_k \exp(\log\pi_k + \log P_k(y))$. A logsumexp passes its gradient on in the proportions
 # of the terms of its sum, which are the $r_k$. So component $k$ receives $r_k$ times the gradient of a
-# softmax of its own, and the scores $Qh$ are drawn from $\pi$ towards $r$:
+# softmax of its own, and a step against the gradient of the scores $Qh$ moves $\pi$ towards $r$:
 #
 # $$\frac{\partial(-\log P(y))}{\partial l_k} = r_k\,(P_k - e_y), \qquad
 #   \frac{\partial(-\log P(y))}{\partial (Qh)} = \pi - r,$$
@@ -237,7 +237,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 # where $e_y$ is the vector with a one at $y$.
 #
 # The component that gave most of $P(y)$ learns most from $y$. A component with $P_k(y) > P(y)$ has $r_k >
-# \pi_k$, so it gets more weight next time. This feedback can make the small differences of a random start grow.
+# \pi_k$, so it gets more weight next time. 
 # Autograd agrees:
 
 # %%
@@ -317,11 +317,10 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # %% [markdown]
 # ## Is it the rank? Two controls
 #
-# From here on the numbers come from the kept runs, three seeds a setting. Runs of one seed are pairs:
-# they share the order of their batches. The mean difference of the pairs is given in per cent, with its 95 %
-# interval, and $p$ is the chance of a difference at least as large if there were none. The verdict goes by $p$,
-# which, unlike the interval, is corrected for the number of comparisons. An undecided verdict says about how
-# many seeds would decide.
+# From here on the numbers come from the kept runs, three seeds a setting. Runs of one seed are pairs: they
+# share the order of their batches. The mean difference of their log perplexities is given in hundredths, which
+# are nearly per cent, with its 95 % interval, and $p$ is the chance of a difference at least as large if there
+# were none. The verdict goes by $p$, which, unlike the interval, is corrected for the number of comparisons. 
 
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
@@ -390,10 +389,9 @@ plots.show(
 # %% [markdown]
 # ### Control 2: the same parameters or the same work, in one softmax
 #
-# A mixture multiplies $K$ contexts with the word matrix. Nothing of this work can be shared, because each
-# $Z_k$ needs its own sum over all words. We give a softmax wider word vectors, once with about as many
-# parameters as the mixture, once with about as many multiplications. For each layer we take the setting that
-# is best on the validation text.
+# A mixture multiplies $K$ contexts with the word matrix.  We give a softmax wider word vectors, once with about
+# as many parameters as the mixture, once with about as many multiplications. For each layer we take the setting
+# that is best on the validation text.
 
 # %%
 def at_best(layer, d, K):
@@ -431,9 +429,10 @@ plots.show(
 # %% [markdown]
 # **Figure 5.** In the table, *products* are the multiplications for one predicted word, forwards.
 #
-# This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But three seeds do
-# not separate the mixture from the softmax with $d = 64$, which has less than half the products. The care was
-# not the same: we tried dropout of the contexts only for MoS and for this softmax, which favours both.
+# This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But three seeds
+# separate the mixture from no rival, not even from the softmax with $d = 64$, which has less than half the
+# products. The care was not the same: we tried dropout of the contexts only for MoS and for this softmax. The
+# mixture here has dropout and the mixture of Figure 4 has none, so their differences from MoC differ, too.
 
 # %% [markdown]
 # ### The same controls in print
@@ -474,7 +473,7 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 #   win more benchmarks than those of MoS.
 #
 # A mixture may be worth a try where $d$ is small and fixed, and $h$ is wider. Mixtape (Yang et al.
-# 2019) cuts the cost of a mixture with sigmoid trees.
+# 2019) mixes logits, with a gate for each word, and so needs one softmax only.
 
 # %% [markdown]
 # ## Symbols
@@ -588,7 +587,7 @@ display(
         f"{spectra['MoS'].press_rank()}. The perplexity of MoS with K = 4 "
         f"differs as follows: {'; '.join(lines)}. The mixture of four and "
         f"its rivals in Figure 5 have perplexities from {low:.1f} to "
-        f"{high:.1f}; {ahead} of {len(gaps)} rivals beat the mixture."
+        f"{high:.1f}; {ahead} of {len(gaps)} rivals have a lower mean."
     )
 )
 

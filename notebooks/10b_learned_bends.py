@@ -196,7 +196,7 @@ for f in (fine, coarse):
     print("the library agrees:", same)
 
 # %% [markdown]
-# The library's form is in the fold. All sums are made once for a batch. Then each logit only looks up the slope
+# The library's form stands below. All sums are made once for a batch. Then each logit only looks up the slope
 # and the intercept of its piece.
 
 # %% tags=["hide-input"]

@@ -221,14 +221,16 @@ display(Markdown(
 squares = dynamic.mean_squares(
     model, corpus.train[:50_000], batch=20, progress=False
 )
-rates, decays = [3e-5, 1e-4, 3e-4], [2e-3]  # few, to be quick
-epsilons = [dynamic.EPSILON]
-tried = dynamic.search(
-    model, valid, corpus.eos, squares, rates, decays, epsilons,
-    progress=False,
-)  # fmt: skip
-chosen = {name: tried[0][name] for name in ("rate", "decay", "epsilon")}
-pd.DataFrame(tried)
+tried = []
+for rate in (3e-5, 1e-4, 3e-4):  # few, to be quick
+    chosen = {"rate": rate, "decay": 2e-3, "epsilon": dynamic.EPSILON}
+    reached = dynamic.dynamic_perplexity(
+        model, valid, corpus.eos, squares, progress=False, **chosen
+    )
+    tried.append(chosen | {"perplexity": reached})
+tried = pd.DataFrame(tried).sort_values("perplexity")
+chosen = tried.iloc[0].drop("perplexity").to_dict()
+tried
 
 # %%
 before = {n: p.detach().clone() for n, p in model.named_parameters()}

@@ -83,9 +83,9 @@ counted.round(1)
 
 # %% [markdown]
 # Two rules follow. A comparison of models that lose to Kneser–Ney of order 5 is **no evidence**. What helps a
-# model that has not learned what counting finds says nothing about a model of perplexity 57, which is what the
-# papers' models reach. And a conclusion needs the whole of a real text. Runs on a part of a text only
-# illustrate.
+# model that has not learned what counting finds says nothing about a model of perplexity 57, which the best
+# models of the papers reach on the Penn Treebank. And a conclusion needs the whole of a real text. Runs on a
+# part of a text only illustrate.
 
 # %% [markdown]
 # ## Every published row, and ours
@@ -103,8 +103,9 @@ counted.round(1)
 # | counted | an n-gram model |
 #
 # Brackets hold the 95 % interval of the mean where there are two seeds or more. The budget is that of one run:
-# tokens read in training, minutes, and threads or a GPU. Our number in a *desk* or a *small* row may belong to another
-# text than the published number. The column *text* names it, and the two perplexities then cannot be compared.
+# tokens read in training, minutes, and threads or a GPU. Our number in a *desk* or a *small* row may belong to
+# another text than the published number. The column *text* names it, and the two perplexities then cannot be
+# compared.
 
 # %%
 tiers = rows.tier.value_counts().reindex(leaderboard.TIERS, fill_value=0)
@@ -133,7 +134,10 @@ else:
 # ## The ledger
 #
 # The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent, 100
-# times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. *Published*
+# times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. A large
+# difference of logarithms is less than the per cent of the figure itself, and a very large one is printed as a
+# factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed counts as a pair.
+# *Published*
 # is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of runs that
 # share a seed, with its 95 % interval.
 #
@@ -143,10 +147,13 @@ else:
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
 #   other way. A claim that there is *no* difference agrees when the data exclude 2 % either way, and a claim
 #   that there is *no gain* when they exclude a gain of 2 %. They disagree when the data exclude less than 2 %;
-# - **no difference larger than x %**: the data exclude x, the published difference, rounded down to a tenth.
-#   It is at least 0.5, at most 10, and 2 where none is published. This is not corrected;
-# - **undecided: about n seeds would decide**: the data show neither a difference nor that there is none. If
-#   their pairs spread as these do, n seeds give one of the other verdicts;
+# - **no difference larger than x %**: the data exclude x, because the *90 %* interval lies within ±x. The 95 %
+#   interval of the table may reach beyond x. The number x is the published difference, rounded down to a tenth,
+#   at least 0.5 and at most 10, and 2 where none is published. This verdict is not corrected;
+# - **undecided: at most about n seeds would decide**: the data show neither a difference nor that there is none.
+#   If the pairs spread as these do, n seeds give one of the other verdicts whatever the true difference is. A
+#   large difference needs fewer. For a claim of no difference or of no gain n assumes that the mean stays, too.
+#   The spread of two or three pairs is hardly known, so n may be wrong by a factor of several;
 # - **untested**: no pair of runs counts as evidence. The last column says why. Numbers that are no evidence are
 #   shown, but they decide nothing.
 #
@@ -227,14 +234,16 @@ print("each claim has a verdict:", sum(number.values()) == len(ledger))
 # 3. To share it, `python -m course_lab results --keep FOLDER` copies its figures to `data/results`; a
 #    text that was not there before gets its n-grams by `python -m course_lab claims --count`.
 #
-# A run that is removed from `data/results` turns its claims to *untested* at the next call. No number
-# in this notebook is written by hand.
+# A claim that is left with fewer than two pairs, because runs were removed from `data/results`, becomes *untested*
+# at the next call. No number in this notebook is written by hand.
 
 # %% [markdown]
 # ## What would change the answer
 #
-# More pairs would. For each untested claim with a single pair, these commands give it a second one. A recipe
-# that begins with the weights of another one takes `--starts` as well.
+# More pairs would. Fix their number before you look: who adds a pair after each look until p is below 0.05
+# finds differences that are not there, and more often than in one of twenty tests. For each untested claim with
+# a single pair, these commands give it a second one. A recipe that begins with the weights of another one takes
+# `--starts` as well.
 
 # %%
 nearly = ledger[(ledger.verdict == "untested") & (ledger.n == 1)]

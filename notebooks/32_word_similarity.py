@@ -27,8 +27,9 @@
 #
 # **Prerequisites.** [Lesson 2](02_degeneration.ipynb) on the cone and [notebook 30](30_leaderboard.ipynb).
 # Nothing is trained: this notebook reads the scores of kept results, the scores that parthiban2021 published,
-# and lists of pairs that come with the package gensim. A list, or benchmark, has pairs such as *tiger* and
-# *cat* with people's judgement of how similar the two words are.
+# and lists of pairs. The package gensim has two of the thirteen lists, and `python -m course_lab data` says how
+# to fetch the others. Without them the sections on overlap and on frequency have two lists. A list, or
+# benchmark, has pairs such as *tiger* and *cat* with people's judgement of how similar the two words are.
 #
 # | profile | minutes | runs on |
 # |---|---|---|
@@ -144,7 +145,8 @@ display(Markdown(
 ))  # fmt: skip
 
 # %% [markdown]
-# Several of these models are stages of one training, so the interval above is too narrow.
+# Several of these models are stages of one training, and all of them were picked by their score, so the interval
+# above is too narrow.
 
 # %% [markdown]
 # ## What frequency knows
@@ -158,7 +160,8 @@ display(Markdown(
 #   interval from *low* to *high*.
 # - How much of the *cosine* is frequency? The column *frequency* has the rank correlation of the cosine with
 #   the mean logarithm of the two counts.
-# - What is left of $\rho$ when frequency is held fixed? The column *held* has the partial rank correlation.
+# - What is left of $\rho$ when frequency is held fixed? The column *held* has the partial rank correlation. The
+#   column *judged* has the rank correlation of the *judgements* with frequency.
 #
 # The table is for the model of least perplexity among those that have kept the cosines.
 
@@ -189,14 +192,15 @@ if len(kinds):
     )
 
 # %% [markdown]
-# In this model the raw cosine of two words tells more about their frequency than about their similarity.
-# Taking the mean row away turns the sign of the correlation with frequency, and whitening by frequency
-# removes it. The whitened cosine hardly depends on frequency, and holding frequency fixed hardly changes its
-# $\rho$. So the judgements hardly depend on frequency. What frequency adds to a cosine is then noise to
+# In this model and on most lists the raw cosine of two words tells more about their frequency than about their
+# similarity. Taking the mean row away turns the sign of the correlation with frequency, and whitening by
+# frequency removes this correlation. Where the column *judged* is near 0, the judgements hardly depend on
+# frequency. What frequency adds to a cosine is then noise to
 # $\rho$, and holding frequency fixed gives back what the noise took.
 #
 # Does this hold for other models? The table has the means over lists. With coupled Adam and with the cosine
-# penalty even the raw cosine hardly depends on frequency:
+# penalty even the raw cosine hardly depends on frequency. Whitening removes the dependence in most models, and
+# not in all:
 
 # %%
 rows = {}
@@ -358,6 +362,9 @@ check("32.2", chance, as_coins)
 
 # %%
 alike = table.verdict.astype(str).str.startswith("no difference").sum()
+higher = ", ".join(table.index[table.verdict == "better"]) or "none"
+
+# %%
 display(
     Markdown(
         f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
@@ -367,7 +374,8 @@ display(
         f"from one half of the lists by {halves or 'no number yet'}. For "
         f"{alike} of {len(table)} output layers the runs exclude a "
         f"difference of {similarities.MARGIN:g} hundredths of ρ from the "
-        f"softmax (family `{family}`). Over {len(keep)} models whose "
+        f"softmax (family `{family}`). A surely higher mean ρ than the "
+        f"softmax have: {higher}. Over {len(keep)} models whose "
         f"score stays, perplexity and centred score correlate at {said}."
     )
 )

@@ -114,7 +114,8 @@ right.round(2)
 #
 # Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one
 # layer differ in nothing but chance. Where two layers share as many words as two seeds do, the likeliest
-# words do not tell the layers apart. The column *contexts* counts every pair of models at every context.
+# words do not tell the layers apart. The column *pairs* counts every pair of models at every context. Two layers
+# of ours share their seed, so they are a little more alike than two seeds.
 
 # %%
 shared = predictions.shared_words(ours, printed)
@@ -145,17 +146,18 @@ follows.round(4)
 # words “&lt;unk&gt;”, “a”, “an” and “the” are predicted with *less* probability, because they are near to no
 # other word. A family without the augmented loss can test only the part of tying. The table has the mean
 # probability of each word over seeds. *There* means the places where it is the next word, and *elsewhere*
-# means all other places. A difference of one hundredth counts as none. The probability of “an” elsewhere is
-# smaller than that, so for “an” such a verdict says nothing.
+# means all other places. The probabilities are small, so we compare their logarithms: a difference is 100 times
+# that of logarithms, nearly per cent, and a difference of 1 counts as none.
 
 # %%
 watched = predictions.watched(runs)
 means = watched.groupby(["word", "method"], sort=False)
 display(means[["there", "elsewhere"]].mean().unstack("word").round(4))
 base = "untied" if "untied" in methods else "tied"
-elsewhere = predictions.differences(watched, "word", "elsewhere", base)
+watched["log"] = np.log(watched.elsewhere)
+elsewhere = predictions.differences(watched, "word", "log", base)
 display(Markdown(
-    f"*Elsewhere, against {base}, in hundredths of a probability: "
+    f"*Elsewhere, against {base}, in hundredths of log probability: "
     f"{len(elsewhere)} comparisons with two seeds or more.*"
 ))  # fmt: skip
 elsewhere.round(3) if len(elsewhere) else None

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from course_lib import machine
-from course_lib.evaluation.perplexity import full_float32
+from course_lib.evaluation.perplexity import float32_products
 
 # The files that take a minute or more, the longest first. Two processes that share the files then
 # end at about the same time.
@@ -89,7 +89,7 @@ def on(name):
     """New tensors are made on the device of this name, where float32 has all of its bits."""
     with ExitStack() as stack:
         if name == "cuda":
-            stack.enter_context(full_float32())
+            stack.enter_context(float32_products("ieee"))
             stack.enter_context(torch.device("cuda"))
             stack.enter_context(Drawn())
         yield name

@@ -54,7 +54,7 @@ def softmax_and_mixture(words, curve, chord, ends, means) -> Figure:
         ax.plot(*place(of_contexts), "D", color=plain, markersize=8, label="mean of contexts")
     left.set(title="probabilities", aspect="equal", ylim=(-0.15, 1.05))
     left.axis("off")
-    right.set(title="log-probabilities", xlim=(-5, 5), ylim=(-5, 5))
+    right.set(title="log-ratios", xlim=(-5, 5), ylim=(-5, 5))
     first, between, last = words
     right.set(xlabel=f"log {first} / {between}", ylabel=f"log {last} / {between}")
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=2)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_lib.evaluation.perplexity import best_first, evaluating, segments
 from course_lib.models import LanguageModel
+from course_lib.ranges import Count, Share, checked
 
 
 class Predictions(NamedTuple):
@@ -37,9 +38,10 @@ def predictions(model: LanguageModel, tokens: Tensor, eos: int, length: int = 51
     return Predictions(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
+@checked
 @torch.no_grad()
 def cache_probability(
-    predictions: Predictions, window: int, theta: float, block: int = 128
+    predictions: Predictions, window: Count, theta: float, block: Count = 128
 ) -> Tensor:
     """Return p_cache(y_t) (L,): the weight of those contexts before h_t that y_t followed, too.
 
@@ -71,7 +73,8 @@ def cache_probability(
     return probability
 
 
-def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: float) -> float:
+@checked
+def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: Share) -> float:
     """Return exp(mean −log((1−λ) p_model + λ p_cache)), λ = `weight`.
 
     The first token, before which nothing has been seen, has p_model alone.

@@ -6,7 +6,7 @@ the scores up; it has the formula of the step.
 """
 
 from collections.abc import Iterator
-from itertools import product, repeat
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -15,10 +15,9 @@ from tqdm import tqdm
 
 from course_lib.data.batches import columns
 from course_lib.evaluation.perplexity import (
-    best_first,
     evaluating,
     exactly,
-    full_float32,
+    float32_products,
     in_evaluation_mode,
     segments,
 )
@@ -33,6 +32,7 @@ def _gradients(model: nn.Module, text: Tensor, length: int) -> Iterator[tuple[Te
 
     While a segment is handed on, the parameters hold their gradients of it.
     """
+    model.zero_grad()  # of what a caller left
     for step, target in segments(model, text, length):
         step.loss.backward()
         yield step.nll, target.numel()
@@ -49,7 +49,7 @@ def mean_squares(
 ) -> dict[str, Tensor]:
     """Return MS_g by parameter: the mean over the train split's segments of the squared gradient.
 
-    model: is left as it was.
+    model: keeps its weights and its mode; its gradients are dropped.
     tokens: the train split, read in `batch` columns.
     length: tokens of a segment.
     progress: whether a bar is shown.
@@ -100,7 +100,7 @@ def losses(
         try:
             steps = _gradients(model, text, length)
             while True:
-                with full_float32():
+                with float32_products("ieee"):
                     step = next(steps, None)
                 if step is None:
                     break
@@ -199,20 +199,3 @@ def dynamic_perplexity(
         for nll, count in tqdm(steps, total=pieces, disable=not progress, desc="dynamic"):
             total = total + nll.double() * count
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges
-
-
-def combinations(rates, decays, epsilons=(EPSILON,)) -> list[dict]:
-    """Return all settings that can be made of these, as `losses` names them."""
-    names = "rate", "decay", "epsilon"
-    return [dict(zip(names, v, strict=True)) for v in product(rates, decays, epsilons)]
-
-
-def search(
-    model, tokens, eos, squares, rates, decays, epsilons=(EPSILON,), **options: Any
-) -> list[dict]:
-    """Return the perplexity of every combination of settings, best first, diverged ones last."""
-    rows = []
-    for settings in combinations(rates, decays, epsilons):
-        value = dynamic_perplexity(model, tokens, eos, squares, **settings, **options)
-        rows.append(settings | {"perplexity": value})
-    return best_first(rows)

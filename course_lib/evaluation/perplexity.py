@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from course_lib.errors import CourseError
 from course_lib.models import LanguageModel
 from course_lib.models.state import detach
 from course_lib.protocols import WithMemory
+from course_lib.ranges import Count, checked
 
 
 @contextmanager
@@ -35,20 +36,15 @@ def float32_products(kind: str) -> Iterator[None]:
         cudnn.rnn.fp32_precision, cudnn.conv.fp32_precision, matmul.fp32_precision = before
 
 
-def full_float32() -> AbstractContextManager[None]:
-    """Return the context in which products of float32 numbers keep all their bits."""
-    return float32_products("ieee")
-
-
 @contextmanager
 def exactly(model: nn.Module) -> Iterator[None]:
-    """Compute without autocast on the model's device, and all products in `full_float32`.
+    """Compute without autocast on the model's device, and all products in full float32.
 
     Both are settings of the process, not of the model. No iterator may hand anything on within
     them: its reader would be held to them, and the end would restore what there no longer was.
     """
     device = next(model.parameters()).device.type
-    with torch.autocast(device, enabled=False), full_float32():
+    with torch.autocast(device, enabled=False), float32_products("ieee"):
         yield
 
 
@@ -116,13 +112,14 @@ def segments(model: Any, text: Tensor, length: int, loss: bool = True) -> Iterat
         yield step, target
 
 
+@checked
 @torch.no_grad()
 def perplexity(
     model: nn.Module,
     tokens: Tensor,
     eos: int,
-    batch: int = 1,
-    length: int = 512,
+    batch: Count = 1,
+    length: Count = 512,
     memory: int | None = None,
     clamp: int | None = None,
 ) -> float:

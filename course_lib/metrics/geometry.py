@@ -186,8 +186,8 @@ def isotropy(W: Numbers, both_signs: bool = True) -> Isotropy:
     """Return how far Z(a) = Σ_i exp(w_iᵀ a) is from constant over the unit eigenvectors a of WᵀW.
 
     The sign of an eigenvector is arbitrary and changes Z. By default both a and −a are evaluated;
-    with `both_signs=False` only the a along which the cloud lies, Σ w_iᵀa ≥ 0. All is computed in
-    logarithms, so that no norm of W overflows. The standard deviation is the population's.
+    with `both_signs=False` only the a along which the cloud lies, Σ w_iᵀa ≥ 0. Z is computed in
+    logarithms, so that none overflows. The standard deviation is the population's.
     """
     matrix = as_matrix(W)
     axes = oriented(matrix, torch.linalg.eigh(matrix.T @ matrix).eigenvectors)

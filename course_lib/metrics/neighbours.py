@@ -22,9 +22,11 @@ def nearest_neighbours(W: Numbers) -> tuple[np.ndarray, np.ndarray]:
     centred = rows - rows.mean(0)
     scale = centred.norm(p=torch.inf)
     centred /= scale.where(scale > 0, 1.0)
-    # Where float32 products are rounded to fewer bits (TF32, bfloat16) the bound would not hold.
+    # Where float32 products are rounded (TF32, bfloat16, autocast) the bound would not hold.
     backend = getattr(torch.backends, "cuda" if rows.is_cuda else "mkldnn")
-    fast = torch.float32 if backend.matmul.fp32_precision in ("none", "ieee") else torch.float64
+    exact = backend.matmul.fp32_precision in ("none", "ieee")
+    exact = exact and not torch.is_autocast_enabled(rows.device.type)
+    fast = torch.float32 if exact else torch.float64
     sieves = [_Sieve(centred.to(fast)), _Sieve(centred)]
     distance, index = rows.new_empty(n), torch.empty(n, dtype=torch.long, device=rows.device)
     for ids in torch.arange(n, device=rows.device).split(rows_at_once(n)):

@@ -196,8 +196,8 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
     dtype: of the products; only float32 has a choice: torch's layer would round bfloat16's states.
 
     The processor decides which is quicker, so the first call measures a forward pass of each and,
-    where gradients are recorded, a backward pass; T is rounded down to a power of two. A small
-    layer runs by "loop" without a measurement, so that its last digits are always the same.
+    where gradients are recorded, a backward pass; T is rounded down to a power of two, 32 at most.
+    A small layer runs by "loop" without a measurement, so that its last digits are always the same.
     """
     if dtype == torch.float32 and 4 * units * units * batch < SMALL:
         return "loop"
@@ -205,12 +205,14 @@ def quickest_way(steps, batch, size, units, masked=False, dtype=torch.float32) -
         return "packed" if steps >= _MANY and arranges(dtype) else "loop"
     learns = torch.is_grad_enabled()
     steps = min(1 << (steps.bit_length() - 1), _MANY)
-    shapes = (steps, batch, size), (4 * units, size), (4 * units, units), (4 * units,)
-    h, *leaves = (torch.full(s, 0.01, device="cpu") for s in ((batch, units), *shapes))
-    leaves = [leaf.requires_grad_(learns) for leaf in leaves]
+    wide = 4 * units
+    shapes = (batch, units), (steps, batch, size), (wide, size), (wide, units), (wide,)
+    # Nothing is made for an answer that is known.
+    made = functools.cache(lambda: [torch.full(s, 0.01, device="cpu") for s in shapes])
 
     def run(way):
-        x, weight, recurrent, bias = leaves
+        h, *leaves = made()
+        x, weight, recurrent, bias = (leaf.requires_grad_(learns) for leaf in leaves)
         y, *_ = run_layer(x, weight, recurrent, [bias] * 2, h if masked else None, h, h, dtype, way)
         if learns:
             torch.autograd.grad(y.sum(), leaves)

@@ -127,7 +127,7 @@ class QRNN(nn.Module):
 
         # The first layer looks at two steps: the word vector before, and the present one.
         x = locked_dropout(x, self.input_dropout, self.training)
-        last = x[-1]
+        last = x[-1].clone()  # a view would keep the whole segment
         x = torch.cat([torch.cat([before[None], x[:-1]]), x], dim=-1)
 
         # Each layer: one product for all gates of all steps, then the recurrence.
@@ -143,5 +143,5 @@ class QRNN(nn.Module):
                 f = f * (torch.empty_like(f).bernoulli_(moving) if self.training else moving)
             c = pool(f, z.tanh(), cell)
             x = o.sigmoid() * c
-            new.append(c[-1])
+            new.append(c[-1].clone())
         return x, (last, tuple(new))

@@ -219,6 +219,6 @@ class TransformerXL(nn.Module):
         remembered = []
         for layer, memory in zip(self.layers, state, strict=True):
             past = torch.cat([memory, x])
-            remembered.append(past[max(0, S - self.memory) :])
+            remembered.append(past[max(0, S - self.memory) :].clone())  # not all of the past
             x = layer(past, T, positions, mask, self.content_bias, self.position_bias)
         return self.dropout(self.norm(x)), tuple(remembered)

@@ -189,7 +189,7 @@ class AugmentedLoss(Objective):
 
     E is the input embedding. For a mixture, l is the mixture's log-probability, which gives the
     same ŷ when there is one component.
-    Naive: `F.kl_div((l / τ).log_softmax(-1), (E_y @ E.T / τ).softmax(-1)).sum(-1)`.
+    Naive: `weight * F.kl_div((l / τ).log_softmax(-1), ỹ, reduction="none").sum(-1)`.
     Source: inan2017, section 3.
     """
 

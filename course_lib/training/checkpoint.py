@@ -206,7 +206,7 @@ def differences(saved: object, expected: object, name: str = "") -> Iterator[str
 
 
 def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
-    """Return {"state.0.1": tensor, …}; `unflatten` is the inverse."""
+    """Return {"state.0.1": tensor, …}; `unflatten` is the inverse where no inner part is empty."""
     if isinstance(state, tuple | list):
         return {
             k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()

@@ -6,6 +6,8 @@ it. A CUDA graph records all of them once, and launches them together from then 
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch.utils import _pytree as pytree
 from course_lib.protocols import Unrolled
 
 PLAIN = 2  # calls of a shape that run as they are; the next one records the graph
+SHAPES = 8  # that are recorded: each graph holds its own memory, and lengths may be random
 
 
 def fits(encoder: nn.Module, device: torch.device, processes: int, micro_batches: int) -> bool:
@@ -25,6 +28,18 @@ def fits(encoder: nn.Module, device: torch.device, processes: int, micro_batches
     """
     alone = processes == 1 and micro_batches == 1
     return alone and device.type == "cuda" and isinstance(encoder, Unrolled) and encoder.unrolled
+
+
+@contextmanager
+def replaying(encoder: nn.Module, *where: Any) -> Iterator[None]:
+    """Have an encoder replay its training calls meanwhile, if it `fits` the other arguments."""
+    if fitting := fits(encoder, *where):
+        encoder.forward = Replayed(encoder)
+    try:
+        yield
+    finally:
+        if fitting:
+            del encoder.forward
 
 
 class Replayed:
@@ -51,9 +66,9 @@ class Replayed:
         kind = x.device.type
         leaves = pytree.tree_leaves((x, state))
         narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-        key = (narrow, *((leaf.shape, leaf.dtype, leaf.requires_grad) for leaf in leaves))
+        key = narrow, *((t.shape, t.dtype, t.device, t.requires_grad) for t in leaves)
         self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] > PLAIN and key not in self.graphs:
+        if self.seen[key] > PLAIN and key not in self.graphs and len(self.graphs) < SHAPES:
             self.graphs[key] = self.recorded(x, state)
         graph = self.graphs.get(key)
         return self.plain(x, state) if graph is None else graph(x, state)

@@ -74,7 +74,7 @@ def fit(
     starts: each different machine and code that began or resumed the run; in last.safetensors only.
     seed: decides the order of the batches and all chance of the training.
     callback: `callback(step, model)` sees step 0 before training and every step after it.
-    report: `report(step, figures)` is told, after every WINDOW steps, their mean loss in nats a
+    report: `report(step, figures)` is told, after WINDOW steps at most, their mean loss in nats a
         token, the learning rate, the speed, and the norm of the last gradient where it is clipped;
         after an epoch its perplexities.
     progress: whether a progress bar is shown.
@@ -106,15 +106,17 @@ def fit(
         run.best = run.validate()
         run.keep_weights(epoch=0)
 
-    # The epochs.
-    with tqdm(
+    # The epochs. On one GPU an encoder that launches small operations for every word replays them.
+    where = accelerator.device, accelerator.num_processes, optimisation.accumulate
+    bar = tqdm(
         total=optimisation.max_steps or optimisation.epochs * run.rows,
         initial=run.step if optimisation.max_steps else run.epoch * run.rows + run.row,
         disable=not (progress and accelerator.is_main_process),
         desc=f"epoch {run.epoch + 1}/{optimisation.epochs}",
         bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining} {postfix}",
         mininterval=1.0,
-    ) as bar:
+    )
+    with bar, graphs.replaying(run.bare.encoder, *where):
         if callback and run.step == 0:
             callback(0, run.bare)
         while not run.finished():
@@ -172,11 +174,6 @@ class _Run:
             self.model, self.optimizer = self.bare, self.bare_optimizer
         else:
             self.model, self.optimizer = accelerator.prepare(self.bare, self.bare_optimizer)
-
-        # On one GPU an encoder that launches small operations for every word runs as CUDA graphs.
-        encoder = self.bare.encoder
-        if graphs.fits(encoder, accelerator.device, workers, optimisation.accumulate):
-            encoder.forward = graphs.Replayed(encoder)
 
         # The modules that are told of every step.
         modules = list(self.bare.modules())
@@ -361,7 +358,7 @@ class _Run:
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
             inputs = (machine.moved(x, device) for x in part.inputs)
             target = machine.moved(part.target, device)
-            # Processes exchange gradients once an update, after its last micro-batch.
+            # Processes exchange gradients after the last micro-batch; sharded ones, after each.
             apart = accelerator.no_sync(self.model) if i < last else nullcontext()
             with apart, float32_products(products):
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
@@ -405,7 +402,8 @@ class _Run:
         last = self.folder / "last.safetensors"
         where = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
         return CourseError(
-            f"{what} (epoch {self.epoch + 1}); {where}. Try a lower learning rate or clip, or fp32"
+            f"{what} (epoch {self.epoch + bool(self.row)}); {where}. "
+            "Try a lower learning rate or clip, or fp32"
         )
 
     def validate(self) -> float:
@@ -486,13 +484,7 @@ class _Run:
         tensors = self.gathered(tensors)
         tensors |= self.generator_states() | self.carried_states()
 
-        # Only the first process holds the whole weights. Where one is not finite, all processes
-        # raise: the last good checkpoint stays, and no process waits for another.
-        is_first = self.accelerator.is_main_process
-        weights = [tensors[f"model.{name}"] for name in named.values()] if is_first else []
-        if any(self.agreed(not all(weight.isfinite().all() for weight in weights))):
-            raise self.diverged(f"a weight is no longer finite after step {self.step}")
-        if is_first:
+        if self.accelerator.is_main_process:
             head = {"identity": self.identity, "vocabulary": self.vocabulary}
             head |= {name: getattr(self, name) for name in PROGRESS}
             head["starts"] = self.starts
@@ -504,12 +496,16 @@ class _Run:
         """Return the whole tensors in the memory of the first process's host, none in the others'.
 
         They are put together one at a time: all at once may not fit the GPUs that hold the parts.
+        Where one of the model is not finite, all processes raise, and none waits for another.
         """
         gathered = {}
         for name, tensor in tensors.items():
             tensor = whole(tensor)
             if self.accelerator.is_main_process:
                 gathered[name] = tensor.cpu()
+        names = {f"model.{name}" for name, _ in self.bare.named_parameters()} & gathered.keys()
+        if any(self.agreed(not all(gathered[name].isfinite().all() for name in names))):
+            raise self.diverged(f"a weight is no longer finite after step {self.step}")
         return gathered
 
     def carried_states(self) -> dict[str, torch.Tensor]:

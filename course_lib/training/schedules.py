@@ -59,7 +59,7 @@ class InverseSquareRoot(InRange):
 
 @dataclass(frozen=True)
 class Cosine(InRange):
-    """Half a cosine from 1 to `floor` over the run, after a linear `warmup` in steps."""
+    """Half a cosine from 1 to `floor` over the run, times a rise from 0 to 1 in `warmup` steps."""
 
     warmup: Whole = 0
     floor: Share = 0.0

@@ -383,7 +383,7 @@ def test_pairs_of_two_kinds_of_devices_are_told(kept):
     for seed in (1, 2, 3):
         kept("ptb/desk/tied", seed, 90.0 + seed, device="NVIDIA H200" if seed == 3 else "AMD EPYC")
         kept("ptb/desk/mos", seed, 84.0 + 1.1 * seed)
-    said = "in the pairs of seeds 3 one run is of a GPU and the other of a CPU"
+    said = "in the pair of seed 3 one run is of a GPU and the other of a CPU"
     assert said in claims.ledger(evidence.read()).loc[MOS, "note"]
     assert f"Note: {said}" in claims.conclusions(MOS)
 

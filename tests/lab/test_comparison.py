@@ -84,7 +84,7 @@ def test_too_few_seeds_are_undecided_and_say_how_many_would_decide():
         t = stats.t.ppf([0.975, 0.95], seeds - 1).sum()
         assert (t * d.std(ddof=1) / np.sqrt(seeds) < 2.0) == decides
     nearly = [-0.1, 0.5, 1.1, 1.7, 2.3]  # p = 0.06: as many seeds as there are decide nothing
-    assert verdict(nearly, 0.06, margin=2.0) == "undecided: about 6 seeds would decide"
+    assert verdict(nearly, 0.06, margin=2.0) == "undecided: at most about 6 seeds would decide"
     assert "more than 10000" in verdict([-900.0, 1000.0, 20.0], 0.9, margin=2.0)
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from course_lab import evidence, ranks, results
 from course_lab.planned import Planned
-from course_lab.statistics import pearson
+from course_lab.statistics import holm, pearson
 
 
 @pytest.fixture
@@ -47,6 +48,33 @@ def test_an_intervention_is_a_pair_of_settings_that_differ_in_one_knob(keep):
     last = ranks.interventions(table, "last valid")
     assert list(last.difference) == pytest.approx(list(changes.difference))
     assert (table["last valid"] / table.perplexity).tolist() == pytest.approx([3] * len(table))
+
+
+def test_p_is_corrected_over_all_rises_and_an_equal_rank_is_none(keep):
+    noise = np.array([0.0, 0.3, -0.2])
+    layers = (-1.0, 1000, 60.0), (0.0, 800, 51.0), (1.0, 500, 50.0), (2.0, 504, 70.0)
+    for c, rank, level in layers:
+        for seed in (1, 2, 3):
+            keep(GSS, seed, level + noise[seed - 1] * c, rank, {"output_layer.c": c})
+    changes = ranks.interventions(ranks.points(evidence.read()))
+    assert len(changes) == 2 and not changes.to.str.startswith("2").any()
+    level, k = {-1.0: 60.0, 0.0: 51.0}, {}
+    for c, high in level.items():
+        d = 100 * np.log((high + noise * c) / (50 + noise))
+        k[c] = float(stats.ttest_1samp(d, 0).pvalue)
+    expected = dict(zip(k, holm(list(k.values())), strict=True))
+    found = {float(to.split(",")[0]): p for to, p in zip(changes.to, changes.p, strict=True)}
+    assert found == pytest.approx(expected)
+
+
+def test_all_our_rows_of_table_6_are_of_one_model(keep):
+    """The softmax of another model would have been the better one."""
+    keep("ptb/awd-lstm/softmax/short", 1, 40.0, 402, {})
+    for method, rank in (("tied", 300), ("gss", 900), ("mos", 950)):
+        keep(f"ptb/desk/{method}", 1, 50.0, rank, {})
+    six = ranks.table_6(evidence.read())
+    ours = {name: rank for name, rank in six.Press.items() if name.endswith("ours")}
+    assert ours == {"softmax, ours": 300, "gss, ours": 900, "mos, ours": 950}
 
 
 def test_one_pair_has_no_interval(keep):

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.evaluation.perplexity import best_first, full_float32, perplexity
+from course_lib.evaluation.perplexity import best_first, float32_products, perplexity
 from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 
@@ -156,16 +157,42 @@ def test_mean_squares_are_means_over_segments():
     torch.testing.assert_close(squares["words.weight"], sums)
 
 
+def test_gradients_that_a_caller_left_do_not_count():
+    model, text = build(), tokens(60)
+    clean = dynamic.mean_squares(model, text, batch=2, progress=False)
+    (100 * model(text[:9, None], None, text[1:10, None]).loss).backward()
+    left = dynamic.mean_squares(model, text, batch=2, progress=False)
+    for name, squares in clean.items():
+        assert torch.equal(left[name], squares), name
+
+
 def test_learning_from_the_test_text_helps_where_it_repeats():
     model, text = build(), torch.tensor([1, 5, 9, 2]).repeat(40)
     squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
-    rows = dynamic.search(
-        model, text, EOS, squares, (0.0, 1e-2), (0.0, 1e-3), (1e-3,), progress=False
+    options = {"epsilon": 1e-3, "progress": False}
+    still, pulled, learned = (
+        dynamic.dynamic_perplexity(model, text, EOS, squares, rate=r, decay=d, **options)
+        for r, d in ((0.0, 0.0), (0.0, 1e-3), (1e-2, 1e-3))
     )
-    assert len(rows) == 4 and rows[0]["rate"] == 1e-2
-    still = [row["perplexity"] for row in rows if row["rate"] == 0]
-    assert still[0] == pytest.approx(perplexity(model, text, EOS))
-    assert rows[0]["perplexity"] < 0.5 * still[0]
+    assert still == pulled == pytest.approx(perplexity(model, text, EOS))
+    assert learned < 0.5 * still
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda model, found: perplexity(model, tokens(), EOS, length=-1),
+        lambda model, found: perplexity(model, tokens(), EOS, batch=0),
+        lambda model, found: cache.cache_probability(found, 0, 1.0),
+        lambda model, found: cache.mixed_perplexity(found, torch.rand(43), 1.5),
+        lambda model, found: cache.mixed_perplexity(found, torch.rand(43), -0.1),
+    ],
+)
+def test_settings_that_would_give_a_number_without_meaning_are_refused(bad):
+    model = build()
+    found = cache.predictions(model, tokens(), EOS)
+    with pytest.raises(CourseError, match="must be a"):
+        bad(model, found)
 
 
 def test_a_search_puts_what_diverged_last():
@@ -200,7 +227,7 @@ def test_nothing_is_computed_in_tf32():
     """As in `perplexity`, whose figure the model alone must have on a GPU, too."""
     model, cudnn, seen = build(), torch.backends.cudnn, []
     model.register_forward_hook(lambda *_: seen.append(cudnn.allow_tf32))
-    with full_float32():  # which gives back what was there before
+    with float32_products("ieee"):  # which gives back what was there before
         cudnn.allow_tf32 = True
         cache.predictions(model, tokens(), EOS)
         squares = dynamic.mean_squares(model, tokens(100), batch=2, progress=False)

@@ -184,6 +184,15 @@ def test_nearest_neighbours_are_right_where_float32_sees_no_difference(crowd, pr
     assert sieve.call_args_list[0].args[0].dtype == products
 
 
+def test_nearest_neighbours_are_right_under_autocast(device):
+    W = cloud(0, (300, 16)) + 3
+    plain = neighbours.nearest_neighbours(W)
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = neighbours.nearest_neighbours(W)
+    np.testing.assert_array_equal(narrow[1], plain[1])
+    np.testing.assert_allclose(narrow[0], plain[0], rtol=1e-12)
+
+
 @few
 @given(seeds, st.integers(1, 300), st.floats(1e-3, 1e3))
 def test_the_bounds_of_a_sieve_hold_every_distance(seed, d, scale):

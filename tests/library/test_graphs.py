@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_lib.models import AWDLSTM, QRNN, RHN, VariationalLSTM, detach, lstm
-from course_lib.training.graphs import PLAIN, Replayed, fits
+from course_lib.training.graphs import PLAIN, SHAPES, Replayed, fits, replaying
 
 ENCODERS = {
     "vd-lstm": lambda: VariationalLSTM(6, 5, 2, dropout=0.3),
@@ -129,6 +129,30 @@ def test_every_shape_has_a_graph_of_its_own_and_evaluation_none(graphs):
         for _ in range(PLAIN + 2):
             _, state = encoder(torch.randn(7, 3, 6), state)
     assert graphs.replays == before
+
+
+def test_only_so_many_shapes_are_recorded_since_each_holds_its_memory(graphs):
+    encoder = ENCODERS["rhn"]()
+    encoder.forward = Replayed(encoder)
+    lengths = tuple(range(3, 6 + SHAPES))
+    losses, _ = trained(encoder, steps=(PLAIN + 2) * len(lengths), lengths=lengths)
+    assert graphs.made == SHAPES and all(loss == loss for loss in losses)
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_an_encoder_replays_only_meanwhile(error):
+    """Else a copy of the encoder trained the original, and a second training recorded a replay."""
+    encoder = ENCODERS["rhn"]()
+    try:
+        with replaying(encoder, torch.device("cuda"), 1, 1):
+            assert isinstance(encoder.forward, Replayed)
+            if error:
+                raise error
+    except KeyboardInterrupt:
+        pass
+    assert "forward" not in vars(encoder)
+    with replaying(encoder, torch.device("cpu"), 1, 1):
+        assert "forward" not in vars(encoder)
 
 
 def test_where_recording_fails_the_encoder_goes_on_and_says_so(monkeypatch):

@@ -233,6 +233,11 @@ def test_the_quickest_way_is_measured_once_and_then_used(monkeypatch):
     assert lstm_recurrence.quickest_way(70, 2, 3, 4, dtype=torch.bfloat16) == "packed"
     assert lstm_recurrence.quickest_way(7, 2, 3, 4, dtype=torch.bfloat16) == "loop"
     assert len(asked) == 3
+    # for an answer that is known nothing is made
+    monkeypatch.setattr(lstm_recurrence, "quickest", lambda question, ways: "packed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "full", None)
+        assert lstm_recurrence.quickest_way(70, 2, 3, 4) == "packed"
     monkeypatch.setattr(lstm_recurrence, "quickest", lambda question, ways: list(ways)[-1])
     calls = []
     monkeypatch.setattr(

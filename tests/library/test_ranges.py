@@ -15,6 +15,8 @@ from course_lib.ranges import Count, Dropout, Finite, InRange, Positive, Share, 
 
 GOOD = [(Positive, 2), (Positive, np.float32(0.5)), (Finite, -3.0), (Share, 1), (Dropout, 0)]
 GOOD += [
+    (float, -3),
+    (int, 10**400),
     (Count, 1),
     (Count, np.int64(4)),
     (Count | None, None),
@@ -22,6 +24,7 @@ GOOD += [
 ]
 BAD = [(Positive, 0), (Positive, math.inf), (Positive, math.nan), (Positive, True), (Positive, "1")]
 BAD += [(Finite, -math.inf), (Share, 1.5), (Dropout, 1.0), (Count, 0), (Count, 1.0), (Count, True)]
+BAD += [(float, math.inf), (float, -math.inf), (float, math.nan), (int, 1.0), (int, True)]
 BAD += [(Count | None, 0), (Positive | Sequence[Positive], [1, 0])]
 
 

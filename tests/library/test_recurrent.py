@@ -119,6 +119,12 @@ def test_one_sequence_in_two_calls_equals_one_call(build):
     torch.testing.assert_close(leaves_of(state), leaves_of(last))
 
 
+def test_a_carried_state_of_a_qrnn_keeps_no_other_step_alive():
+    _, state = QRNN(3, (4, 2))(torch.randn(50, 2, 3))
+    for part in torch.utils._pytree.tree_leaves(state):
+        assert part.untyped_storage().nbytes() == part.nbytes
+
+
 def test_what_is_dropped_in_training():
     torch.manual_seed(0)
     off = {"input_dropout": 0.0, "hidden_dropout": 0.0, "weight_drop": 0.0}

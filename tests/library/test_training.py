@@ -1211,6 +1211,32 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
     assert all(t.isfinite().all() for name, t in tensors.items() if name.startswith("model."))
 
 
+def test_weights_that_only_training_reads_do_not_become_the_best_where_they_are_broken(
+    experiment, tmp_path
+):
+    """The validation of the second epoch is the better one, and sees nothing of the scale."""
+    o = Optimisation(
+        optimizer="sgd", learning_rate=0.1, epochs=2, batch=5, length=10, evaluation_batch=2
+    )
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    model.register_parameter("idle", torch.nn.Parameter(torch.zeros(1)))
+    batches = LanguageModelBatches(corpus, o)
+    last = 2 * -(-batches.rows // 10)
+
+    def callback(step, model):
+        if step == last:
+            model.idle.data.fill_(math.nan)
+
+    with pytest.raises(CourseError, match=rf"no longer finite after step {last} .epoch 2."):
+        fit(
+            model, batches, o, Accelerator(cpu=True), folder=tmp_path, identity={},
+            progress=False, callback=callback,
+        )  # fmt: skip
+    tensors, head = load_checkpoint(tmp_path / "best.safetensors")
+    assert head["epoch"] == 1 and tensors["model.idle"].isfinite().all()
+
+
 BAD_STEP = """
 import json, math, os, sys
 from pathlib import Path

@@ -183,6 +183,13 @@ def test_the_state_is_the_latest_layer_inputs_and_nothing_else(memory, lengths):
     assert encoder.state_dict().keys() == before.keys()
 
 
+@pytest.mark.parametrize("memory", [0, 2])
+def test_the_state_keeps_nothing_else_alive(memory):
+    _, state = build(memory=memory)(torch.randn(9, 2, 8).double())
+    for part in state:
+        assert part.untyped_storage().nbytes() == part.nbytes
+
+
 def test_memory_limits_what_is_seen():
     """One layer sees `memory` tokens before its segment, and nothing beyond."""
     encoder = build(layers=1, memory=3)
