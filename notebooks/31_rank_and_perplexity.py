@@ -88,6 +88,7 @@ published = ranks.published_points()
 changes = ranks.interventions(points)
 printed = ranks.published_interventions()
 up = pd.concat([changes, printed])
+up = up[up["rank"] >= ranks.LEAST]
 worse = int((up.difference > 0).sum())
 title = f"In {worse} of {len(up)} rises of the rank perplexity rises, too"
 plots.show(
