@@ -470,7 +470,7 @@ def models(
     """Yield one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
-    "floor": tokens/s that the machine allows, median of all rounds, the first ones included;
+    "floor": tokens/s that the machine allows, median of one before all rounds and one in each;
     "MB", "plain MB": peak of a fresh process;
     "where": shares of the course's step by operator.
     """
@@ -483,7 +483,7 @@ def models(
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
         # A virtual machine's rates change within seconds, so the floor is measured in each round.
         work = case.work(precision)
-        floors = []
+        floors = [limits(precision, device).seconds(work)]
         steps["floor"] = lambda: floors.append(limits(precision, device).seconds(work))
         seconds = alternating(steps, rounds)
         times = where(steps["course"], device)

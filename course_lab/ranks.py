@@ -237,13 +237,13 @@ def table_6(of: Evidence) -> "pd.DataFrame":
 
 def _alike(table: "pd.DataFrame", methods: set[str]) -> "pd.DataFrame":
     """Return the runs of methods in the one context that has most of them, whole texts first."""
-    table = table.loc[table.method.isin(methods) & table["own layer"]]
-    whole = table[table.tier != "small"]
-    table = whole if len(whole) else table
-    if table.empty:
-        return table
-    most = table.groupby("context").method.nunique().idxmax()
-    return table[table.context == most]
+    known: Any = table[table.method.isin(methods) & table["own layer"]]
+    whole = known[known.tier != "small"]
+    known = whole if len(whole) else known
+    if known.empty:
+        return known
+    most = known.groupby("context").method.nunique().idxmax()
+    return known[known.context == most]
 
 
 # Correlations ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from course_lab.resources import Resources
 from course_lib.errors import CourseError
 
 CLUSTER = "slurm"
+REQUEUED = 1000  # times that a job may reach its hours; submitit would give up after three
 
 
 class Requeued:
@@ -51,7 +52,7 @@ def run_on_cluster(
     from submitit.core.utils import FailedJobError, UncompletedJobError
     from submitit.helpers import as_completed
 
-    executor = AutoExecutor(folder=folder / "%j", cluster=CLUSTER)
+    executor = AutoExecutor(folder / "%j", cluster=CLUSTER, slurm_max_num_timeout=REQUEUED)
     executor.update_parameters(**resources.parameters(at_once))
     with executor.batch():
         submitted = [(executor.submit(Requeued(), job), key) for key, job in jobs.items()]

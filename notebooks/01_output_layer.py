@@ -300,12 +300,11 @@ display(
 # ![A plane with a context h. The row of the target is pulled along h; the three other rows are pushed the other
 # way, all in the same direction.](images/push_and_pull.svg)
 #
-# **Figure 4.** One step pulls the target's row towards the context $h$ and pushes all other rows away
-# from $h$.
+# **Figure 4.** One step pulls the target's row along the context $h$ and pushes all other rows against $h$.
 #
 # What does the output side do to a row? Take one position with context $h$ and target word $y$. The
 # loss is $L = -\log p_y = -l_y + \log\sum_j \exp l_j$. The mean of $L$ over a text gives the
-# **perplexity** $e^L$: the model is as unsure as if it chose among so many equally likely words.
+# **perplexity** $e^L$: the model is as unsure as if it chose among $e^L$ equally likely words.
 #
 # Differentiate $L$ with respect to logit $l_i$. The first term gives $-1$ for the target and 0 for
 # other words; write $-y_i$ for it. The second term gives $\exp l_i / \sum_j \exp l_j = p_i$. The
@@ -316,7 +315,7 @@ display(
 # A step of gradient descent moves against the gradient. Times the learning rate, the step **pulls** the
 # target's row by $(1 - p_y)\,h$ and **pushes** every other row by $-p_i h$. A batch has $n$ positions. Its
 # contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets are the rows of
-# $Y$. Then the gradient is one matrix product:
+# $Y$. The batch's mean loss has the gradient
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -334,7 +333,7 @@ gap = (by_hand - as_output).abs().max() / as_output.abs().max()
 print("(P - Y)ᵀ H / n is autograd's gradient:", gap.item() < 1e-3)
 
 # %% [markdown]
-# Now split the gradient. Let $t$ count the positions. The pull on row $i$ is
+# Split $Y$ from $P$. Let $t$ count the positions. The pull on row $i$ is
 # $\frac1n\sum_t y_{ti} h_t$, a sum over the positions where word $i$ was the target. The push is
 # $-\frac1n\sum_t p_{ti} h_t$, a sum over *all* positions. The table shows both, from frequent
 # words to rare ones:

@@ -24,7 +24,7 @@
 #
 # - to measure the shape of a cloud of vectors by singular values, mean cosine, share of positive pairs
 #   and isotropy;
-# - to recognise representation degeneration (Gao et al. 2019) in a model of your own;
+# - to recognise **degeneration**, the collapse into a cone (Gao et al. 2019);
 # - to say which words degenerate, and to connect this with the push and the pull of [lesson
 #   1](01_output_layer.ipynb);
 # - to compare the word matrix with the vectors of Word2Vec and of an image classifier, and to say what
@@ -144,7 +144,7 @@ print("after 40 steps, rare words: cosine above 0.5:", plain > 0.5)
 #
 # $$\sum_i\sum_{j\neq i}\hat w_i^\top\hat w_j = \Big\|\sum_i \hat w_i\Big\|^2 - N,$$
 #
-# and the right-hand side takes only $N d$ multiplications. [Lesson
+# and the right-hand side takes only $N d$ additions. [Lesson
 # 6](06_cosine_regularization.ipynb) derives it and checks it.
 
 # %%
@@ -158,7 +158,7 @@ def shape(W):
 # %% [markdown]
 # ## Training, watched
 #
-# We train the course's model by the same loop. Every step calls `watch`, which keeps a copy of $W$ at about
+# We train the course's model by a similar loop. Every step calls `watch`, which keeps a copy of $W$ at about
 # forty moments. The moments are closer together at the start, where most happens.
 
 # %%
@@ -289,9 +289,9 @@ plots.show(
 # **Figure 5.** The rarer a word, the nearer it lies to the axis of the cone. The rarest words, which hardly
 # occur, have some of the longest vectors.
 #
-# Lesson 1 predicts the axis. A word that is hardly ever a target is hardly ever pulled. At every
-# position it is pushed by $-p_i h$, away from the average context. If this push makes the cone, then
-# the axis points *against* the mean context $\bar h$ of the trained model:
+# Lesson 1 predicts the axis. A word that is hardly ever a target is hardly ever pulled. Every position pushes
+# it by $-p_i h$, in sum away from the average context. If this push makes the cone, then the axis points
+# *against* the mean context $\bar h$ of the trained model:
 
 # %%
 tokens, _ = next(data.batches(data.columns(corpus.valid, 20), 64))
@@ -438,7 +438,7 @@ pd.DataFrame(table).T
 # | $\hat w_i$ | `unit` | row divided by its norm |
 # | $\sigma_k$ | `geometry.singular_values(W)` | singular values, largest first |
 # | $\frac{1}{n(n-1)}\sum_{i\ne j}\hat w_i^\top\hat w_j$ | `geometry.mean_cosine(W)` | mean cosine of two different rows |
-# | $I_1$ | `geometry.isotropy(W).I1` | $\min Z/\max Z$ over principal directions |
+# | $I_1$ | `geometry.isotropy(W).I1` | $\min Z/\max Z$ over singular directions |
 # | $h$, $\bar h$ | `hidden`, `mean_context` | context; mean context, here of norm 1 |
 
 # %% [markdown]

@@ -342,9 +342,9 @@ pd.DataFrame(
 #
 # - The layer normalisation *guarantees* a direction, but by a hair: no context has a cosine with it that
 #   differs much from 0. The rare words do not go there.
-# - The linear programme finds a direction with a wide margin, and so does $-\bar h$, against the mean
-#   context. The contexts of our model lean to one side far more than they must.
-# - The rare words are nearest to $-\bar h$. From a small start every $p_i$ is about $1/N$, and the loss
+# - The linear programme's direction has a wide margin, and so has $-\bar h$, against the mean context. The
+#   contexts of our model lean to one side far more than they must.
+# - The rare words are nearest to $-\bar h$. From a small start every probability is about $1/N$, and the loss
 #   falls fastest close to $-\bar h$.
 
 # %% [markdown]
@@ -355,8 +355,7 @@ pd.DataFrame(
 # gives both $f$ and $F$ a minimum, $w^*$ and $w^*_\varepsilon$.
 #
 # **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at
-# most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. Here $B$ bounds $|q|$, and $\alpha$ and $\beta$
-# bound the curvature of $f$ and of $q$. [Lesson 3b](03b_three_more_theorems.ipynb) proves theorem 3 and
+# most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. $B$ bounds $|q|$ at both minima, $\alpha$ and $\beta$ bound the curvature of $f$ and $q$. [Lesson 3b](03b_three_more_theorems.ipynb) proves theorem 3 and
 # measures both sides. The theorem holds *whatever the word means*: a word that is rare enough ends near a
 # word that never comes.
 
@@ -580,9 +579,9 @@ absent = paths[0][-1]
 apart = {e: (p[-1] - absent).norm() for e, p in paths.items()}
 display(
     Markdown(
-        f"All {len(H):,} contexts of the trained model lie on one side "
-        f"of the origin. They lean far to it, and from that side the rare "
-        f"words flee: their mean direction has a cosine of "
+        f"All {len(H):,} contexts of the trained model lie far to one "
+        f"side of the origin, and from that side the rare words flee: "
+        f"their mean direction has a cosine of "
         f"{float(axis @ -mean):.2f} with the direction against the mean "
         f"context. The rarer a word, the nearer it ends to a word that "
         f"never comes: at a share of 1e-5 the two vectors end "

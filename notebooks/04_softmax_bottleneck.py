@@ -77,8 +77,8 @@ from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 #
 # 1. From which $d$ on can the fit be perfect?
 # 2. Below that $d$, does the loss rise in one jump or in many steps?
-# 3. Another language has rank 80. A mixture of four softmaxes is the mean of four distributions, and its
-#    log P can have any rank. Does it fit this language much better than one softmax of the same $d$?
+# 3. Another language has rank 80. A mixture of four softmaxes is a weighted mean of them, and its log P can
+#    have any rank. Does it fit this language much better than one softmax of the same $d$?
 
 # %% [markdown]
 # ## The bound
@@ -115,11 +115,10 @@ print("bound, d + 2: ", theory.rank_bound(7))
 # - In the first language the truth is a softmax over 12 dimensions, with rank $12 + 2 = 14$.
 # - In the second language the truth is a **mixture of softmaxes**, $P = \sum_{k=1}^4 \pi_k
 #   \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights $\pi_k$ in each context. The
-#   logarithm of a sum is no sum of logarithms, so the bound does not hold for a mixture, and its log P
-#   has full rank.
+#   logarithm of a sum is no sum of logarithms, so a mixture escapes the bound, and this one's log P has full rank.
 #
-# The table below has three numbers of each. The *effective* rank counts the directions that carry all but a
-# share ε of the sum of squares. The entropy is in *nats*, the unit of natural logarithms.
+# The table below has three numbers of each. The *effective* rank counts the singular values whose squares make
+# up all but a share ε of their sum. The entropy is in *nats*, the unit of natural logarithms.
 
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
@@ -146,7 +145,7 @@ pd.DataFrame(rows, index=columns).T
 #
 # Three output layers compete: a softmax; a mixture of four softmaxes; and **GSS** ([lesson
 # 10](10_monotone_softmaxes.ipynb)), a softmax whose logits are first bent by a fixed increasing curve. The
-# contexts are parameters, too. The mixture gets more of them than $d$, as in the LSTMs of Yang et al., so that
+# contexts are parameters, too. The mixture's have more numbers than $d$, as in the LSTMs of Yang et al., so that
 # each of its four components has a context of its own.
 
 
@@ -250,16 +249,16 @@ display(
 # nothing: a high rank need not lie in the directions that the truth has.
 #
 # Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor sufficient** for
-# a good perplexity. Our two languages show that full rank is not sufficient: the GSS has it and is no better.
+# a good perplexity. Our second language shows that a high rank is not sufficient: GSS has it and gains nothing.
 # Lessons 9 and 10 come back to this with real text.
 
 # %% [markdown]
 # ## A real model
 #
 # How many directions does log P have in a model of English? We train the Transformer of lesson 2 briefly. The
-# Transformer has $d = 128$ and no bias, so its bound is $d + 1$. We collect log P over a stretch of text, a
-# block of contexts after the other. The whole table is never stored. We keep the sum of $x x^\top$ over its
-# rows $x$, whose eigenvalues are the squares of the singular values.
+# Transformer has $d = 128$ and no bias, so its bound is $d + 1$. We collect log P over a stretch of text, block
+# by block, and never store the whole table. We keep the sum of $x x^\top$ over its rows $x$; the eigenvalues of
+# this sum are the squares of the singular values.
 #
 # Two ranks come out of the singular values.
 #
@@ -544,7 +543,7 @@ display(
         f"mixture of four stays {ratio:.3f} nats above the truth, and one "
         f"softmax stays {rival:.3f} above it. The trained model fills its "
         f"bottleneck to rank {press}; the effective rank of its log P is "
-        f"{effective[1e-3]}."
+        f"{effective[1e-3]} for ε = 1e-3."
     )
 )
 

@@ -157,6 +157,9 @@ else:
 # - **untested**: no pair of runs counts as evidence. The last column says why. Numbers that are no evidence are
 #   shown, but they decide nothing.
 #
+# Where both sides stand at their greatest possible rank, nothing varies from seed to seed. The interval then has
+# no width, and a p of 0 is no test.
+#
 # Models of several kinds may test one claim. Then the comparison of the best tier and the most seeds decides,
 # and *elsewhere* tells what the other comparisons say. `claims.tests(claims.claim(NAME), of)` lists the runs
 # behind a row, and those that decide come first. The cell under *One claim by hand* shows them for one claim.
@@ -340,10 +343,17 @@ check("30.2", seeds, enough)
 # ## What we saw
 
 # %%
+figures = pd.Series({n: claims.claim(n).figure for n in ledger.index})
+of_quality = figures.isin(list(leaderboard.FIGURES.values()))
+agree = ledger.verdict == "agrees"
+
+# %%
 display(
     Markdown(
         f"There is evidence for {covered} of {len(ledger)} claims. Our "
-        f"runs agree with {number['agrees']}, disagree with "
+        f"runs agree with {number['agrees']}, of which "
+        f"{int((agree & of_quality).sum())} are about perplexity or BLEU "
+        "and the others about the matrix and the rank. They disagree with "
         f"{number['disagrees']}, show no difference of the published size "
         f"for {number['no difference']}, and leave {number['undecided']} "
         f"undecided. {number['untested']} claims are untested, and "

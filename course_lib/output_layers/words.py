@@ -49,7 +49,7 @@ class FullWords(nn.Module):
         normal: draw them from a normal distribution, whose standard deviation is `init`;
         constraint: what holds after every step of training. "centred": the rows' mean is 0, which
         shifts all logits of a position alike and so changes no probability (Stollenwerk et al.
-        2026); "unit": every row has norm 1 (inan2017, section 6.2).
+        2026); "unit": every row has norm 1 (inan2017, section 6.2), not those of averaged weights.
         Raises CourseError for another constraint or a number out of its range.
         """
         super().__init__()

@@ -54,7 +54,7 @@ def test_a_recipe_of_a_file_is_a_recipe(file):
     model = planned.experiment().build(50)
     contexts, state = model.encoder(torch.randn(5, 2, model.words.shape[1]))
     assert contexts.shape == (5, 2, model.encoder.output_size) and state is not None
-    assert recipes["mine/vd-lstm-200/wider"].size == 300
+    assert recipes["mine/vd-lstm-200/narrower"].size == 100
 
 
 def small(file, name="mine/gru/tied"):

@@ -79,6 +79,24 @@ def test_jobs_end_each_with_its_own_outcome(tmp_path, monkeypatch):
     assert outcomes["broken"][0] == "failed" and "none.py" in outcomes["broken"][1]
 
 
+def test_a_run_may_be_many_times_as_long_as_its_jobs(tmp_path, monkeypatch):
+    """Submitit gives a job up that has reached its hours three times."""
+    submitit = pytest.importorskip("submitit")
+    made = []
+
+    class Executor(submitit.AutoExecutor):
+        def update_parameters(self, **parameters):
+            made.append(self._executor)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(submitit.SlurmExecutor, "affinity", lambda self: 1)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(submitit, "AutoExecutor", Executor)
+    with pytest.raises(KeyboardInterrupt):
+        next(slurm.run_on_cluster({}, Resources(), 1, tmp_path))
+    assert made[0].max_num_timeout == slurm.REQUEUED > 100
+
+
 def test_what_has_not_ended_is_cancelled(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
     monkeypatch.setattr(slurm, "CLUSTER", "local")
