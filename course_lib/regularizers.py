@@ -3,9 +3,9 @@
 Each is a frozen dataclass with its weights as fields, called as `regularizer(words, activations)`
 with the word matrix that predicts (`FullWords`, `SpectralWords`) and with what the step produced.
 It returns a scalar. What it must remember from step to step lives in the word matrix's buffers.
-Everything is computed in at least float32, also under autocast. A product therefore has a function
-with its own backward pass, such as `_UnitSum`. `PastDecode` is the exception: it learns on the
-output layer, in whose precision it is. Penalties of U, σ, V raise CourseError for other words.
+Everything is computed in at least float32, also under autocast, and so are gradients: a product has
+a backward pass of its own, as in `_UnitSum`. `PastDecode` is the exception: it learns on the output
+layer, in whose precision it is. Penalties of U, σ, V raise CourseError for other words.
 """
 
 import math
@@ -280,7 +280,7 @@ class MuLoss(InRange):
 
 @dataclass(frozen=True)
 class ActivationRegularizer(InRange):
-    """AR: weight · mean of the squared entries of what the output layer reads.
+    """AR: weight · mean of the squared entries of what the output layer reads, padding included.
 
     Naive: `weight * hidden.square().mean()`.
     Source: Merity et al. 2018.
@@ -294,7 +294,7 @@ class ActivationRegularizer(InRange):
 
 @dataclass(frozen=True)
 class TemporalActivationRegularizer(InRange):
-    """TAR: weight · mean of the squared changes of the raw output from step to step.
+    """TAR: weight · mean of the squared changes of the raw output by step, padding included.
 
     The raw output is the encoder's before dropout. For a single time step the penalty is 0.
     Naive: `weight * (raw[1:] - raw[:-1]).square().mean()`.
@@ -311,7 +311,7 @@ class TemporalActivationRegularizer(InRange):
 
 @dataclass(frozen=True)
 class ContextDispersion(InRange):
-    """weight · log of the mean of exp(−D_ts / τ) over all pairs of contexts of a sequence.
+    """weight · log of the mean of exp(−D_ts / τ) over a sequence's pairs of contexts, padding, too.
 
     D_ts = arccos(cos(h_t, h_s)) / π is the angle between two contexts, a share of the half circle,
     and τ the temperature. The value is the mean over the sequences; for a single time step it is 0.

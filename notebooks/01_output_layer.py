@@ -297,8 +297,7 @@ display(
 # %% [markdown]
 # ## Push and pull
 #
-# ![A plane with a context h. The row of the target is pulled along h; the three other rows are pushed the other
-# way, all in the same direction.](images/push_and_pull.svg)
+# ![A plane with a context h. The row of the target is pulled along h; the three other rows are pushed the other way, all in the same direction.](images/push_and_pull.svg)
 #
 # **Figure 4.** One step pulls the target's row along the context $h$ and pushes all other rows against $h$.
 #
@@ -333,10 +332,9 @@ gap = (by_hand - as_output).abs().max() / as_output.abs().max()
 print("(P - Y)ᵀ H / n is autograd's gradient:", gap.item() < 1e-3)
 
 # %% [markdown]
-# Split $Y$ from $P$. Let $t$ count the positions. The pull on row $i$ is
-# $\frac1n\sum_t y_{ti} h_t$, a sum over the positions where word $i$ was the target. The push is
-# $-\frac1n\sum_t p_{ti} h_t$, a sum over *all* positions. The table shows both, from frequent
-# words to rare ones:
+# Split $Y$ from $P$. Let $t$ count the positions. The pull on row $i$ is $\frac1n\sum_t y_{ti} h_t$, a sum over
+# the positions where word $i$ was the target. The push is $-\frac1n\sum_t p_{ti} h_t$, a sum over *all*
+# positions. The table shows both, from frequent words to rare ones:
 
 # %%
 pull, push = Y.T @ hidden / n, -P.T @ hidden / n

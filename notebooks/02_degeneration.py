@@ -144,8 +144,8 @@ print("after 40 steps, rare words: cosine above 0.5:", plain > 0.5)
 #
 # $$\sum_i\sum_{j\neq i}\hat w_i^\top\hat w_j = \Big\|\sum_i \hat w_i\Big\|^2 - N,$$
 #
-# and the right-hand side takes only $N d$ additions. [Lesson
-# 6](06_cosine_regularization.ipynb) derives it and checks it.
+# and the right-hand side takes only $N d$ additions. [Lesson 6](06_cosine_regularization.ipynb) derives it and
+# checks it.
 
 # %%
 def shape(W):

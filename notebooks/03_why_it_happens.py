@@ -355,7 +355,8 @@ pd.DataFrame(
 # gives both $f$ and $F$ a minimum, $w^*$ and $w^*_\varepsilon$.
 #
 # **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at
-# most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. $B$ bounds $|q|$ at both minima, $\alpha$ and $\beta$ bound the curvature of $f$ and $q$. [Lesson 3b](03b_three_more_theorems.ipynb) proves theorem 3 and
+# most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$. $B$ bounds $|q|$ at both minima, and $\alpha$ and
+# $\beta$ bound the curvature of $f$ and $q$. [Lesson 3b](03b_three_more_theorems.ipynb) proves theorem 3 and
 # measures both sides. The theorem holds *whatever the word means*: a word that is rare enough ends near a
 # word that never comes.
 

@@ -163,7 +163,7 @@ loss, _ = layer(hidden, y, AugmentedLoss(1.0, 2.0), (E[y], E))
 print("the library adds the same:", loss.isclose(only).item())
 
 # %% [markdown]
-# The library's class stands below.  The class computes the second term alone.
+# The library's class stands below. The class computes the second term alone.
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(AugmentedLoss), language="python"))

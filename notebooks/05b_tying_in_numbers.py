@@ -1065,10 +1065,10 @@ check("05b.1", centred, apart_again)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# Enter it among the losses, `from course_lab import parts` and
-# `parts.KINDS["objective"] += (shuffled,)`. Then `part = course_lab.part` and
-# `experiment("tied").change(objectives=(part("CrossEntropy"), part(shuffled.__name__, weight=13.0,
-# temperature=20.0)))`, run as in `trained`. Use three seeds and `comparison.compare`.
+# Enter it among the losses, `from course_lab import parts` and `parts.KINDS["objective"] += (shuffled,)`. Then
+# `part = course_lab.part` and `experiment("tied").change(objectives=(part("CrossEntropy"),
+# part(shuffled.__name__, weight=13.0, temperature=20.0)))`, run as in `trained`. Use three seeds and
+# `comparison.compare`.
 #
 # </details>
 

@@ -237,8 +237,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 # where $e_y$ is the vector with a one at $y$.
 #
 # The component that gave most of $P(y)$ learns most from $y$. A component with $P_k(y) > P(y)$ has $r_k >
-# \pi_k$, so it gets more weight next time. 
-# Autograd agrees:
+# \pi_k$, so it gets more weight next time. Autograd agrees:
 
 # %%
 # NBVAL_CHECK_OUTPUT

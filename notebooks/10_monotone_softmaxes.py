@@ -459,7 +459,7 @@ plots.show(
 comparison.compare(tests, "GSS(30, 3)").loc[[lowest]].round(3)
 
 # %% [markdown]
-# So one bend may add a little, while the settings of still higher rank in Figure 6 do worse.
+# So one bend may add a little, while settings of still higher rank have higher means.
 #
 # Are these models good enough to judge? **Kneser-Ney 5** only counts runs of up to five words:
 
@@ -478,7 +478,8 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
 # %% [markdown]
 # ## When not to use it
 #
-# - Do not bend logits to gain rank. In Figure 6 the settings of the highest rank do worse than the softmax.
+# - Do not bend logits to gain rank. In Figure 6 the settings of the highest rank have higher means than the
+#   softmax.
 # - Try another scale of the logits first.
 # - A bend is worth a try where the tail has the wrong shape: where many words must be all but impossible
 #   ($k > 1$), or where no word may ever be impossible ($k < 1$).

@@ -100,8 +100,9 @@ from course_lib.training import CoupledAdam
 # %% [markdown]
 # ## A laboratory in which only W moves
 #
-# In a whole model everything moves at once. We train a small Transformer briefly and hold its contexts
-# still. Then we learn **new word vectors for these fixed contexts**, once for each remedy, from the same start, on the same batches.
+# In a whole model everything moves at once. We train a small Transformer briefly and hold its contexts still.
+# Then we learn **new word vectors for these fixed contexts**, once for each remedy, from the same start, on the
+# same batches.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
@@ -427,8 +428,8 @@ drift = best.groupby("method")["drift"].mean()
 drift.filter(regex="tied|^coupled").to_frame().round(3)
 
 # %% [markdown]
-# The drift follows the optimiser of $W$. Under coupled Adam and SGD the mean stays,
-# although a tied matrix also receives gradients from reading.
+# The drift follows the optimiser of $W$. Under coupled Adam and SGD the mean stays, although a tied matrix also
+# receives gradients from reading.
 #
 # ## All side by side
 #

@@ -565,9 +565,9 @@ pairs = {frozenset(name.split(" against ")) for name in table.trick[names]}
 display(
     Markdown(
         f"Of {len(table)} claims {len(names)} are tested at the desk so "
-        f"far; pairs of models: {len(pairs)}. In the small model reading "
-        f"has {first.iloc[0]:.0%} of the squared gradient of frequent "
-        f"words at the start, "
+        f"far, by {len(pairs)} comparison{'s' * (len(pairs) > 1)} of "
+        f"models. In the small model reading has {first.iloc[0]:.0%} of "
+        f"the squared gradient of frequent words at the start, "
         f"{least.iloc[0]:.3%} where the contexts are nearly the same, and "
         f"{last.iloc[0]:.0%} after {until} steps. Once untied, the copies "
         f"of frequent words have a cosine of {end.iloc[0]:.2f} after "

@@ -166,28 +166,23 @@ plots.show(
 # %% [markdown]
 # ## Is the difference real?
 #
-# Take the best setting and the next. Runs of one seed share their start and
-# the order of their batches, so they are **pairs**. What a seed brings to both
-# of a pair cancels in the difference
+# Take the best setting and the next. Runs of one seed share their start and the order of their batches, so they
+# are **pairs**. What a seed brings to both of a pair cancels in the difference
 #
 # $$d_s = 100\,(\log \text{perplexity of the one} - \log \text{perplexity of the other}) \quad\text{per cent.}$$
 #
-# The paired $t$-test divides the mean of these differences by its standard
-# error. Its $p$ says how often this ratio would be at least as far from 0 if
-# the true mean were 0 and the differences were normal. The verdict is *better*
-# or *worse* where $p$ is below 5 %, *no difference larger than* 1 % where the data exclude
-# 1 % either way, and *undecided* otherwise. From the spread of the pairs
-# follows how many seeds see a difference of 1 % in four of five such
-# experiments. A spread that is measured on a few pairs may be wrong by a
-# factor of two, and then the number of seeds by a factor of four.
+# The paired $t$-test divides the mean of these differences by its standard error. Its $p$ says how often this
+# ratio would be at least as far from 0 if the true mean were 0 and the differences were normal. The verdict is
+# *better* or *worse* where $p$ is below 5 %, *no difference larger than* 1 % where the data exclude 1 % either
+# way, and *undecided* otherwise. From the spread of the pairs follows how many seeds see a difference of 1 % in
+# four of five such experiments. A spread that is measured on a few pairs may be wrong by a factor of two, and
+# then the number of seeds by a factor of four.
 #
-# The two settings were picked by looking at the results. For the best against
-# the next this choice makes false alarms no more frequent, because the two
-# best of several equal models mostly lie closer together than two that are
-# picked blindly. For the best against the worst the same choice makes false
-# alarms more frequent.
-# `comparison.compare` compares all settings with one that is named beforehand,
-# and corrects p for their number by Holm's method.
+# The two settings were picked by looking at the results. For the best against the next this choice makes false
+# alarms no more frequent, because the two best of several equal models mostly lie closer together than two that
+# are picked blindly. For the best against the worst the same choice makes false alarms more frequent.
+# `comparison.compare` compares all settings with one that is named beforehand, and corrects p for their number
+# by Holm's method.
 
 # %%
 order = sorted(found, key=lambda d: found[d].mean)
@@ -236,8 +231,8 @@ print(
 # * Parthiban, Mao and Inkpen (2021). *On the Softmax Bottleneck of Recurrent
 #   Language Models*. AAAI. Ten seeds a model, and a test of each difference.
 # * Student (1908). *The Probable Error of a Mean*. Biometrika 6. The test of pairs.
-# * Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure*.
-#   Scandinavian Journal of Statistics 6.
+# * Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure*. Scandinavian Journal of Statistics
+#   6.
 
 # %% [markdown] tags=["way"]
 # ← Previous: [22. Adapt a model at test time](22_adapt_at_test_time.ipynb)

@@ -137,9 +137,8 @@ else:
 # times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. A large
 # difference of logarithms is less than the per cent of the figure itself, and a very large one is printed as a
 # factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed counts as a pair.
-# *Published*
-# is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of runs that
-# share a seed, with its 95 % interval.
+# *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of
+# runs that share a seed, with its 95 % interval.
 #
 # The test is the paired t-test, and its $p$ is corrected by Holm over all claims that have a test. These are
 # the verdicts:

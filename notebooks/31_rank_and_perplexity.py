@@ -78,7 +78,7 @@ published = ranks.published_points()
 #
 # In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the least
 # rank is the reference. For our values of $c$ and $k$ it is GSS(30, 3), the control of [lesson
-# 10](10_monotone_softmaxes.ipynb), whose longer logits alone lower its perplexity. So against the softmax the
+# 10](10_monotone_softmaxes.ipynb), whose mean perplexity is lower than the softmax's. So against the softmax the
 # other settings of $c$ and $k$ do better than against this reference. A *difference* in the tables is 100 times
 # the change of log perplexity from the reference, nearly per cent. One of our settings whose rank is within 1 % of
 # the reference's is left out. The column *p* is corrected by Holm over all rows. Filled marks are our runs, with

@@ -195,8 +195,8 @@ if len(kinds):
 # In this model and on most lists the raw cosine of two words tells more about their frequency than about their
 # similarity. Taking the mean row away turns the sign of the correlation with frequency, and whitening by
 # frequency removes this correlation. Where the column *judged* is near 0, the judgements hardly depend on
-# frequency. What frequency adds to a cosine is then noise to
-# $\rho$, and holding frequency fixed gives back what the noise took.
+# frequency. What frequency adds to a cosine is then noise to $\rho$, and holding frequency fixed gives back
+# what the noise took.
 #
 # Does this hold for other models? The table has the means over lists. With coupled Adam and with the cosine
 # penalty even the raw cosine hardly depends on frequency. Whitening removes the dependence in most models, and

@@ -115,7 +115,7 @@ right.round(2)
 # Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one
 # layer differ in nothing but chance. Where two layers share as many words as two seeds do, the likeliest
 # words do not tell the layers apart. The column *pairs* counts every pair of models at every context. Two layers
-# of ours share their seed, so they are a little more alike than two seeds.
+# of ours share their seed.
 
 # %%
 shared = predictions.shared_words(ours, printed)

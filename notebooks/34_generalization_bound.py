@@ -181,11 +181,10 @@ shape.round(3)
 # with the bound before the split. The steepest spectrum, which leaves $W$ with a handful of directions, has a
 # smaller mean gap at the same norm. But the interval of this change, over three seeds, contains 0.
 #
-# The first sweep, in which the norm falls, shows both halves of remark 4.2: the training loss rises, and the gap
-# falls. With the norm held no fall of the gap is sure. A smaller
-# gap is worth something only if the loss on other text is smaller, too. On validation text the change of the
-# loss is the change of the training loss plus the change of the gap. In both tables the loss on test text is
-# least at the middle value of $\gamma$.
+# The first sweep, in which the norm falls, shows both halves of remark 4.2: the training loss rises, and the
+# gap falls. With the norm held no fall of the gap is sure. A smaller gap is worth something only if the loss on
+# other text is smaller, too. On validation text the change of the loss is the change of the training loss plus
+# the change of the gap. In both tables the loss on test text is least at the middle value of $\gamma$.
 
 # %%
 # NBVAL_CHECK_OUTPUT

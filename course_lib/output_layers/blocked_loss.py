@@ -200,7 +200,7 @@ class BlockedLoss:
 
     def _rows(self, group: Group) -> int:
         """Return how many rows of logits a block of the group may have."""
-        tensors = 2 - self._in_place(group)
+        tensors = 2 - self._in_place(group)  # logits, and probabilities where they have their own
         tensors += 2 * (self.options.transform is not None)  # about what its backward pass keeps
         tensors += 4 * group.objective.needs_soft_targets  # their logits and, at most, three others
         words = group.columns[1] - group.columns[0]

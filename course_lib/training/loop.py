@@ -496,7 +496,7 @@ class _Run:
         """Return the whole tensors in the memory of the first process's host, none in the others'.
 
         They are put together one at a time: all at once may not fit the GPUs that hold the parts.
-        Where one of the model is not finite, all processes raise, and none waits for another.
+        CourseError in all of them where a weight of the model is not finite, so that none waits.
         """
         gathered = {}
         for name, tensor in tensors.items():

@@ -1214,7 +1214,7 @@ def test_a_step_to_weights_that_are_not_finite_leaves_the_checkpoint_alone(exper
 def test_weights_that_only_training_reads_do_not_become_the_best_where_they_are_broken(
     experiment, tmp_path
 ):
-    """The validation of the second epoch is the better one, and sees nothing of the scale."""
+    """The validation of the second epoch is the better one, and sees nothing of the parameter."""
     o = Optimisation(
         optimizer="sgd", learning_rate=0.1, epochs=2, batch=5, length=10, evaluation_batch=2
     )
