@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 
 from course_lab import similarities
 from course_lab.corpora import similarity
@@ -64,3 +65,16 @@ def test_lists_overlap_in_either_order(monkeypatch):
     monkeypatch.setattr(similarity, "fetched", lambda: False)
     lists = similarities.at_hand()
     assert len(lists["WS-353"].pairs) > 350 and len(lists["SimLex-999"].pairs) == 999
+
+
+def test_each_column_correlates_what_it_says():
+    rng = np.random.default_rng(3)
+    often, score = rng.normal(size=(2, 150))
+    cosines = {kind: i * often + score for i, kind in enumerate(similarities.KINDS)}
+    pairs = pd.DataFrame({"list": "one", "score": score, "often": often} | cosines)
+    table = similarities.by_kind(pairs, resamples=5).loc["one"]
+    for kind, cosine in cosines.items():
+        row = table.loc[kind]
+        assert row.rho == pytest.approx(spearmanr(cosine, score).statistic)
+        assert row.frequency == pytest.approx(spearmanr(cosine, often).statistic)
+        assert row.judged == pytest.approx(spearmanr(score, often).statistic)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from course_lab import plans, results, tables
+from course_lab import plans, plots, results, tables
 from course_lab.cli import application
 from course_lab.comparison import compare
 from course_lib.errors import CourseError
@@ -96,6 +96,19 @@ def test_names_leave_out_what_all_runs_share(plan):
     names = tables.models_of(plan)
     assert len(set(names)) == len({p.recipe + p.variant for p in plan.runs})
     assert names[0] == "tied" and "cosine weight=10.0" in names
+
+
+def test_a_table_tells_a_models_seeds_from_its_pairs_with_the_baseline(plan, monkeypatch):
+    """The baseline lacks one of the seeds that the others have."""
+    read = tables._result
+    monkeypatch.setattr(tables, "_result", lambda run: None if run is plan.runs[0] else read(run))
+    table = tables.table_of(plan, baseline="tied")
+    written = tables.worded(table)
+    others = [name for name in table.models.index if name != "tied"]
+    assert (written.n["tied"], written.pairs["tied"]) == ("2", "")
+    assert set(written.n[others]) == {"3"} and set(written.pairs[others]) == {"2"}
+    labels = plots.differences(table.models, 2.0).axes[0].get_yticklabels()
+    assert all("(2\u00a0pairs)" in label.get_text().replace("\n", " ") for label in labels)
 
 
 def test_the_n_grams_are_those_of_the_same_text(plan):
