@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from course_lib.evaluation.perplexity import best_first, evaluating, segments
+from course_lib.evaluation.perplexity import best_first, evaluating, scored
 from course_lib.models import LanguageModel
 from course_lib.ranges import Count, Share, checked
 
@@ -28,14 +28,10 @@ def predictions(model: LanguageModel, tokens: Tensor, eos: int, length: int = 51
     eos: the id of the line end.
     length: how many tokens go through the encoder at once.
     """
-    device = next(model.parameters()).device
-    text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
-    parts = []
     with evaluating(model):
-        for step, target in segments(model, text, length, loss=False):
-            nll, _ = model.output_layer(step.hidden, target, reduction="none")
-            parts.append((-nll[:, 0], step.hidden[:, 0], target[:, 0]))
-    return Predictions(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        parts = zip(*scored(model, tokens, eos, length), strict=True)
+        nll, hidden, target = map(torch.cat, parts)
+    return Predictions(-nll, hidden, target)
 
 
 @checked

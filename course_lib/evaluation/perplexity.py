@@ -143,6 +143,15 @@ def perplexity(
     return (total / count).exp().item()
 
 
+def scored(model: LanguageModel, tokens: Tensor, eos: int, length: int) -> Iterator[Any]:
+    """Yield (−log P (L,), h (L, d), target (L,)) of each segment of a split, state carried."""
+    device = next(model.parameters()).device
+    text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
+    for step, target in segments(model, text, length, loss=False):
+        nll, _ = model.output_layer(step.hidden, target, reduction="none")
+        yield nll[:, 0], step.hidden[:, 0], target[:, 0]
+
+
 @torch.no_grad()
 def token_losses(
     model: LanguageModel,
@@ -156,11 +165,5 @@ def token_losses(
 
     The arguments are those of `perplexity`. The losses lie on the model's device.
     """
-    device = next(model.parameters()).device
-    text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
-    losses = []
     with evaluating(model, memory, clamp):
-        for step, target in segments(model, text, length, loss=False):
-            nll, _ = model.output_layer(step.hidden, target, reduction="none")
-            losses.append(nll[:, 0])
-    return torch.cat(losses)
+        return torch.cat([nll for nll, _, _ in scored(model, tokens, eos, length)])

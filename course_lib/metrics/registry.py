@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from course_lib.errors import CourseError
 from course_lib.metrics import geometry
 from course_lib.metrics.inputs import Numbers, as_matrix
 
@@ -126,6 +127,8 @@ def summary(W: Numbers, counts: Numbers | None) -> Figures:
     W: (N, d); counts: (N,), how often each word comes in training.
     """
     matrix = as_matrix(W)
+    if counts is not None and len(counts) != len(matrix):
+        raise CourseError(f"{len(matrix)} words need as many counts, got {len(counts)}")
     figures = {}
     for metric in METRICS.values():
         figures |= metric.compute(matrix, counts)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_lib.errors import CourseError
 from course_lib.metrics.inputs import Numbers, as_matrix
+from course_lib.ranges import Count, checked
 
 
 def principal_angles(A: Numbers, B: Numbers, k: int | None = None) -> np.ndarray:
@@ -37,7 +38,8 @@ class Projection(NamedTuple):
     axes: np.ndarray
 
 
-def project(W: Numbers, k: int = 2) -> Projection:
+@checked
+def project(W: Numbers, k: Count = 2) -> Projection:
     """Return the cloud's picture in its first k right singular vectors, not centred (gao2019).
 
     An axis has no sign of its own; it points where Σ w_iᵀa ≥ 0.
@@ -58,9 +60,10 @@ def _bases(A: Numbers, B: Numbers, k: int | None) -> tuple[Tensor, Tensor]:
     for matrix in (A, B):
         U, values, _ = torch.linalg.svd(matrix, full_matrices=False)
         rank = int((values > max(matrix.shape) * torch.finfo(values.dtype).eps * values[0]).sum())
-        if not 1 <= (k or rank) <= rank:
-            raise CourseError(f"a matrix of rank {rank} has no {k or 'leading'} leading vectors")
-        bases.append(U[:, : k or rank])
+        wanted = rank if k is None else k
+        if not 1 <= wanted <= rank:
+            raise CourseError(f"a matrix of rank {rank} has no {wanted} leading vectors")
+        bases.append(U[:, :wanted])
     return bases[0], bases[1]
 
 

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from course_lib.errors import CourseError
+
 
 class _OneByOne(Optimizer):
     """An optimiser that moves one parameter after the other; a variant says how, by `move`."""
@@ -152,6 +154,10 @@ class Together(Optimizer):
         """Forget the gradients of all."""
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Refuse: nobody knows which of them is meant."""
+        raise CourseError("give the group to one of `optimizers`: together they have none")
 
     def step(self, closure: Any = None) -> Any:
         """Step each."""

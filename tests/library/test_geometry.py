@@ -480,6 +480,8 @@ BAD_ARGUMENTS = [
     (lambda: cones.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
     (lambda: subspaces.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
     (lambda: subspaces.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),
+    (lambda: subspaces.principal_angles(np.eye(3), np.eye(3), k=0), "rank 3 has no 0 leading"),
+    (lambda: subspaces.project(np.eye(3), k=-1), "k must be a whole number of at least 1"),
     (lambda: inputs.as_matrix([1.0]), "one vector a row"),
     (lambda: inputs.as_matrix([[1.0], [1.0, 2.0]]), "a matrix of numbers is needed"),
     (lambda: inputs.as_matrix([["one", "two"]]), "a matrix of numbers is needed"),

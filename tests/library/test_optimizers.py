@@ -357,6 +357,12 @@ def test_what_is_set_through_together_arrives():
     assert torch.equal(walk(other, third, gradients), walk(both, second, gradients))
 
 
+def test_a_group_is_given_to_one_of_them():
+    _, _, a, b = pair()
+    with pytest.raises(CourseError, match="give the group to one of `optimizers`"):
+        Together([a, b]).add_param_group({"params": [nn.Parameter(draw(1, 2))]})
+
+
 class Model(nn.Module):
     """Names as those of a language model with tied words and a layer of slopes."""
 

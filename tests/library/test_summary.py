@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import course_lab
+from course_lib.errors import CourseError
 from course_lib.metrics import geometry, subspaces
 from course_lib.metrics.registry import METRICS, Figure, Metric, summary
 
@@ -65,6 +66,11 @@ def test_without_counts_every_metric_has_the_figures_that_need_none():
         "mean_cosine_rare",
         "mean_cosine_frequent",
     ]
+
+
+def test_a_matrix_has_as_many_counts_as_words():
+    with pytest.raises(CourseError, match="3 words need as many counts, got 2"):
+        summary(torch.randn(3, 2), np.ones(2))
 
 
 def test_a_group_of_one_word_has_no_cosine():
