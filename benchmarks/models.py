@@ -470,6 +470,7 @@ def models(
     """Yield one row a model: speed, floor, memory, and what the reference did.
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
+    "over plain": the ratio of the two speeds in each round;
     "floor": tokens/s that the machine allows, median of one before all rounds and one in each;
     "MB", "plain MB": peak of a fresh process;
     "where": shares of the course's step by operator.
@@ -489,6 +490,7 @@ def models(
         times = where(steps["course"], device)
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
+        over = seconds.ratios("plain", "course")
         memory = {
             kind: in_a_process(peak_memory, case, kind, precision, device, threads)
             for kind in KINDS
@@ -497,6 +499,7 @@ def models(
             "model": name,
             "tokens/s": speed["course"],
             "plain": speed["plain"],
+            "over plain": [r * case.tokens["course"] / case.tokens["plain"] for r in over],
             "floor": 1 / statistics.median(floors),
             "MB": memory["course"],
             "plain MB": memory["plain"],
@@ -546,6 +549,7 @@ def _with_layer(name, case, precision, device):
 
 TABLE = "benchmarks/models/KIND/PRECISION"  # where `benchmarks models --keep` puts its tables
 LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
+ratio: of the two speeds, the median of the rounds; in brackets the least and the greatest round
 floor: operations at the rate of large products and bytes at the bandwidth measured here
 MB: peak of a fresh process"""
 
@@ -572,7 +576,7 @@ def report(precision: str, rows: Iterable[dict]) -> Iterator[str]:
 
 def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
     yield (
-        f"{precision:<20}{'tokens/s':>9}{'plain':>8}{'ratio':>7}{'floor':>8}{'share':>7}"
+        f"{precision:<20}{'tokens/s':>9}{'plain':>8}{'ratio':>18}{'floor':>8}{'share':>7}"
         f"{'MB':>8}{'plain':>8}{'ratio':>7}"
     )
     seen = []
@@ -580,7 +584,7 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
         seen.append(row)
         speed, plain, floor = row["tokens/s"], row["plain"], row["floor"]
         yield (
-            f"{row['model']:<20}{speed:>9,.0f}{plain:>8,.0f}{speed / plain:>7.2f}{floor:>8,.0f}"
+            f"{row['model']:<20}{speed:>9,.0f}{plain:>8,.0f}{over_plain(row):>18}{floor:>8,.0f}"
             f"{speed / floor:>7.2f}{row['MB']:>8,.0f}{row['plain MB']:>8,.0f}"
             f"{row['MB'] / row['plain MB']:>7.2f}{remark(row)}"
         )
@@ -601,6 +605,17 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
     yield "where a step spends its time, of that inside of PyTorch's operators"
     for row in seen:
         yield f"{row['model']:<20}" + ", ".join(f"{n} {s:.0%}" for n, s in row["where"].items())
+
+
+def over_plain(row: dict) -> str:
+    """Return our speed over the plain form's, with the least and the greatest round in brackets.
+
+    A table that was kept before rounds were has the ratio of the medians alone.
+    """
+    if "over plain" not in row:
+        return f"{row['tokens/s'] / row['plain']:.2f}"
+    rounds = row["over plain"]
+    return f"{statistics.median(rounds):.2f} [{min(rounds):.2f}, {max(rounds):.2f}]"
 
 
 def with_reference(rows: Iterable[dict]) -> list[dict]:

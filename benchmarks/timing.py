@@ -152,10 +152,13 @@ class Seconds(dict):
         self.rounds = rounds
         self.others = others
 
+    def ratios(self, a, b) -> list[float]:
+        """Return the ratio within each round, in which slow changes of the machine cancel."""
+        return [x / y for x, y in zip(self.rounds[a], self.rounds[b], strict=True)]
+
     def ratio(self, a, b) -> float:
-        """Return the median of the ratios within a round, in which slow changes cancel."""
-        pairs = zip(self.rounds[a], self.rounds[b], strict=True)
-        return statistics.median(x / y for x, y in pairs)
+        """Return the median of the ratios within a round."""
+        return statistics.median(self.ratios(a, b))
 
 
 def alternating(steps: dict, rounds: int) -> Seconds:

@@ -146,7 +146,7 @@ def _measured_on(table: dict) -> str:
 
 def _speed_of_models(precision: str, table: dict) -> list[str]:
     """Return the page's parts for whole models in a precision."""
-    from benchmarks.models import ratios, with_reference
+    from benchmarks.models import over_plain, ratios, with_reference
 
     models = [row for row in table["rows"] if "model" in row]
     layers = [row for row in table["rows"] if "method" in row]
@@ -158,7 +158,7 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
             row["model"],
             f"{row['tokens/s']:,.0f}",
             f"{row['plain']:,.0f}",
-            f"{row['tokens/s'] / row['plain']:.2f}",
+            over_plain(row),
             f"{row['tokens/s'] / row['floor']:.2f}",
             f"{row['MB']:,.0f}",
             f"{row['MB'] / row['plain MB']:.2f}",
@@ -166,6 +166,8 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
         for row in models
     ]
     parts = [f"### Models in {precision}\n", _measured_on(table), markdown_table(heads, own)]
+    if any("over plain" in row for row in models):
+        parts.append("In brackets: the least and the greatest ratio within a round.\n")
 
     # Beside the papers' released code.
     heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]

@@ -402,6 +402,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     for row in rows:
         shares = list(row["where"].values())
         assert shares == sorted(shares, reverse=True) and 0 < min(shares) and sum(shares) <= 1
+        assert row["over plain"] == pytest.approx([row["tokens/s"] / row["plain"]])
     figures = ("tokens/s", "plain", "floor", "MB", "plain MB")
     assert all(row[key] > 0 for row in rows for key in figures)
     layers = list(models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))
@@ -435,10 +436,19 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
     second = f"\n| `{rows[1]['model']}` | {rows[1]['tokens/s']:,.0f} |"
     assert "\n| `plif` | " in page and second in page
+    assert f"| {models.over_plain(rows[1])} |" in page and "In brackets: the least" in page
     path = results.kept_folder() / f"{name}.json"
     path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
     with pytest.raises(CourseError, match="checksum; it was changed"):
         site_pages.write_speed(tmp_path)
+
+
+def test_a_ratio_of_speeds_says_how_far_the_rounds_are_apart():
+    rounds = timing.Seconds({"plain": [2.0, 3.0, 9.0], "course": [2.0, 4.0, 3.0]})
+    row = {"tokens/s": 10.0, "plain": 8.0, "over plain": rounds.ratios("plain", "course")}
+    assert models.over_plain(row) == "1.00 [0.75, 3.00]"
+    del row["over plain"]
+    assert models.over_plain(row) == "1.25"  # of a table from before rounds were kept
 
 
 def test_only_the_whole_table_of_models_is_kept():
