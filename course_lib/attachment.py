@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.errors import CourseError
+from course_lib.errors import CourseError, unknown
 from course_lib.output_layers import FRESH, IGNORE, FullWords, Objective, OutputLayer, Softmax
 from course_lib.ranges import Positive, checked
 
@@ -71,6 +71,7 @@ def attach(
         layer.bias = bias
     if scale != 1 or cap is not None:
         layer.transform = partial(_logits, scale, cap, layer.transform)
+        layer.formula = None  # which would leave scale and cap out
     if not (aligned or batch_first):
         raise CourseError("labels are shifted along (B, T) only; give next tokens, aligned=True")
     attached = Attached(model, head, layer, objective, aligned, batch_first)
@@ -178,6 +179,7 @@ class Attached(nn.Module):
         own, loss, raw, labels = self._own_answer(head)
 
         # What it may do to its head's logits: what was told, or what tiny and huge logits show.
+        # A layer that caps by itself may stand for the model's own cap.
         told = [(scale, cap), (scale, getattr(self.output_layer, "cap", cap))]
         slope = ((own * raw)[0].sum() / raw[0].square().sum()).item()
         bound = own.abs().max().item()
@@ -251,17 +253,15 @@ def _logits(scale, cap, transform, logits, *parameters, scratch=FRESH):
 
 def _find(model: nn.Module, name: str | None) -> Any:
     """Return (head module or None, output matrix (N, d), bias (N,) or None)."""
-    if name:
-        head = model.get_submodule(name)
-    else:
-        head = getattr(model, "get_output_embeddings", lambda: None)()  # Hugging Face's name
+    modules = dict(model.named_modules())
+    linear = {n: m for n, m in modules.items() if isinstance(m, nn.Linear)}
+    own = getattr(model, "get_output_embeddings", lambda: None)  # Hugging Face's name
+    head = modules.get(name) if name else own()
+    if name and not isinstance(getattr(head, "weight", None), nn.Parameter):
+        raise unknown(f"linear layer of {type(model).__name__}", name, linear)
     if head is None:
         embedding = _embedding(model)
-        heads = {
-            name: module
-            for name, module in model.named_modules()
-            if isinstance(module, nn.Linear) and module.out_features == embedding.num_embeddings
-        }
+        heads = {n: m for n, m in linear.items() if m.out_features == embedding.num_embeddings}
         tied = [module for module in heads.values() if module.weight is embedding.weight]
         if len(heads) > 1 and len(tied) != 1:
             raise CourseError(

@@ -104,8 +104,8 @@ def keep_freed_memory() -> bool:
     """Ask the C library to hand freed memory out again instead of returning it to the system.
 
     glibc returns large blocks at once. The next step of training gets new pages for them, one
-    fault and 4 KB of zeros after the other: about a tenth of its time. Affects the whole process,
-    for good; whether the library understood (only Linux's glibc does).
+    fault and 4 KB of zeros after the other: about a tenth of its time. Return
+    whether the library understood, which only Linux's glibc does. It holds for the whole process.
     """
     if sys.platform != "linux":
         return False
@@ -133,7 +133,7 @@ def peak_memory(device: torch.device) -> float:
 
 
 def reset_peak_memory(device: torch.device) -> float:
-    """Forget the peak, where the system can, and return the MB that are held now."""
+    """Forget the peak and return the MB that are held now, or the peak where it must stay."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device) / 2**20

@@ -1,8 +1,8 @@
 """The range of every constant, declared where the constant is.
 
-    class GeneralizedSigSoftmax(Softmax):
+    class SoftCappedSoftmax(OutputLayer):
         @checked
-        def __init__(self, words, c: Finite = 0.0, k: Positive = 1.0): ...
+        def __init__(self, words: Words, cap: Positive = 30.0): ...
 
 A type such as `Positive` is `Annotated[float, Gt(0)]`: a type checker sees a number, `checked`
 and `InRange` compare each value with the bounds, and so does pydantic in the laboratory.
@@ -41,8 +41,9 @@ _BOUNDS = {
 def check(name: str, value: Any, hint: Any) -> None:
     """Raise CourseError unless `value` lies in the range that the annotation `hint` declares.
 
-    A union is satisfied by any of its members, a list or tuple by ranges of its entries. An
-    annotation without a range says nothing about the value.
+    A union is satisfied by any of its members, a list or tuple by ranges of its entries. `int` and
+    `float` ask for a finite number, `bool` for a truth value and `Literal` for one of its values;
+    any other annotation without a range says nothing.
     """
     if not _fits(value, hint):
         raise CourseError(f"{name} must be {described(hint)}, not {value!r:.60}")
@@ -78,7 +79,10 @@ def checked(function: Function) -> Function:
         return {name: _evaluated(hint, function) for name, hint in function.__annotations__.items()}
 
     def inside(*arguments, **options):
-        given = signature.bind(*arguments, **options).arguments
+        try:
+            given = signature.bind(*arguments, **options).arguments
+        except TypeError:  # Python's own message names the function
+            return function(*arguments, **options)
         owner = type(arguments[0]).__name__ if "self" in signature.parameters else ""
         for name, value in given.items():
             if name in hints():
@@ -121,8 +125,8 @@ def _fits(value: Any, hint: Any) -> bool:
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(hint))
-    if hint is type(None):
-        return value is None
+    if hint in (bool, type(None)):
+        return isinstance(value, hint)
     if origin is Literal:
         return value in get_args(hint)
     if origin in (list, tuple, Sequence):

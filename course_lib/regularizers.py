@@ -345,7 +345,8 @@ class PastDecode(InRange):
 
     with p the output layer's probabilities, (T, B, N), which are formed as one table, and w_j its
     words. A, a and c are learned; `prepare` makes them, and they belong to the output layer. The
-    paper wants a stateless layer; this one is ours. Products have the output layer's precision.
+    paper names no layer that is to decode; tanh(A · + a) is our choice. Products have the output
+    layer's precision.
     Naive: `F.cross_entropy(F.linear(past(log_prob.exp() @ W).tanh(), W, c), tokens)`.
     Source: Brahma 2018 (arXiv 1808.05908), whose weight is 0.001.
     """

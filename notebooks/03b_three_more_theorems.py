@@ -234,11 +234,12 @@ for name, part in after.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The table answers the second prediction: for the rare words the lower bound is nearly sharp. Their first
-# eigenvalue is almost the sum divided by $N$, because nearly everything that the rare words share *is* their
-# mean. Where the least cosine is not negative, the upper bound of theorem 4 applies; it is $N$ times the lower
-# bound, and far away. The last row takes the mean away. The first eigenvalue then has a share like that of the
-# frequent words, whose mean is still there.
+# The table answers the second prediction: the share of the first eigenvalue is at least about the mean
+# cosine, and for the rare words this lower bound is nearly sharp. Their first eigenvalue is almost the sum
+# divided by $N$, because nearly everything that the rare words share *is* their mean. Where the least cosine
+# is not negative, the upper bound of theorem 4 applies; it is $N$ times the lower bound, and far away. The
+# last row takes the mean away. The first eigenvalue then has a share like that of the frequent words, whose
+# mean is still there.
 
 # %% [markdown]
 # ## Margins

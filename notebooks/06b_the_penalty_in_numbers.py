@@ -332,8 +332,10 @@ pd.DataFrame(rows).T.map("{:.1f}".format)
 # - On the left, words that never came in training make a large part of the change. Training tells about these
 #   words only that they do not come, so the plain model has sent them where no context finds them. Whatever
 #   holds their vectors back makes these words cheaper. That gain depends on how many such words the
-#   vocabulary has. Where the vocabulary is taken from the training text, as in the paper's corpora and in
-#   the sweep of lesson 6, there are none.
+#   vocabulary has. Where the vocabulary is taken from the training text, as in the paper's corpora and in the
+#   sweep of lesson 6, there are none.
+# - The words that came a thousand times or more make the largest bar on the left, although they hardly feel
+#   the penalty. Nothing here measures why.
 
 # %% [markdown]
 # ## Has the cause gone?
@@ -382,8 +384,8 @@ print("both still have a uniformly negative direction:", min(margins) > 0)
 # network that reads the whole text in less than half an hour of one core.
 #
 # The paper looks at a Transformer that translates, and says of a translator of LSTM layers that the findings
-# are similar (section 3.1). The last row is a small translator of the second kind, trained by Adam. It reads
-# Multi30k, captions of pictures in German and English, in pieces of words.
+# are similar (section 3.1). The last row is a small LSTM translator, trained by Adam. It reads Multi30k,
+# captions of pictures in German and English, in pieces of words.
 
 # %%
 larger = {  # recipe, and how the run differs from it
@@ -438,8 +440,9 @@ print("most pairs of pieces are positive in the LSTM translator:",
 #
 # So the baseline of the paper's Table 1 may have had no cone for the penalty to open. The paper's
 # Transformers are trained by Adam, and there a cone is to be expected. The LSTM translator bears out what the
-# paper says of its own: nearly all pairs of its pieces have a positive cosine. But its cone is wide. In the
-# table the mean cosine of its rare pieces is smaller than in any language model trained by AdamW.
+# paper says of its LSTM translator: nearly all pairs of its pieces have a positive cosine. But its cone is
+# wide. In the table the mean cosine of its rare pieces is smaller than in any language model trained by
+# AdamW.
 
 # %% [markdown]
 # ## Every weight and every setting
@@ -482,9 +485,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** At $\gamma = 0.1$ the penalty does nearly nothing. At 1 and 10 the middle singular values are
-# twice as large as in the plain model. At 100 they fall back, because all words have become shorter: the mean
-# norm of a word stands below the slider.
+# **Figure 4.** The slider begins at $\gamma = 1$. At $\gamma = 0.1$ the penalty does nearly nothing. At 1 and
+# 10 the middle singular values are twice as large as in the plain model. At 100 they fall back, partly
+# because the words are shorter: their mean norm stands below the slider.
 #
 # The table compares all settings with the plain model, `tied`, at the usual rate 0.001 and start 0.01. The
 # penalty, `cosine`, has $\gamma = 1$ where no weight is named, and in `centred` the mean row is subtracted
@@ -498,17 +501,18 @@ display(Markdown(course_lab.describe_origin(
 tables.worded(whole)
 
 # %% [markdown]
-# With the start 0.1 the plain model hardly has a cone, as in exercise 3 of lesson 2, and in the table its
-# perplexity falls as much as with the penalty. Why? A likely reason, which nothing here tests, lies in the
-# random vector with which each word begins. The common push on the rare words is about the same from any
-# start, so it turns longer random vectors less. The penalty turns each word along its own deviation from the
-# mean. Early in training this deviation is mostly the word's random vector. So the penalty may give the words
-# late what a wider start gives them from the beginning: more of their random vectors.
+# No verdict of the table is decided; what follows are means of three seeds. With the start 0.1 the plain
+# model hardly has a cone, as in exercise 3 of lesson 2, and in the table its perplexity falls as much as with
+# the penalty. Why? A likely reason, which nothing here tests, lies in the random vector with which each word
+# begins. The common push on the rare words is about the same from any start, so it turns longer random
+# vectors less. The penalty turns each word along its own deviation from the mean. Early in training this
+# deviation is mostly the word's random vector. So the penalty may give the words late what a wider start
+# gives them from the beginning: more of their random vectors.
 #
 # From the start 0.01 the plain model and the centred model fail at the rate 0.003: in the table they are no
-# better than the frequencies of the words alone. With the penalty that rate works. From the start 0.1 the
-# centred model gains about what the plain model gains: beside a wide start, to subtract the mean adds nothing
-# that three seeds would show.
+# better than the frequencies of the words alone. With the penalty the mean at that rate is far lower. From
+# the start 0.1 the centred model gains about what the plain model gains: beside a wide start, to subtract the
+# mean adds nothing that three seeds would show.
 
 # %% [markdown]
 # ## What it costs

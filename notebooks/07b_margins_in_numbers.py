@@ -147,9 +147,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 1.** The larger the margin, the more the likeliest word takes from the others. This answers the
-# first prediction. No amount of data takes the sharpening away, so a margin can only pay if it also works
-# against overfitting. We check the formula for a small margin.
+# **Figure 1.** The slider begins at $m = 1$. The larger the margin, the more the likeliest word takes from
+# the others. This answers the first prediction. No amount of data takes the sharpening away, so a margin can
+# only pay if it also works against overfitting. We check the formula for a small margin.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -267,7 +267,8 @@ print("theorem 3.4 holds:", all(fourth))
 # 10,000 tokens, read ten times, the model overfits. These runs are in the first table. On 30,000 tokens, read
 # five times, the model does not overfit. These runs are in the second table. Runs of one seed are pairs: they
 # share their start and the order of the text. Differences are those of log perplexity on the test split, in
-# per cent, with 95 % intervals, and $p$ is corrected by Holm's method.
+# per cent, with 95 % intervals, and $p$ is corrected by Holm's method. [Notebook 23](23_run_a_batch.ipynb)
+# explains the verdicts.
 
 
 # %%
@@ -282,11 +283,11 @@ def compared(plan):
     return shown[columns].astype(object).fillna("")
 
 
-few, many = tables.by_text(plans.read_plan("lessons-07"))
-compared(many)
+text_30k, text_10k = tables.by_text(plans.read_plan("lessons-07"))
+compared(text_10k)
 
 # %%
-compared(few)
+compared(text_30k)
 
 # %% [markdown]
 # In the two tables above, counting triples of words does better than every model. What happens to a model that

@@ -135,18 +135,19 @@ print("spectral: some were never touched:", same.any().item())
 # only the eigenvalue that is farthest from 1. The sum of both norms, which the paper uses, is a Frobenius norm
 # with extra weight on this eigenvalue.
 #
-# The library finds the spectral norm by the **power method**: if a vector is multiplied by $G$ again and again,
-# it turns to the eigenvector of the largest eigenvalue. $G$ changes little from step to step. So the library
-# begins where the last step ended, and three products suffice.
+# The library finds the spectral norm by the **power method**: if a vector is multiplied by $G$ again and
+# again, it turns to the eigenvector of the eigenvalue farthest from 0. $G$ changes little from step to step.
+# So the library begins where the last step ended, and three products suffice.
 
 # %% [markdown]
 # ## A translator too
 #
-# The paper shows its pictures for a language model and for a translator. Ours translates the German phrases of
-# [notebook 21](21_train_translator.ipynb). One matrix, $d = 64$, reads German, reads English and predicts
-# English. We choose the scale $c_1$ so that $\|W\|_F$ is the norm with which the plain model begins. The
-# $\sigma_k$ are near 10 then. As a step of $U$ moves $W$ by $\sigma$ times as much, the learning rate of the
-# factors is the plain rate over a typical $\sigma$, the root mean square of all $\sigma_k$.
+# The paper shows its pictures for a language model and for a translator. Ours translates the German phrases
+# of [notebook 21](21_train_translator.ipynb). One matrix, $d = 64$, reads German, reads English and predicts
+# English. We choose the scale $c_1$ so that $\|W\|_F$ is the norm with which the plain model begins. In the
+# profile `quick` the $\sigma_k$ are near 5 then. As a step of $U$ moves $W$ by $\sigma$ times as much, the
+# learning rate of the factors is the plain rate over a typical $\sigma$, the root mean square of all
+# $\sigma_k$.
 
 # %%
 sizes = {
@@ -385,9 +386,10 @@ table
 #
 # The reason is not the shape of the cloud, which is round, but its size. With $\sigma_1 = 1$ and orthonormal
 # $U$ the rows of $W$ have a mean squared length of at most $\frac1N\sum_k\sigma_k^2 \le d/N$. A logit is
-# $w^\top h$, and the contexts $h$ come from a layer normalisation, so their length is about $\sqrt d$. Hence the
-# logits of two words with rows of length $\|w\|$ differ by $2\|w\|\sqrt d$ at most, and one word is at most
-# $e^{2\|w\|\sqrt d}$ times as likely as the other:
+# $w^\top h$, and the contexts $h$ come from a layer normalisation, so their length is about $\sqrt d$. Hence
+# the logits of two words of the mean length $\|w\|$ differ by about $2\|w\|\sqrt d$ at most, so one of these
+# words is at most about $e^{2\|w\|\sqrt d}$ times as likely as the other. Longer rows and the gain of the
+# normalisation allow more:
 
 # %%
 size, N = (small[name] for name in ("size", "corpus.small.words"))
@@ -398,7 +400,7 @@ for name, (_, found) in failing.items():
     largest = norm * np.sqrt(size)
     rows[name] = {"mean length of a row": norm}
     rows[name]["largest logit, length × √d"] = largest
-    rows[name]["likelier than another by at most"] = np.exp(2 * largest)
+    rows[name]["two mean words: likelier by at most"] = np.exp(2 * largest)
     highest = [s["singular_values"][0] for s in shapes]
     rows[name]["σ₁ of W"] = np.mean(highest)
 text = "Ceiling on the root mean square length, if σ₁ = 1: "
@@ -453,11 +455,12 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The weight of the prior makes no difference that three seeds would show, from 0 to 100: training
-# begins at the prior. Over the paper's range of the weights for orthogonality the share falls by half, and the
-# perplexity changes by a few per cent: it is highest at the weight 1, not at an end of the range. This answers
-# the second prediction: relative to its size the share changes more. Yet both changes are small beside the
-# distance to the plain model, whose share and perplexity stand in the last row of the table below.
+# **Figure 4.** The weight of the prior makes no difference that three seeds would show, from 0 to 100:
+# training begins at the prior. Over the paper's range of the weights for orthogonality the share falls by
+# more than half, and the mean perplexity changes by a few per cent. Three seeds do not tell whether the
+# perplexity is highest at the weight 1 or at 10. This answers the second prediction: relative to its size the
+# share changes more. Yet both changes are small beside the distance to the plain model, whose share and
+# perplexity stand in the last row of the table below.
 #
 # The other constants are changed one at a time. The recipe has $c_1 = 3.4$, $c_2 = 0.05$, $\gamma = 0.6$. The
 # polynomial prior has $\gamma = 0.3$ and the same norm as the recipe's prior. The paper's language model on
@@ -482,8 +485,8 @@ means(
 )
 
 # %% [markdown]
-# By the means of the table the scale $c_1$ matters most: at 1 and at 10 the perplexity is far higher than at
-# the recipe's 3.4.
+# By the means of the table the scale $c_1$ matters most: at 1 the perplexity is far higher than at the
+# recipe's 3.4, and at 10 it is a tenth higher.
 
 # %% [markdown]
 # ## What it costs
@@ -523,9 +526,10 @@ seven["ratio"] = seven["spectrum-control"] / seven["softmax"]
 seven.round(2)
 
 # %% [markdown]
-# For WikiText-2 the paper's text says 1.17, which is not quite the ratio of the times in its table. The course
-# has timed its own layer against its own softmax: alone, and with 10,000 words within a training step of an
-# AWD-LSTM's size, too. *Memory* is what the layer takes beyond parameters and gradients.
+# For WikiText-2 the paper's text says 1.17, which is not quite the ratio of the times in its table. The
+# course has timed its own layer against its own softmax: alone, and with 10,000 words within a training step
+# of an AWD-LSTM's size, too. *Memory* is what the layer takes beyond parameters and gradients. The numbers
+# are multiples of the softmax's.
 
 # %%
 at = ["machine", "words", "precision"]
@@ -643,17 +647,18 @@ display(Markdown(claims.conclusions(*(f"wang2020-{name}" for name in of))))
 
 # %%
 share, score = [max(ends) - min(ends) for ends in zip(*both.values())]
-most = "likelier than another by at most"
+most = "two mean words: likelier by at most"
 factor = {name: row[most] for name, row in rows.items()}
 steps = [cost["10⁹ operations a step"] for cost in costs.values()]
 display(
     Markdown(
         f"Over the swept weights the mean share changes by {share:.4f} "
         f"and the mean test perplexity by {score:.0f}. Spectral "
-        f"normalisation leaves the words so short that a word can be at "
-        f"most {factor['spectral normalisation']:.0f} times as likely as "
-        f"another; in the plain model it can be {factor['plain']:.0f} "
-        f"times as likely. A step with spectrum control takes "
+        f"normalisation leaves the words so short that of two words of "
+        f"mean length one is at most about "
+        f"{factor['spectral normalisation']:.0f} times as likely as the "
+        f"other; in the plain model it is at most about "
+        f"{factor['plain']:.0f} times as likely. A step with spectrum control takes "
         f"{steps[1] / steps[0]:.2f} times the operations of a plain step."
     )
 )

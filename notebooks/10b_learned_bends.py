@@ -156,9 +156,9 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # The columns `float32` and `bfloat16` hold the largest errors, in nats. The result is near $x$, but the
 # printed formula subtracts a number of size $(k-1)x$ from a number of size $kx$. In `bfloat16` the rounding
-# of these two numbers costs tenths of a nat. The form of lesson 10 subtracts nearly nothing, and its error is
-# that of rounding the result. In `float32` the exponential of the released code also overflows, once a logit
-# exceeds $c + 88.7$. The last column looks no further than 999.
+# of these two numbers costs up to a fifth of a nat. The form of lesson 10 subtracts nearly nothing, and its
+# error is that of rounding the result. In `float32` the exponential of the released code also overflows, once
+# a logit exceeds $c + 88.7$. The last column looks no further than 999.
 
 # %% [markdown]
 # ## PLIF: let the data choose the function
@@ -254,10 +254,10 @@ display(
 )
 
 # %% [markdown]
-# **Figure 1.** This is a curious object. Going **forwards**, the random slopes average out as the pieces become
-# many, and $f$ is a straight line. Its slope is above 1, because softplus is convex: large $v$ raise the mean of
-# the slopes more than small $v$ lower it. Going **backwards**, the gradient of a logit is multiplied by the
-# slope of its own small piece, and these slopes differ widely.
+# **Figure 1.** The same function looks different in the two directions. Going **forwards**, the random slopes
+# average out as the pieces become many, and $f$ is a straight line. Its slope is above 1, because softplus is
+# convex: large $v$ raise the mean of the slopes more than small $v$ lower it. Going **backwards**, the
+# gradient of a logit is multiplied by the slope of its own small piece, and these slopes differ widely.
 #
 # A **frozen** PLIF keeps its random slopes. So it does hardly more to the logits than scale them, but it
 # multiplies the gradients by random factors. Parthiban et al. (2021) suspect that a frozen PLIF acts as a
@@ -573,8 +573,8 @@ print("bent language: a softmax with two more dimensions wins:", wins)
 # bent, of full rank, and GSS has the very same bend. GSS could reach an excess of 0 at $d = 4$, so the excess
 # that the table shows for it is due to the optimiser. At $d = 4$ GSS is hardly nearer to the truth than a
 # softmax. In the table above a softmax with two more dimensions comes nearer than GSS, although the rank of
-# this softmax is a tenth of the truth's. So the right bend alone does not lead the optimiser to the right
-# contexts and words, and two more dimensions are easy to use.
+# this softmax is a tenth of the truth's. So in the steps that it has, the right bend alone does not lead the
+# optimiser to the right contexts and words; two more dimensions are easier to use.
 
 # %% [markdown]
 # ## The cost

@@ -310,11 +310,12 @@ pd.DataFrame({"imbalance": ratios}).round(4)
 # %% [markdown]
 # ## The step: Muon
 #
-# Spectrum control, of [lesson 8](08_spectrum_control.ipynb), prescribes the singular values of $W$. **Muon** (Jordan et
-# al. 2024) makes the singular values of every *step* equal: with the momentum $m$ it takes the step
-# $-m\,(m^\top m)^{-1/2}$. No direction of the space is favoured while $W$ grows. The step has the form $m
-# A$, so Muon cannot move the mean of the rows either. Spectrum control needs penalties and a factorised
-# matrix; Muon needs some products with the $N\times d$ matrix in each step.
+# Spectrum control, of [lesson 8](08_spectrum_control.ipynb), prescribes the singular values of $W$. **Muon**
+# (Jordan et al. 2024) makes the singular values of every *step* equal: with the momentum $m$ it takes the
+# step $-m\,(m^\top m)^{-1/2}$. No direction of the space is favoured while $W$ grows. The rows of $m$ add up
+# to zero where the softmax alone makes the gradient, and so do the rows of $mA$: Muon cannot move the mean of
+# the rows. Spectrum control needs penalties and a factorised matrix; Muon needs some products with the
+# $N\times d$ matrix in each step.
 #
 # Where have the optimisers taken $W$? We look at the singular values of the whole way
 # $W_{\text{end}}-W_{\text{start}}$, and at how far each word went.

@@ -188,12 +188,12 @@ plots.show(
 # Text is bursty. A rare word that has come once is likely to come again soon.
 # The word matrix, which is the same for all pages, cannot know this, but the
 # cache can. Frequent words should gain little. A word that is not in the
-# window pays the full price, $-\log(1-\lambda)$ nats, whatever the word:
+# window pays the full price, $-\log(1-\lambda)$ nats, whatever the word.
 
 # %%
 price = -math.log(1 - best.weight)
 display(Markdown(
-    f"with λ = {best.weight} that is {price:.2f} nats. Words that had not"
+    f"With λ = {best.weight} the full price is {price:.2f} nats. Words that had not"
     f" occurred at all lose {-never:.2f} on average."
 ))
 

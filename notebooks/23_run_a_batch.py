@@ -172,11 +172,11 @@ plots.show(
 # $$d_s = 100\,(\log \text{perplexity of the one} - \log \text{perplexity of the other}) \quad\text{per cent.}$$
 #
 # The paired $t$-test divides the mean of these differences by its standard error. Its $p$ says how often this
-# ratio would be at least as far from 0 if the true mean were 0 and the differences were normal. The verdict is
-# *better* or *worse* where $p$ is below 5 %, *no difference larger than* 1 % where the data exclude 1 % either
-# way, and *undecided* otherwise. From the spread of the pairs follows how many seeds see a difference of 1 % in
-# four of five such experiments. A spread that is measured on a few pairs may be wrong by a factor of two, and
-# then the number of seeds by a factor of four.
+# ratio would be at least as far from 0 if the true mean were 0 and the differences were normal. The verdict
+# is *better* or *worse* where $p$ is below 5 %, *no difference larger than* 1 % where the data exclude 1 %
+# either way, and *undecided* otherwise. The spread of the pairs tells how many seeds show a difference of 1 %
+# in four of five such experiments. A spread that is measured on a few pairs may be wrong by a factor of two,
+# and then the number of seeds by a factor of four.
 #
 # The two settings were picked by looking at the results. For the best against the next this choice makes false
 # alarms no more frequent, because the two best of several equal models mostly lie closer together than two that

@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 from course_lab.examine.chance import random_spectrum
 from course_lab.examine.groups import Groups
 from course_lab.examine.kept import price_of_all_but_the_top
-from course_lib.metrics import cones, geometry
+from course_lib.metrics import geometry
 
 # A finding is named when it takes a tenth of the energy. Chance does not reach that: over random
 # matrices from 300 × 16 to 50,000 × 768 no severity comes to half of it (test_examine.py).
@@ -110,7 +110,7 @@ def common_direction(
     cosine = max(0.0, cosine)
     # how wide the cone is
     mean = unit.mean(0)
-    angles = cones.cone_angles(unit) if mean.any() else [np.pi / 2]
+    angles = geometry.cone_angles(unit) if mean.any() else [np.pi / 2]
     aperture = float(np.degrees(np.quantile(angles, 0.95)))
     # in words
     who, pairs = "all words", "two words"

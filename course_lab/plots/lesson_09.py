@@ -143,7 +143,7 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     figure, (left, right) = panels(1, 2, height=4.2)
     settings = list(next(iter(perplexities.values())))
     for i, (seed, values) in enumerate(perplexities.items()):
-        style = {"color": COLOURS[0], "linestyle": LINES[i], "marker": MARKERS[i]}
+        style = {"color": COLOURS[i], "linestyle": LINES[i], "marker": MARKERS[i]}
         left.plot(list(values), list(values.values()), label=f"seed {seed}", **style)
     curves = {name: (list(r), list(r.values())) for name, r in ranks.items()}
     lines(curves, xlabel, "rank of log P", log="xy", ax=right)

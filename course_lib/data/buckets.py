@@ -99,13 +99,6 @@ def collate(split: Split, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def token_batches(
-    split: Split,
-    max_tokens: int,
-    generator: torch.Generator | None = None,
-    rank: int = 0,
-    world: int = 1,
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield one epoch of `buckets`, each as (source, tokens, target) of `collate`."""
-    for rows in buckets(split, max_tokens, generator, rank, world):
-        yield collate(split, rows)
+def token_batches(split: Split, *arguments, **options) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield one epoch of `buckets`, whose arguments it takes, as `collate` makes them."""
+    return (collate(split, rows) for rows in buckets(split, *arguments, **options))

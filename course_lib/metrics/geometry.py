@@ -25,6 +25,7 @@ from course_lib.metrics.inputs import (
     unit_rows,
 )
 from course_lib.metrics.subspaces import oriented
+from course_lib.ranges import Count, checked
 
 
 def singular_values(W: Numbers, normalised: bool = False) -> np.ndarray:
@@ -108,6 +109,24 @@ def common_drift(W: Numbers) -> Drift:
     along = float(_contributions(rows @ normalize(mean, dim=0)[:, None]))
     del rows
     return Drift(share, cosine, along, mean_cosine(matrix - mean))
+
+
+def cone_angles(W: Numbers, axis: Numbers | None = None) -> np.ndarray:
+    """Return the angle (n,) of every row to `axis` (d,), in radians from 0 to π.
+
+    The default axis is the mean of the unit rows. The 95 % quantile of the angles is the half-angle
+    of a cone that holds 95 % of the words; about another axis there may be a narrower one. A row of
+    zeros is at a right angle. Raises CourseError where the axis is 0.
+    """
+    rows = unit_rows(W)
+    axis = rows.mean(0) if axis is None else torch.tensor(as_numbers(axis, "axis")).to(rows)
+    if not axis.any():
+        raise CourseError("the rows' directions cancel: give the axis")
+    axis = axis / axis.norm()
+    along = rows @ axis
+    across = (rows - along[:, None] * axis).norm(dim=1)  # near 0 and π only the sine is exact
+    angles = torch.atan2(across, along).where(rows.any(1), torch.pi / 2)
+    return angles.cpu().numpy()
 
 
 class Frequency(NamedTuple):
@@ -200,15 +219,15 @@ def isotropy(W: Numbers, both_signs: bool = True) -> Isotropy:
     return Isotropy(float(z.min()), float(z.std(correction=0) / z.mean()))
 
 
-def sampled_isotropy(W: Numbers, rows: int = 40_000, draws: int = 10, seed: int = 0) -> Isotropy:
+@checked
+def sampled_isotropy(
+    W: Numbers, rows: Count = 40_000, draws: Count = 10, seed: int = 0
+) -> Isotropy:
     """Return the mean `isotropy` of `rows` random rows over `draws` draws, as wang2020 gives it.
 
     Each draw has its own eigenvectors. Where W has no more rows, all of them are taken once.
-    Raises CourseError for fewer than 1 row or draw.
     """
     W = W.detach() if isinstance(W, Tensor) else np.asarray(W)
-    if rows < 1 or draws < 1:
-        raise CourseError(f"a mean needs 1 row and 1 draw or more, got {rows} and {draws}")
     if len(W) <= rows:
         return isotropy(W)
     random = np.random.default_rng(seed)

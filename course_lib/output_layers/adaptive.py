@@ -8,11 +8,11 @@ from torch.utils.checkpoint import checkpoint
 
 from course_lib.machine import accelerated, moved, on_host
 from course_lib.output_layers.blocked_loss import Group
-from course_lib.output_layers.kernel import IGNORE, check_targets, chunked_loss
+from course_lib.output_layers.kernel import IGNORE, check_soft, check_targets, chunked_loss
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.products import type_of_sums
-from course_lib.ranges import Count, checked
+from course_lib.ranges import checked
 
 LARGE = 1 << 27  # numbers of log P that a GPU forms at once where it needs all of them
 
@@ -59,31 +59,30 @@ class AdaptiveSoftmax(OutputLayer):
     def __init__(
         self,
         words: Words,
-        hidden_size: Count | None = None,
-        bias: bool = True,
+        *arguments,
         cutoffs: tuple[int, ...] = (20_000, 40_000, 200_000),
+        **options,
     ):
-        """Make the layer.
+        """Make the layer with these first words of the clusters.
 
-        words, hidden_size, bias: as in `OutputLayer`;
-        cutoffs: first words of the clusters.
         Raises ValueError unless the cutoffs increase between 0 and N.
         """
-        super().__init__(words, hidden_size, bias)
+        super().__init__(words, *arguments, **options)
         edges = [0, *cutoffs, words.shape[0]]
         if len(edges) < 3 or any(a >= b for a, b in zip(edges, edges[1:], strict=False)):
             raise ValueError(f"cutoffs {tuple(cutoffs)} must increase between 0 and {edges[-1]}")
         self.edges = edges
         clusters = len(edges) - 2
-        self.clusters = nn.Linear(words.shape[1], clusters)
+        self.clusters = nn.Linear(self.hidden_size, clusters)
         nn.init.zeros_(self.clusters.bias)
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """Return the loss and its cross-entropy part, as `OutputLayer.forward` does."""
         if self.training and self.gate is not None:
             raise ValueError("a gate looks at all words and cannot act on groups of them")
-        if objective not in (None, CrossEntropy()):  # without the kernel, which looks at targets
-            check_targets(target, self.words.shape[0])
+        check_targets(target, hidden.shape[:-1], self.words.shape[0], reduction)
+        if objective not in (None, CrossEntropy()):
+            check_soft(soft, [objective], len(target.flatten()), self.words.shape[0])
             return self._dense(hidden, target, objective, soft, reduction)
         shape = target.shape
         # the targets' clusters, from a copy of the targets that the host may look at
@@ -94,7 +93,7 @@ class AdaptiveSoftmax(OutputLayer):
         target = target.flatten()
         contexts, _ = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
-        cluster_logits = self.clusters(contexts[:, 0]).to(type_of_sums(contexts))
+        cluster_logits = self.clusters(hidden.flatten(0, -2)).to(type_of_sums(contexts))
         # groups of positions: all choose among the shortlist, a cluster's also within the cluster
         groups = []
         entry = cluster_logits.new_zeros(len(target))  # the logit of each target's cluster
@@ -118,7 +117,6 @@ class AdaptiveSoftmax(OutputLayer):
             transform=self.transform,
             formula=self.formula,
             parameters=self.transform_parameters(),
-            gate=self.gate if self.training else None,
             groups=groups,
             reduction=reduction,
             scratch=self.scratch,
@@ -161,7 +159,7 @@ class AdaptiveSoftmax(OutputLayer):
                 return objective(view), CrossEntropy()(view).detach()
 
         losses, nlls = [], []
-        for start in range(0, len(target), block):
+        for start in range(0, max(1, len(target)), block):
             positions = slice(start, start + block)
             given = () if soft is None else (soft[0][positions], soft[1])
             inputs = hidden[positions], target[positions].clamp(min=0), *given
@@ -169,8 +167,7 @@ class AdaptiveSoftmax(OutputLayer):
             losses.append(loss)
             nlls.append(nll)
         counted = (target != IGNORE).to(losses[0])
-        loss = torch.cat(losses) * counted
-        nll = torch.cat(nlls) * counted
+        loss, nll = torch.cat(losses) * counted, torch.cat(nlls) * counted
         if reduction == "none":
             return loss.view(shape), nll.view(shape)
         scale = counted.sum().clamp(min=1) if reduction == "mean" else 1

@@ -47,7 +47,6 @@ class Adversarial(OutputLayer):
     ):
         """Make the layer that stands right of this class, with perturbed targets.
 
-        words, arguments, options: those of that layer;
         alpha: α, the radius as a share of the target's norm;
         epsilon: a constant radius ε in the place of α ‖w_y‖;
         gradient: "hidden", "none" or "full", see above;

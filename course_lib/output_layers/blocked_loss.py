@@ -148,7 +148,7 @@ class BlockedLoss:
     """One pass over the positions: their losses and, where `grads` are given, the gradients."""
 
     def __init__(self, options: Options, tensors: Any, target: Tensor, weight: Tensor, grads: Any):
-        """tensors, grads: in the order of `Tensors`; weight: (n,), of the gradients alone."""
+        """Take tensors and grads in the order of `Tensors`; `weight` (n,) is of the gradients."""
         self.options = options
         self.inputs = Tensors.named(tensors)
         self.grads: Any = None if grads is None else Tensors.named(grads)
@@ -235,6 +235,8 @@ class BlockedLoss:
         # loss
         with torch.enable_grad():
             loss = group.objective(view)
+        if loss.shape != block.target.shape:
+            raise ValueError(f"an objective returns a loss a position, not {tuple(loss.shape)}")
         nll = loss if group.nll == group.objective else group.nll(view)
         self.losses[0, positions] += loss.detach()
         self.losses[1, positions] += nll.detach()

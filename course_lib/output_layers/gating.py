@@ -20,7 +20,9 @@ class GradientGating(OutputLayer):
         min(a_v / ā, 1)      where both are rare, ā the mean of a over the rare words (g₂)
         1                    where v is not rare
 
-    Contexts and biases receive the whole gradient; probabilities do not change.
+    Contexts and biases receive the whole gradient, and so do σ and V of `SpectralWords`, whose U
+    alone is gated; probabilities do not change. The gates of a loss without reduction, and of a
+    second backward pass, are those that hold when the backward pass runs.
     Naive: `logits = gate * logits + (1 - gate) * logits.detach()` with hidden states and biases
     detached, beside the plain loss with the word matrix detached.
 
@@ -36,7 +38,6 @@ class GradientGating(OutputLayer):
     ):
         """Make the layer that stands right of this class, with gated gradients.
 
-        words, arguments, options: those of that layer;
         alpha: α, in targets a step, 0.02 to 0.03 in the paper; horizon: K, in steps.
         Raises CourseError for a constant out of its range.
         """
@@ -47,12 +48,12 @@ class GradientGating(OutputLayer):
         self.appearances: Tensor
         self.steps: Tensor
         self.register_buffer("appearances", torch.zeros(words.shape[0]))
-        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """Return what `OutputLayer.forward` does; in training the targets are counted first."""
         if self.training:
-            check_targets(target, len(self.appearances))
+            check_targets(target, hidden.shape[:-1], len(self.appearances))
             self.count(target)
         return super().forward(hidden, target, objective, soft, reduction)
 

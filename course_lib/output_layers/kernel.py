@@ -6,7 +6,7 @@ the tensors can. `BlockedLoss` walks over blocks of positions and makes losses a
 pass; here stand its contract and its place in automatic differentiation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -69,27 +69,20 @@ def chunked_loss(
     but no more than `blocked_loss.ROWS` rows, in half precision a quarter of all if that is more;
     scratch: the memory of a block, which is kept from call to call; new if None.
     Under autocast the products are computed in its type and added up in float32.
-    Raises ValueError where x, matrix and target do not fit, on an unknown reduction, a target that
-    is no word, or a gate with groups.
+    Raises ValueError where x, matrix, target and soft do not fit, on an unknown reduction, a target
+    that is no word, an objective without its soft targets, or a gate with groups.
     """
     # What does not fit together is refused before anything is computed.
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
         raise ValueError(
             f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)"
         )
-    if target.shape != x.shape[:1]:
-        raise ValueError(
-            f"target {tuple(target.shape)} must hold one word for each of {len(x)} positions"
-        )
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
-    check_targets(target, len(matrix))
+    check_targets(target, x.shape[:1], len(matrix), reduction)
     if groups is None:
         groups = [Group((0, len(matrix)), objective or CrossEntropy())]
     elif gate is not None:
         raise ValueError("a gate looks at all words and cannot act on groups of them")
-    if soft is None and any(group.objective.needs_soft_targets for group in groups):
-        raise ValueError("the objective needs the logits of soft targets: give `soft`")
+    check_soft(soft, [group.objective for group in groups], len(x), len(matrix))
     # The walk over the blocks, as one function of autograd.
     options = Options(
         groups=groups,
@@ -118,11 +111,20 @@ def chunked_loss(
     )
 
 
-def check_targets(target: Tensor, words: int) -> None:
-    """Raise ValueError unless every target is a word or `IGNORE`.
+def check_targets(
+    target: Tensor, positions: Sequence[int], words: int, reduction: str = "mean"
+) -> None:
+    """Raise ValueError unless each position has a target, which is a word or `IGNORE`.
 
-    On a GPU, where the check would wait, an assertion on the device fails later instead.
+    positions: their shape; reduction: refused, too, unless it is a known one.
+    On a GPU, where a look would wait, an assertion on the device fails later instead.
     """
+    if target.shape != positions:
+        raise ValueError(
+            f"target {tuple(target.shape)} must hold one word for each position, {tuple(positions)}"
+        )
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction {reduction!r} must be 'mean', 'sum' or 'none'")
     outside = ((target != IGNORE) & ((target < 0) | (target >= words))).any()
     if accelerated(target):
         torch._assert_async(~outside)  # pyright: ignore[reportPrivateImportUsage] (nothing else)
@@ -130,6 +132,18 @@ def check_targets(target: Tensor, words: int) -> None:
         raise ValueError(
             f"targets must be words, 0 to {words - 1}, or {IGNORE}, which do not count"
         )
+
+
+def check_soft(
+    soft: tuple[Tensor, Tensor] | None, objectives: list[Objective], n: int, words: int
+) -> None:
+    """Raise ValueError where an objective lacks its soft targets, or they have another shape."""
+    if soft is None:
+        if any(objective.needs_soft_targets for objective in objectives):
+            raise ValueError("the objective needs the logits of soft targets: give `soft`")
+    elif (*soft[0].shape[:-1], len(soft[1])) != (n, words):
+        shapes = [tuple(part.shape) for part in soft]
+        raise ValueError(f"soft has the shapes {shapes}, which must be ({n}, e) and ({words}, e)")
 
 
 def _product_type(x: Tensor) -> torch.dtype:
@@ -140,15 +154,15 @@ def _product_type(x: Tensor) -> torch.dtype:
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """The loss forward, with the gradients made in the same walk; backward only scales them."""
+    """Forward makes the gradients, too; backward scales them, or makes those not yet made."""
 
     @staticmethod
     def forward(ctx, options, target, *tensors):
         # Each position's weight in the sum.
         counted = target != IGNORE
         weight = counted.to(type_of_sums(tensors[0]))
-        if options.reduction == "mean":
-            weight = weight / counted.sum().clamp(min=1)
+        # The mean is taken at the end: in half precision 1/n in every gradient would underflow.
+        ctx.scale = 1 / weight.sum().clamp(min=1) if options.reduction == "mean" else 1.0
         # Losses and, unless they are to be recomputed, gradients.
         needed = ctx.needs_input_grad[2:]
         grads = _zeros(tensors, needed) if options.differentiate and any(needed) else None
@@ -157,31 +171,32 @@ class _ChunkedLoss(torch.autograd.Function):
         ctx.grads = grads
         ctx.save_for_backward(target, weight, *tensors)
         # The reduction.
-        loss, nll = loss * weight, nll * weight
+        loss, nll = loss * weight * ctx.scale, nll * weight * ctx.scale
         if options.reduction != "none":
             loss, nll = loss.sum(), nll.sum()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad_loss, _):
+        if torch.is_grad_enabled():  # `create_graph`: what depends on these gradients would be lost
+            raise RuntimeError("the gradients of a blocked loss cannot be differentiated again")
+        grad_loss = grad_loss * ctx.scale
         grads, ctx.grads = ctx.grads, None
         if grads is None:  # reduction "none", whose weights are known now, or a second backward
             target, weight, *tensors = ctx.saved_tensors
             grads = _zeros(tensors, ctx.needs_input_grad[2:])
-            BlockedLoss(ctx.options, tensors, target, grad_loss * weight, grads).run()
-            return None, None, *grads
+            alone = grad_loss.dim() == 1
+            weight = weight * grad_loss if alone else weight
+            BlockedLoss(ctx.options, tensors, target, weight, grads).run()
+            if alone:
+                return None, None, *grads
         # Scaled in place: nobody else holds these tensors, and a copy would cost their size again.
         return None, None, *(g if g is None else g.mul_(grad_loss) for g in grads)
 
 
 def _zeros(tensors, needed) -> list[Tensor | None]:
-    """Return gradients to be filled, zeros like the tensors that need one.
-
-    They are sums over blocks and therefore in float32 or wider; autograd casts them to the
-    inputs' type.
-    """
+    """Return zeros, in the type of sums over blocks, like the tensors that need a gradient."""
     return [
         torch.zeros_like(t, dtype=type_of_sums(t)) if n else None
         for t, n in zip(tensors, needed, strict=True)

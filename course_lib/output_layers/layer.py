@@ -26,7 +26,8 @@ class OutputLayer(nn.Module):
     * `gate(gradient, target)`: the logits' gradient as the word matrix's rows receive it, or None.
 
     Loss (`forward`) and probabilities (`log_prob`) follow from them. Variants combine by
-    inheritance, left before right: `class Mine(Adversarial, MixtureOfSoftmaxes)`.
+    inheritance, left before right: `class Mine(Adversarial, MixtureOfSoftmaxes)`. Each hands the
+    arguments that are not its own to the next. Clusters take one context a position.
     """
 
     transform: Callable[..., Tensor] | None = None
@@ -86,14 +87,14 @@ class OutputLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the loss and its cross-entropy part, in nats.
 
-        hidden: (T, B, h). Any leading shape will do; the first of two dimensions is taken for time,
-        along which a mixture's dropout mask stays the same;
+        hidden: (T, B, h), or another leading shape of one dimension or more; the first is taken for
+        time, along which a mixture's dropout mask stays the same;
         target: (T, B), `IGNORE` where a position does not count;
         objective, soft, reduction: as in `chunked_loss`, but "none" gives the target's shape.
         """
+        check_targets(target, hidden.shape[:-1], self.words.shape[0])
         shape = target.shape
         target = target.flatten()
-        check_targets(target, self.words.shape[0])
         contexts, log_weights = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
         x, matrix = self.words.factors(contexts)

@@ -31,22 +31,15 @@ class MixtureOfSoftmaxes(OutputLayer):
 
     @checked
     def __init__(
-        self,
-        words: Words,
-        hidden_size: Count | None = None,
-        bias: bool = True,
-        components: Count = 15,
-        dropout: Dropout = 0.0,
+        self, words: Words, *arguments, components: Count = 15, dropout: Dropout = 0.0, **options
     ):
-        """Make the mixture.
+        """Make the mixture, of hidden states of any `hidden_size`.
 
-        words, bias: as in `OutputLayer`;
-        hidden_size: the size of the hidden states, any; d if None;
         components: K;
         dropout: share of the contexts' entries dropped, one mask a sequence ("latent").
         Raises CourseError for a constant out of its range.
         """
-        super().__init__(words, hidden_size, bias)
+        super().__init__(words, *arguments, **options)
         self.components = components
         self.dropout = dropout
         self.prior = nn.Linear(self.hidden_size, components, bias=False)

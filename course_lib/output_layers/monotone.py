@@ -48,19 +48,12 @@ class GeneralizedSigSoftmax(OutputLayer):
     """
 
     @checked
-    def __init__(
-        self,
-        words: Words,
-        hidden_size: int | None = None,
-        bias: bool = True,
-        c: Finite = -1.5,
-        k: Positive = 2.5,
-    ):
+    def __init__(self, words: Words, *arguments, c: Finite = -1.5, k: Positive = 2.5, **options):
         """Make the layer; c: where the function bends; k: its slope below.
 
         The defaults are the paper's for the Penn Treebank. CourseError for one out of its range.
         """
-        super().__init__(words, hidden_size, bias)
+        super().__init__(words, *arguments, **options)
         self.c = c
         self.k = k
 
@@ -119,19 +112,18 @@ class SoftCappedSoftmax(OutputLayer):
     def __init__(
         self,
         words: Words,
-        hidden_size: int | None = None,
-        bias: bool = True,
+        *arguments,
         cap: Positive = 30.0,
         width: Positive | None = None,
         shift: Finite = 0.0,
+        **options,
     ):
         """Make the layer.
 
-        words, hidden_size, bias: as in `OutputLayer`;
         cap: the bound; width: by what logits are divided, `cap` if None; shift: added to them.
         Raises CourseError for a number out of its range.
         """
-        super().__init__(words, hidden_size, bias)
+        super().__init__(words, *arguments, **options)
         self.cap = cap
         self.width = width or cap
         self.shift = shift
@@ -206,23 +198,22 @@ class PiecewiseLinearSoftmax(OutputLayer):
     def __init__(
         self,
         words: Words,
-        hidden_size: int | None = None,
-        bias: bool = True,
+        *arguments,
         pieces: Count = 100_000,
         low: Finite = -20.0,
         high: Finite = 20.0,
         frozen: bool = False,
         spread: NonNegative = 1.0,
+        **options,
     ):
         """Make the layer with slopes drawn at random.
 
-        words, hidden_size, bias: as in `OutputLayer`;
         pieces: K; low, high: the interval of logits that the pieces divide, low < high;
         frozen: leave the slopes as they are drawn;
         spread: standard deviation of v; with 0 the layer begins as the softmax.
         Raises CourseError for a constant out of its range.
         """
-        super().__init__(words, hidden_size, bias)
+        super().__init__(words, *arguments, **options)
         if not low < high:
             name = type(self).__name__
             raise CourseError(f"low of {name} must be below high, not {low} ≥ {high}")

@@ -41,6 +41,8 @@ def table(layer: Any, hidden: Tensor, target: Tensor | None = None) -> Table:
     Raises CourseError for a layer without a form: a subclass may compute something else.
     """
     name = type(layer).__name__
+    if "transform" in vars(layer):
+        raise CourseError("a layer whose logits `attach` scales or caps has no plain form")
     if name not in NAIVE:
         raise unknown("plain form of the output layer", name, NAIVE)
     return NAIVE[name](layer, hidden, target)
@@ -161,7 +163,7 @@ def clusters(layer: Any, hidden: Tensor, logits: Tensor) -> Table:
 
 
 def gated(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
-    """Return the softmax's table; the word matrix is reached through the gates alone."""
+    """Return the softmax's table, and count the targets; gates alone lead to the words' rows."""
     if target is None:
         return softmax(layer, hidden, target)
     with torch.no_grad():
@@ -170,9 +172,9 @@ def gated(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
         target = target.clamp(min=0)
         gate = torch.where(rare[target][:, None], among_rare, to_rare)
         gate.scatter_(1, target[:, None], 1.0)
-    matrix = layer.words.matrix()
-    logits = F.linear(hidden, matrix.detach(), layer.bias)
-    to_rows = gate * F.linear(hidden.detach(), matrix)
+    x, rows = layer.words.factors(hidden)
+    logits = F.linear(x, rows.detach(), layer.bias)
+    to_rows = gate * F.linear(x.detach(), rows)
     return of_logits(logits + to_rows - to_rows.detach())
 
 

@@ -204,7 +204,12 @@ def test_a_scale_and_a_cap_of_a_plain_model_come_before_the_layer_s_own_function
     torch.testing.assert_close(attached.log_prob(tokens), capped.log_softmax(-1))
     expected = F.cross_entropy(capped.flatten(0, 1), tokens.flatten())
     torch.testing.assert_close(attached(tokens, tokens).loss, expected)
-    bent = course_lib.attach(model, SigSoftmax, **told).log_prob(tokens)
+    flat = attached.hidden(tokens).flatten(0, 1), tokens.flatten()
+    with pytest.raises(CourseError, match="scales or caps has no plain form"):
+        attached.output_layer.reference(*flat)
+    sig = course_lib.attach(model, SigSoftmax, **told)
+    assert sig.output_layer.formula is None  # compiled, it would leave scale and cap out
+    bent = sig.log_prob(tokens)
     torch.testing.assert_close(bent, (capped + F.logsigmoid(capped)).log_softmax(-1))
     mixed = course_lib.attach(model, partial(MixtureOfSoftmaxes, components=2), **told)
     mixed.double()
@@ -240,6 +245,9 @@ def test_a_model_whose_output_cannot_be_told_is_refused_with_the_way_out():
     two, tokens = Two(), torch.randint(N, (2, 5))
     attached = course_lib.attach(two, head="decoder")
     torch.testing.assert_close(attached.log_prob(tokens), two(tokens).log_softmax(-1))
+    for wrong in ("decodr", "rnn"):  # no module, and one without a matrix of its own
+        with pytest.raises(CourseError, match=f"linear layer of Two '{wrong}'"):
+            course_lib.attach(two, head=wrong)
     with pytest.raises(CourseError, match="never calls its head"):
         course_lib.attach(two, head="other")(tokens)
     with pytest.raises(CourseError, match="no nn.Embedding"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.errors import CourseError
-from course_lib.metrics import cones, geometry, inputs, neighbours, subspaces
+from course_lib.metrics import geometry, inputs, neighbours, subspaces
 from course_lib.theory import hulls
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -260,7 +260,7 @@ def test_views_and_arrays_that_may_not_be_written_are_taken_and_left_as_they_are
     assert geometry.mean_cosine(W[::-1, ::-1]) == pytest.approx(geometry.mean_cosine(W))
     V = torch.from_numpy(before.copy())
     for M in (W, V):
-        neighbours.nearest_neighbours(M), cones.cone_angles(M), geometry.common_drift(M)
+        neighbours.nearest_neighbours(M), geometry.cone_angles(M), geometry.common_drift(M)
         np.testing.assert_array_equal(M, before)
 
 
@@ -435,9 +435,11 @@ def test_the_second_solver_takes_over_where_the_first_is_wrong(monkeypatch, wron
 def test_cone_angles_are_those_to_the_axis(seed, shape):
     W, axis = cloud(seed, shape, 1), cloud(seed + 1, shape[1:])
     expected = np.arccos((unit(W) @ axis / np.linalg.norm(axis)).clip(-1, 1))
-    np.testing.assert_allclose(cones.cone_angles(W, axis), expected, atol=1e-7)
+    np.testing.assert_allclose(geometry.cone_angles(W, axis), expected, atol=1e-7)
     mean = unit(W).mean(0)
-    np.testing.assert_allclose(cones.cone_angles(W), cones.cone_angles(W, mean), atol=1e-12)
+    np.testing.assert_allclose(geometry.cone_angles(W), geometry.cone_angles(W, mean), atol=1e-12)
+    with_zeros = np.vstack([W, np.zeros(shape[1])])
+    assert geometry.cone_angles(with_zeros, axis)[-1] == np.pi / 2
 
 
 @few
@@ -476,11 +478,15 @@ BAD_ARGUMENTS = [
     (lambda: geometry.isoscore(np.ones((3, 1))), "at least two columns"),
     (lambda: geometry.norms_by_frequency(np.eye(3), [1, 2]), "3 counts, 0 or more"),
     (lambda: geometry.norms_by_frequency(np.eye(2), [1, -2]), "0 or more"),
-    (lambda: geometry.sampled_isotropy(np.eye(3), draws=0), "1 draw or more, got 40000 and 0"),
-    (lambda: cones.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
+    (
+        lambda: geometry.sampled_isotropy(np.eye(3), draws=0),
+        "draws must be .* at least 1",
+    ),
+    (lambda: geometry.cone_angles([[1.0, 0], [-1.0, 0]]), "give the axis"),
     (lambda: subspaces.principal_angles(np.eye(3), np.eye(2)), "same rows, got 3 and 2"),
     (lambda: subspaces.subspace_distance(np.ones((4, 2)), np.eye(4), k=2), "rank 1 has no 2 lead"),
     (lambda: subspaces.principal_angles(np.eye(3), np.eye(3), k=0), "rank 3 has no 0 leading"),
+    (lambda: geometry.sampled_isotropy(np.eye(3), rows=0), "rows must be .* at least 1, not 0"),
     (lambda: subspaces.project(np.eye(3), k=-1), "k must be a whole number of at least 1"),
     (lambda: inputs.as_matrix([1.0]), "one vector a row"),
     (lambda: inputs.as_matrix([[1.0], [1.0, 2.0]]), "a matrix of numbers is needed"),

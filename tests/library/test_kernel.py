@@ -445,7 +445,7 @@ def test_wrong_shapes_and_reductions_are_refused():
     x, matrix, target = torch.zeros(3, 1, 4), torch.zeros(5, 4), torch.zeros(3, dtype=torch.long)
     with pytest.raises(ValueError, match="must be"):
         chunked_loss(x[:, 0], matrix, target)
-    with pytest.raises(ValueError, match="one word for each"):
+    with pytest.raises(ValueError, match="one word for each position"):
         chunked_loss(x, matrix, target[:2])
     with pytest.raises(ValueError, match="reduction 'max'"):
         chunked_loss(x, matrix, target, reduction="max")
@@ -455,6 +455,51 @@ def test_an_objective_without_its_soft_targets_is_refused():
     inputs = problem(4, 1, 3, 7)
     with pytest.raises(ValueError, match="needs the logits of soft targets: give `soft`"):
         chunked_loss(inputs["x"], inputs["matrix"], inputs["target"], objective=AugmentedLoss())
+
+
+def test_soft_targets_of_another_shape_are_refused():
+    inputs = problem(4, 1, 3, 7)
+    soft = torch.randn(4, 2), torch.randn(6, 2)  # a word too few
+    with pytest.raises(ValueError, match=r"which must be \(4, e\) and \(7, e\)"):
+        chunked_loss(
+            inputs["x"], inputs["matrix"], inputs["target"], objective=AugmentedLoss(), soft=soft
+        )
+
+
+def test_an_objective_that_takes_the_mean_is_refused():
+    """Its value would be right, and its gradients too small by the size of a block."""
+
+    class Mean(CrossEntropy):
+        def __call__(self, block):
+            return super().__call__(block).mean()
+
+    inputs = problem(4, 1, 3, 7)
+    with pytest.raises(ValueError, match=r"returns a loss a position, not \(\)"):
+        chunked_loss(inputs["x"], inputs["matrix"], inputs["target"], objective=Mean())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_gradient_of_gradients_is_refused(reduction):
+    inputs = problem(4, 1, 3, 7)
+    x = inputs["x"].requires_grad_()
+    loss, _ = chunked_loss(x, inputs["matrix"], inputs["target"], reduction=reduction)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        torch.autograd.grad(loss.sum(), x, create_graph=True)
+
+
+def test_a_mean_over_many_positions_does_not_underflow_in_float16():
+    """A loss is scaled up before its backward pass, but the gradients are made before that."""
+    torch.manual_seed(0)
+    n, scale = 32_768, 2.0**16
+    x = (0.01 * torch.randn(n, 1, 8)).half()
+    matrix = torch.randn(16, 8).half().requires_grad_()
+    target = torch.randint(16, (n,))
+    loss, _ = chunked_loss(x, matrix, target)
+    (found,) = torch.autograd.grad(loss.float() * scale, matrix)
+    exact = matrix.detach().double().requires_grad_()
+    loss, _ = chunked_loss(x.double(), exact, target)
+    (expected,) = torch.autograd.grad(loss * scale, exact)
+    assert (found - expected).norm() < 1e-3 * expected.norm()
 
 
 def test_a_second_backward_gives_the_same_gradient_again():

@@ -125,8 +125,6 @@ def test_every_layer_on_every_words_with_every_loss_is_the_naive_formula(kind, w
     buffers(layer, fresh)  # the plain form counts the targets itself
     expected = naive_loss(layer, hidden.flatten(0, 1), target.flatten(), objective, soft)
     leaves = [hidden, *layer.parameters()]
-    if kind is GatedSoftmax and words is SpectralWords:
-        leaves = [hidden, layer.bias, layer.words.U]  # the gate acts on U, not on σ and V
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
     pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
     for ours, theirs in pairs:
@@ -488,10 +486,6 @@ class AdversarialAdaptive(Adversarial, AdaptiveSoftmax):
 class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
     """Clusters whose words' logits are capped."""
 
-    def __init__(self, words, hidden_size=None, bias=True):
-        AdaptiveSoftmax.__init__(self, words, hidden_size, bias, cutoffs=(5, 9))
-        self.cap, self.width, self.shift = 2.0, 3.0, 0.5
-
     @staticmethod
     def plain(layer, hidden, target):
         return naive.clusters(layer, hidden, naive.by_formula(layer, hidden, target).logits[:, 0])
@@ -503,8 +497,10 @@ def test_offset_and_transform_act_within_clusters(words, objective):
     """The target's logit alone is lowered, wherever its cluster; transforms before the softmax."""
     objective = OBJECTIVES[objective]
     target = torch.tensor([[0, 4, 5, 8, 9, 22], [22, 9, IGNORE, 5, 4, 0]])
-    options = {"alpha": 0.4, "gradient": "full", "cutoffs": (5, 9)}
-    for layer in (build(AdversarialAdaptive, words, **options), build(CappedAdaptive, words)):
+    clusters = {"cutoffs": (5, 9)}
+    perturbed = build(AdversarialAdaptive, words, alpha=0.4, gradient="full", **clusters)
+    capped = build(CappedAdaptive, words, **OPTIONS[SoftCappedSoftmax], **clusters)
+    for layer in (perturbed, capped):
         hidden = torch.randn(*target.shape, D, dtype=torch.float64, requires_grad=True)
         soft = None
         if objective.needs_soft_targets:
@@ -517,6 +513,55 @@ def test_offset_and_transform_act_within_clusters(words, objective):
         pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
         for ours, theirs in pairs:
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+def test_clusters_of_a_mixture_s_contexts_are_one_distribution():
+    """In the loss, which sees the targets' clusters alone, and in the whole table."""
+
+    class Clustered(AdaptiveSoftmax, MixtureOfContexts):
+        pass
+
+    layer = build(Clustered, cutoffs=(5, 9), components=3, hidden_size=D + 3)
+    hidden, target = torch.randn(T, B, D + 3, dtype=torch.float64), torch.randint(N, (T, B))
+    expected = F.nll_loss(layer.log_prob(hidden).flatten(0, 1), target.flatten())
+    for objective in (None, LabelSmoothing(0.0)):
+        torch.testing.assert_close(layer(hidden, target, objective)[0], expected)
+
+
+def test_a_mixture_of_bent_softmaxes_bends_each():
+    class Bent(MixtureOfSoftmaxes, GeneralizedSigSoftmax):
+        pass
+
+    layer = build(Bent, components=2, c=0.3, k=2.0)
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    latent, weights = naive.components(layer, hidden.flatten(0, 1))
+    bent = layer.formula(naive.plain_logits(layer, latent)).softmax(-1)
+    expected = F.nll_loss((bent * weights[..., None]).sum(1).log(), target.flatten())
+    torch.testing.assert_close(layer(hidden, target)[0], expected)
+
+
+@pytest.mark.parametrize("objective", [None, LabelSmoothing(0.1)])
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_what_does_not_fit_together_is_refused(kind, objective):
+    layer = build(kind)
+    hidden, target = torch.randn(T, B, D, dtype=torch.float64), torch.randint(N, (T, B))
+    with pytest.raises(ValueError, match="one word for each position"):
+        layer(hidden, target.T, objective)
+    with pytest.raises(ValueError, match="reduction 'avg' must be"):
+        layer(hidden, target, objective, reduction="avg")
+    with pytest.raises(ValueError, match="give `soft`"):
+        layer(hidden, target, AugmentedLoss())
+    with pytest.raises(ValueError, match="soft has the shapes"):
+        layer(hidden, target, AugmentedLoss(), soft=(torch.randn(T, 3), torch.randn(N, 3)))
+    loss, _ = layer(hidden[:0], target[:0], objective)
+    assert loss == 0
+
+
+def test_gates_count_steps_in_half_precision_too():
+    layer = build(GatedSoftmax, dtype=torch.bfloat16)
+    for _ in range(300):
+        layer.count(torch.tensor([1]))
+    assert layer.steps == 300
 
 
 def test_a_gate_on_clusters_is_refused_rather_than_wrong():

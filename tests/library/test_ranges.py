@@ -25,7 +25,7 @@ GOOD += [
 BAD = [(Positive, 0), (Positive, math.inf), (Positive, math.nan), (Positive, True), (Positive, "1")]
 BAD += [(Finite, -math.inf), (Share, 1.5), (Dropout, 1.0), (Count, 0), (Count, 1.0), (Count, True)]
 BAD += [(float, math.inf), (float, -math.inf), (float, math.nan), (int, 1.0), (int, True)]
-BAD += [(Count | None, 0), (Positive | Sequence[Positive], [1, 0])]
+BAD += [(bool, "no"), (bool, 1), (Count | None, 0), (Positive | Sequence[Positive], [1, 0])]
 
 
 @pytest.mark.parametrize(("hint", "value"), GOOD)
@@ -95,6 +95,8 @@ def test_the_message_says_range_owner_and_value():
         CourseError, match="n of Layer must be a whole number of at least 1 or none"
     ):
         Layer("anything", n=0)
+    with pytest.raises(TypeError, match=r"Layer.__init__\(\) got an unexpected .* 'm'"):
+        Layer("anything", m=0)
 
 
 def test_fields_of_a_dataclass_are_checked():

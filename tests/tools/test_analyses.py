@@ -1,5 +1,7 @@
 """The analyses 30 to 35 work with whatever results are kept, and with none."""
 
+import html
+import json
 import re
 import runpy
 import shutil
@@ -7,7 +9,7 @@ import shutil
 import matplotlib
 import pytest
 
-from course_lab import claims, evidence, results
+from course_lab import claims, evidence, records, results
 from course_lab.notebook_source import FOLDER, sources
 from tests import evidence_sample
 
@@ -52,6 +54,34 @@ def test_an_analysis_reads_the_plans_of_the_desk(path, sample, monkeypatch):
         assert [trained.name for trained in told["pair"]] == ["tied", "mos"]
     if path.stem == "34_generalization_bound":
         assert "slope -0.50" in told["falls"] and len(told["trade"]) == 4
+
+
+def outputs(path) -> str:
+    """Return what the cells of a lesson's committed .ipynb show, pictures left out."""
+    shown = []
+    for cell in json.loads(path.with_suffix(".ipynb").read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            for kind, text in output.get("data", {}).items():
+                shown += ["".join(text)] if kind.startswith("text/") else []
+    return "\n".join(shown)
+
+
+def test_lessons_show_what_the_kept_results_say_today():
+    """A kept result changes verdicts in lessons that nobody has touched: execute them anew."""
+    of = evidence.read()
+    names = [claim.name for table in claims.TABLES for claim in table]
+    told = [claims.conclusions(*names, of=kept) for kept in (of, records.desk(of))]
+    today = {line for text in told for line in text.splitlines()}
+    stale = {
+        f"{path.stem}: {line}"
+        for path in sources(FOLDER)
+        if "claims.conclusions" in path.read_text("utf-8")
+        for line in outputs(path).splitlines()
+        if line.startswith("- *") and line not in today
+    }
+    board = html.unescape(outputs(FOLDER / "30_leaderboard.py"))
+    stale |= {v for v in claims.ledger(of).verdict if v not in board}
+    assert not stale
 
 
 def test_deleting_its_results_leaves_a_claim_untested(tmp_path, monkeypatch):
