@@ -504,6 +504,13 @@ def test_a_naive_answer_has_half_of_the_points(name, level):
     assert result["mistake"] in ("memory", "late")
 
 
+def test_what_students_get_under_an_asked_name_ends_at_a_large_size():
+    """A naive definition among the laws, pasted as the answer, earns half of the points."""
+    for laws in (a1, a2, a3, a4, a5):
+        for step in laws.STEPS:
+            assert step.large or not hasattr(laws, step.function or "none"), step.name
+
+
 DERIVED = {
     "1.3",
     "1.4",
@@ -1709,3 +1716,10 @@ def test_a_roster_is_made_from_a_class_list(tmp_path):
     }
     with pytest.raises(CourseError, match="no roster with the columns"):
         handin.roster(tmp_path / "class.csv")
+def test_a_naive_definition_of_the_laws_is_named(tmp_path):
+    pasted = {"3.4": sample.definitions("A3").partition("def certificate")[0]}
+    sample.hand_in("A3", tmp_path / "s-anna.ipynb", pasted, "aaabbb")
+    (line,) = similar.report("A3", tmp_path, STUDENTS, {})
+    assert line == "s-anna: the answer to 3.4 is as in tools/assignments/laws/a3.py"
+
+
