@@ -587,10 +587,27 @@ def test_candidates_of_a_law_step_stay_outside(level):
 NO_PACK = "COURSE_PACK names no instructor's pack of solutions"
 
 
+def of_the_pack(name: str) -> str:
+    """Return the pack's answer to a step; skip where the pack has none."""
+    answers = edition.solutions(f"A{name[0]}", PACK)
+    if name not in answers:
+        pytest.skip(f"the pack has no {name}")
+    return answers[name]
+
+
+def test_a_pack_of_one_assignment_is_checked_for_what_it_has(tmp_path, monkeypatch):
+    (tmp_path / "A1.py").write_text("# %% 1.1\nx = 1\n", "utf-8")
+    monkeypatch.setitem(globals(), "PACK", tmp_path)
+    assert of_the_pack("1.1") == "x = 1"
+    for name in ("1.2", "2.1"):
+        with pytest.raises(pytest.skip.Exception, match=f"the pack has no {name}"):
+            of_the_pack(name)
+
+
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
 @pytest.mark.parametrize("step", FUNCTIONS, ids=lambda s: s.name)
 def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
-    code = edition.solutions(f"A{step.name[0]}", PACK)[step.name]
+    code = of_the_pack(step.name)
     scope = {"np": np, "special": scipy.special}
     right = dict(scope)
     exec(code, right)
@@ -607,9 +624,20 @@ ASKED = [s.name for s in STEPS.values() if s.kind in ("function", "law") and s.n
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
 @pytest.mark.parametrize("name", ASKED)
 def test_the_pack_is_right(name, level):
-    code = edition.solutions(f"A{name[0]}", PACK)[name]
+    code = of_the_pack(name)
     result = tried(code, level, STEPS[name], large=True)
     assert result["status"] == "right", result["sentence"]
+
+
+def test_a_block_that_leaves_a_rest_is_tried_before_one_larger_than_all_words():
+    """Who loses the last block is told so, and not of a block that holds all words."""
+
+    def lost(h, W, E, y, tau, block):
+        whole = len(W) // block * block  # none at all where the block is larger
+        return a1.augmented_loss(h, W[:whole], E[:whole], y % max(whole, 1), tau, block)
+
+    sentence = judge(A1["1.3"], lambda *x: lost(*x[:5], x[5]), rng(0), large=False).sentence
+    assert 5 <= int(re.search(r"block = (\d+)", sentence)[1]) < 20
 
 
 A0 = {step.name: step for step in a0.STEPS}["0.1"]
@@ -1116,6 +1144,27 @@ def test_a_leak_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     with pytest.raises(CourseError, match="leak.*\n.*A0.ipynb has a line of 0.1: shifted"):
         edition.write("A0", tmp_path / "made")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_of_a_naive_definition_is_told_as_such(tmp_path, monkeypatch):
+    answers = {"1.1": "def f(x):\n    target = log_softmax(s / tau_s)"}
+    monkeypatch.setattr(edition, "solutions", lambda name, pack: answers)
+    with pytest.raises(CourseError, match="a1.py has a line of 1.1: target .* write yours other"):
+        edition.write("A1", tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["A1", "A2", "A3", "A4", "A5"])
+def test_a_head_names_the_lessons_that_students_read_again(name):
+    head = edition.notebook(name).cells[0].source
+    named = set(re.findall(r"\d\d[a-z]?", re.search(r"\*\*After lessons (.*?)\*\*", head)[1]))
+    read = {step.read[7:].partition(",")[0] for step in marking.module(name).STEPS if step.read}
+    assert read <= named
+
+
+@pytest.mark.parametrize("name", ["A1", "A2", "A3", "A4", "A5"])
+def test_an_experiment_promises_no_more_than_its_marker_does(name):
+    text = "\n".join(c.source for c in edition.notebook(name).cells)
+    assert "begins one run, drawn at random, again" in text and "trains one run" not in text
 
 
 def test_a_student_checks_at_home_with_nothing_of_the_course(editions):
