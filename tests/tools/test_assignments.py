@@ -1772,3 +1772,9 @@ def test_a_naive_definition_of_the_laws_is_named(tmp_path):
     assert line == "s-anna: the answer to 3.4 is as in tools/assignments/laws/a3.py"
 
 
+    # Canvas' own number of one may be the school's id of another.
+    rows += [["Bert", "57", "1002", "bert", "A", "", ""], ["Test", "1003", "", "x", "A", "", ""]]
+    handin.write_table(own, rows)
+    filled = exports.write("canvas", "A1", results, students, tmp_path / "made", own)
+    with filled.open(encoding="utf-8", newline="") as file:
+        assert [row[5] for row in csv.reader(file)][2:] == ["20", "3", "0", ""]
