@@ -504,6 +504,13 @@ def test_a_naive_answer_has_half_of_the_points(name, level):
     assert result["mistake"] in ("memory", "late")
 
 
+def test_what_students_get_under_an_asked_name_ends_at_a_large_size():
+    """A naive definition among the laws, pasted as the answer, earns half of the points."""
+    for laws in (a1, a2, a3, a4, a5):
+        for step in laws.STEPS:
+            assert step.large or not hasattr(laws, step.function or "none"), step.name
+
+
 DERIVED = {
     "1.3",
     "1.4",
@@ -580,10 +587,27 @@ def test_candidates_of_a_law_step_stay_outside(level):
 NO_PACK = "COURSE_PACK names no instructor's pack of solutions"
 
 
+def of_the_pack(name: str) -> str:
+    """Return the pack's answer to a step; skip where the pack has none."""
+    answers = edition.solutions(f"A{name[0]}", PACK)
+    if name not in answers:
+        pytest.skip(f"the pack has no {name}")
+    return answers[name]
+
+
+def test_a_pack_of_one_assignment_is_checked_for_what_it_has(tmp_path, monkeypatch):
+    (tmp_path / "A1.py").write_text("# %% 1.1\nx = 1\n", "utf-8")
+    monkeypatch.setitem(globals(), "PACK", tmp_path)
+    assert of_the_pack("1.1") == "x = 1"
+    for name in ("1.2", "2.1"):
+        with pytest.raises(pytest.skip.Exception, match=f"the pack has no {name}"):
+            of_the_pack(name)
+
+
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
 @pytest.mark.parametrize("step", FUNCTIONS, ids=lambda s: s.name)
 def test_the_pack_passes_many_instances_and_its_mutants_do_not(step):
-    code = edition.solutions(f"A{step.name[0]}", PACK)[step.name]
+    code = of_the_pack(step.name)
     scope = {"np": np, "special": scipy.special}
     right = dict(scope)
     exec(code, right)
@@ -600,9 +624,20 @@ ASKED = [s.name for s in STEPS.values() if s.kind in ("function", "law") and s.n
 @pytest.mark.skipif(PACK is None, reason=NO_PACK)
 @pytest.mark.parametrize("name", ASKED)
 def test_the_pack_is_right(name, level):
-    code = edition.solutions(f"A{name[0]}", PACK)[name]
+    code = of_the_pack(name)
     result = tried(code, level, STEPS[name], large=True)
     assert result["status"] == "right", result["sentence"]
+
+
+def test_a_block_that_leaves_a_rest_is_tried_before_one_larger_than_all_words():
+    """Who loses the last block is told so, and not of a block that holds all words."""
+
+    def lost(h, W, E, y, tau, block):
+        whole = len(W) // block * block  # none at all where the block is larger
+        return a1.augmented_loss(h, W[:whole], E[:whole], y % max(whole, 1), tau, block)
+
+    sentence = judge(A1["1.3"], lambda *x: lost(*x[:5], x[5]), rng(0), large=False).sentence
+    assert 5 <= int(re.search(r"block = (\d+)", sentence)[1]) < 20
 
 
 A0 = {step.name: step for step in a0.STEPS}["0.1"]
@@ -1111,6 +1146,27 @@ def test_a_leak_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_line_of_a_naive_definition_is_told_as_such(tmp_path, monkeypatch):
+    answers = {"1.1": "def f(x):\n    target = log_softmax(s / tau_s)"}
+    monkeypatch.setattr(edition, "solutions", lambda name, pack: answers)
+    with pytest.raises(CourseError, match="a1.py has a line of 1.1: target .* write yours other"):
+        edition.write("A1", tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["A1", "A2", "A3", "A4", "A5"])
+def test_a_head_names_the_lessons_that_students_read_again(name):
+    head = edition.notebook(name).cells[0].source
+    named = set(re.findall(r"\d\d[a-z]?", re.search(r"\*\*After lessons (.*?)\*\*", head)[1]))
+    read = {step.read[7:].partition(",")[0] for step in marking.module(name).STEPS if step.read}
+    assert read <= named
+
+
+@pytest.mark.parametrize("name", ["A1", "A2", "A3", "A4", "A5"])
+def test_an_experiment_promises_no_more_than_its_marker_does(name):
+    text = "\n".join(c.source for c in edition.notebook(name).cells)
+    assert "begins one run, drawn at random, again" in text and "trains one run" not in text
+
+
 def test_a_student_checks_at_home_with_nothing_of_the_course(editions):
     """The folder that students get is whole: its checks need NumPy and SciPy only."""
     student = editions / "A0" / "student"
@@ -1307,6 +1363,62 @@ def test_names_are_those_of_moodle_canvas_and_nbgrader(name, student, tmp_path):
     assert handin.owner(path, STUDENTS) == (None if student is None else STUDENTS[student])
 
 
+TWINS = [
+    handin.Student("s-one", "Bo Li", "1002", "aaabbb"),
+    handin.Student("s-two", "Bo Li", "1006", "cccddd"),
+    handin.Student("s-ada", "Ada Berg", "1001", "eeefff"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("Ada Berg_1002_assignsubmission_file_", 2),  # Moodle's number, and another's id
+        ("bergada_1006_1002_A1.ipynb", 2),  # Canvas' numbers
+        ("Carl_1002_assignsubmission_file_", None),
+        ("carl_1002_77_A1.ipynb", None),
+        ("Bo Li_55_assignsubmission_file_", None),
+        ("Bo Li_1006_assignsubmission_file_", 1),
+        ("A1_1006.ipynb", 1),
+        ("1002", 0),
+        ("s-two_1001.zip", 1),
+    ],
+)
+def test_a_hand_in_goes_to_nobody_rather_than_to_another(name, student, tmp_path):
+    path = tmp_path / name
+    path.write_text("") if path.suffix else path.mkdir()
+    assert handin.owner(path, TWINS) == (None if student is None else TWINS[student])
+
+
+def test_the_latest_file_counts_and_the_others_are_named(tmp_path):
+    for name, when in (("s-ada_a.ipynb", 200), ("s-ada_b.ipynb", 100), ("s-ada_c.ipynb", 150)):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (when, when))
+    (tmp_path / "Bo Li.ipynb").write_text("")
+    latest, strangers, older = handin.collected(tmp_path, TWINS)
+    assert {s.student: p.name for s, p in latest.items()} == {"s-ada": "s-ada_a.ipynb"}
+    assert strangers == ["Bo Li.ipynb"] and older == ["s-ada_b.ipynb", "s-ada_c.ipynb"]
+
+
+def test_a_zip_beside_the_notebook_is_read_too(tmp_path, monkeypatch):
+    folder = tmp_path / "s-ada"
+    path = sample.hand_in("A1", folder / "A1.ipynb", {}, "eeefff")
+    with zipfile.ZipFile(folder / "A1.zip", "w") as archive:
+        archive.write(sample.hand_in("A1", tmp_path / "A1.ipynb", {}, "aaabbb"), "A1.ipynb")
+        archive.writestr("1.6.csv", "run")
+    submission = handin.read(folder)
+    assert submission.files == {"1.6.csv": b"run"} and submission.variant == "eeefff"
+    path.unlink()
+    assert handin.read(folder).variant == "aaabbb"
+    monkeypatch.setattr(handin, "FILES", 1_000)
+    monkeypatch.setattr(handin, "NOTEBOOK", largest := (folder / "A1.zip").stat().st_size)
+    monkeypatch.setattr(handin, "COUNT", 2)
+    with zipfile.ZipFile(folder / "B.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("b.ipynb", "c.ipynb"):
+            archive.writestr(name, b" " * (largest - 1_000))
+    assert "hand in one zip" in handin.read(folder).problem
+
+
 # --- marking, pages and exports ------------------------------------------------------------------
 
 
@@ -1429,7 +1541,7 @@ def test_half_a_character_and_a_strange_line_end_neither_marking_nor_pages(tmp_p
     assert "ValueError" in results["s-anna", "1.1"]["sentence"] and len(results) == 8
     assert mark(tmp_path, STUDENTS, level) == []
     assert len(feedback.write("A1", results, STUDENTS, tmp_path / "feedback")) == 1
-    page, _ = feedback.reading("A1", STUDENTS, tmp_path, tmp_path / "collected")
+    page, *_ = feedback.reading("A1", STUDENTS, tmp_path, tmp_path / "collected")
     assert "A rival ? explanation" in page.read_text("utf-8")
 
 
@@ -1476,10 +1588,21 @@ def test_marks_by_hand_take_the_place_of_the_graders(term, tmp_path):
     table.write_text("student,step,points,comment\ns-anna,1.8,7.5,A rival is missing\n")
     merged = marking.by_hand(table, results, "A1")
     assert merged["s-anna", "1.8"]["points"] == 7.5 and results["s-anna", "1.8"]["points"] == 0
-    for line in ("s-anna,1.8,11,", "s-anna,9.9,1,", "s-anna,1.8,many,"):
+    for line in ("s-anna,1.8,11,", "s-anna,9.9,1,", "s-anna,1.8,many,", "s-Anna,1.8,7,"):
         table.write_text(f"student,step,points,comment\n{line}\n")
         with pytest.raises(CourseError, match="manual.csv, line 2"):
             marking.by_hand(table, results, "A1")
+    table.write_text("student;step;points;comment\ns-anna;1.8;7;\n")
+    with pytest.raises(CourseError, match="line 1, has no column student.* with commas"):
+        marking.by_hand(table, results, "A1")
+    table.write_text("student,step,points,comment\ns-emil,1.8,7,on paper\n")
+    with pytest.raises(CourseError, match="unknown pseudonym 's-emil'"):
+        marking.by_hand(table, results, "A1")
+    emil = handin.Student("s-emil", "Emil", "1005", "iiijjj")
+    assert marking.by_hand(table, results, "A1", [emil])["s-emil", "1.8"]["points"] == 7
+    table.write_bytes("student,step,points,comment\ns-anna,1.8,7,schön\n".encode("latin-1"))
+    with pytest.raises(CourseError, match="not in UTF-8"):
+        marking.by_hand(table, results, "A1")
 
 
 def test_pages_show_the_diagnosis_and_the_instance_and_escape_what_students_write(term, tmp_path):
@@ -1554,18 +1677,84 @@ def test_an_instance_to_paste_gives_the_same_numbers_and_fits_on_a_page():
 
 def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_path):
     folder, students, path = term
-    page, table = feedback.reading("A1", students, tmp_path, folder / "collected")
+    page, table, added = feedback.reading("A1", students, tmp_path, folder / "collected")
+    assert added == 1
     content = page.read_text("utf-8")
     assert "s-anna" in content and "&lt;script&gt;" in content and "s-bert" not in content
     assert table.read_text("utf-8").splitlines()[1:] == ["s-anna,1.8,,"]
     results = marking.latest(marking.read_results(path))
     assert marking.by_hand(table, results, "A1") == results  # nothing is read yet
     table.write_text("student,step,points,comment\ns-anna,1.8,7,\n")
-    feedback.reading("A1", students, tmp_path, folder / "collected")
+    assert feedback.reading("A1", students, tmp_path, folder / "collected")[-1] == 0
     read = marking.by_hand(table, results, "A1")["s-anna", "1.8"]
     assert (read["points"], read["status"]) == (7, "read")
     shown = feedback.page("A1", {("s-anna", "1.8"): read}, students[0], {})
     assert "7 of 10" in shown and "Read:" in shown and "Not yet" not in shown
+
+
+def test_a_text_that_is_handed_in_later_gets_a_line_below_the_points(tmp_path):
+    table = tmp_path / "manual.csv"
+    table.write_text("step,student,points,comment,mine\n1.8,s-anna,7,Good,x")  # no end of line
+    for who in ("s-anna", "s-bert"):
+        sample.hand_in("A1", tmp_path / "collected" / f"{who}.ipynb", {"1.8": "A rival."})
+    for added in (1, 0):
+        *_, count = feedback.reading("A1", STUDENTS, tmp_path, tmp_path / "collected")
+        assert count == added
+    assert table.read_text("utf-8").splitlines()[1:] == ["1.8,s-anna,7,Good,x", "1.8,s-bert,,,"]
+    table.write_text("student;step;points;comment\n")
+    with pytest.raises(CourseError, match="with commas"):
+        feedback.reading("A1", STUDENTS, tmp_path, tmp_path / "collected")
+
+
+def test_a_hand_in_that_cannot_be_read_stands_on_the_dashboard_once(tmp_path, level):
+    (tmp_path / "collected").mkdir()
+    (tmp_path / "collected" / "s-anna.ipynb").write_text("no JSON")
+    results = marking.latest(mark(tmp_path, STUDENTS, level))
+    ((student, sentence),) = dashboard.tables("A1", results, [])["unread"]
+    assert len(results) == 8 and student == "s-anna" and "is damaged" in sentence
+    path = dashboard.write("A1", results, [], STUDENTS, tmp_path / "board.html")
+    content = path.read_text("utf-8")
+    assert "Hand-ins that cannot be read" in content and sentence in content
+
+
+def test_the_command_line_says_what_is_open_and_whose_notebook_it_checks(
+    term, tmp_path, monkeypatch
+):
+    from typer.testing import CliRunner
+
+    from tools.assignments import cli
+
+    _, students, path = term
+    (tmp_path / "A1").mkdir()
+    shutil.copy(path, tmp_path / "A1")
+    lines = [handin.Student._fields, *students]
+    roster = handin.write_table(tmp_path / "roster.csv", lines)
+    monkeypatch.setattr(cli, "BUILD", tmp_path)
+    told = CliRunner().invoke(cli.app, ["marks", "A1", "--roster", str(roster)]).output
+    still = feedback.still_open(marking.latest(marking.read_results(path)))
+    assert still == 5 and "5 steps are still open and count as 0" in told
+    notebook = sample.hand_in("A0", tmp_path / "my_A0.ipynb", {})
+    assert "0.1 the logarithm" in CliRunner().invoke(cli.app, ["check", str(notebook)]).output
+    nameless = CliRunner().invoke(cli.app, ["check", str(notebook.rename(tmp_path / "my.ipynb"))])
+    assert "my.ipynb names no assignment" in str(nameless.exception)
+
+
+def test_marking_says_what_it_left_out_and_what_it_could_not_read(tmp_path, monkeypatch, level):
+    from typer.testing import CliRunner
+
+    from tools.assignments import cli
+
+    for name, when in (("s-anna_b.ipynb", 100), ("s-anna_a.ipynb", 50)):
+        path = tmp_path / "collected" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("no JSON")
+        os.utime(path, (when, when))
+    roster = handin.write_table(tmp_path / "roster.csv", [handin.Student._fields, *STUDENTS])
+    monkeypatch.setattr(cli, "BUILD", tmp_path)
+    command = ["mark", "A0", str(path.parent), "--roster", str(roster), "--workers", "1", "--trust"]
+    told = CliRunner().invoke(cli.app, command).output
+    assert "left out, for a later file of the same student: s-anna_a.ipynb" in told
+    assert told.count("s-anna: cannot be read: s-anna_b.ipynb is damaged") == 1
 
 
 def test_a_report_is_read_as_its_author_sees_it_and_runs_nothing():
@@ -1610,6 +1799,13 @@ def test_code_of_the_library_is_named_and_own_code_is_not(tmp_path):
     assert line == "s-anna: the answer to 1.4 is as in course_lib/theory/inan2017.py"
 
 
+def test_a_naive_definition_of_the_laws_is_named(tmp_path):
+    pasted = {"3.4": sample.definitions("A3").partition("def certificate")[0]}
+    sample.hand_in("A3", tmp_path / "s-anna.ipynb", pasted, "aaabbb")
+    (line,) = similar.report("A3", tmp_path, STUDENTS, {})
+    assert line == "s-anna: the answer to 3.4 is as in tools/assignments/laws/a3.py"
+
+
 def test_a_talk_asks_about_the_students_own_function(term, level):
     folder, students, _ = term
     lines = similar.talks("A1", folder / "collected", students, "secret", 1.0, level)
@@ -1635,6 +1831,12 @@ def test_tables_for_canvas_and_moodle_go_back_where_they_came_from(term, tmp_pat
         back = list(csv.reader(file))
     assert back[2] == [*rows[2][:5], "20", rows[2][6]]
     assert [back[i] for i in (0, 1, 3)] == [rows[i] for i in (0, 1, 3)]
+    # Canvas' own number of one may be the school's id of another.
+    rows += [["Bert", "57", "1002", "bert", "A", "", ""], ["Test", "1003", "", "x", "A", "", ""]]
+    handin.write_table(own, rows)
+    filled = exports.write("canvas", "A1", results, students, tmp_path / "made", own)
+    with filled.open(encoding="utf-8", newline="") as file:
+        assert [row[5] for row in csv.reader(file)][2:] == ["20", "3", "0", ""]
     with pytest.raises(CourseError, match="--fill"):
         exports.write("canvas", "A1", results, students, tmp_path)
     with exports.write("moodle", "A1", results, students, tmp_path).open(encoding="utf-8") as file:
@@ -1709,3 +1911,27 @@ def test_a_roster_is_made_from_a_class_list(tmp_path):
     }
     with pytest.raises(CourseError, match="no roster with the columns"):
         handin.roster(tmp_path / "class.csv")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("name,id\nAnna,1001\nBert,1001\n", "line 3, has the id '1001' of line 2"),
+        ("name,id\nAnna,1001\nBert, \n", "line 3, has no id"),
+        ("name,id\nAnna,1001\nBert\n", "line 3, has no id"),
+        ("name;id\nAnna;1001\n", "columns name and id, with commas"),
+    ],
+    ids=["twice", "empty", "no comma", "semicolons"],
+)
+def test_a_class_list_whose_ids_tell_nobody_apart_is_refused(lines, told, tmp_path):
+    from tools.assignments import cli
+
+    (tmp_path / "class.csv").write_text(lines, "utf-8")
+    with pytest.raises(CourseError, match=told):
+        cli.roster(tmp_path / "class.csv", tmp_path / "secret", tmp_path / "roster.csv")
+    assert not (tmp_path / "secret").exists() and not (tmp_path / "roster.csv").exists()
+
+
+def test_a_number_that_has_the_wrong_shape_is_asked_as_one_number():
+    with pytest.raises(common.Failed, match="asked is one number"):
+        common.number(np.ones(2))

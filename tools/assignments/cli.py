@@ -1,5 +1,6 @@
 """The commands `python -m tools assignments …`."""
 
+import re
 import secrets
 import time
 from pathlib import Path
@@ -30,10 +31,10 @@ def results_file(name: str) -> Path:
     return BUILD / name / "results.jsonl"
 
 
-def standing(name: str) -> dict:
+def standing(name: str, students: list[handin.Student]) -> dict:
     """Return the results that count, with the marks given by hand."""
     results = marking.latest(marking.read_results(results_file(name)))
-    results = marking.by_hand(BUILD / name / "manual.csv", results, name)
+    results = marking.by_hand(BUILD / name / "manual.csv", results, name, students)
     if not results:
         raise CourseError(
             f"nothing of {name} is marked yet; run `python -m tools assignments mark`"
@@ -48,14 +49,24 @@ def roster(
     output: Annotated[Path, typer.Option(help="Where the roster is written.")] = ROSTER,
 ):
     """Write the roster: a pseudonym and six letters for each student of a class list."""
+    lines = handin.table(classlist)
+    if not lines or not {"name", "id"} <= lines[0].keys():
+        raise CourseError(
+            f"{classlist} needs the columns name and id, with commas between them, and a line a "
+            "student; save it as CSV with commas"
+        )
+    lines_of: dict[str, int] = {}
+    for number, line in enumerate(lines, 2):
+        who = (line["id"] or "").strip()
+        if not who or who in lines_of:
+            same = f"has the id {who!r} of line {lines_of[who]}" if who else "has no id"
+            raise CourseError(f"{classlist}, line {number}, {same}: every line needs its own id")
+        lines_of[who] = number
     if not secret.is_file():
         secret.write_text(secrets.token_hex(16) + "\n", "utf-8")
         secret.chmod(0o600)
         print(f"wrote {secret}: keep it, and keep it to yourself")
     key = secret.read_text("utf-8").strip()
-    lines = handin.table(classlist)
-    if not lines or not {"name", "id"} <= lines[0].keys():
-        raise CourseError(f"{classlist} needs the columns name and id, and a line a student")
     rows = [handin.Student._fields]
     for line in lines:
         who = line["id"].strip()
@@ -81,7 +92,10 @@ def edition(
 @app.command()
 def check(notebook: Annotated[Path, typer.Argument(help="Your own notebook, A1.ipynb.")]):
     """Try your own notebook by the public laws, without a sandbox."""
-    verdicts = marking.check(notebook, notebook.stem[:2])
+    named = re.search(r"A\d", notebook.stem)
+    if not named:
+        raise CourseError(f"{notebook.name} names no assignment: call the notebook A1.ipynb, say")
+    verdicts = marking.check(notebook, named[0])
     for step, verdict in verdicts:
         print(f"{step.name} {step.title}: {verdict.sentence or 'obeys its laws'}")
     raise typer.Exit(0 if all(verdict.share == 1 for _, verdict in verdicts) else 1)
@@ -95,23 +109,29 @@ def mark(
     workers: Annotated[int, typer.Option(help="Steps marked at the same time.")] = 2,
     level: Annotated[str | None, typer.Option(help="Insist on this sandbox: 3, 2 or 1.")] = None,
     trust: Trust = False,
-    experiment: Annotated[bool, typer.Option(help="Train a run of each experiment again.")] = True,
+    experiment: Annotated[bool, typer.Option(help="Begin a run of each experiment again.")] = True,
 ):
     """Mark what is new in a folder of collected work; write results and a page a student."""
     students = handin.roster(roster)
     used = sandbox.strongest(trust, level)
-    theirs, strangers = handin.collected(collected, students)
-    print(f"sandbox level {used}, {len(theirs)} of {len(students)} students handed in")
-    if strangers:
-        print(f"nobody's in {roster}: {', '.join(strangers)}")
-    begin, count = time.perf_counter(), 0
+    theirs = handin.collected(collected, students)
+    print(f"sandbox level {used}, {len(theirs.latest)} of {len(students)} students handed in")
+    if theirs.strangers:
+        print(f"nobody's in {roster}, or may be two students': {', '.join(theirs.strangers)}")
+    if theirs.older:
+        print(f"left out, for a later file of the same student: {', '.join(theirs.older)}")
+    begin, count, unread = time.perf_counter(), 0, set()
     options = {"level": used, "workers": workers, "experiment": experiment}
     for result in marking.mark(name, collected, students, results_file(name), **options):
         count += 1
         if result["status"] == "ask":
             print(f"{result['student']} {result['step']}: the grader failed, see the dashboard")
+        if result["status"] == "unreadable":
+            unread.add(f"{result['student']}: cannot be read: {result['sentence']}")
+    print(*sorted(unread), sep="\n", end="\n" * bool(unread))
     print(f"{count} steps marked in {(time.perf_counter() - begin) / 60:.1f} minutes")
-    pages = feedback.write(name, standing(name), students, BUILD / name / "feedback", collected)
+    results = standing(name, students)
+    pages = feedback.write(name, results, students, BUILD / name / "feedback", collected)
     print(f"{len(pages)} pages in {BUILD / name / 'feedback'}")
 
 
@@ -125,29 +145,36 @@ def marks(
 ):
     """Export the marks."""
     students = handin.roster(roster)
-    path = exports.write(form, name, standing(name), students, BUILD / name, fill, output)
+    results = standing(name, students)
+    path = exports.write(form, name, results, students, BUILD / name, fill, output)
     print(f"wrote {path}")
+    if count := feedback.still_open(results):
+        print(f"{count} steps are still open and count as 0: read them, or run `mark` again")
 
 
 @app.command()
 def dashboard(name: Name, roster: Roster = ROSTER):
     """Write the teacher's page: marks by step, commonest mistakes, who is stuck, what failed."""
     every, students = marking.read_results(results_file(name)), handin.roster(roster)
-    path = board.write(name, standing(name), every, students, BUILD / name / "dashboard.html")
+    path = board.write(
+        name, standing(name, students), every, students, BUILD / name / "dashboard.html"
+    )
     print(f"wrote {path}")
 
 
 @app.command()
 def reading(name: Name, collected: Collected, roster: Roster = ROSTER):
     """Write a page of all texts and figures that you read, and manual.csv for the points."""
-    for path in feedback.reading(name, handin.roster(roster), BUILD / name, collected):
-        print(f"{path}: here are the texts" if path.suffix == ".html" else f"{path}: for points")
+    page, table, added = feedback.reading(name, handin.roster(roster), BUILD / name, collected)
+    print(f"{page}: here are the texts")
+    print(f"{table}: for points; {added} lines are new")
 
 
 @app.command()
 def similar(name: Name, collected: Collected, roster: Roster = ROSTER):
     """List pairs of students whose work is too much alike: a signal, never a verdict."""
-    for line in alike.report(name, collected, handin.roster(roster), standing(name)):
+    students = handin.roster(roster)
+    for line in alike.report(name, collected, students, standing(name, students)):
         print(line)
 
 

@@ -61,12 +61,14 @@ def tables(name: str, results: dict, every: list[dict]) -> dict[str, list]:
     tried = {(r["student"], r["step"], r["trial"]) for r in every if r["status"] == "wrong"}
     times = Counter((student, step) for student, step, _ in tried)
     asked = [(*key, r["grader"]) for key, r in results.items() if r["status"] == "ask"]
+    damaged = [r for r in results.values() if r["status"] == "unreadable"]
     return {
         "steps": by_step(name, results),
         "told": commonest(told, 10),
         "unknown": commonest(strange, 20),
         "stuck": sorted((*key, n) for key, n in times.items() if n >= STUCK and key in wrong),
         "alike": similar.signals(results),
+        "unread": sorted({(r["student"], r["sentence"]) for r in damaged}),
         "failed": sorted(asked),
     }
 

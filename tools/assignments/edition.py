@@ -21,6 +21,7 @@ SOURCES = notebook_source.FOLDER / "assignments" / "source"
 HOME = ("__init__.py", "common.py", "home.py", "runs.py")  # of `laws`, for the student's checks
 SECRET = re.compile("_(mistakes|claims)")  # of an assignment's files, what students do not get
 HINT = re.compile(r"(?s)<details><summary>(.*?)</summary>\n+(.*?)\n+</details>\n*")
+NAIVE = " (a naive definition among the laws has the same line: write yours otherwise)"
 COMMON = 12  # characters: shorter lines of a solution may occur anywhere
 
 
@@ -118,7 +119,8 @@ def leaks(folder: Path, answers: dict[str, str]) -> list[str]:
     for path in sorted(filter(Path.is_file, folder.rglob("*"))):
         content = re.sub(r"\s+", "", path.read_text("utf-8", "replace"))
         leaked = [told for line, told in lines.items() if line in content]
-        problems += [f"{path.name} has a line of {told}" for told in leaked]
+        why = NAIVE if path.parent.name == "laws" else ""
+        problems += [f"{path.name} has a line of {told}{why}" for told in leaked]
     return problems
 
 

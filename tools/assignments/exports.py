@@ -67,11 +67,13 @@ def canvas(name, results, students, path, fill) -> Path:
         of = sum(step.points for step in marking.module(name).STEPS)
         for row in rows:
             row.append(f"{of:g}" if row[0].strip().startswith("Points Possible") else "")
-    keys = [heads.index(k) for k in ("ID", "SIS User ID", "SIS Login ID") if k in heads]
+    # The roster's id is one of Canvas' three. A number of another column may be somebody else's id.
+    keys = [heads.index(k) for k in ("SIS User ID", "SIS Login ID", "ID") if k in heads]
+    ids = {student.id for student in students}
+    key = max(keys, key=lambda k: sum(row[k] in ids for row in rows))
     for row in rows:
-        own = next((row[k] for k in keys if row[k] in points), None)
-        if own is not None and row[keys[0]]:
-            row[columns[0]] = f"{points[own]:g}"
+        if row[key] in points and row[heads.index("ID")]:
+            row[columns[0]] = f"{points[row[key]]:g}"
     return handin.write_table(path, [heads, *rows])  # Canvas' cells as they were
 
 

@@ -18,6 +18,11 @@ def totals(results: dict) -> dict[str, float]:
     return {student: round(points, 1) for student, points in sums.items()}
 
 
+def still_open(results: dict) -> int:
+    """Return how many steps have no mark yet, each of which counts as 0 in the totals."""
+    return sum(result["status"] in OPEN for result in results.values())
+
+
 def of_student(name: str, results: dict, student: handin.Student) -> list[tuple]:
     """Return each step that has a result of a student, and the result."""
     pairs = [(s, results.get((student.student, s.name))) for s in marking.module(name).STEPS]
@@ -52,27 +57,26 @@ def page(name: str, results: dict, student: handin.Student, files: dict[str, byt
 
 def reading(
     name: str, students: list[handin.Student], folder: Path, collected: Path
-) -> tuple[Path, Path]:
-    """Write the page of all texts that a teacher reads, and a table for points; return both.
+) -> tuple[Path, Path, int]:
+    """Write the page of all texts that a teacher reads, and a table for points.
 
-    A table that is there is kept: it may hold points.
+    Return both, and how many lines the table has got. A table that is there is kept, since it may
+    hold points: what was handed in later is added below.
     """
     steps = [step for step in marking.module(name).STEPS if step.kind == "manual"]
     works = []
-    lines = [["student", "step", "points", "comment"]]
+    lines = []
     for student, submission in handin.works(collected, students):
         texts = [(step, submission.answer(step)) for step in steps]
         texts = [(step, text) for step, text in texts if not handin.blank(text)]
         if texts:
             works.append((student.student, texts, figure(submission.files)))
-            lines += [[student.student, step.name, "", ""] for step, _ in texts]
+            lines += [{"student": student.student, "step": step.name} for step, _ in texts]
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / "reading.html", folder / "manual.csv"
     title = f"{marking.module(name).TITLE}: to be read"
     page.write_text(pages.page("reading", title=title, works=works), "utf-8")
-    if not table.exists():
-        handin.write_table(table, lines)
-    return page, table
+    return page, table, marking.add_by_hand(table, lines)
 
 
 def write(
@@ -87,7 +91,7 @@ def write(
     collected: the folder of hand-ins, from which figures come.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    theirs = handin.collected(collected, students)[0] if collected else {}
+    theirs = handin.collected(collected, students).latest if collected else {}
     written = []
     for student in students:
         if of_student(name, results, student):

@@ -22,6 +22,8 @@ NOTEBOOK = 5 << 20  # bytes: text and figures of a solved notebook stay far belo
 FILES = 64 << 20  # bytes of all other files together
 COUNT = 40  # files of a zip
 KINDS = (".safetensors", ".csv", ".json", ".png", ".txt")
+# Names of Moodle and of Canvas: their numbers are their own, and may be another student's id.
+NUMBERED = re.compile(r"_\d+_assignsubmission_|^[^\W\d_]+(_LATE)?_\d+_\d+_")
 
 
 @dataclass
@@ -99,11 +101,17 @@ def sized(path: Path, most: int) -> bytes:
 
 
 def folder_files(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder, however deep the notebook lies in it."""
+    """Return the files of a folder and of its zips, however deep the notebook lies in it."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.name))[:COUNT]
-    if len(paths) == 1 and paths[0].suffix == ".zip":
-        return zip_files(paths[0])
-    return {p.name: sized(p, NOTEBOOK if p.suffix == ".ipynb" else FILES) for p in paths}
+    packed: dict[str, bytes] = {}
+    for path in paths:
+        if path.suffix == ".zip":
+            packed |= zip_files(path)
+            if sum(map(len, packed.values())) > FILES + COUNT * NOTEBOOK:  # as much as one zip may
+                raise CourseError(f"the zips in {folder.name} are too large: hand in one zip")
+    plain = [p for p in paths if p.suffix != ".zip"]
+    # What lies beside a zip is newer than what was packed into it.
+    return packed | {p.name: sized(p, NOTEBOOK if p.suffix == ".ipynb" else FILES) for p in plain}
 
 
 def known(name: str) -> bool:
@@ -180,8 +188,11 @@ def enter(submission: Submission, cell: dict) -> None:
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    """Return the lines of a CSV by the names of its columns."""
-    return list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
+    """Return the lines of a CSV by the names of its columns; raise CourseError for no UTF-8."""
+    try:
+        return list(csv.DictReader(io.StringIO(Path(path).read_text("utf-8-sig"))))
+    except UnicodeDecodeError:
+        raise CourseError(f"{path} is not in UTF-8: save it as CSV UTF-8, with commas") from None
 
 
 def write_table(path: Path, rows: Iterable) -> Path:
@@ -218,36 +229,56 @@ def plain(text: str) -> str:
 
 
 def owner(path: Path, students: list[Student]) -> Student | None:
-    """Return whose work a path is: by pseudonym, by the platform's id, else by name."""
+    """Return whose work a path is: by pseudonym, by name, else by id; None where two may be meant.
+
+    An id tells students of one name apart. Alone it counts where the platform puts no number of
+    its own into the name.
+    """
     stem = path.name if path.is_dir() else path.stem
     words = stem.split("_")
-    for student in students:
-        if student.student in (stem, words[0]) or student.id in words:
-            return student
-    names = {plain(stem), plain(words[0])}
-    for student in students:
-        *first, last = student.name.split() or [""]
-        if names & {plain(student.name), plain(last + "".join(first))} - {""}:
-            return student
-    return None
+    names = {plain(stem), plain(words[0])} - {""}
+    exact = [s for s in students if s.student in (stem, words[0])]
+    by_id = [s for s in students if s.id and s.id in words]
+    by_name = [s for s in students if names & spellings(s.name)]
+    alone = [] if NUMBERED.search(stem) else by_id
+    meant = exact or [s for s in by_name if s in by_id] or by_name or alone
+    return meant[0] if len(meant) == 1 else None
 
 
-def collected(folder: Path, students: list[Student]) -> tuple[dict[Student, Path], list[str]]:
-    """Return each student's latest hand-in, and the names of those that are nobody's."""
+def spellings(name: str) -> set[str]:
+    """Return a name as platforms spell it: as it is, and with the last names first."""
+    words = name.split()
+    return {plain("".join(words[k:] + words[:k])) for k in range(len(words))}
+
+
+class Collected(NamedTuple):
+    """A folder of hand-ins: the latest of each student, names that are nobody's, older ones."""
+
+    latest: dict[Student, Path]
+    strangers: list[str]
+    older: list[str]
+
+
+def collected(folder: Path, students: list[Student]) -> Collected:
+    """Return each student's latest hand-in by its file's time, and the names of all others."""
     latest: dict[Student, Path] = {}
-    strangers = []
+    strangers, older = [], []
     for path in sorted(Path(folder).iterdir()):
         if not (path.is_dir() or path.suffix in (".ipynb", ".zip")) or path.name.startswith("."):
             continue
         student = owner(path, students)
         if student is None:
             strangers.append(path.name)
-        elif student not in latest or path.stat().st_mtime >= latest[student].stat().st_mtime:
+        elif student not in latest:
             latest[student] = path
-    return latest, strangers
+        else:
+            early, late = sorted((latest[student], path), key=lambda p: p.stat().st_mtime)
+            latest[student] = late
+            older.append(early.name)
+    return Collected(latest, strangers, older)
 
 
 def works(folder: Path, students: list[Student]) -> Iterator[tuple[Student, Submission]]:
     """Yield each student with the latest hand-in, one read after the other."""
-    for student, path in collected(folder, students)[0].items():
+    for student, path in collected(folder, students).latest.items():
         yield student, read(path)

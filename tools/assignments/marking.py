@@ -4,13 +4,14 @@ A result is one line of JSON. What has not changed since its result is not marke
 run that was killed goes on where it was, and a resubmission costs what it changed.
 """
 
+import csv
 import hashlib
 import importlib
 import json
 import time
 import traceback
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -256,20 +257,58 @@ def marked(name, step_name, submission, student, own, trial, level, large, exper
     return origin | result | {"digest": own, "version": version(name)}
 
 
-def by_hand(path: Path, results: dict, name: str) -> dict:
+BY_HAND = ("student", "step", "points", "comment")
+
+
+def hand_table(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a table of marks by hand; raise CourseError for other columns."""
+    lines = handin.table(path)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        columns = next(csv.reader(file), BY_HAND)
+    lacking = [column for column in BY_HAND[:3] if column not in columns]
+    if lacking:
+        raise CourseError(
+            f"{path}, line 1, has no column {lacking[0]}: its columns are {', '.join(BY_HAND)}, "
+            "with commas between them; save it as CSV with commas"
+        )
+    return lines
+
+
+def add_by_hand(path: Path, lines: list[dict[str, str]]) -> int:
+    """Add those lines whose student and step a table of marks by hand lacks; return how many."""
+    there = {(line["student"], line["step"]) for line in hand_table(path)} if path.exists() else ()
+    new = [line for line in lines if (line["student"], line["step"]) not in there]
+    before = path.read_text("utf-8-sig") if path.exists() else ""
+    if not before.strip():
+        handin.write_table(path, [BY_HAND, *([line.get(c, "") for c in BY_HAND] for line in new)])
+        return len(new)
+    columns = next(csv.reader(before.splitlines()))
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write("" if before.endswith("\n") else "\r\n")
+        csv.writer(file).writerows([line.get(c, "") for c in columns] for line in new)
+    return len(new)
+
+
+def by_hand(path: Path, results: dict, name: str, students: Iterable = ()) -> dict:
     """Return the results with the marks that a teacher gave, a CSV student, step, points, comment.
 
-    A mark by hand, of a manual step or after an appeal, takes the place of the grader's.
+    A mark by hand, of a manual step or after an appeal, takes the place of the grader's. It may
+    stand for those who have a result, and for all `students` of the roster.
     """
     if not path.is_file():
         return results
     steps = {step.name: step for step in module(name).STEPS}
+    pseudonyms = {student for student, _ in results} | {s.student for s in students}
     merged = dict(results)
-    for number, line in enumerate(handin.table(path), 2):
+    for number, line in enumerate(hand_table(path), 2):
         if not (line.get("points") or "").strip():
             continue  # not read yet
+        student = (line["student"] or "").strip()
+        if student not in pseudonyms:
+            told = unknown("pseudonym", student, pseudonyms)
+            raise CourseError(f"{path}, line {number}: write it as the roster has it: {told}")
         try:
-            student, step = line["student"], steps[line["step"]]
+            step = steps[line["step"]]
             points = float(line["points"])
             if not 0 <= points <= step.points:
                 raise ValueError(points)

@@ -53,9 +53,11 @@ def grams(code: str) -> set[tuple[str, ...]]:
 
 
 def library() -> dict[tuple[str, ...], str]:
-    """Return the runs of tokens of `course_lib`, with the file of each."""
+    """Return the runs of tokens of `course_lib` and of the laws in the zip, with the file."""
     known = {}
-    for path in sorted((ROOT / "course_lib").rglob("*.py")):
+    laws = (ROOT / "tools/assignments/laws").glob("*.py")
+    given = [path for path in sorted(laws) if not edition.SECRET.search(path.name)]
+    for path in [*sorted((ROOT / "course_lib").rglob("*.py")), *given]:
         for gram in grams(path.read_text("utf-8")):
             known.setdefault(gram, str(path.relative_to(ROOT)))
     return known

@@ -41,7 +41,8 @@ from tools.assignments.laws.home import check, hint
 #
 # Write `log_softmax(l)`. The logits `l` are an array of shape (N,); return the N log-probabilities.
 #
-# Begin with the definition, $\log\big(e^{l_i}/\sum_j e^{l_j}\big)$, and let the check refuse it.
+# Write the definition, $\log\big(e^{l_i}/\sum_j e^{l_j}\big)$, and let the check refuse it. Leave it wrong
+# for now.
 #
 # <details><summary>What to look at</summary>
 #
@@ -72,9 +73,9 @@ check("A0", "0.1", log_softmax)
 # %% [markdown]
 # ## 0.2 What were you told? (5 minutes, 1 point)
 #
-# Hand this notebook in as it is. When the page with your feedback has arrived, paste the instance
-# on which your function failed into a cell and run it. Then write one sentence: what did the
-# marker say, and what was wrong? Hand in again.
+# Hand this notebook in with the answer to 0.1 that the check refused. When the page with your feedback has
+# arrived, paste the instance on which your function failed into a cell and run it. Then write one sentence:
+# what did the marker say, and what was wrong? Now mend 0.1, and hand in again.
 
 # %% [markdown] tags=["manual"] step="0.2"
 # *Your answer here.*

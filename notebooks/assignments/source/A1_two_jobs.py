@@ -13,8 +13,8 @@
 # %% [markdown]
 # # A1. One matrix, two jobs
 #
-# **After lessons 01 and 05.** Eight steps, 100 points, about two hours of your time and twenty minutes
-# of your machine's.
+# **After lessons 01, 05 and 05b.** Eight steps, 100 points, about two hours of your time and twenty
+# minutes of your machine's.
 #
 # Inan, Khosravi and Socher (2017) add a loss that compares the model's prediction with a *softened*
 # target, a softmax of the inner products of the target's vector with all word vectors. At a high
@@ -57,7 +57,7 @@ from tools.assignments.laws.home import check, hint
 # $\hat y = \operatorname{softmax}(l/\tau_l)$ the prediction. Write
 #
 # `softened_gradient(l, s, tau_l, tau_s)`, the gradient of $\mathrm{KL}(\tilde y \,\|\, \hat y)$ in
-# $l$. `l` and `s` have shape (N,), so has the result.
+# $l$. `l` and `s` have shape (N,), so has the result. At $N = 100{,}000$ you have ten seconds and 400 MB.
 #
 # <details><summary>What to look at</summary>
 #
@@ -198,7 +198,8 @@ check("A1", "1.4", tying_map)
 #
 # The softened target of word $i$ is a softmax of $E e_i$. It *contradicts* the word where another
 # word has a larger probability in it. Write `contradicted(E)`, which returns N truth values. A word
-# with an equal vector does not contradict. $N$ may be 20,000, where a table of all pairs takes 3 GB.
+# with an equal vector does not contradict. $N$ may be 20,000, where a table of all pairs takes 3 GB. Take both
+# numbers from one table: two ways to compute a product differ in the last digit.
 #
 # Before you write: can it happen where all rows have norm 1? (Cauchy and Schwarz know.)
 #
@@ -245,7 +246,7 @@ check("A1", "1.5", contradicted)
 #
 # Hand in one zip with this notebook, `1.6.safetensors` (the arrays), `1.6.csv` (your numbers), `1.6.json`
 # (your prediction) and the figure `1.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and trains one run, drawn at random, again.
+# computes your numbers again from your arrays and begins one run, drawn at random, again.
 
 # %% tags=["answer"] step="1.6"
 PREDICTION = ""
@@ -288,10 +289,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # Write `is_right(f, rng)`: it gets a function `f(l, s, tau_l, tau_s)` that somebody wrote for 1.1, and
 # a NumPy generator, and returns True if the function is right. It may call `f` at most 5,000 times,
-# on instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with
-# right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any other
-# law the points are the cube of the share of wrong functions that it refuses: a law that refuses half
-# of them earns an eighth of the points. No one property refuses many more than half.
+# on instances of at most 500 numbers. It has ten seconds for each function, in which the time of the
+# calls counts: a hundred calls on small instances are enough. It is tried with wrong functions that you
+# do not see, and with right ones. A law that refuses a right function earns nothing, so allow for
+# rounding. Of any other law the points are the cube of the share of wrong functions that it refuses: a
+# law that refuses half of them earns an eighth of the points. No one property refuses many more than
+# half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # A2. Push the cone apart, by weight
 #
-# **After lessons 02, 03 and 06.** Eight steps, 100 points, about two hours of your time and ten minutes
-# of your machine's.
+# **After lessons 02, 03, 06 and 06b.** Eight steps, 100 points, about two hours of your time and ten
+# minutes of your machine's.
 #
 # Gao and others (2019) add to the loss the mean cosine of all pairs of words,
 # $R = \frac{1}{N^2}\sum_{i\neq j}\cos(w_i, w_j)$. Every word counts once in it. A batch of text sees the
@@ -236,7 +236,7 @@ check("A2", "2.5", eigenvalue_bracket)
 #
 # Hand in one zip with this notebook, `2.6.safetensors` (the arrays), `2.6.csv` (your numbers), `2.6.json`
 # (your prediction) and the figure `2.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and trains one run, drawn at random, again.
+# computes your numbers again from your arrays and begins one run, drawn at random, again.
 
 # %% tags=["answer"] step="2.6"
 PREDICTION = ""
@@ -277,10 +277,11 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # Write `is_right(f, rng)`: it gets a function `f(W, p)` that somebody wrote for 2.2, and a NumPy generator,
 # and returns True if the function is right. It may call `f` at most 5,000 times, on instances of at
-# most 500 numbers. It is tried with wrong functions that you do not see, and with right ones. A law
-# that refuses a right function earns nothing, so allow for rounding. Of any other law the points are
-# the cube of the share of wrong functions that it refuses: a law that refuses half of them earns an
-# eighth of the points. No one property refuses many more than half.
+# most 500 numbers. It has ten seconds for each function, in which the time of the calls counts: a hundred
+# calls on small instances are enough. It is tried with wrong functions that you do not see, and with
+# right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any other law
+# the points are the cube of the share of wrong functions that it refuses: a law that refuses half of them
+# earns an eighth of the points. No one property refuses many more than half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # A3. Words that must win, in any ball
 #
-# **After lessons 07 and 09.** Eight steps, 100 points, about two hours of your time and twenty minutes
+# **After lessons 07, 07b and 09.** Eight steps, 100 points, about two hours of your time and twenty minutes
 # of your machine's.
 #
 # Wang, Gong and Liu (2019) train a softmax against an adversary who moves the target's vector by at most
@@ -31,7 +31,8 @@
 # ## How it is marked
 #
 # Each function is called with numbers drawn at that moment, and must obey the laws in the folder
-# `tools` beside this notebook; `check` tries them here. A function may not change its arguments.
+# `tools` beside this notebook; `check` tries them here. An answer that obeys the laws on small
+# instances but not at the large size has half of the points. A function may not change its arguments.
 # Each answer cell stands alone: the marker runs no other cell, gives it `np`, `special` and `linalg`,
 # and no file, no network and no `course_lib`. A context `h` has shape (d,) and is never 0, `W` is (N, d) with
 # a row for each word, `y` and `i` are numbers of words.
@@ -52,7 +53,7 @@ from tools.assignments.laws.home import check, hint
 #
 # Write `worst(h, r, ball)`: of all $\delta$ with $\|\delta\| \le r$, the one that lowers
 # $\delta^\top h$ most. `ball` names the norm: `"l2"`, `"linf"` (the largest entry in size) or `"l1"` (the
-# sum of sizes).
+# sum of sizes). At $d = 100{,}000$ a list of corners has no place: you have 400 MB.
 #
 # <details><summary>What to look at</summary>
 #
@@ -84,7 +85,8 @@ check("A3", "3.1", worst)
 # ## 3.2 Derive: the worst in an ellipsoid ●●○ (10 minutes, 10 points)
 #
 # Write `worst_in_ellipsoid(h, A, r)`: the same for $\delta^\top A^{-1}\delta \le r^2$, where `A` (d, d) is
-# symmetric and positive definite, as the covariance of the word vectors is.
+# symmetric and positive definite, as the covariance of the word vectors is. At $d = 1{,}000$ you have ten
+# seconds and 400 MB.
 #
 # <details><summary>What to look at</summary>
 #
@@ -117,7 +119,8 @@ check("A3", "3.2", worst_in_ellipsoid)
 #
 # Now the adversary moves *every* word $j$, within its own radius `radii[j]` in l2, to lower the
 # probability of $y$. Write `adversarial_log_prob(h, W, y, radii)`, the logarithm of what is left of
-# it. Logits may be as large as ±10³.
+# it. Logits may be as large as ±10³. At $N = 30{,}000$ you have 400 MB, and no table of N × N has a place in
+# them.
 #
 # Then try: with all radii $\varepsilon/2$, compare with an adversary who moves $y$ alone by $\varepsilon$
 # (theorem 3.1). Does it also hold for radii that are proportional to $\|w_j\|$?
@@ -154,7 +157,8 @@ check("A3", "3.3", adversarial_log_prob)
 # In a mixture, $P(y) = \sum_k \pi_k \operatorname{softmax}(W h_k)_y$, and all components share $W$. Write
 # `shared_worst(contexts, prior, W, y, r)`: the one $\delta$ with $\|\delta\| = r$ that, added to $w_y$,
 # lowers $P(y)$ most for small $r$, to first order. `contexts` is (K, d), `prior` (K,). Logits may be as large
-# as ±10³ in a component.
+# as ±10³ in a component. At $N = 10{,}000$ and $d = 500$ you have ten seconds, which are too few for a
+# derivative entry by entry.
 #
 # <details><summary>What to look at</summary>
 #
@@ -188,7 +192,8 @@ check("A3", "3.4", shared_worst)
 #
 # Word $i$ is ε-recognisable if some context $h$ has $w_i^\top h - \varepsilon\|h\| > w_j^\top h$ for all
 # other $j$. Write `certificate(W, i, h)`: the ε up to which this context shows it. It is negative where
-# another word wins. Contexts may be as long as 10¹² or as short as 10⁻¹².
+# another word wins. Contexts may be as long as 10¹² or as short as 10⁻¹². At
+# $N = 20{,}000$ you have 400 MB, and no table of all pairs has a place in them.
 #
 # <details><summary>What to look at</summary>
 #
@@ -234,7 +239,7 @@ check("A3", "3.5", certificate)
 #
 # Hand in one zip with this notebook, `3.6.safetensors` (the arrays), `3.6.csv` (your numbers), `3.6.json`
 # (your prediction) and the figure `3.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and trains one run, drawn at random, again.
+# computes your numbers again from your arrays and begins one run, drawn at random, again.
 
 # %% tags=["answer"] step="3.6"
 PREDICTION = ""
@@ -271,10 +276,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # Write `is_right(f, rng)`: it gets a function `f(h, W, y, radii)` that somebody wrote for 3.3, and
 # a NumPy generator, and returns True if the function is right. It may call `f` at most 5,000 times,
-# on instances of at most 500 numbers. It is tried with wrong functions that you do not see, and with
-# right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any other
-# law the points are the cube of the share of wrong functions that it refuses: a law that refuses half
-# of them earns an eighth of the points. No one property refuses many more than half.
+# on instances of at most 500 numbers. It has ten seconds for each function, in which the time of the
+# calls counts: a hundred calls on small instances are enough. It is tried with wrong functions that you
+# do not see, and with right ones. A law that refuses a right function earns nothing, so allow for
+# rounding. Of any other law the points are the cube of the share of wrong functions that it refuses: a
+# law that refuses half of them earns an eighth of the points. No one property refuses many more than
+# half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # A4. Choose a spectrum, or only a ceiling
 #
-# **After lesson 08.** Eight steps, 100 points, about two hours of your time and ten minutes of your
-# machine's.
+# **After lessons 08 and 08b.** Eight steps, 100 points, about two hours of your time and ten minutes of
+# your machine's.
 #
 # Wang and others (2020) write the word matrix as $W = U\Sigma V^\top$ and choose how its singular values
 # fall. Their theory is about a *class* of matrices, all those with
@@ -277,7 +277,7 @@ check("A4", "4.5", fool)
 #
 # Hand in one zip with this notebook, `4.6.safetensors` (the arrays), `4.6.csv` (your numbers), `4.6.json`
 # (your prediction) and the figure `4.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and trains one run, drawn at random, again.
+# computes your numbers again from your arrays and begins one run, drawn at random, again.
 
 # %% tags=["answer"] step="4.6"
 PREDICTION = ""
@@ -322,10 +322,11 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # Write `is_right(f, rng)`: it gets a function `f(s, c)` that somebody wrote for 4.2, and a NumPy
 # generator, and returns True if the function is right. It may call `f` at most 5,000 times, on instances
-# of at most 500 numbers, with bounds that fall. It is tried with wrong functions that you do not see,
-# and with right ones. A law that refuses a right function earns nothing, so allow for rounding. Of any
-# other law the points are the cube of the share of wrong functions that it refuses: a law that refuses
-# half of them earns an eighth of the points. No one property refuses many more than half.
+# of at most 500 numbers, with bounds that fall. It has ten seconds for each function, in which the time
+# of the calls counts: a hundred calls on small instances are enough. It is tried with wrong functions that
+# you do not see, and with right ones. A law that refuses a right function earns nothing, so allow for
+# rounding. Of any other law the points are the cube of the share of wrong functions that it refuses: a law
+# that refuses half of them earns an eighth of the points. No one property refuses many more than half.
 #
 # <details><summary>What to look at</summary>
 #

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # A5. What rank is worth
 #
-# **After lessons 04, 09 and 10.** Eight steps, 100 points, about two hours of your time and a minute of
-# your machine's.
+# **After lessons 04, 09, 09b, 10 and 31.** Eight steps, 100 points, about two hours of your time and a
+# minute of your machine's.
 #
 # One softmax over contexts of $d$ numbers has a $\log P$ of rank $d + 2$ at most. Yang and others (2018)
 # called this a bottleneck. Mixtures and bent logits lift the rank, and models that have them predict
@@ -346,11 +346,12 @@ if len(PREDICTION) > 30:  # the experiment waits for the prediction
 #
 # Write `is_right(f, rng)`: it gets a function `f(logits, prior, y)` that somebody wrote for the *gradient*
 # of 5.4 alone, (n, K), and a NumPy generator, and returns True if the function is right. It may call
-# `f` at most 5,000 times, on instances of at most 500 numbers. It is tried with wrong functions that
-# you do not see, and with right ones. A law that refuses a right function earns nothing, so allow for
-# rounding. Of any other law the points are the cube of the share of wrong functions that it refuses:
-# a law that refuses half of them earns an eighth of the points. No one property refuses many more than
-# half. The wrong ones add up to 0 in every context.
+# `f` at most 5,000 times, on instances of at most 500 numbers. It has ten seconds for each function, in
+# which the time of the calls counts: a hundred calls on small instances are enough. It is tried with wrong
+# functions that you do not see, and with right ones. A law that refuses a right function earns nothing, so
+# allow for rounding. Of any other law the points are the cube of the share of wrong functions that it
+# refuses: a law that refuses half of them earns an eighth of the points. No one property refuses many more
+# than half. The wrong ones add up to 0 in every context.
 #
 # <details><summary>What to look at</summary>
 #

@@ -1,4 +1,8 @@
-"""A3, words that must win, in any ball: the laws of its steps, with naive oracles (wang2019)."""
+"""A3, words that must win, in any ball: the laws of its steps, with naive oracles (wang2019).
+
+The oracles are what the questions define: all corners of a ball, derivatives by a table of
+all steps, a table of all pairs. They end where the answers must still work.
+"""
 
 import itertools
 
@@ -34,17 +38,21 @@ def worst(h, r, ball):
 
 
 def worst_in_ellipsoid(h, A, r):
-    """Return the worst δ with δᵀA⁻¹δ ≤ r²: with δ = Q u and A = Q Q the ball is round in u."""
-    values, axes = np.linalg.eigh(A)
-    Q = axes * np.sqrt(values) @ axes.T
-    return Q @ worst(Q @ h, r, "l2")
+    """Return the worst δ with δᵀA⁻¹δ ≤ r²: minus the gradient of r √(hᵀAh), the most it can reach.
+
+    Each derivative is the imaginary part of a tiny complex step, by a table of all products.
+    """
+    steps = h + 1e-30j * np.eye(len(h))
+    squares = (steps[:, :, None] * A * steps[:, None]).sum((1, 2))
+    return -r * np.sqrt(squares).imag / 1e-30
 
 
 def adversarial_log_prob(h, W, y, radii):
     """Return log P(y) after each word has moved within its radius, y away from h, others to it."""
     towards = np.ones(len(W))
     towards[y] = -1
-    moved = W + np.outer(towards * radii, h / np.sqrt(h @ h))
+    unit = np.tile(h / np.sqrt(h @ h), (len(W), 1))
+    moved = W + np.diag(towards * radii) @ unit
     return log_softmax(moved @ h)[y]
 
 
@@ -54,18 +62,21 @@ def mixture(contexts, prior, W, y):
 
 
 def shared_worst(contexts, prior, W, y, r):
-    """Return the δ of length r along minus the gradient of P(y) in w_y, entry by entry."""
-    gradient = np.empty(W.shape[1])
-    for k in range(W.shape[1]):
-        step = W.astype(complex)
-        step[y, k] += 1e-30j
-        gradient[k] = mixture(contexts, prior, step, y).imag / 1e-30
+    """Return the δ of length r along minus the gradient of P(y) in w_y, by a table of all steps.
+
+    A derivative is the imaginary part of a tiny complex step.
+    """
+    d = W.shape[1]
+    steps = np.tile(W.astype(complex), (d, 1, 1))
+    steps[range(d), y, range(d)] += 1e-30j
+    gradient = np.array([mixture(contexts, prior, step, y).imag / 1e-30 for step in steps])
     return worst(gradient, r, "l2")
 
 
 def certificate(W, i, h):
-    """Return the least (w_i − w_j)ᵀh/‖h‖ over all other words j, one after the other."""
-    return min((W[i] - W[j]) @ h / np.sqrt(h @ h) for j in range(len(W)) if j != i)
+    """Return the least (w_i − w_j)ᵀh/‖h‖ over all other words j, from a table of all pairs."""
+    margins = (W[:, None] - W) @ h / np.sqrt(h @ h)
+    return min(margins[i, j] for j in range(len(W)) if j != i)
 
 
 # --- 3.1 and 3.2 ---------------------------------------------------------------------------------
@@ -96,6 +107,17 @@ def lowest(f, rng):
     return ""
 
 
+def long_context(f, rng):
+    """D = 100,000: no list of corners, and in each ball the same two laws."""
+    h, r = rng.normal(size=100_000), round(float(rng.uniform(0.5, 3)), 2)
+    for ball in NORMS:
+        delta = array(f(h, r, ball), h.shape)
+        length, least = np.linalg.norm(delta, NORMS[ball]), -r * np.linalg.norm(h, DUAL[ball])
+        if length > r * (1 + 1e-9) or delta @ h - least > 1e-9 * abs(least):
+            return f'ball = "{ball}": at d = 100,000 it is outside of the ball, or not the worst'
+    return ""
+
+
 def cloud(rng, d: int = 4):
     """Draw a context, a positive definite A that is no multiple of I, and a radius."""
     root = drawn(rng, d, d)
@@ -120,6 +142,17 @@ def deepest(f, rng):
     if value - least > 1e-9 * abs(least):
         return f"δᵀh = {value:.4g}, but {least:.4g} can be reached inside of the ellipsoid"
     return ""
+
+
+def wide_ellipsoid(f, rng):
+    """D = 1,000: 250 equal ellipsoids, each of which gets an equal part of r²."""
+    h, A, r = cloud(rng)
+    count = 250
+    turn = rng.permutation(count * len(h))
+    blocks = np.kron(np.eye(count), A)[np.ix_(turn, turn)]
+    value = array(f(np.tile(h, count)[turn], blocks, r), turn.shape)
+    expected = np.tile(worst_in_ellipsoid(h, A, r / np.sqrt(count)), count)[turn]
+    return "at d = 1,000 it is another point" if apart(value, expected) > 1e-7 else ""
 
 
 # --- 3.3 -----------------------------------------------------------------------------------------
@@ -147,6 +180,23 @@ def extreme(f, rng):
     h = 2_000 * W[rng.integers(len(W))] + h
     if abs(number(f(h, W, y, radii)) - adversarial_log_prob(h, W, y, radii)) > 1e-6:
         return "for logits of ±1,000 it differs from the definition"
+    return ""
+
+
+def crowded(rng, y: int, n: int, count: int) -> tuple[np.ndarray, int]:
+    """Return rows of n words, one of them other than y `count` times, and which one it is."""
+    crowd = (y + 1 + int(rng.integers(n - 1))) % n
+    return np.repeat(np.arange(n), np.where(np.arange(n) == crowd, count, 1)), crowd
+
+
+def many_words(f, rng):
+    """N = 30,000: equal words are one word whose logit is larger by the log of their number."""
+    h, W, y, radii = words(rng)
+    rows, crowd = crowded(rng, y, len(W), 30_000)
+    value = number(f(h, W[rows], int((rows == y).argmax()), radii[rows]))
+    W[crowd] += np.log(30_000) * h / (h @ h)
+    if abs(value - adversarial_log_prob(h, W, y, radii)) > 1e-8:
+        return "at N = 30,000 it differs from the definition"
     return ""
 
 
@@ -185,6 +235,24 @@ def sure(f, rng):
     return ""
 
 
+def many_directions(f, rng):
+    """N = 10,000 and d = 500: equal words are one word, and most coordinates are no context's."""
+    contexts, prior, W, y, r = components(rng)
+    rows, crowd = crowded(rng, y, len(W), 10_000)
+    # A coordinate that is 1 in all contexts takes the logarithm of how many words are equal.
+    contexts = np.column_stack([contexts, np.ones(len(contexts))])
+    W = np.column_stack([W, np.zeros(len(W))])
+    unused = 500 - W.shape[1]
+    wide = np.column_stack([W, rng.normal(size=(len(W), unused))])[rows]
+    padded = np.pad(contexts, ((0, 0), (0, unused)))
+    value = array(f(padded, prior, wide, int((rows == y).argmax()), r), (500,))
+    W[crowd, -1] = np.log(10_000)
+    expected = np.pad(shared_worst(contexts, prior, W, y, r), (0, unused))
+    if apart(value, expected) > 1e-7:
+        return "at N = 10,000 and d = 500 the direction is another"
+    return ""
+
+
 def enumeration(f, rng):
     """The least margin over all other words, per length of the context."""
     h, W, _, _ = words(rng, 9)
@@ -204,6 +272,18 @@ def any_length(f, rng):
     for c in (1e-12, 1e12):
         if abs(number(f(W, i, c * h)) - certificate(W, i, h)) > 1e-6:
             return f"{c:g} h shows the same as h"
+    return ""
+
+
+def many_rivals(f, rng):
+    """N = 20,000: each rival comes many times, and word i once."""
+    h, W, i, _ = words(rng, 9)
+    rows = np.delete(np.arange(9), i)[rng.integers(8, size=20_000)]
+    place = int(rng.integers(len(rows)))
+    rows[place] = i
+    value, expected = number(f(W[rows], place, h)), certificate(W, i, h)
+    if abs(value - expected) > 1e-9 * (1 + abs(expected)):
+        return "at N = 20,000 it differs from the least margin over all other words"
     return ""
 
 
@@ -237,7 +317,9 @@ STEPS = (
         12,
         12,
         (inside, lowest),
-        read=AGAIN,
+        (long_context,),
+        AGAIN,
+        {"memory": "{} at d = 100,000: look at the entries of h, and list no corners"},
     ),
     Step(
         "3.2",
@@ -247,7 +329,9 @@ STEPS = (
         10,
         10,
         (surface, deepest),
-        read=AGAIN,
+        (wide_ellipsoid,),
+        AGAIN,
+        {"memory": "{} at d = 1,000: one product of A and a vector is enough"},
     ),
     Step(
         "3.3",
@@ -257,8 +341,12 @@ STEPS = (
         16,
         18,
         (attacked, extreme),
-        read="lesson 07, A margin, in nats",
-        told={"finite": "{}: subtract the largest logit before exp"},
+        (many_words,),
+        "lesson 07, A margin, in nats",
+        {
+            "memory": "{} at N = 30,000: a word that moves changes one logit, no N × N is needed",
+            "finite": "{}: subtract the largest logit before exp",
+        },
     ),
     Step(
         "3.4",
@@ -268,8 +356,13 @@ STEPS = (
         18,
         20,
         (steepest, sure),
-        read="lesson 09, Who learns from a word?",
-        told={"finite": "{}: subtract the largest logit of each component before exp"},
+        (many_directions,),
+        "lesson 09, Who learns from a word?",
+        {
+            "memory": "{} at N = 10,000, d = 500: the gradient is a formula, no table of steps",
+            "late": "{}: the gradient is a formula, not one step for each entry",
+            "finite": "{}: subtract the largest logit of each component before exp",
+        },
     ),
     Step(
         "3.5",
@@ -279,7 +372,9 @@ STEPS = (
         8,
         8,
         (enumeration, any_length),
-        read="lesson 07b, Must a margin spread the words?",
+        (many_rivals,),
+        "lesson 07b, Must a margin spread the words?",
+        {"memory": "{} at N = 20,000: one row of the table of all pairs is asked"},
     ),
     Step(
         "3.6",

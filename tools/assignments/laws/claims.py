@@ -1,4 +1,4 @@
-"""Marks for the claims of an experiment: by what was handed in, and by training a run again.
+"""Marks for the claims of an experiment: by what was handed in, and by beginning a run again.
 
 An experiment is a module with `ARRAYS` and `EARLIER`, the names of a run's arrays at its end and
 after a few steps; `NUMBERS`, what is claimed; `runs(variant)`, `name(*run)`, `tokens(variant)`, and
@@ -23,7 +23,7 @@ def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng,
     """Return the verdict on the files of a step.
 
     experiment: the module; measured: a function of (arrays, text, run) that gives a run's numbers;
-    step: "1.6"; files: by name; variant: the student's; rng: draws the run that is trained again;
+    step: "1.6"; files: by name; variant: the student's; rng: draws the run that is begun again;
     text: the variant's tokens, None to load them.
     """
     try:
@@ -57,7 +57,7 @@ def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng,
     share += RIGHT * (len(whole) - len(wrong)) / len(names)
     sentences += list(wrong.values())[:3]
 
-    # One run, trained again.
+    # One run, begun again: training it to its end takes long, and processors differ by more there.
     if whole:
         name = sorted(whole)[int(rng.integers(len(whole)))]
         again = experiment.train(text, variant, *names[name], experiment.EARLY)

@@ -151,7 +151,7 @@ def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "
         raise Failed("value", f"{what} is a {type(value).__name__}, asked is an array")
     got = np.asarray(value)
     if got.shape != shape:
-        raise Failed("shape", f"{what} has shape {got.shape}, asked is {shape}")
+        raise Failed("shape", f"{what} has shape {got.shape}, asked is {shape or 'one number'}")
     if kind == "b":
         if got.dtype.kind != "b":
             raise Failed("value", f"{what} has type {got.dtype}, asked are truth values")
