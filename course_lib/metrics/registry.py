@@ -16,7 +16,7 @@ from torch import Tensor
 
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
-from course_lib.metrics.inputs import Numbers, as_matrix
+from course_lib.metrics.inputs import Numbers, as_matrix, as_numbers
 
 SAMPLED = 40_000  # words of each of 10 draws, where there are more (wang2020, Table 3)
 COMPARED = 4_000  # words whose pairs are all compared, at most
@@ -127,8 +127,8 @@ def summary(W: Numbers, counts: Numbers | None) -> Figures:
     W: (N, d); counts: (N,), how often each word comes in training.
     """
     matrix = as_matrix(W)
-    if counts is not None and len(counts) != len(matrix):
-        raise CourseError(f"{len(matrix)} words need as many counts, got {len(counts)}")
+    if counts is not None and len(as_numbers(counts, "counts")) != len(matrix):
+        raise CourseError(f"a count is needed for each of the {len(matrix)} words")
     figures = {}
     for metric in METRICS.values():
         figures |= metric.compute(matrix, counts)
