@@ -3,7 +3,7 @@
 The order is that of the numbers, as in `docs/which-lesson.md`. A core lesson leads to the core
 lessons before and after it and to its deeper half. A deeper half leads back to its lesson and on to
 the next one. The foot is the last cell of the source, tagged `way`, which `python -m tools
-notebooks link` writes.
+notebooks link` writes; `notebooks new` does so for a new lesson and its neighbours.
 """
 
 import re

@@ -35,7 +35,7 @@ from course_lib import machine
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.models import QRNN, RHN, VariationalLSTM, lstm_recurrence
+from course_lib.models import AWDLSTM, QRNN, RHN, VariationalLSTM, lstm_recurrence
 from course_lib.output_layers import FullWords, Softmax
 from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
 from tools import site_pages
@@ -58,7 +58,22 @@ def test_both_models_have_the_same_parameters():
     assert sizes[0] == sizes[1]
 
 
-def test_both_steps_train():
+@pytest.fixture
+def updates(monkeypatch):
+    """For each update by SGD so far, whether it moved all weights."""
+    moved, step = [], torch.optim.SGD.step
+
+    def watched(optimizer, *arguments):
+        weights = [w for group in optimizer.param_groups for w in group["params"]]
+        before = [w.detach().clone() for w in weights]
+        step(optimizer, *arguments)
+        moved.append(not any(map(torch.equal, weights, before)))
+
+    monkeypatch.setattr(torch.optim.SGD, "step", watched)
+    return moved
+
+
+def test_both_steps_train(updates):
     """A step changes the weights of either kind, from about the same loss."""
     torch.manual_seed(0)
     text = torch.randint(50, (7, 2))
@@ -66,6 +81,7 @@ def test_both_steps_train():
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
     for variant in VARIANTS:
         stepper(*variant, 50)()
+    assert updates == [True] * len(VARIANTS)
 
 
 def test_table(monkeypatch):
@@ -470,9 +486,19 @@ def test_unknown_models_and_precisions_are_refused(option):
 
 
 @pytest.mark.parametrize("name", ["softmax", "spectrum", "mos"])
-def test_an_output_layer_is_put_on_awd_lstm_as_it_is(name):
-    step = models._with_layer(name, SMALL["awd-lstm/ptb"], "fp32", "cpu")
-    step()
+def test_an_output_layer_is_put_on_awd_lstm_as_it_is(monkeypatch, updates, name):
+    """With its word matrix, which the model reads, too, and its penalties beside AWD-LSTM's."""
+    made = []
+    whole_step = models.whole_step
+    monkeypatch.setattr(
+        models, "whole_step", lambda m, *a, **o: made.append(m) or whole_step(m, *a, **o)
+    )
+    models._with_layer(name, SMALL["awd-lstm/ptb"], "fp32", "cpu")()
+    (model,), method = made, METHODS[name]
+    assert type(model.output_layer) is type(method.layer(method.words(30, 6)))
+    assert type(model.words) is method.words and model.output_layer.words is model.words
+    assert model.regularizers == SMALL["awd-lstm/ptb"].penalties + method.regularizers
+    assert isinstance(model.encoder, AWDLSTM) and updates == [True]
 
 
 def test_course_and_plain_training_of_the_same_model(monkeypatch, tmp_path):

@@ -101,12 +101,18 @@ def test_a_curve_over_seeds_is_their_mean_with_its_interval():
 def test_a_diverged_epoch_leaves_a_gap():
     """A line through it would look like a measurement."""
     curves = {"a": ([3, 1, 2], [1, np.nan, 2]), "b": [1, np.inf, 2]}
-    for line in plots.lines(curves, "epoch", "perplexity").axes[0].lines:
+    first, second = plots.lines(curves, "epoch", "perplexity").axes[0].lines
+    for line in (first, second):
         assert np.isnan(line.get_ydata()[1]) and len(line.get_ydata()) == 3
 
 
 def test_a_point_that_is_missing_takes_its_size_and_colour_along():
-    plots.cloud(np.array([[0, 1], [np.nan, 1], [2, 3.0]]), share=np.array([0.1, 0.2, 0.3]))
+    points, share = np.array([[0, 1], [np.nan, 1], [2, 3.0]]), np.array([1e-4, 1e-3, 1e-2])
+    drawn = plots.cloud(points, share=share).axes[0].collections[0]
+    seen = ~np.ma.getmaskarray(drawn.get_offsets()).any(axis=1)
+    assert drawn.get_offsets()[seen].tolist() == [[0, 1], [2, 3]]
+    np.testing.assert_allclose(drawn.get_array()[seen], [-4, -2])
+    np.testing.assert_allclose(drawn.get_sizes()[seen], [7, 30])
 
 
 def test_curves_keep_the_order_of_their_points():

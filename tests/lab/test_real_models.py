@@ -505,6 +505,18 @@ def test_rows_that_stayed_together_are_found():
     assert first.around[0] == 5 and (np.diff(first.distances) >= 0).all()
 
 
+def test_crowds_with_nearly_the_same_mean_are_one():
+    """Rows that have all their neighbours in their own crowd do not join two crowds."""
+    W = gaussian(600, 24)
+    W[100:110] = W[100]
+    W[200:210] = W[100] + 0.2 * torch.eye(24)[0]  # words are about 5 away from the mean row
+    W[300:310] = W[100] - 0.7 * torch.eye(24)[0]
+    assert [crowd.rows.tolist() for crowd in crowds(W)] == [
+        [*range(100, 110), *range(200, 210)],
+        [*range(300, 310)],
+    ]
+
+
 @pytest.mark.parametrize("shape", [(2000, 16), (300, 16), (30_000, 16), (5000, 64), (16, 4)])
 def test_a_random_cloud_has_no_crowd(shape):
     assert crowds(gaussian(*shape)) == []
@@ -576,6 +588,16 @@ def test_the_lost_gradient_is_the_rest_of_a_projection():
     found = lost_in_a_text(basis, log_prob, target)
     assert found.squared == pytest.approx(1 - float(share.mean()))
     assert found.norm == pytest.approx(1 - float(share.sqrt().mean()))
+
+
+@pytest.mark.parametrize("apart, rank", [(1e-9, 4), (1e-5, 8)])
+def test_columns_that_are_nearly_the_same_span_one_direction(apart, rank):
+    """Up to 10⁻⁷ of the largest singular value, which is about what squaring leaves."""
+    columns = gaussian(50, 4)
+    W = torch.cat([columns, columns + apart * gaussian(50, 4, seed=1)], 1)
+    basis = column_space(W)
+    assert basis.shape == (50, rank)
+    torch.testing.assert_close(basis @ (basis.T @ columns), columns, rtol=0, atol=1e-6)
 
 
 def test_a_random_matrix_loses_what_chance_says():

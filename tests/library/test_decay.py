@@ -90,6 +90,14 @@ def test_what_rounding_leaves_of_zeros_is_left_out():
 
 
 @pytest.mark.parametrize("fit", [fit_exponential, fit_polynomial])
+def test_rounding_grows_with_the_number_of_values(fit):
+    """Of 21 values those below 21 · 2⁻⁵² σ_1 are left out."""
+    values = Polynomial(3.0, 0.5)(np.arange(1, 21))
+    for factor, used in ((2, 20), (20, 20), (22, 21)):
+        assert fit(np.r_[values, factor * np.finfo(float).eps * values[0]]).used == used
+
+
+@pytest.mark.parametrize("fit", [fit_exponential, fit_polynomial])
 @pytest.mark.parametrize(
     "values, message",
     [

@@ -513,6 +513,10 @@ def test_offset_and_transform_act_within_clusters(words, objective):
         pairs = zip(gradients(loss, leaves), gradients(expected, leaves), strict=True)
         for ours, theirs in pairs:
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+        # an evaluation lowers no logit
+        _, nll = layer.eval()(hidden, target, LabelSmoothing(0.1))
+        log_prob = layer.log_prob(hidden).flatten(0, 1)
+        torch.testing.assert_close(nll, F.nll_loss(log_prob, flat[1], ignore_index=IGNORE))
 
 
 def test_clusters_of_a_mixture_s_contexts_are_one_distribution():
@@ -718,7 +722,12 @@ def test_gradient_gating_is_the_detached_form_of_the_paper():
     found = torch.autograd.grad(loss, [layer.words.weight, hidden])
     torch.testing.assert_close(found[0], expected, rtol=1e-6, atol=1e-9)  # counts are float32
     whole = F.cross_entropy(hidden @ layer.words.weight.T + layer.bias, target)
-    torch.testing.assert_close(found[1], torch.autograd.grad(whole, hidden)[0])
+    plain = torch.autograd.grad(whole, [layer.words.weight, hidden])
+    torch.testing.assert_close(found[1], plain[1])
+    # an evaluation, which counts no target, is not gated
+    ungated = torch.autograd.grad(layer.eval()(hidden, target)[0], [layer.words.weight, hidden])
+    torch.testing.assert_close(ungated, plain)
+    assert (found[0] - plain[0]).abs().max() > 0.01
 
 
 def test_gates_are_numbers_before_any_rare_word_was_a_target():
@@ -743,6 +752,14 @@ def test_a_part_of_an_update_counts_as_the_whole():
         torch.testing.assert_close(one, other)
     rare, to_rare, _ = whole.gates()
     assert not rare[0] and rare[1] and to_rare[7] == 0
+
+
+def test_a_word_that_comes_alpha_times_a_step_is_not_rare():
+    layer = build(GatedSoftmax, alpha=2.0, horizon=1)  # the last step alone counts
+    layer.count(torch.tensor([0, 0, 0, 1, 1, 2]))
+    rare, to_rare, among_rare = (gate[:4].tolist() for gate in layer.gates())
+    assert rare == [False, False, True, True] and to_rare == [1, 1, 1, 0]
+    assert among_rare == [1, 1, 1, 0]
 
 
 def test_the_moving_average_of_appearances_is_unbiased_from_the_first_step():

@@ -435,9 +435,16 @@ def test_dispersion_is_of_directions_within_a_sequence(t, d, seed):
 
 
 def test_dispersion_of_known_contexts():
-    """−1 at τ = ½ where all are orthogonal, nearly 0 where they are one; one alone has none."""
+    """−1 at τ = ½ where all are orthogonal, nearly 0 where they are one; one alone has none.
+
+    Contexts far shorter than 10⁻⁴ have no direction, and count as orthogonal.
+    """
     penalty = ContextDispersion(1.0, 0.5)
-    for rows, expected in ((torch.eye(4), -1.0), (torch.ones(4, 4), 0.0)):
+    for rows, expected in (
+        (torch.eye(4), -1.0),
+        (torch.ones(4, 4), 0.0),
+        (1e-6 * torch.ones(4, 4), -1.0),
+    ):
         hidden = rows.double()[:, None].requires_grad_()
         loss = penalty(None, Activations(hidden, hidden))
         assert loss.item() == pytest.approx(expected, abs=0.01)

@@ -102,6 +102,16 @@ def test_few_pairs_have_an_interval_too():
     assert found.found == 3 and np.isfinite(found[:3]).all() and found.rho == pytest.approx(0.5)
 
 
+def test_equal_cosines_tie_whatever_the_rounding():
+    """Rows of three pairs differ by a factor alone, which moves the last digit of their cosine."""
+    first, second = np.random.default_rng(142).normal(size=(2, 7))
+    W = np.stack([f * row for f in (1, 3, 0.1) for row in (first, second)] + [first, first])
+    words = vocabulary(8)
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    found = similarity(W, words, Benchmark(pairs, np.array([1.0, 2, 3, 4])), resamples=0)
+    assert found.rho == pytest.approx(spearmanr([0, 0, 0, 1], [1, 2, 3, 4]).statistic)
+
+
 def test_lower_case_wins_else_the_first():
     index = lower_cased(["The", "the", "THE", "Paris", "PARIS", "Rome"])
     assert index == {"the": 1, "paris": 3, "rome": 5}

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 import course_lab
+from course_lab import part
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry, subspaces
 from course_lib.metrics.registry import METRICS, Figure, Metric, summary
+from course_lib.training import Optimisation
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -79,8 +81,15 @@ def test_a_group_of_one_word_has_no_cosine():
 
 
 def test_a_run_leaves_the_geometry_of_the_matrix_that_predicts(tmp_path):
-    recipe = course_lab.recipes["docstrings/transformer-128/untied"]
-    run = course_lab.run(course_lab.profile(recipe, "smoke"), folder=tmp_path, progress=False)
+    experiment = course_lab.Experiment(
+        name="test/geometry",
+        corpus=part("docstrings", small={"train": 3_000, "valid": 300, "test": 400, "words": 80}),
+        size=8,
+        tied=False,
+        encoder=part("VariationalLSTM", units=8),
+        optimisation=Optimisation(epochs=1),
+    )
+    run = course_lab.run(experiment, folder=tmp_path, progress=False)
     metrics = json.loads((tmp_path / "result.json").read_text())["metrics"]
     kept = metrics["geometry"]
     predicts = run.model.output_layer.words.matrix().detach()

@@ -284,6 +284,15 @@ def test_many_contexts_enter_the_programme_bit_by_bit(shift, exists):
     assert (found.weights > 0).sum() <= 9  # Carathéodory: a vertex of the dual has d + 1
 
 
+def test_a_context_with_a_small_margin_joins_the_programme_too():
+    """In the plane, unit contexts within 70° on both sides of −v have the margin cos 70°."""
+    angles = torch.tensor([120.0, 120, 240, 240] * 100, dtype=torch.float64)
+    angles[101] = 100  # not among the first 200; v of the others has a margin of cos 80° there
+    angles = angles.deg2rad()
+    found = uniformly_negative_direction(torch.stack([angles.cos(), angles.sin()], 1))
+    assert found.margin == pytest.approx(np.cos(np.deg2rad(70)))
+
+
 def test_rare_contexts_decide_too():
     """One context among thousands, which the first linear programme has not seen."""
     H = draw(6, 5000, 4).abs() + 0.1

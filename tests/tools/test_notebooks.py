@@ -571,14 +571,18 @@ def test_every_command_that_a_page_names_exists():
     from tools.cli import application as making
 
     applications = {"course_lab": lab(), "tools": making(), "benchmarks": benchmarks}
-    known = {n: set(typer.main.get_command(a).commands) for n, a in applications.items()}
-    known["tools"] |= {"setup", "clean"}
+    known = {n: typer.main.get_command(a).commands for n, a in applications.items()}
+    known["tools"] = known["tools"] | {"setup": None, "clean": None}
     root = notebook_source.ROOT
     pages = [*notebook_source.sources(), *root.glob("docs/**/*.md"), *root.glob("*.md")]
     pages += [*root.glob("solutions/*.py"), *root.glob("data/*.md"), *root.glob("data/plans/*")]
     for page in pages:
         text = re.sub(r"\n#? *", " ", page.read_text("utf-8"))
-        for package, name in re.findall(r"python3? -m (\w+) +`?([\w-]*)", text):
+        words = r"python3? -m (\w+) +`?([\w-]*)(?: +([\w-]+))?"
+        for package, name, second in re.findall(words, text):
             assert package != "course_lib", page
             if package in known and name and name[0] != "-":
                 assert name in known[package], f"{page}: python -m {package} {name}"
+                within = getattr(known[package][name], "commands", None)
+                if within and second and second[0] != "-":
+                    assert second in within, f"{page}: python -m {package} {name} {second}"

@@ -355,8 +355,14 @@ def test_contributing_lists_what_the_linter_wants():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     for heading in lesson_linter.LESSON:
         assert f"`## {heading}`" in text
-    for number in (lesson_linter.LINES, lesson_linter.WIDTH, lesson_linter.ALT):
-        assert re.search(rf"\b{number}\b", text)
+    L, flat = lesson_linter, " ".join(text.split())
+    for words in (
+        f"at most {L.LINES} lines of at most {L.WIDTH} characters",
+        f"at least {L.ALT} characters",
+        f"at most {L.WORDS:,} words, {L.CODE_LINES} lines of code, {L.FIGURES} figures "
+        f"and {L.MINUTES} minutes",
+    ):
+        assert words in flat
 
 
 def test_licences_of_code_and_text():
