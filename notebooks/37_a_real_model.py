@@ -292,8 +292,8 @@ plots.show(
 # %% [markdown]
 # ## Beside others
 #
-# The table has the same measures for the course's own small model, and for public matrices that come with
-# Python packages. `python -m course_lab atlas` prints it.
+# The table has the same measures for the course's own small model, as lesson 5 trains it, and for public
+# matrices that come with Python packages. `python -m course_lab atlas` prints it.
 
 # %%
 tour.beside().round(2)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from course_lab import corpora, examine, notebook_source
+from course_lab import corpora, examine, notebook_source, results
 from course_lab.cli import application
 from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
 from course_lab.examine import atlas, gguf_files, llama, onnx_files, quantised, real_models, tour
@@ -24,6 +24,7 @@ from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lo
 from course_lab.examine.measures import Spectra
 from course_lab.examine.report import places
 from course_lab.examine.weighted import weighted_measures
+from course_lab.plans import read_plan
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
 from course_lib.output_layers.centring import all_but_the_top
@@ -903,6 +904,22 @@ def test_what_lesson_37_keeps_has_its_origin():
     assert kept["repairs"]["as it is"]["perplexity"] < 60
     assert "SHA-256" in tour.where_from(kept, live=False)
     assert (tour.beside()["mean cosine"].abs() <= 1).all()
+
+
+def test_the_small_model_beside_others_is_one_model():
+    """A mean over runs with other penalties and other sizes would be that of no model."""
+    frame = results.frame()
+    runs = frame.loc[(frame.recipe == tour.OWN) & (frame.variant == tour.PLAIN)]
+    planned = {run.variant: run.change for run in read_plan("lessons-05").runs}[tour.PLAIN]
+    plain = ("corpus.small.", "optimisation.epochs", "optimisation.batch")
+    assert all(setting.startswith(plain) for setting in planned)
+    row = tour.beside().iloc[0]
+    assert row.name == f"{tour.OWN}, mean of {len(runs)} seeds" and len(runs) > 1
+    (words,) = set(runs["log_prob.words"])
+    (size,) = set(runs["geometry.singular_values"].map(len))
+    assert row["N/d"] == words / size
+    assert row["mean cosine"] == pytest.approx(runs["geometry.mean_cosine"].mean())
+    assert row["share of the mean row"] == pytest.approx(runs["geometry.drift"].mean())
 
 
 @pytest.mark.parametrize("command", [["tour"], ["atlas", "--again"]])
