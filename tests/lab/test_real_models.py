@@ -815,11 +815,39 @@ def test_repairs_of_a_gguf_model_have_their_perplexity(tmp_path):
         ({"block_count": 1 << 30}, "blocks and has fewer tensors|says of its blocks"),
         ({"block_count": 3}, "no tensor blk.2"),
         ({"rope.freq_base": -1.0}, "says of its base"),
+        ({"attention.head_count": 4.0}, "says of its heads 4.0"),
+        ({"rope.scaling.factor": 8.0}, "says of llama.rope.scaling.factor 8.0, and .* knows 1"),
+        ({"rope.scale_linear": 2.0}, "llama.rope.scale_linear 2.0"),
+        ({"rope.dimension_count": 4}, "llama.rope.dimension_count 4, and .* knows 8 alone"),
+        ({"attention.key_length": 16}, "llama.attention.key_length 16"),
     ],
 )
 def test_a_shape_that_cannot_be_run_says_why(tmp_path, change, why):
     with pytest.raises(CourseError, match=why):
         llama.read_llama(llama_file(tmp_path / "m.gguf", **change))
+
+
+def test_a_plain_llama_may_say_what_is_plain(tmp_path):
+    said = {"rope.dimension_count": 8, "rope.scaling.factor": 1.0, "attention.key_length": 8}
+    llama.read_llama(llama_file(tmp_path / "m.gguf", **said))
+    output = {"output.weight": gaussian(N, 32).float()}
+    model = llama.read_llama(llama_file(tmp_path / "m.gguf", llama_tensors() | output))
+    assert torch.equal(model.W, output["output.weight"]) and model.words is not model.W
+
+
+@pytest.mark.parametrize("name", ["rope_freqs.weight", "blk.0.attn_q.bias", "blk.2.ffn_up.weight"])
+def test_a_tensor_that_would_be_passed_over_is_refused(tmp_path, name):
+    path = llama_file(tmp_path / "m.gguf", llama_tensors() | {name: torch.ones(32)})
+    with pytest.raises(CourseError, match=f"m.gguf has {name}, which this forward pass"):
+        llama.read_llama(path)
+
+
+@pytest.mark.parametrize("name", llama_tensors())
+def test_a_tensor_of_another_shape_is_refused_by_its_name(tmp_path, name):
+    tensors = llama_tensors()
+    tensors[name] = torch.ones(tensors[name].shape[0], 64)
+    with pytest.raises(CourseError, match=f"{name} has the shape .*64.*, not "):
+        llama.read_llama(llama_file(tmp_path / "m.gguf", tensors))
 
 
 def test_another_architecture_is_not_run(tmp_path):
@@ -841,6 +869,25 @@ def test_a_hugging_face_model_has_its_perplexity(tmp_path):
     with torch.no_grad():
         loss = model(ids[None], labels=ids[None]).loss
     assert reading.perplexity(source.W) == pytest.approx(float(loss.exp()), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "GPT2", "Mamba"])
+def test_a_model_that_reads_what_comes_after_has_no_perplexity(tmp_path, kind):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    sizes = {"vocab_size": N, "hidden_size": 32, "num_hidden_layers": 2}
+    if kind != "Mamba":
+        sizes |= {"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    masked = kind in ("Bert", "Roberta")
+    head = {"GPT2": "GPT2LMHeadModel", "Mamba": "MambaForCausalLM"}.get(kind, f"{kind}ForMaskedLM")
+    getattr(transformers, head)(config).save_pretrained(tmp_path)
+    source = replace(examine.read(tmp_path), predicts=True)
+    if masked:
+        with pytest.raises(CourseError, match="it reads what comes after a word"):
+            real_models.read_ids(source, torch.arange(20) % N)
+    else:
+        assert real_models.read_ids(source, torch.arange(20) % N).perplexity(source.W) > 1
 
 
 def test_what_cannot_be_run_says_why(tmp_path):
