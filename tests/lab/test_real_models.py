@@ -190,8 +190,22 @@ def test_a_gguf_file_that_only_reads_says_so(tmp_path):
 
 def test_a_type_that_is_not_read_is_named(tmp_path):
     path = word_file(tmp_path / "m.gguf", tensors={"token_embd.weight": (29, (N, 256), b"\0" * 99)})
-    with pytest.raises(CourseError, match="type 29"):
-        examine.read(path, "token_embd.weight")
+    for name in ("token_embd.weight", "token_embd"):
+        with pytest.raises(CourseError, match="token_embd.weight in .* is IQ1_M .*not read"):
+            examine.read(path, name)
+    with pytest.raises(CourseError, match="is read: token_embd.weight of .* is IQ1_M"):
+        examine.read(path)
+    path = word_file(tmp_path / "m.gguf", tensors={"token_embd.weight": (99, (N, 32), b"")})
+    with pytest.raises(CourseError, match="token_embd.weight of .* is type 99"):
+        examine.read(path)
+
+
+def test_an_output_matrix_that_is_not_read_is_there_all_the_same(tmp_path):
+    tensors = {"output.weight": (20, (N, D), b"\0" * 999)}
+    source = examine.read(word_file(tmp_path / "m.gguf", tensors=tensors))
+    assert (source.name, source.tied, source.predicts) == ("token_embd.weight", False, False)
+    said = "the output matrix output.weight is of type IQ4_NL, which is not read: the input"
+    assert source.notes[0].startswith(said)
 
 
 def test_a_rounded_matrix_is_off_by_half_a_step_at_most():
@@ -331,6 +345,45 @@ def test_a_gemm_says_which_way_round_its_matrix_lies(tmp_path, turned):
     source = examine.read(tmp_path / "m.onnx")
     assert torch.equal(source.W, WORDS) and torch.equal(source.bias, BIAS)
     assert source.transposed is not bool(turned)
+
+
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
+def test_a_matrix_that_reads_and_is_turned_to_predict_is_tied(tmp_path, operator):
+    nodes = [
+        node("Gather", ["table", "ids"], ["h"]),
+        node("Transpose", ["table"], ["turned"]),
+        node(operator, ["h", "turned"], ["out"]),
+    ]
+    tensors = [tensor_message("table", WORDS.numpy())]
+    (tmp_path / "m.onnx").write_bytes(onnx_bytes(nodes, tensors, ["out"]))
+    source = examine.read(tmp_path / "m.onnx")
+    assert torch.equal(source.W, WORDS) and not source.transposed
+    assert (source.tied, source.predicts, source.notes) == (True, True, ())
+
+
+def test_an_onnx_file_without_its_numbers_says_what_it_has(tmp_path):
+    quantised = np.ones((N, D), np.int8)
+    nodes = [node("MatMulInteger", ["x", "head"], ["out"])]
+    content = onnx_bytes(nodes, [tensor_message("head", quantised, 3)], ["out"])
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(CourseError, match=r"is read: head of shape \(40, 32\) is INT8$"):
+        examine.read(tmp_path / "m.onnx")
+    elsewhere = tensor_message("head", WORDS.numpy(), raw=b"") + part(14, 1)
+    (tmp_path / "m.onnx").write_bytes(onnx_bytes(nodes, [elsewhere], ["out"]))
+    with pytest.raises(CourseError, match="head of .* is FLOAT in another file.*whole.onnx"):
+        examine.read(tmp_path / "m.onnx")
+
+
+def test_the_advice_for_numbers_in_another_file_holds(tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.chdir(tmp_path)  # where the advice names the file
+    model = onnx.load(str(recogniser(tmp_path / "m.onnx")))
+    onnx.save(model, "model.onnx", save_as_external_data=True, size_threshold=0,
+              convert_attribute=True)  # fmt: skip
+    with pytest.raises(CourseError) as refused:
+        examine.read(tmp_path / "model.onnx")
+    exec(str(refused.value).rpartition(": ")[2], {"onnx": onnx})
+    assert torch.equal(examine.read(tmp_path / "whole.onnx").W, WORDS)
 
 
 @pytest.mark.parametrize("kind, dtype", [(1, "<f4"), (10, "<f2"), (11, "<f8"), (16, "bf16")])
