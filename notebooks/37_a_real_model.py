@@ -182,9 +182,10 @@ plots.show(
 # ## Words that training never moved
 #
 # All pieces that never occur get the same push, away from all contexts. So their rows stay together. `crowds`
-# looks for rows that are equal, or nearer to each other than a tenth of a word's usual distance from the mean
-# row. Land and Bartolo (2024) found such *glitch tokens* in many models; a user who types one gets nonsense.
-# In the lists Ġ stands for a space, Ċ for a new line, and Ā and č for other bytes.
+# looks for groups of rows. Each row of a group equals another of them, or is nearer to it than a tenth of a
+# word's usual distance from the mean row. Land and Bartolo (2024) found such *glitch tokens* in many models; a
+# user who types one gets nonsense. In the lists Ġ stands for a space, Ċ for a new line, and Ā and č for other
+# bytes.
 
 # %%
 crowd = ", ".join(f"`{word}`" for word in figures["crowd"])
@@ -293,7 +294,7 @@ plots.show(
 # ## Beside others
 #
 # The table has the same measures for the course's own small model, as lesson 5 trains it, and for public
-# matrices that come with Python packages. `python -m course_lab atlas` prints it.
+# matrices that come with Python packages, which `python -m course_lab atlas` prints.
 
 # %%
 tour.beside().round(2)

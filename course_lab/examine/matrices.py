@@ -217,9 +217,9 @@ def _none_plausible(path: Path, tensors: TensorFiles) -> str:
             f"no matrix of {path} is called like a word embedding or an output layer; name one "
             f"with --matrix. Candidates: {_with_shapes(named, largest)}"
         )
-    told = ", ".join(f"{name} of shape {named[name].shape} is {named[name].dtype}"
-                     for name in largest)  # fmt: skip
-    message = f"{path} holds no matrix of floating-point numbers that is read: {told or 'it is empty'}"
+    told = [f"{name} of shape {named[name].shape} is {named[name].dtype}" for name in largest]
+    message = f"{path} holds no matrix of floating-point numbers that is read: "
+    message += ", ".join(told) or "it is empty"
     model = tensors.model
     if isinstance(model, onnx_files.Model) and any(p.elsewhere for p in model.tensors.values()):
         message += (

@@ -7,6 +7,7 @@ pickle.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -165,13 +166,23 @@ def read_json(file: Path) -> dict:
 
 
 def check_finite(path: Path, name: str, tensor: Tensor) -> None:
-    """Raise CourseError, which names the row, for a tensor that holds NaN or an infinite number."""
+    """Raise CourseError for NaN, infinite numbers, and numbers whose sum of squares overflows.
+
+    The error names the row.
+    """
     if not tensor.is_floating_point() or not tensor.numel():
         return
-    if torch.stack(tensor.aminmax()).isfinite().all():  # isfinite of the tensor would be a copy
-        return
-    row = int((~tensor.isfinite()).nonzero()[0, 0]) if tensor.ndim else 0
-    raise CourseError(f"{path}: row {row} of {name} holds a number that is not finite")
+    extremes = torch.stack(tensor.aminmax())  # isfinite of the tensor would be a copy
+    if not extremes.isfinite().all():
+        row = int((~tensor.isfinite()).nonzero()[0, 0]) if tensor.ndim else 0
+        raise CourseError(f"{path}: row {row} of {name} holds a number that is not finite")
+    largest = float(extremes.abs().max())
+    if math.isinf(tensor.numel() * largest * largest):
+        row = int(tensor.abs().flatten().argmax()) // (tensor.numel() // len(tensor))
+        raise CourseError(
+            f"{path}: row {row} of {name} holds a number of the size {largest:.3g}, and a sum of "
+            "such squares overflows; divide the matrix by a number, which changes no verdict"
+        )
 
 
 def listed(things: Iterable) -> str:

@@ -721,6 +721,13 @@ def test_what_is_refused_says_why(tmp_path, capsys):
     broken[7, 2] = torch.nan
     save_file({"wte.weight": broken}, tmp_path / "nan.safetensors")
     refused("row 7 of wte.weight holds a number that is not finite", tmp_path / "nan.safetensors")
+    huge = W.double()
+    huge[7, 2] = -1e200
+    save_file({"wte.weight": huge}, tmp_path / "huge.safetensors")
+    refused("row 7 of wte.weight .* size 1e.200, .* overflows", tmp_path / "huge.safetensors")
+    save_file({"wte.weight": W.double() * 1e150}, tmp_path / "huge.safetensors")
+    assert np.isfinite(list(examine.examine(tmp_path / "huge.safetensors").metrics.values())).all()
+    (tmp_path / "huge.safetensors").unlink()
     whole = (tmp_path / "nan.safetensors").read_bytes()
     for length in (0, 5, len(whole) // 2):
         (tmp_path / "cut.safetensors").write_bytes(whole[:length])
@@ -1174,6 +1181,16 @@ def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     save_file({"wte.weight": W, "extra.weight": OTHER}, tmp_path / "model.safetensors")
     mixed = examine.examine(tmp_path / "model.safetensors", matrix="extra", against=path)
     assert mixed.source.name == "extra.weight" and mixed.against.source.path == path
+
+
+def test_two_checkpoints_of_one_name_have_two_headings(tmp_path, unpictured):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        ill(tmp_path / folder)
+    paths = [str(tmp_path / folder / "W.npy") for folder in ("a", "b")]
+    page = reports.page(examine.examine(paths[0], against=paths[1]))
+    for path in paths:
+        assert f'<th scope="col" class=number>{path}</th>' in page
 
 
 def test_a_tokenizer_and_a_corpus_give_counts(text):

@@ -22,7 +22,7 @@ from course_lab.examine import crowds as crowding
 from course_lab.examine.crowds import crowds
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
 from course_lab.examine.measures import Spectra
-from course_lab.examine.report import places
+from course_lab.examine.report import by_name, places
 from course_lab.examine.weighted import weighted_measures
 from course_lab.plans import read_plan
 from course_lib.errors import CourseError
@@ -564,6 +564,40 @@ def test_a_random_cloud_has_no_crowd(shape):
     assert crowds(gaussian(*shape)) == []
 
 
+def test_all_groups_are_counted(tmp_path, monkeypatch):
+    """Of those behind the first only what stands around them is left out."""
+    W = gaussian(400, 16)
+    W[200:] = W[:200]
+    groups = crowds(W)
+    assert sorted(sorted(one.rows.tolist()) for one in groups) == [[i, 200 + i] for i in range(200)]
+    assert [len(one.around) > 0 for one in groups] == [i < crowding.LISTED for i in range(200)]
+    np.save(tmp_path / "W.npy", W.numpy())
+    found = examine.examine(tmp_path / "W.npy")
+    *_, rest = by_name(found)
+    assert rest[0] == "197 more such groups"
+    assert len(found.to_dict()["equal_or_nearly_so"]) == 200
+    monkeypatch.setattr(crowding, "GROUPS", 10)
+    assert len(crowds(W)) == 200
+
+
+def test_groups_are_chains_and_the_report_says_so(tmp_path):
+    W = gaussian(400, 16)
+    step = 0.09 * 16**0.5  # of the usual distance from the mean
+    W[100:140] = W[100] + step * torch.arange(40)[:, None] * torch.eye(16)[0]
+    (chain,) = crowds(W)
+    assert len(chain.rows) == 40
+    np.save(tmp_path / "W.npy", W.numpy())
+    ((title, said),) = by_name(examine.examine(tmp_path / "W.npy"))
+    assert title == "40 words with one row"
+    assert said.startswith("Each row equals another of them, or is nearer to it than a tenth of a")
+
+
+def test_a_matrix_of_one_row_has_its_sentence(tmp_path):
+    np.save(tmp_path / "W.npy", np.ones((300, 8)))
+    ((title, said),) = by_name(examine.examine(tmp_path / "W.npy"))
+    assert title == "300 words with one row" and "“row 0”" in said and "The next" not in said
+
+
 def test_many_equal_rows_are_one_crowd(monkeypatch):
     W = gaussian(3000, 16)
     W[1000:] = W[1000]
@@ -572,7 +606,7 @@ def test_many_equal_rows_are_one_crowd(monkeypatch):
     (whole,) = crowds(torch.ones(40, 8))
     assert len(whole.rows) == 40 and not len(whole.around)
     monkeypatch.setattr(crowding, "GROUPS", 0)
-    assert sum(len(crowd.rows) for crowd in crowds(W)) <= 2000
+    assert sum(len(crowd.rows) for crowd in crowds(W)) == 2000
 
 
 def test_measures_by_frequency_are_those_of_a_text():
