@@ -998,6 +998,8 @@ def test_the_atlas_has_a_source_for_every_row():
             "common_direction", "low_rank", "rogue", "norm_collapse"
         }  # fmt: skip
         assert all(0 <= value <= 1 for value in row["severities"].values())
+        assert row["predicts"] is False or "reads" not in row["title"]
+        assert row["predicts"] is atlas.KNOWN.get(row["name"], row["predicts"])
     assert [row["words"] for row in rows] == sorted((row["words"] for row in rows), reverse=True)
 
 
