@@ -129,7 +129,7 @@ def atlas(
 def tour() -> None:
     """Compute the figures of lesson 37 anew, and keep them in this clone of the course.
 
-    It takes about two minutes, and needs SmolLM2's file, which `data fetch smollm2` brings.
+    It takes some minutes, and needs SmolLM2's file, which `data fetch smollm2` brings.
     """
     from course_lab.examine import tour as lesson
 

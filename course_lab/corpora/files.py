@@ -29,8 +29,13 @@ def read_text(path: Path) -> str:
     """Return the text of a file, every line ended by `\\n`.
 
     `CourseError` names the file, and the line where it matters, if it is missing, not UTF-8, empty.
+    Letters of UTF-16 are UTF-8, too, with a NUL beside each of them.
     """
     text = with_line_feeds("".join(blocks(path)).removeprefix("\ufeff"))
+    if "\0" in text:
+        raise CourseError(
+            f"{path} holds NUL characters, as UTF-16 does; save the file as UTF-8, without them"
+        )
     if not text.strip():
         raise CourseError(f"{path} has no words; every split needs some text")
     return text
@@ -84,10 +89,11 @@ def load_file(
     texts = {name: "".join(cut) for name, cut in zip(SPLITS, cuts, strict=True)}
     for name, text in texts.items():
         if not text.strip():
+            lines = f"{len(rows)} line" + "s" * (len(rows) > 1)
             raise CourseError(
-                f"{path} has {len(rows)} lines, which leaves the {name} split without words "
-                f"(shares {split}); give a longer file, other shares, or a folder with "
-                "train.txt, valid.txt and test.txt"
+                f"{path} has {lines}, and only whole lines are cut, so the shares {split} leave "
+                f"the {name} split without words. End each sentence with a line end, give other "
+                "shares, or a folder with train.txt, valid.txt and test.txt"
             )
     return own(path, texts, words, by_frequency, pieces)
 

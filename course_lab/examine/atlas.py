@@ -22,7 +22,8 @@ from course_lib.metrics import geometry
 
 FILE = "atlas.json"
 DIGITS = 4  # significant ones of each number
-KNOWN = {"glove": False, "wordllama": False}  # whether it predicts, where the file does not say
+# whether it predicts, where the file does not say
+KNOWN = {"glove": False, "minilm": False, "wordllama": False}
 
 
 class Rank(NamedTuple):

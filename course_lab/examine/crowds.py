@@ -18,14 +18,15 @@ NEAR = 0.1  # of the median distance from the mean row: rows so near are taken f
 AXES = 12  # along which candidates are looked for
 NEIGHBOURS = 8  # of a row, looked for
 GROUPS = 4000  # whose means are compared with each other
-LISTED = 50  # groups that are described
+LISTED = 50  # groups of which the words around them are looked for
 AROUND = 24  # of the words nearest to a crowd that are listed
 
 
 class Crowd(NamedTuple):
-    """Rows (n,) that are one point but for a tenth, and the rows nearest to their mean.
+    """Rows (n,), each with another of them at a tenth or nearer, and those nearest to their mean.
 
-    distances: of `around`, in units of the words' median distance from the mean row.
+    distances: of `around`, in units of the words' median distance from the mean row. Groups behind
+    the first LISTED have no `around`.
     """
 
     rows: np.ndarray
@@ -60,16 +61,22 @@ def crowds(W: Tensor) -> list[Crowd]:
     if not groups:
         return []
     if len(groups) > GROUPS:  # too many to be compared
-        return [_described(centred, ids, typical) for ids in groups[:LISTED]]
+        return _described(centred, groups, typical)
     means = torch.stack([centred[torch.from_numpy(ids)].mean(0) for ids in groups])
     first, second = (torch.cdist(means, means) <= reach).nonzero(as_tuple=True)
     merged = _members(_components(len(groups), first.numpy(), second.numpy()))
     groups = [np.sort(np.concatenate([groups[one] for one in ids])) for ids in merged]
-    groups.sort(key=lambda ids: (-len(ids), ids[0]))
-    return [_described(centred, ids, typical) for ids in groups[:LISTED]]
+    return _described(centred, groups, typical)
 
 
-def _described(centred: Tensor, ids: np.ndarray, typical: float) -> Crowd:
+def _described(centred: Tensor, groups: list[np.ndarray], typical: float) -> list[Crowd]:
+    """Return all groups, largest first, the first LISTED with what stands around them."""
+    groups = sorted(groups, key=lambda ids: (-len(ids), ids[0]))
+    first = [_with_neighbours(centred, ids, typical) for ids in groups[:LISTED]]
+    return first + [Crowd(ids, np.arange(0), np.zeros(0)) for ids in groups[LISTED:]]
+
+
+def _with_neighbours(centred: Tensor, ids: np.ndarray, typical: float) -> Crowd:
     distances = (centred - centred[torch.from_numpy(ids)].mean(0)).norm(dim=1) / typical
     distances[torch.from_numpy(ids)] = torch.inf
     nearest = distances.topk(min(AROUND, len(centred) - len(ids)), largest=False)

@@ -84,26 +84,45 @@ def examine(
     # perplexity before and after the repairs
     if source.experiment is None and corpus is not None:
         examination = _with_reading(examination, repaired, corpora.load(corpus))
-        if against is None:
-            return examination
-        return replace(examination, against=_other(against, corpus, matrix, source, frequencies))
-    model, not_run = _model_of_run(source, text, no_text)
-    if model is None:
-        examination = replace(examination, not_run=not_run)
     else:
-        if examination.W is not source.W:  # the repairs are those of a sample
-            repaired = {name: repair(source.W) for name, repair in REPAIRS.items()}
-        values = perplexities(model, text, source.experiment, {"": source.W} | repaired)
-        repairs = {
-            name: content | {"perplexity_before": values[""], "perplexity": values[name]}
-            for name, content in examination.repairs.items()
-        }
-        sampled = (*examination.sampled, *read_in_part(text))
-        examination = replace(examination, repairs=repairs, sampled=sampled)
+        examination = _with_run(examination, repaired, text, no_text)
     # the other checkpoint
     if against is None:
         return examination
     return replace(examination, against=_other(against, corpus, matrix, source, frequencies))
+
+
+def _with_run(
+    examination: Examination,
+    repaired: dict[str, Tensor],
+    text: Corpus | SentencePairs | None,
+    no_text: str | None,
+) -> Examination:
+    """Return the examination with the perplexities of a run of this course on its own text."""
+    source = examination.source
+    model, not_run = _model_of_run(source, text, no_text)
+    if model is None:
+        return replace(examination, not_run=not_run)
+    matrices = {"": source.W} | _repaired(examination, repaired)
+    values = perplexities(model, text, source.experiment, matrices)
+    sampled = (*examination.sampled, *read_in_part(text))
+    return replace(examination, repairs=_with_values(examination, values), sampled=sampled)
+
+
+def _repaired(examination: Examination, repaired: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the repairs of the whole matrix; `repaired` are those of its sample, if it has one."""
+    W = examination.source.W
+    if examination.W is W:
+        return repaired
+    return {name: repair(W) for name, repair in REPAIRS.items()}
+
+
+def _with_values(examination: Examination, values: dict[str, float]) -> dict[str, dict]:
+    """Return the repairs with their perplexities; `values` has that of the matrix itself at ""."""
+    return {
+        name: content | {"perplexity_before": values[""], "perplexity": values[name]}
+        for name, content in examination.repairs.items()
+    }
 
 
 def _with_reading(
@@ -115,17 +134,12 @@ def _with_reading(
         reading = real_models.read_text(source, corpus)
     except CourseError as error:
         return replace(examination, not_run=f"the model cannot be run: {error}")
-    if examination.W is not source.W:  # the repairs are those of a sample
-        repaired = {name: repair(source.W) for name, repair in REPAIRS.items()}
-    before = reading.perplexity(source.W)
-    repairs = {
-        name: content
-        | {"perplexity_before": before, "perplexity": reading.perplexity(repaired[name])}
-        for name, content in examination.repairs.items()
-    }
+    matrices = {"": source.W} | _repaired(examination, repaired)
+    values = {name: reading.perplexity(W) for name, W in matrices.items()}
+    repairs = _with_values(examination, values)
     lost = reading.lost(source.W)
     metrics = examination.metrics | {
-        "perplexity": before,
+        "perplexity": values[""],
         "gradient lost, of the squared norm": lost.squared,
         "gradient lost, of the norm": lost.norm,
         "gradient lost by a random matrix, of the squared norm": lost.chance,

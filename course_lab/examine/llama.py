@@ -48,13 +48,14 @@ class Shape:
     size: int
     heads: int
     readers: int  # heads of keys and values, each read by as many heads of queries
+    hidden: int  # numbers within a block's network
     longest: int  # context in tokens
     base: float
     epsilon: float
 
     @classmethod
     def of(cls, file: Path, metadata: dict) -> "Shape":
-        """Return the shape that a file states; CourseError if it is no Llama or states none."""
+        """Return the shape that a file states; CourseError if it states none of a plain Llama."""
         architecture = metadata.get("general.architecture")
         if architecture != "llama":
             raise CourseError(
@@ -62,20 +63,49 @@ class Shape:
             )
         names = {
             "blocks": "block_count", "size": "embedding_length", "heads": "attention.head_count",
-            "readers": "attention.head_count_kv", "longest": "context_length",
+            "readers": "attention.head_count_kv", "hidden": "feed_forward_length",
+            "longest": "context_length",
             "base": "rope.freq_base", "epsilon": "attention.layer_norm_rms_epsilon",
         }  # fmt: skip
         values: dict[str, Any] = {name: metadata.get(f"llama.{key}") for name, key in names.items()}
         values["readers"] = values["readers"] or values["heads"]
         values["base"] = values["base"] or 10_000.0
         for name, value in values.items():
-            if type(value) not in (int, float) or not 0 < value < 1e9:
+            kinds = (int, float) if name in ("base", "epsilon") else (int,)
+            if type(value) not in kinds or not 0 < value < 1e9:
                 raise CourseError(f"{file} says of its {name} {value!r:.40}: it cannot be run")
         shape = cls(**values)
         if shape.size % shape.heads or shape.size // shape.heads % 2 or shape.heads % shape.readers:
             raise CourseError(f"{file}: {shape.size} numbers do not divide into {shape.heads} "
                               f"heads of which {shape.readers} are read")  # fmt: skip
+        # what another forward pass would heed
+        width = shape.size // shape.heads
+        plain = {"rope.dimension_count": width, "attention.key_length": width,
+                 "attention.value_length": width, "rope.scaling.factor": 1,
+                 "rope.scale_linear": 1}  # fmt: skip
+        for key, value in plain.items():
+            said = metadata.get(f"llama.{key}", value)
+            if said != value:
+                raise CourseError(
+                    f"{file} says of llama.{key} {said!r:.40}, and this forward pass knows "
+                    f"{value} alone: it cannot be run"
+                )
         return shape
+
+    def tensors(self, words: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of every weight but the output's by its name, with N = `words`."""
+        read = self.size // self.heads * self.readers
+        block = {
+            "attn_norm": (self.size,), "attn_q": (self.size, self.size),
+            "attn_k": (read, self.size), "attn_v": (read, self.size),
+            "attn_output": (self.size, self.size), "ffn_norm": (self.size,),
+            "ffn_gate": (self.hidden, self.size), "ffn_up": (self.hidden, self.size),
+            "ffn_down": (self.size, self.hidden),
+        }  # fmt: skip
+        shapes = {"token_embd": (words, self.size), "output_norm": (self.size,)}
+        for i in range(self.blocks):
+            shapes |= {f"blk.{i}.{part}": numbers for part, numbers in block.items()}
+        return {f"{name}.weight": numbers for name, numbers in shapes.items()}
 
 
 class Llama:
@@ -149,27 +179,35 @@ class Llama:
 
 
 def read_llama(file: Path) -> Llama:
-    """Return the model in a GGUF file; CourseError if it is no Llama, or lacks a tensor."""
+    """Return the model in a GGUF file; CourseError if it is no Llama, or not a plain one.
+
+    A tensor or a setting that the forward pass does not know would give a wrong perplexity.
+    """
     table = open_tensors(Path(file))
+    entries = table.entries
     shape = Shape.of(file, table.gguf.metadata)
-    if shape.blocks > len(table.entries):
+    if shape.blocks > len(entries):
         raise CourseError(f"{file} says of {shape.blocks:,} blocks and has fewer tensors")
-    width = shape.size // shape.heads
-    parts = {"attn_q": shape.size, "attn_k": width * shape.readers, "attn_v": width * shape.readers,
-             "attn_output": shape.size, "ffn_down": shape.size}  # fmt: skip
-    names = ["token_embd", "output_norm"] + ["output"] * ("output.weight" in table.entries)
-    for block in range(shape.blocks):
-        blocks = (*parts, "attn_norm", "ffn_norm", "ffn_gate", "ffn_up")
-        names += [f"blk.{block}.{part}" for part in blocks]
+    reads = entries.get("token_embd.weight")
+    shapes = shape.tensors(reads.shape[0] if reads and reads.shape else 0)
+    if "output.weight" in entries:
+        shapes["output.weight"] = shapes["token_embd.weight"]
+    strange = set(entries) - set(shapes)
+    if strange:
+        raise CourseError(
+            f"{file} has {min(strange)}, which this forward pass does not know: it cannot be run"
+        )
     tensors = {}
-    for name in (f"{name}.weight" for name in names):
-        if name not in table.entries or not table.entries[name].floating:
+    for name, numbers in shapes.items():
+        if name not in entries or not entries[name].floating:
             raise CourseError(f"{file} has no tensor {name} that can be read: it cannot be run")
+        if entries[name].shape != numbers:
+            raise CourseError(
+                f"{file}: {name} has the shape {entries[name].shape}, not {numbers}: it cannot be "
+                "run"
+            )
         tensors[name] = table.tensor(name)
         check_finite(file, name, tensors[name])
-        rows = parts.get(name.split(".")[-2])
-        if rows is not None and tensors[name].shape[0] != rows:
-            raise CourseError(f"{file}: {name} has {tensors[name].shape[0]} rows, not {rows}")
     return Llama(shape, tensors)
 
 

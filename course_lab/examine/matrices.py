@@ -91,7 +91,11 @@ def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int |
         chosen, notes = _choose(path, tensors, candidates, vocabulary)
     # whether it reads, too
     raw = tensors.tensor(chosen)
-    tied, predicts, said = _tied(chosen, raw, candidates, config, tensors)
+    if name is not None and _is_unknown(chosen, candidates):
+        tied = predicts = None
+        said = ["named by --matrix: its name does not tell whether it predicts words or reads them"]
+    else:
+        tied, predicts, said = _tied(chosen, raw, candidates, config, tensors)
     # which way round
     across, rule = _lies_across(tensors, chosen, words, vocabulary)
     N = raw.shape[across]
@@ -162,6 +166,11 @@ def _candidates(matrices: dict[str, Entry], vocabulary: int | None) -> _Candidat
     return _Candidates(heads, embeddings, unnamed)
 
 
+def _is_unknown(matrix: str, candidates: _Candidates) -> bool:
+    """Return whether neither the name of a matrix nor its size tells of words."""
+    return matrix not in candidates.unnamed and not _called([matrix], HEADS + EMBEDDINGS)
+
+
 def _called(matrices: Iterable[str], names: list[str]) -> list[str]:
     """Return the matrices called by one of `names`, in their order, those nearer the top first.
 
@@ -195,18 +204,29 @@ def _choose(
     if len(matrices) == 1 and not candidates.unnamed:
         (chosen,) = matrices
         return chosen, [f"{chosen} is taken since it is the only matrix"]
-    raise CourseError(_none_plausible(path, matrices))
+    raise CourseError(_none_plausible(path, tensors))
 
 
-def _none_plausible(path: Path, matrices: dict[str, Entry]) -> str:
-    """Return the message that lists what may be named instead."""
-    largest = sorted(matrices, key=lambda n: -max(matrices[n].shape))[:LISTED]
-    if not largest:
-        return f"{path} holds no matrix of floating-point numbers: there is nothing to examine"
-    return (
-        f"no matrix of {path} is called like a word embedding or an output layer; name one with "
-        f"--matrix. Candidates: {_with_shapes(matrices, largest)}"
-    )
+def _none_plausible(path: Path, tensors: TensorFiles) -> str:
+    """Return the message that lists what may be named instead, else what the file has."""
+    matrices = tensors.matrices()
+    named = matrices or tensors.entries
+    largest = sorted(named, key=lambda n: -max(named[n].shape, default=0))[:LISTED]
+    if matrices:
+        return (
+            f"no matrix of {path} is called like a word embedding or an output layer; name one "
+            f"with --matrix. Candidates: {_with_shapes(named, largest)}"
+        )
+    told = [f"{name} of shape {named[name].shape} is {named[name].dtype}" for name in largest]
+    message = f"{path} holds no matrix of floating-point numbers that is read: "
+    message += ", ".join(told) or "it is empty"
+    model = tensors.model
+    if isinstance(model, onnx_files.Model) and any(p.elsewhere for p in model.tensors.values()):
+        message += (
+            ". Numbers in another file are not read; write one file with them: "
+            f"onnx.save(onnx.load({tensors.file.name!r}), 'whole.onnx')"
+        )
+    return message
 
 
 def _with_shapes(matrices: dict[str, Entry], names: Iterable[str]) -> str:
@@ -217,20 +237,29 @@ def _named(name: str, tensors: TensorFiles) -> str:
     """Return the matrix that the reader means by the end of its name."""
     matrices = tensors.matrices()
     file = tensors.file
-    for ending in (name, f"{name}.weight"):
-        meant = [n for n in matrices if n == ending]
-        meant = meant or [n for n in matrices if n.endswith("." + ending)]
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            raise CourseError(f"{name} is the end of several names in {file}: {listed(meant)}")
-    if name in tensors.entries:
-        entry = tensors.entries[name]
+    meant = _ending(name, matrices)
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise CourseError(f"{name} is the end of several names in {file}: {listed(meant)}")
+    others = _ending(name, tensors.entries)
+    if others:
+        entry = tensors.entries[others[0]]
         raise CourseError(
-            f"{name} in {file} is {entry.dtype} of shape {entry.shape}: a matrix of floating-point "
-            "numbers is needed (quantised ones are not read)"
+            f"{others[0]} in {file} is {entry.dtype} of shape {entry.shape}: a matrix of "
+            "floating-point numbers is needed" + " (this type is not read)" * (not entry.floating)
         )
     raise unknown(f"matrix in {file}:", name, matrices)
+
+
+def _ending(name: str, names: Iterable[str]) -> list[str]:
+    """Return those of `names` that a reader means by an end, with or without `.weight`."""
+    for ending in (name, f"{name}.weight"):
+        meant = [n for n in names if n == ending]
+        meant = meant or [n for n in names if n.endswith("." + ending)]
+        if meant:
+            return meant
+    return []
 
 
 def _tied(
@@ -262,6 +291,12 @@ def _tied(
     if heads:
         note = f"an input embedding; the output matrix of this model is {heads[0]}"
         return False, False, [note]
+    others = {name: entry for name, entry in tensors.entries.items() if not entry.floating}
+    fitting = [name for name in others if set(others[name].shape) & set(matrix.shape)]
+    if unread := _called(fitting, HEADS):
+        kind = tensors.entries[unread[0]].dtype
+        note = f"the output matrix {unread[0]} is of type {kind}, which is not read: the input "
+        return None if says else False, False, [note + "embedding is examined"]
     if says is False:
         note = "untied, and the file holds no output matrix: the input embedding is examined"
         return False, False, [note]
@@ -323,8 +358,8 @@ def _read_graph(path: Path, tensors: TensorFiles, words: int | None) -> Source:
     W = (raw.T if across else raw).contiguous()
     notes = []
     if head is None:
-        notes = ["no matrix leads to an output of the graph: the largest one that is looked up in "
-                 "is examined"]  # fmt: skip
+        notes = ["no matrix that is read leads to an output of the graph: the largest one that is "
+                 "looked up in is examined"]  # fmt: skip
     # its bias
     bias = None
     if head and head.bias in tensors.entries and tensors.entries[head.bias].floating:

@@ -33,6 +33,10 @@ TYPES = {
     11: ("DOUBLE", 8, lambda raw: raw.view("<f8"), "doubles"),
     16: ("BFLOAT16", 2, bf16, "int32s"),
 }
+# What all types are called, by their numbers.
+NAMES = ("UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING",
+         "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128",
+         "BFLOAT16")  # fmt: skip
 # What may stand between the product of the output matrix and the model's output.
 BEHIND = {"Softmax", "LogSoftmax", "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze",
           "Transpose", "Add", "Flatten", "Dropout", "Log", "Exp", "Mul", "Div", "Tanh",
@@ -47,6 +51,7 @@ class Place(NamedTuple):
     offset: int
     size: int
     packed: bool  # two bytes of a number in a varint of their own
+    elsewhere: bool = False  # in another file, which is not opened
 
 
 class Node(NamedTuple):
@@ -223,7 +228,7 @@ def _tensor(message: _Message) -> tuple[str, Place]:
             elsewhere = value == 1
         elif isinstance(value, _Message):
             spans[number] = value
-    nowhere = Place(tuple(shape), kind, 0, -1, False)
+    nowhere = Place(tuple(shape), kind, 0, -1, False, elsewhere)
     if kind not in TYPES or elsewhere:
         return name, nowhere
     # the bytes themselves, or numbers in a field of their own
@@ -260,6 +265,12 @@ def read_tensor(file: Path, place: Place) -> np.ndarray:
     return np.ascontiguousarray(values.astype(wide)).reshape(place.shape)
 
 
+def type_of(place: Place) -> str:
+    """Return what the type of a tensor is called, and whether its numbers lie in another file."""
+    name = NAMES[place.kind] if place.kind < len(NAMES) else f"type {place.kind}"
+    return f"{name} in another file" if place.elsewhere else name
+
+
 def reader(file: Path, place: Place):
     """Return the function without arguments that reads a tensor."""
     return partial(read_tensor, file, place)
@@ -285,15 +296,16 @@ def _head_of(name: str, model: Model, producers: dict[str, Node]) -> Head | None
         node = producers.get(name)
         if node is None:
             return None
-        constants = [part for part in node.inputs if _is_matrix(model, part)]
+        stored = [_stored(part, model, producers) for part in node.inputs]
+        constants = [(place, *found) for place, found in enumerate(stored) if found]
         if node.operator in ("MatMul", "Gemm") and len(constants) == 1:
-            (matrix,) = constants
+            ((place, matrix, turned),) = constants
             if node.operator == "Gemm":
                 bias = node.inputs[2] if len(node.inputs) > 2 else bias
                 across = not node.integers.get("transB", 0)
             else:
-                across = matrix == node.inputs[-1]
-            return Head(matrix, bias, across)
+                across = place == len(node.inputs) - 1
+            return Head(matrix, bias, across != turned)
         varying = [part for part in node.inputs if part not in model.tensors]
         if node.operator not in BEHIND or not varying:
             return None
@@ -302,6 +314,14 @@ def _head_of(name: str, model: Model, producers: dict[str, Node]) -> Head | None
             bias = added[0]
         name = varying[0]
     return None
+
+
+def _stored(name: str, model: Model, producers: dict[str, Node]) -> tuple[str, bool] | None:
+    """Return the matrix of the file that goes in, and whether it is turned before; else None."""
+    node = producers.get(name)
+    turned = node is not None and node.operator == "Transpose" and len(node.inputs) == 1
+    matrix = node.inputs[0] if node is not None and turned else name
+    return (matrix, turned) if _is_matrix(model, matrix) else None
 
 
 def _is_matrix(model: Model, name: str) -> bool:

@@ -36,6 +36,16 @@ def kinds() -> dict[int, Kind]:
     return found
 
 
+def name_of(number: int) -> str:
+    """Return what a type is called, also one that is not read."""
+    import gguf
+
+    try:
+        return gguf.GGMLQuantizationType(number).name
+    except ValueError:
+        return f"type {number}"
+
+
 def _as_float64(blocks: np.ndarray, qtype) -> np.ndarray:
     """Read what the library does not narrow."""
     return np.ascontiguousarray(blocks).view("<f8")

@@ -24,7 +24,8 @@ from course_lib.errors import CourseError
 
 READ = 1024  # tokens of the validation split, in one context or two
 POSITIONS = 128  # whose log-probabilities are held at once
-ALIKE = 1e-3  # of the logits' spread: our logits and the model's own
+ALIKE = 1e-3  # of the logits' spread: logits so near are the same but for rounding
+AHEAD = 7  # words that are changed behind a word, to see whether its logits change
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ def _hugging_face(folder: Path) -> Callable[[Tensor], tuple[Tensor, Tensor | Non
     if not isinstance(head, torch.nn.Linear):
         raise CourseError("its output layer is no matrix")
     longest = getattr(model.config, "max_position_embeddings", None) or READ
+    if _sees_ahead(model):
+        raise CourseError("it reads what comes after a word: it has no perplexity of next words")
 
     @torch.no_grad()
     def run(ids):
@@ -138,3 +141,11 @@ def _hugging_face(folder: Path) -> Callable[[Tensor], tuple[Tensor, Tensor | Non
         return h, bias
 
     return run
+
+
+@torch.no_grad()
+def _sees_ahead(model: torch.nn.Module) -> bool:
+    """Return whether a model's logits at a word depend on later words, as those of BERT do."""
+    texts = torch.tensor([[0] + AHEAD * [0], [0] + AHEAD * [1]])
+    first, second = model(texts).logits[:, 0]
+    return bool((first - second).abs().max() > ALIKE * first.std())

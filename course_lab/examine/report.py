@@ -159,16 +159,16 @@ def by_name(examination: Examination) -> list[tuple[str, str]]:
         if examination.counts is not None:
             seen = int((examination.counts[crowd.rows] > 0).sum())
             share = f" Of them {seen:,} occur in the text that was counted."
-        nearest = _listed(examination.called(crowd.around))
+        nearest = ""
+        if len(crowd.around):
+            nearest = f" The next words: {_listed(examination.called(crowd.around))}."
         said.append(
             (
                 f"{words} with one row",
-                f"Their rows are equal, or nearer to each other than a tenth of a word's usual "
-                f"distance from the mean: {_listed(examination.called(crowd.rows))}.{share} Words "
-                "that training never moved stand together so, reserved ones among them. The next "
-                f"words: {nearest}."
-                if len(crowd.around)
-                else "",
+                "Each row equals another of them, or is nearer to it than a tenth of a word's "
+                f"usual distance from the mean: {_listed(examination.called(crowd.rows))}.{share} "
+                "Words that training never moved stand together so, reserved ones among them."
+                f"{nearest}",
             )
         )
     rest = len(examination.together) - CROWDS
@@ -218,7 +218,9 @@ def _numbers(examination: Examination) -> str:
     rows += [*severities, ("verdict", examination.diagnosis.sentence, other.diagnosis.sentence)]
     sizes, others = (f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other))
     rows.append(("words × dimensions", sizes, others))
-    names = ("measure", examination.source.path.name, other.source.path.name)
+    paths = (examination.source.path, other.source.path)
+    short = [path.name for path in paths]
+    names = ("measure", *(short if len(set(short)) > 1 else map(str, paths)))
     said = f"<p>Compared with <code>{html.escape(str(other.source.path))}</code>.</p>"
     return "<h2>Numbers, side by side</h2>" + said + table(names, rows)
 

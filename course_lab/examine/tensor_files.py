@@ -7,11 +7,12 @@ pickle.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from course_lab.examine import gguf_files, onnx_files
-from course_lab.examine.quantised import kinds
+from course_lab.examine.quantised import kinds, name_of
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.training.checkpoint import is_pickle
 
@@ -107,9 +108,14 @@ def open_tensors(path: Path) -> TensorFiles:
     if file.suffix in ARRAYS:
         return TensorFiles(file, dict(_array_entries(file)))
     if file.suffix == GGUF:
-        return _gguf_table(file)
+        model = gguf_files.contents(file)
+        is_read = lambda place: place.kind in kinds()  # noqa: E731
+        name = lambda place: name_of(place.kind)  # noqa: E731
+        return _model_table(file, model, is_read, name, gguf_files.reader)
     if file.suffix == ONNX:
-        return _onnx_table(file)
+        model = onnx_files.open_model(file)
+        is_read = lambda place: place.size >= 0  # noqa: E731
+        return _model_table(file, model, is_read, onnx_files.type_of, onnx_files.reader)
     if _is_pickle(file):
         raise CourseError(
             f"{file} is a pickle, which can run any code when opened; it is not read. Save "
@@ -160,13 +166,23 @@ def read_json(file: Path) -> dict:
 
 
 def check_finite(path: Path, name: str, tensor: Tensor) -> None:
-    """Raise CourseError, which names the row, for a tensor that holds NaN or an infinite number."""
+    """Raise CourseError for NaN, infinite numbers, and numbers whose sum of squares overflows.
+
+    The error names the row.
+    """
     if not tensor.is_floating_point() or not tensor.numel():
         return
-    if torch.stack(tensor.aminmax()).isfinite().all():  # isfinite of the tensor would be a copy
-        return
-    row = int((~tensor.isfinite()).nonzero()[0, 0]) if tensor.ndim else 0
-    raise CourseError(f"{path}: row {row} of {name} holds a number that is not finite")
+    extremes = torch.stack(tensor.aminmax())  # isfinite of the tensor would be a copy
+    if not extremes.isfinite().all():
+        row = int((~tensor.isfinite()).nonzero()[0, 0]) if tensor.ndim else 0
+        raise CourseError(f"{path}: row {row} of {name} holds a number that is not finite")
+    largest = float(extremes.abs().max())
+    if math.isinf(tensor.numel() * largest * largest):
+        row = int(tensor.abs().flatten().argmax()) // (tensor.numel() // len(tensor))
+        raise CourseError(
+            f"{path}: row {row} of {name} holds a number of the size {largest:.3g}, and a sum of "
+            "such squares overflows; divide the matrix by a number, which changes no verdict"
+        )
 
 
 def listed(things: Iterable) -> str:
@@ -257,30 +273,22 @@ def _shard(index: Path, name: str) -> Path:
 # --- GGUF and ONNX -------------------------------------------------------------------------------
 
 
-def _gguf_table(file: Path) -> TensorFiles:
-    """Return the tensors of a GGUF file; of those that cannot be read only shape and type."""
-    model = gguf_files.contents(file)
-    entries = {}
-    for name, place in model.tensors.items():
-        if place.kind in kinds():
-            read = gguf_files.reader(file, place)
-            entries[name] = Entry(file, place.shape, kinds()[place.kind].name, True, read)
-        else:
-            entries[name] = Entry(file, place.shape, f"type {place.kind}", False)
-    return TensorFiles(file, entries, {}, model)
+def _model_table(
+    file: Path,
+    model: gguf_files.Contents | onnx_files.Model,
+    readable: Callable[[Any], bool],
+    name: Callable[[Any], str],
+    reader: Callable[[Path, Any], Callable[[], np.ndarray]],
+) -> TensorFiles:
+    """Return the tensors of one file; of those that cannot be read only shape and type.
 
-
-def _onnx_table(file: Path) -> TensorFiles:
-    """Return the tensors of an ONNX file; of those that cannot be read only shape and type."""
-    model = onnx_files.open_model(file)
+    model: what the file says of itself, with the places of its tensors.
+    readable, name, reader: whether the tensor at a place is read, what its type is called, and how.
+    """
     entries = {}
-    for name, place in model.tensors.items():
-        if place.size >= 0:
-            read = onnx_files.reader(file, place)
-            kind = onnx_files.TYPES[place.kind][0]
-            entries[name] = Entry(file, place.shape, kind, True, read)
-        else:
-            entries[name] = Entry(file, place.shape, f"type {place.kind}", False)
+    for tensor, place in model.tensors.items():
+        read = reader(file, place) if readable(place) else None
+        entries[tensor] = Entry(file, place.shape, name(place), read is not None, read)
     return TensorFiles(file, entries, {}, model)
 
 

@@ -422,8 +422,24 @@ def test_tying_is_told_from_the_config_and_from_the_head(tmp_path):
     )
     deep = {"model.layers.0.attention.output.weight": torch.randn(D, D), "model.wte.weight": W}
     assert examine.read(folder_of(tmp_path / "g", None, deep)).name == "model.wte.weight"
+    whole = torch.ones(N, D, dtype=torch.int8)
+    for says in (lacking, config):
+        kept = examine.read(folder_of(tmp_path / "h", says, body | {"lm_head.weight": whole}))
+        assert kept.tied is (None if says is config else False) and kept.predicts is False
+        assert "the output matrix lm_head.weight is of type I8, which is not" in kept.notes[0]
     nested = {"text_config": {"vocab_size": N, "tie_word_embeddings": False}, "vocab_size": None}
     assert examine.read(folder_of(tmp_path / "f", nested, body)).tied is False
+
+
+def test_a_matrix_that_is_named_need_not_be_of_words(tmp_path):
+    config, body, name = gpt2()
+    body = body | {name: W, "transformer.h.0.mlp.c_fc.weight": torch.randn(D, 4 * D)}
+    folder = folder_of(tmp_path / "model", config, body)
+    other = examine.read(folder, "mlp.c_fc")
+    assert (other.tied, other.predicts) == (None, None)
+    assert any("its name does not tell whether it predicts words" in note for note in other.notes)
+    own = examine.read(folder, "wte")
+    assert (own.tied, own.predicts, own.notes) == (True, True, ())
 
 
 def test_a_matrix_may_be_stored_by_columns(tmp_path):
@@ -704,13 +720,22 @@ def test_what_is_refused_says_why(tmp_path, capsys):
     )
     quantised = {"lm_head.weight": torch.ones(N, D, dtype=torch.int8), "b": torch.ones(3)}
     save_file(quantised, tmp_path / "int8.safetensors")
-    refused("no matrix of floating-point numbers", tmp_path / "int8.safetensors")
-    refused("quantised ones are not read", tmp_path / "int8.safetensors", "lm_head.weight")
+    refused(r"is read: lm_head.weight of shape \(60, 16\) is I8", tmp_path / "int8.safetensors")
+    for name in ("lm_head.weight", "lm_head"):
+        refused("lm_head.weight in .*this type is not read", tmp_path / "int8.safetensors", name)
+    refused(r"b in .* is F32 of shape \(3,\): .* is needed$", tmp_path / "int8.safetensors", "b")
 
     broken = W.clone()
     broken[7, 2] = torch.nan
     save_file({"wte.weight": broken}, tmp_path / "nan.safetensors")
     refused("row 7 of wte.weight holds a number that is not finite", tmp_path / "nan.safetensors")
+    huge = W.double()
+    huge[7, 2] = -1e200
+    save_file({"wte.weight": huge}, tmp_path / "huge.safetensors")
+    refused("row 7 of wte.weight .* size 1e.200, .* overflows", tmp_path / "huge.safetensors")
+    save_file({"wte.weight": W.double() * 1e150}, tmp_path / "huge.safetensors")
+    assert np.isfinite(list(examine.examine(tmp_path / "huge.safetensors").metrics.values())).all()
+    (tmp_path / "huge.safetensors").unlink()
     whole = (tmp_path / "nan.safetensors").read_bytes()
     for length in (0, 5, len(whole) // 2):
         (tmp_path / "cut.safetensors").write_bytes(whole[:length])
@@ -1164,6 +1189,16 @@ def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     save_file({"wte.weight": W, "extra.weight": OTHER}, tmp_path / "model.safetensors")
     mixed = examine.examine(tmp_path / "model.safetensors", matrix="extra", against=path)
     assert mixed.source.name == "extra.weight" and mixed.against.source.path == path
+
+
+def test_two_checkpoints_of_one_name_have_two_headings(tmp_path, unpictured):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        ill(tmp_path / folder)
+    paths = [str(tmp_path / folder / "W.npy") for folder in ("a", "b")]
+    page = reports.page(examine.examine(paths[0], against=paths[1]))
+    for path in paths:
+        assert f'<th scope="col" class=number>{path}</th>' in page
 
 
 def test_a_tokenizer_and_a_corpus_give_counts(text):

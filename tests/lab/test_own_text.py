@@ -55,6 +55,30 @@ def test_unusual_line_ends_do_not_join_words(tmp_path):
     assert set(corpus.words) <= {*corpus.pieces.get_vocab(), "<eos>"}
 
 
+def test_what_pieces_do_not_give_back(tmp_path):
+    """Blanks that are not single, an indentation, and letters in two characters."""
+    path = tmp_path / "t.txt"
+    path.write_text("    cafe\u0301  noir \n" * 30, encoding="utf-8")
+    corpus = corpora.load(path, pieces=60)
+    assert corpus.decode(corpus.train).split("\n")[0] == "caf\u00e9 noir"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_text_of_another_encoding_is_refused(tmp_path, encoding):
+    path = tmp_path / "t.txt"
+    path.write_bytes(("a dark night\n" * 30).encode(encoding))
+    with pytest.raises(CourseError, match="t.txt holds NUL characters, as UTF-16 does; save the"):
+        corpora.load(path)
+
+
+def test_a_long_text_on_one_line_is_not_called_short(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("a dark night fell " * 100_000, encoding="utf-8")
+    with pytest.raises(CourseError, match="t.txt has 1 line, .* End each sentence") as refused:
+        corpora.load(path)
+    assert "longer" not in str(refused.value)
+
+
 def test_perplexity_per_word_is_that_of_the_same_likelihood(novel):
     """exp(−log-likelihood / words), whatever the text is cut into."""
     corpus = corpora.load(novel, pieces=70)

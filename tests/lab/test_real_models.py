@@ -14,7 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from course_lab import corpora, examine, notebook_source
+from course_lab import corpora, examine, notebook_source, results
 from course_lab.cli import application
 from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
 from course_lab.examine import atlas, gguf_files, llama, onnx_files, quantised, real_models, tour
@@ -22,8 +22,9 @@ from course_lab.examine import crowds as crowding
 from course_lab.examine.crowds import crowds
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
 from course_lab.examine.measures import Spectra
-from course_lab.examine.report import places
+from course_lab.examine.report import by_name, places
 from course_lab.examine.weighted import weighted_measures
+from course_lab.plans import read_plan
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
 from course_lib.output_layers.centring import all_but_the_top
@@ -189,8 +190,22 @@ def test_a_gguf_file_that_only_reads_says_so(tmp_path):
 
 def test_a_type_that_is_not_read_is_named(tmp_path):
     path = word_file(tmp_path / "m.gguf", tensors={"token_embd.weight": (29, (N, 256), b"\0" * 99)})
-    with pytest.raises(CourseError, match="type 29"):
-        examine.read(path, "token_embd.weight")
+    for name in ("token_embd.weight", "token_embd"):
+        with pytest.raises(CourseError, match="token_embd.weight in .* is IQ1_M .*not read"):
+            examine.read(path, name)
+    with pytest.raises(CourseError, match="is read: token_embd.weight of .* is IQ1_M"):
+        examine.read(path)
+    path = word_file(tmp_path / "m.gguf", tensors={"token_embd.weight": (99, (N, 32), b"")})
+    with pytest.raises(CourseError, match="token_embd.weight of .* is type 99"):
+        examine.read(path)
+
+
+def test_an_output_matrix_that_is_not_read_is_there_all_the_same(tmp_path):
+    tensors = {"output.weight": (20, (N, D), b"\0" * 999)}
+    source = examine.read(word_file(tmp_path / "m.gguf", tensors=tensors))
+    assert (source.name, source.tied, source.predicts) == ("token_embd.weight", False, False)
+    said = "the output matrix output.weight is of type IQ4_NL, which is not read: the input"
+    assert source.notes[0].startswith(said)
 
 
 def test_a_rounded_matrix_is_off_by_half_a_step_at_most():
@@ -330,6 +345,45 @@ def test_a_gemm_says_which_way_round_its_matrix_lies(tmp_path, turned):
     source = examine.read(tmp_path / "m.onnx")
     assert torch.equal(source.W, WORDS) and torch.equal(source.bias, BIAS)
     assert source.transposed is not bool(turned)
+
+
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
+def test_a_matrix_that_reads_and_is_turned_to_predict_is_tied(tmp_path, operator):
+    nodes = [
+        node("Gather", ["table", "ids"], ["h"]),
+        node("Transpose", ["table"], ["turned"]),
+        node(operator, ["h", "turned"], ["out"]),
+    ]
+    tensors = [tensor_message("table", WORDS.numpy())]
+    (tmp_path / "m.onnx").write_bytes(onnx_bytes(nodes, tensors, ["out"]))
+    source = examine.read(tmp_path / "m.onnx")
+    assert torch.equal(source.W, WORDS) and not source.transposed
+    assert (source.tied, source.predicts, source.notes) == (True, True, ())
+
+
+def test_an_onnx_file_without_its_numbers_says_what_it_has(tmp_path):
+    quantised = np.ones((N, D), np.int8)
+    nodes = [node("MatMulInteger", ["x", "head"], ["out"])]
+    content = onnx_bytes(nodes, [tensor_message("head", quantised, 3)], ["out"])
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(CourseError, match=r"is read: head of shape \(40, 32\) is INT8$"):
+        examine.read(tmp_path / "m.onnx")
+    elsewhere = tensor_message("head", WORDS.numpy(), raw=b"") + part(14, 1)
+    (tmp_path / "m.onnx").write_bytes(onnx_bytes(nodes, [elsewhere], ["out"]))
+    with pytest.raises(CourseError, match="head of .* is FLOAT in another file.*whole.onnx"):
+        examine.read(tmp_path / "m.onnx")
+
+
+def test_the_advice_for_numbers_in_another_file_holds(tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.chdir(tmp_path)  # where the advice names the file
+    model = onnx.load(str(recogniser(tmp_path / "m.onnx")))
+    onnx.save(model, "model.onnx", save_as_external_data=True, size_threshold=0,
+              convert_attribute=True)  # fmt: skip
+    with pytest.raises(CourseError) as refused:
+        examine.read(tmp_path / "model.onnx")
+    exec(str(refused.value).rpartition(": ")[2], {"onnx": onnx})
+    assert torch.equal(examine.read(tmp_path / "whole.onnx").W, WORDS)
 
 
 @pytest.mark.parametrize("kind, dtype", [(1, "<f4"), (10, "<f2"), (11, "<f8"), (16, "bf16")])
@@ -522,6 +576,40 @@ def test_a_random_cloud_has_no_crowd(shape):
     assert crowds(gaussian(*shape)) == []
 
 
+def test_all_groups_are_counted(tmp_path, monkeypatch):
+    """Of those behind the first only what stands around them is left out."""
+    W = gaussian(400, 16)
+    W[200:] = W[:200]
+    groups = crowds(W)
+    assert sorted(sorted(one.rows.tolist()) for one in groups) == [[i, 200 + i] for i in range(200)]
+    assert [len(one.around) > 0 for one in groups] == [i < crowding.LISTED for i in range(200)]
+    np.save(tmp_path / "W.npy", W.numpy())
+    found = examine.examine(tmp_path / "W.npy")
+    *_, rest = by_name(found)
+    assert rest[0] == "197 more such groups"
+    assert len(found.to_dict()["equal_or_nearly_so"]) == 200
+    monkeypatch.setattr(crowding, "GROUPS", 10)
+    assert len(crowds(W)) == 200
+
+
+def test_groups_are_chains_and_the_report_says_so(tmp_path):
+    W = gaussian(400, 16)
+    step = 0.09 * 16**0.5  # of the usual distance from the mean
+    W[100:140] = W[100] + step * torch.arange(40)[:, None] * torch.eye(16)[0]
+    (chain,) = crowds(W)
+    assert len(chain.rows) == 40
+    np.save(tmp_path / "W.npy", W.numpy())
+    ((title, said),) = by_name(examine.examine(tmp_path / "W.npy"))
+    assert title == "40 words with one row"
+    assert said.startswith("Each row equals another of them, or is nearer to it than a tenth of a")
+
+
+def test_a_matrix_of_one_row_has_its_sentence(tmp_path):
+    np.save(tmp_path / "W.npy", np.ones((300, 8)))
+    ((title, said),) = by_name(examine.examine(tmp_path / "W.npy"))
+    assert title == "300 words with one row" and "“row 0”" in said and "The next" not in said
+
+
 def test_many_equal_rows_are_one_crowd(monkeypatch):
     W = gaussian(3000, 16)
     W[1000:] = W[1000]
@@ -530,7 +618,7 @@ def test_many_equal_rows_are_one_crowd(monkeypatch):
     (whole,) = crowds(torch.ones(40, 8))
     assert len(whole.rows) == 40 and not len(whole.around)
     monkeypatch.setattr(crowding, "GROUPS", 0)
-    assert sum(len(crowd.rows) for crowd in crowds(W)) <= 2000
+    assert sum(len(crowd.rows) for crowd in crowds(W)) == 2000
 
 
 def test_measures_by_frequency_are_those_of_a_text():
@@ -836,11 +924,39 @@ def test_repairs_of_a_gguf_model_have_their_perplexity(tmp_path):
         ({"block_count": 1 << 30}, "blocks and has fewer tensors|says of its blocks"),
         ({"block_count": 3}, "no tensor blk.2"),
         ({"rope.freq_base": -1.0}, "says of its base"),
+        ({"attention.head_count": 4.0}, "says of its heads 4.0"),
+        ({"rope.scaling.factor": 8.0}, "says of llama.rope.scaling.factor 8.0, and .* knows 1"),
+        ({"rope.scale_linear": 2.0}, "llama.rope.scale_linear 2.0"),
+        ({"rope.dimension_count": 4}, "llama.rope.dimension_count 4, and .* knows 8 alone"),
+        ({"attention.key_length": 16}, "llama.attention.key_length 16"),
     ],
 )
 def test_a_shape_that_cannot_be_run_says_why(tmp_path, change, why):
     with pytest.raises(CourseError, match=why):
         llama.read_llama(llama_file(tmp_path / "m.gguf", **change))
+
+
+def test_a_plain_llama_may_say_what_is_plain(tmp_path):
+    said = {"rope.dimension_count": 8, "rope.scaling.factor": 1.0, "attention.key_length": 8}
+    llama.read_llama(llama_file(tmp_path / "m.gguf", **said))
+    output = {"output.weight": gaussian(N, 32).float()}
+    model = llama.read_llama(llama_file(tmp_path / "m.gguf", llama_tensors() | output))
+    assert torch.equal(model.W, output["output.weight"]) and model.words is not model.W
+
+
+@pytest.mark.parametrize("name", ["rope_freqs.weight", "blk.0.attn_q.bias", "blk.2.ffn_up.weight"])
+def test_a_tensor_that_would_be_passed_over_is_refused(tmp_path, name):
+    path = llama_file(tmp_path / "m.gguf", llama_tensors() | {name: torch.ones(32)})
+    with pytest.raises(CourseError, match=f"m.gguf has {name}, which this forward pass"):
+        llama.read_llama(path)
+
+
+@pytest.mark.parametrize("name", llama_tensors())
+def test_a_tensor_of_another_shape_is_refused_by_its_name(tmp_path, name):
+    tensors = llama_tensors()
+    tensors[name] = torch.ones(tensors[name].shape[0], 64)
+    with pytest.raises(CourseError, match=f"{name} has the shape .*64.*, not "):
+        llama.read_llama(llama_file(tmp_path / "m.gguf", tensors))
 
 
 def test_another_architecture_is_not_run(tmp_path):
@@ -864,6 +980,25 @@ def test_a_hugging_face_model_has_its_perplexity(tmp_path):
     assert reading.perplexity(source.W) == pytest.approx(float(loss.exp()), rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "GPT2", "Mamba"])
+def test_a_model_that_reads_what_comes_after_has_no_perplexity(tmp_path, kind):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    sizes = {"vocab_size": N, "hidden_size": 32, "num_hidden_layers": 2}
+    if kind != "Mamba":
+        sizes |= {"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    masked = kind in ("Bert", "Roberta")
+    head = {"GPT2": "GPT2LMHeadModel", "Mamba": "MambaForCausalLM"}.get(kind, f"{kind}ForMaskedLM")
+    getattr(transformers, head)(config).save_pretrained(tmp_path)
+    source = replace(examine.read(tmp_path), predicts=True)
+    if masked:
+        with pytest.raises(CourseError, match="it reads what comes after a word"):
+            real_models.read_ids(source, torch.arange(20) % N)
+    else:
+        assert real_models.read_ids(source, torch.arange(20) % N).perplexity(source.W) > 1
+
+
 def test_what_cannot_be_run_says_why(tmp_path):
     np.save(tmp_path / "W.npy", WORDS.numpy())
     with pytest.raises(CourseError, match="does not predict"):
@@ -885,6 +1020,8 @@ def test_the_atlas_has_a_source_for_every_row():
             "common_direction", "low_rank", "rogue", "norm_collapse"
         }  # fmt: skip
         assert all(0 <= value <= 1 for value in row["severities"].values())
+        assert row["predicts"] is False or "reads" not in row["title"]
+        assert row["predicts"] is atlas.KNOWN.get(row["name"], row["predicts"])
     assert [row["words"] for row in rows] == sorted((row["words"] for row in rows), reverse=True)
 
 
@@ -925,6 +1062,22 @@ def test_what_lesson_37_keeps_has_its_origin():
     assert kept["repairs"]["as it is"]["perplexity"] < 60
     assert "SHA-256" in tour.where_from(kept, live=False)
     assert (tour.beside()["mean cosine"].abs() <= 1).all()
+
+
+def test_the_small_model_beside_others_is_one_model():
+    """A mean over runs with other penalties and other sizes would be that of no model."""
+    frame = results.frame()
+    runs = frame.loc[(frame.recipe == tour.OWN) & (frame.variant == tour.PLAIN)]
+    planned = {run.variant: run.change for run in read_plan("lessons-05").runs}[tour.PLAIN]
+    plain = ("corpus.small.", "optimisation.epochs", "optimisation.batch")
+    assert all(setting.startswith(plain) for setting in planned)
+    row = tour.beside().iloc[0]
+    assert row.name == f"{tour.OWN}, mean of {len(runs)} seeds" and len(runs) > 1
+    (words,) = set(runs["log_prob.words"])
+    (size,) = set(runs["geometry.singular_values"].map(len))
+    assert row["N/d"] == words / size
+    assert row["mean cosine"] == pytest.approx(runs["geometry.mean_cosine"].mean())
+    assert row["share of the mean row"] == pytest.approx(runs["geometry.drift"].mean())
 
 
 @pytest.mark.parametrize("command", [["tour"], ["atlas", "--again"]])
