@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from course_lab import claims, comparison, evidence, leaderboard, published, results
@@ -163,17 +165,24 @@ def test_verdicts(expects, differences, said):
     assert claims.kind_of(claims.verdict(expects, differences, p, 2.0)) in claims.VERDICTS
 
 
-@pytest.mark.parametrize(
-    ("expects", "mean"), [("same", 1.5), ("same", 2.6), ("not lower", -1.4), ("not higher", 1.4)]
+@given(
+    st.sampled_from(["same", "not lower", "not higher"]),
+    st.floats(-6, 6),
+    st.floats(0.3, 3),
+    st.integers(1, 60),
 )
-def test_as_many_seeds_as_are_said_decide_claims_of_no_gain(expects, mean):
-    d = mean + np.array([-0.6, 0.0, 0.6])
-    said = claims.verdict(expects, d, comparison.p_value(d), 2.0)
-    n = int(re.search(r"undecided: about (\d+) seeds", said).group(1))
-    many = np.resize([-1.0, 1.0], n)
-    many = mean + 0.6 * (many - many.mean()) / many.std(ddof=1)
-    p = comparison.p_value(many)
-    assert claims.verdict(expects, many, p, 2.0) in ("agrees", "disagrees")
+def test_as_many_seeds_as_are_said_decide_claims_of_no_gain_and_no_fewer(expects, mean, sd, family):
+    """The pairs have exactly this mean and spread, and p is that of the family's first."""
+
+    def said(n):
+        d = np.resize([-1.0, 1.0], n)
+        d = mean + sd * (d - d.mean()) / d.std(ddof=1)
+        return claims.verdict(expects, d, min(1, family * comparison.p_value(d)), 2.0, 0.05, family)
+
+    if told := re.search(r"undecided: about (\d+) seeds", said(3)):
+        n = int(told.group(1))
+        assert said(n) in ("agrees", "disagrees")
+        assert said(n - 1).startswith("undecided")
 
 
 def test_more_seeds_are_needed_than_there_are():
