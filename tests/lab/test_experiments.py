@@ -572,6 +572,7 @@ def test_where_results_come_from_is_said_of_all_of_them():
         return {"provenance": source | {"packages": {"torch": torch}}}
 
     one = kept("a CPU", 1, "2.13", "abcd")
+    assert provenance.describe_origin([]) == "No result is kept here."
     assert provenance.describe_origin([one]) == (
         "1 kept results, made on a CPU, 1 thread, with PyTorch 2.13 at commit abcdabc."
     )
