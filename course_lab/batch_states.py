@@ -122,12 +122,13 @@ def _failure(path: Path) -> dict:
 
 
 def checked_result(folder: Path, experiment: Experiment) -> dict:
-    """Return the result of a run, with at least `metrics`, `epochs` and `provenance`.
+    """Return the result of a run, with its two perplexities, `epochs` and `provenance`.
 
     Raises CourseError where it is damaged, incomplete or another experiment's.
     """
     try:
         content = results.result_of(folder, experiment)
+        results.check_perplexities(content, folder)
         _figures(content["metrics"])
         _seconds(content["epochs"])
         content["provenance"].keys()

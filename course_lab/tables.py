@@ -77,8 +77,12 @@ def table_of(
     for model, planned in zip(names, plan.runs, strict=True):
         try:
             content = _result(planned)
+            changed_files = _other_files(planned, content["provenance"]) if content else []
         except CourseError as error:
             missing.append(f"{planned.key}: {error}")
+            continue
+        except DAMAGE as error:
+            missing.append(f"{planned.key}: its result is not readable ({error}); train it again")
             continue
         if content is None:
             waiting += 1
@@ -87,7 +91,7 @@ def table_of(
             scores.setdefault(model, {})[planned.seed] = perplexity
             origins.setdefault(model, {})[planned.seed] = content["provenance"]
             digests = content["provenance"].get("corpus_sha256")
-            for file in _other_files(planned, content["provenance"]):
+            for file in changed_files:
                 other_files.setdefault(file, []).append(planned.key)
     if not scores:
         raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
@@ -216,13 +220,10 @@ def _other_files(planned: Planned, provenance: dict) -> list[str]:
 def _result(planned: Planned) -> dict | None:
     """Return the result of a run, from its own folder or else from the kept ones, if there is one.
 
-    Raises CourseError where it is damaged or another experiment's.
+    Raises CourseError where it is damaged or another experiment's, else one of DAMAGE.
     """
     experiment = planned.experiment()
     for folder in (results.run_folder(experiment), results.kept_folder() / planned.key):
         if (folder / "result.json").exists():
-            try:
-                return checked_result(folder, experiment)
-            except DAMAGE as error:
-                raise CourseError(f"{folder} is not readable ({error})") from None
+            return checked_result(folder, experiment)
     return None

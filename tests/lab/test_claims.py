@@ -252,6 +252,64 @@ def test_a_damaged_result_is_told_and_concerns_no_other(kept):
     assert done.exit_code == 1 and "not read" in done.output
 
 
+def rewritten(folder, change):
+    """Change the content of a result, with a checksum that fits."""
+    content = results.read_result(folder)
+    del content["sha256"]
+    change(content)
+    content |= {"sha256": results._digest(content)}
+    (folder / "result.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c["metrics"].update(x=float("nan")), "x = nan, which is no figure"),
+        (lambda c: c["metrics"].pop("test_perplexity"), "test_perplexity = None, which is no"),
+        (lambda c: c["experiment"].pop("seed"), "KeyError: 'seed'"),
+        (lambda c: c["experiment"].update(corpus="ptb"), "not 'ptb'"),
+        (lambda c: c["experiment"].update(encoder={}), "encoder needs the field kind"),
+    ],
+)
+def test_a_result_without_what_every_run_has_is_told_and_concerns_no_other(kept, change, said):
+    kept.count()
+    folders = [kept(METHOD, seed, 55.0) for seed in (1, 2)]
+    rewritten(folders[0], change)
+    of = evidence.read()
+    (sentence,) = of.damaged
+    assert said in sentence and str(folders[0]) in sentence and len(of.runs) == 1
+    assert claims.counts(claims.ledger(of))["untested"] == len(CLAIMS)
+
+
+def test_a_run_of_ones_own_whose_name_hides_a_setting_is_no_seed_of_its_recipe(kept, tmp_path):
+    folder = shutil.move(kept(METHOD, 1, 55.0), tmp_path.parent / "hidden")
+    rewritten(folder, lambda c: c["experiment"]["optimisation"].update(clip=0.3))
+    kept.count()
+    of = evidence.read([folder])
+    assert not of.runs and "hidden: the result is called" in of.damaged[0]
+    assert "differs from that recipe in optimisation.clip" in of.damaged[0]
+
+
+def test_texts_of_ones_own_runs_are_counted_and_damage_stops_nothing(kept, tmp_path):
+    planned = Planned("docstrings/transformer-128/tied", "smoke", 1)
+    figures = {"test_perplexity": 5.0, "valid_perplexity": 5.0}
+    results.write_result(tmp_path.parent / "counted", planned.experiment(), [], figures, {})
+    (kept(METHOD, 1, 55.0) / "result.json").write_text("{")
+    done = CliRunner().invoke(
+        application(), ["claims", "--count", str(tmp_path.parent / "counted")]
+    )
+    (row,) = results.read_table("ngrams")["rows"]
+    assert row["test"]["Kneser-Ney 5"] > 1 and "not read" in done.output
+    table = tmp_path / "ngrams.json"
+    table.write_text(table.read_text().replace("unigram", "unigrams", 1))
+    before = table.read_text()
+    with pytest.raises(CourseError, match="its own checksum"):
+        evidence.count_ngrams()
+    assert table.read_text() == before and any(
+        "--count" in said for said in evidence.read().damaged
+    )
+
+
 def test_without_any_result_every_claim_is_untested(kept):
     of = evidence.read()
     table = claims.ledger(of)

@@ -163,6 +163,24 @@ def test_a_damaged_or_missing_result_is_told_and_concerns_no_other(plan, copied)
     assert table.models.loc["tied", "n"] == 2
 
 
+def test_results_that_no_table_can_be_made_of_are_told_each(plan, copied):
+    def rewritten(planned, change):
+        folder = copied / planned.key
+        content = results.read_result(folder)
+        del content["sha256"]
+        change(content)
+        content |= {"sha256": results._digest(content)}
+        (folder / "result.json").write_text(json.dumps(content))
+
+    rewritten(plan.runs[0], lambda c: c["metrics"].pop("test_perplexity"))
+    rewritten(plan.runs[1], lambda c: c["provenance"].update(own_files=3))
+    rewritten(plan.runs[2], lambda c: c["metrics"].update(test_perplexity=float("nan")))
+    told = tables.table_of(plan).missing
+    assert [line.split(":")[0] for line in told] == [run.key for run in plan.runs[:3]]
+    assert "test_perplexity = None" in told[0] and "is not readable" in told[1]
+    assert "test_perplexity = nan, which is no figure" in told[2]
+
+
 def test_a_model_with_one_seed_in_common_has_no_verdict(plan, copied):
     for planned in plan.runs:
         if planned.recipe.endswith("centred") and planned.seed > 1:
