@@ -111,28 +111,12 @@ def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
             contexts.setdefault(run.context, {}).setdefault(run.method, []).append(setting)
     for methods in contexts.values():
         if not isinstance(claim.baseline, str):
-            if claim.method in methods:
-                best, tried = _best(of, methods[claim.method])
-                yield _test(claim, of, best, claim.baseline, (tried, 0))
+            if mine := methods.get(claim.method):
+                yield _test(claim, of, of.best(mine), claim.baseline, (len(mine), 0))
         elif {claim.method, claim.baseline} <= methods.keys():
-            method, tried = _best(of, methods[claim.method])
-            baseline, also = _best(of, methods[claim.baseline])
-            yield _test(claim, of, method, baseline, (tried, also))
-
-
-def _best(of: Evidence, settings: Sequence[Setting]) -> tuple[Setting, int]:
-    """Return the setting of least validation perplexity, and how many there were.
-
-    Only those with the most seeds are compared: a lucky seed must not win.
-    """
-
-    def loss(setting: Setting) -> float:
-        runs = of.settings[setting].values()
-        return float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
-
-    most = max(len(of.settings[setting]) for setting in settings)
-    full = [setting for setting in settings if len(of.settings[setting]) == most]
-    return min(full, key=loss), len(settings)
+            mine, theirs = methods[claim.method], methods[claim.baseline]
+            tried = (len(mine), len(theirs))
+            yield _test(claim, of, of.best(mine), of.best(theirs), tried)
 
 
 def _test(

@@ -14,7 +14,7 @@ evidence for or against a paper (`beats_counting`), unless the run is the paper'
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +111,19 @@ class Evidence:
         for run in self.runs:
             groups.setdefault(run.setting, {})[run.seed] = run
         return groups
+
+    def best(self, settings: Sequence[Setting]) -> Setting:
+        """Return the setting of least validation loss, the mean over its seeds.
+
+        Only those with the most seeds are compared: a lucky seed must not win.
+        """
+
+        def loss(setting: Setting) -> float:
+            runs = self.settings[setting].values()
+            return float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
+
+        most = max(len(self.settings[setting]) for setting in settings)
+        return min((s for s in settings if len(self.settings[s]) == most), key=loss)
 
     def beats_counting(self, setting: Setting) -> bool | None:
         """Return whether the runs of a setting beat `COUNTING` in the mean; None if unknown."""
