@@ -101,6 +101,11 @@ def table_of(
     scores = {model: scores[model] for model in names if model in scores}
     baseline = baseline or plan.baseline or next(iter(scores))
     margin = plan.margin if margin is None else margin
+    if baseline in names and baseline not in scores:
+        raise CourseError(
+            f"no run of the baseline {baseline} is done; `batch run` does them, and another "
+            "baseline may be named until then"
+        )
     if baseline not in scores:
         raise unknown("baseline among the models with a result", baseline, scores)
     seeds = scores[baseline].keys()
@@ -135,7 +140,8 @@ def table_of(
 def models_of(plan: Plan) -> list[str]:
     """Return the name of each run's model: its recipe and the settings that not all runs have.
 
-    What the names of all recipes begin with is left out.
+    What the names of all recipes begin with is left out, and so is all but the last part of a
+    setting's path where no other setting of the plan ends alike.
     """
     first = plan.runs[0]
     shared = {
@@ -145,12 +151,24 @@ def models_of(plan: Plan) -> list[str]:
     }
     recipes = [planned.recipe.split("/") for planned in plan.runs]
     folder = commonprefix([parts[:-1] for parts in recipes])
+    paths = {path for planned in plan.runs for path in planned.change} - shared
+    ends = [path.rpartition(".")[2] for path in paths]
+    short = {path: end for path, end in zip(paths, ends, strict=True) if ends.count(end) == 1}
     names = []
     for parts, planned in zip(recipes, plan.runs, strict=True):
         own = {path: value for path, value in planned.change.items() if path not in shared}
-        settings = (f"{path.split('.')[-1]}={value}" for path, value in own.items())
+        settings = (f"{short.get(path, path)}={value}" for path, value in own.items())
         names.append(" ".join(["/".join(parts[len(folder) :]), *settings]))
     return names
+
+
+def check_baseline(plan: Plan) -> None:
+    """Raise CourseError, with near matches, for a plan whose baseline is the name of no model."""
+    if plan.baseline is None or any(planned.experiment().translates for planned in plan.runs):
+        return  # translators have no table
+    names = [name for part in by_text(plan) for name in models_of(part)]
+    if plan.baseline not in names:
+        raise CourseError(f"{plan.path}: {unknown('baseline', plan.baseline, names)}")
 
 
 def kept_ngrams(digests: dict[str, str] | None, split: Split) -> dict[str, float]:
