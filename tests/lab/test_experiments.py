@@ -209,6 +209,14 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
     for option, value in (("--seed", "1"), ("--profile", "standard")):
         done = CliRunner().invoke(app, ["train", str(tmp_path / "mine.json"), option, value])
         assert f"{option} goes with a recipe's name" in str(done.exception) and len(seen) == 2
+    (tmp_path / "mine.json").write_text(json.dumps(seen[1].to_dict() | {"seed": -1}))
+    for arguments, said in (
+        ([str(tmp_path / "mine.json")], f"{tmp_path / 'mine.json'}: seed must be"),
+        ([name, "--pieces", "5"], "--pieces is of your own text; name it with --corpus"),
+        ([name, "--corpus", "ptb", "--change", "corpus=wikitext-2"], "corpus is given by --corpus"),
+    ):
+        done = CliRunner().invoke(app, ["train", *arguments])
+        assert said in str(done.exception) and len(seen) == 2
 
 
 def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch):
