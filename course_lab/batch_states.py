@@ -122,12 +122,13 @@ def _failure(path: Path) -> dict:
 
 
 def checked_result(folder: Path, experiment: Experiment) -> dict:
-    """Return the result of a run, with at least `metrics`, `epochs` and `provenance`.
+    """Return the result of a run, with its two perplexities, `epochs` and `provenance`.
 
     Raises CourseError where it is damaged, incomplete or another experiment's.
     """
     try:
         content = results.result_of(folder, experiment)
+        results.check_perplexities(content, folder)
         _figures(content["metrics"])
         _seconds(content["epochs"])
         content["provenance"].keys()
@@ -255,7 +256,7 @@ def summary(states: list[State]) -> str:
     text = f"{len(states)} runs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
     seconds, unknown = remaining(states)
     if seconds:
-        text += f"; about {duration(seconds)} remain, one run at a time"
+        text += f"; {about(seconds)} remain, one run at a time"
     return text + f"; of {len(unknown)} the length is not known yet" * bool(unknown)
 
 
@@ -265,6 +266,11 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 1 else "< 1 s"
+
+
+def about(seconds: float) -> str:
+    """Return a time with a word on how sure it is: `about 12 min`, `less than 1 s`."""
+    return f"about {duration(seconds)}" if seconds >= 1 else "less than 1 s"
 
 
 def remaining(states: list[State]) -> tuple[float, list[State]]:
@@ -326,8 +332,9 @@ def estimated(states: list[State]) -> str | None:
         floor += rates.floor_on_h100(experiment, expected.flops)
     if not counted:
         return None
+    least = duration(floor) if floor >= 1 else "a part of a second"
     return (
-        f"{counted} of them by their operations: about {duration(seconds)} on this machine, at "
-        f"least {duration(floor)} on one H100\n(at half the rates of {here};\n on the H100 at the "
+        f"{counted} of them by their operations: {about(seconds)} on this machine, at "
+        f"least {least} on one H100\n(at half the rates of {here};\n on the H100 at the "
         "rates that NVIDIA states)"
     )

@@ -111,28 +111,12 @@ def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
             contexts.setdefault(run.context, {}).setdefault(run.method, []).append(setting)
     for methods in contexts.values():
         if not isinstance(claim.baseline, str):
-            if claim.method in methods:
-                best, tried = _best(of, methods[claim.method])
-                yield _test(claim, of, best, claim.baseline, (tried, 0))
+            if mine := methods.get(claim.method):
+                yield _test(claim, of, of.best(mine), claim.baseline, (len(mine), 0))
         elif {claim.method, claim.baseline} <= methods.keys():
-            method, tried = _best(of, methods[claim.method])
-            baseline, also = _best(of, methods[claim.baseline])
-            yield _test(claim, of, method, baseline, (tried, also))
-
-
-def _best(of: Evidence, settings: Sequence[Setting]) -> tuple[Setting, int]:
-    """Return the setting of least validation perplexity, and how many there were.
-
-    Only those with the most seeds are compared: a lucky seed must not win.
-    """
-
-    def loss(setting: Setting) -> float:
-        runs = of.settings[setting].values()
-        return float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
-
-    most = max(len(of.settings[setting]) for setting in settings)
-    full = [setting for setting in settings if len(of.settings[setting]) == most]
-    return min(full, key=loss), len(settings)
+            mine, theirs = methods[claim.method], methods[claim.baseline]
+            tried = (len(mine), len(theirs))
+            yield _test(claim, of, of.best(mine), of.best(theirs), tried)
 
 
 def _test(
@@ -290,9 +274,11 @@ def verdict(
 
     lower, higher: agrees or disagrees where the corrected p is below α.
     same: agrees where both one-sided tests at α refuse a difference of the margin.
-    not lower, not higher: agrees where the one test of the two that the claim is about does.
+    not lower, not higher: agrees where the one-sided test against a difference of the margin in
+        the denied direction refuses it.
     These three disagree where p is below α and the interval lies beyond the margin. Undecided,
-    they are told the number of seeds that would decide if mean and spread stayed as they are.
+    they are told the number of seeds that would decide if mean and spread stayed as they are and
+    p was multiplied by the whole family.
     """
     differences = np.asarray(differences, np.float64)
     towards = -differences if expects in ("higher", "not higher") else differences
@@ -305,10 +291,16 @@ def verdict(
     low, high = comparison.interval(towards, 1 - alpha)
     if p < alpha and (high < -margin or (low > margin and expects == "same")):
         return "disagrees"
+    # Within the margin a one-sided test has to refuse it. Beyond the margin the interval has to
+    # leave it, and the corrected p, which is of a difference of 0, has to be below α.
     nearest = abs(towards.mean()) if expects == "same" else -towards.mean()
-    away, sd = abs(nearest - margin), towards.std(ddof=1)
+    bounds = [(1 - alpha, abs(nearest - margin))]
+    if nearest > margin:
+        bounds = [(1 - alpha / 2, nearest - margin), (1 - alpha / (2 * family), nearest)]
+    levels, away = np.transpose(bounds)
+    sd = towards.std(ddof=1)
     return comparison.undecided(
-        lambda n: stats.t.ppf(1 - alpha / 2, n - 1) * sd / np.sqrt(n) < away, len(towards)
+        lambda n: bool((stats.t.ppf(levels, n - 1) * sd / np.sqrt(n) < away).all()), len(towards)
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_SEEDS = 10_000  # beyond which nobody would run an experiment
+ROUNDING = 1e-12  # of a difference, by which pairs that are equal may differ
 
 
 @checked
@@ -118,10 +119,10 @@ def paired_differences(results, name: str, baseline: str) -> np.ndarray:
 
 
 def p_value(differences) -> float:
-    """Return the two-sided p of the paired t-test; pairs without any spread leave no doubt."""
+    """Return the two-sided p of the paired t-test; pairs that are equal leave no doubt."""
     differences = np.asarray(differences, np.float64)
-    if differences.std() == 0:
-        return 1.0 if differences.mean() == 0 else 0.0
+    if np.ptp(differences) <= ROUNDING * np.abs(differences).max():
+        return 0.0 if differences.any() else 1.0
     test: Any = stats.ttest_1samp(differences, 0)
     return float(test.pvalue)
 
@@ -169,11 +170,12 @@ def undecided(decide: Callable[[int], bool], have: int, roughly: str = "about") 
 def paired_power(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
     """Return how often n pairs of spread `sd` show a true difference, by the noncentral t."""
     if sd == 0:
-        return 1.0
+        return float(difference != 0)
     shift = abs(difference) / sd * math.sqrt(n)
     critical = stats.t.ppf(1 - alpha / 2, n - 1)
-    right = stats.nct.sf(critical, n - 1, shift)
-    wrong_side = np.nan_to_num(stats.nct.cdf(-critical, n - 1, shift))  # NaN where it underflows
+    # SciPy returns NaN where the shift is so great that the one is 1 and the other underflows.
+    right = np.nan_to_num(stats.nct.sf(critical, n - 1, shift), nan=1.0)
+    wrong_side = np.nan_to_num(stats.nct.cdf(-critical, n - 1, shift))
     return float(right + wrong_side)
 
 
@@ -205,5 +207,6 @@ def _least(enough: Callable[[int], bool], few: int) -> int:
 def _logarithms(name: str, by_seed: Mapping[int, float]) -> np.ndarray:
     values = np.array([by_seed[seed] for seed in sorted(by_seed)], np.float64)
     if not len(values) or not (np.isfinite(values) & (values > 0)).all():
-        raise CourseError(f"{name} needs finite perplexities above 0, not {values.tolist()}")
+        told = {seed: by_seed[seed] for seed in sorted(by_seed)}
+        raise CourseError(f"{name} needs finite perplexities above 0, by seed not {told}")
     return np.log(values)

@@ -14,7 +14,7 @@ evidence for or against a paper (`beats_counting`), unless the run is the paper'
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +23,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from course_lab import plans, published, results
+from course_lab.batch_states import DAMAGE
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
+from course_lab.keep import check_name
 from course_lab.planned import Planned
+from course_lab.recipes import recipes
 from course_lab.tables import NGRAMS, ngram_perplexities
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
@@ -109,6 +112,19 @@ class Evidence:
             groups.setdefault(run.setting, {})[run.seed] = run
         return groups
 
+    def best(self, settings: Sequence[Setting]) -> Setting:
+        """Return the setting of least validation loss, the mean over its seeds.
+
+        Only those with the most seeds are compared: a lucky seed must not win.
+        """
+
+        def loss(setting: Setting) -> float:
+            runs = self.settings[setting].values()
+            return float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
+
+        most = max(len(self.settings[setting]) for setting in settings)
+        return min((s for s in settings if len(self.settings[s]) == most), key=loss)
+
     def beats_counting(self, setting: Setting) -> bool | None:
         """Return whether the runs of a setting beat `COUNTING` in the mean; None if unknown."""
         counted = self.ngrams.get(setting.text)
@@ -126,7 +142,6 @@ def read(folders: Iterable[Path] = ()) -> Evidence:
 
     folders: finished runs of your own, which count as kept ones do.
     """
-    kept = results.kept_folder()
     rows = published_settings()
     is_row: dict[Setting, bool] = {}
     runs = []
@@ -134,27 +149,43 @@ def read(folders: Iterable[Path] = ()) -> Evidence:
     for folder in [*results.kept_results(), *map(Path, folders)]:
         try:
             content = results.read_result(folder)
+            results.check_perplexities(content, folder)
+            experiment = content["experiment"]
+            setting = _setting_of(experiment, folder)
+            if setting not in is_row:
+                is_row[setting] = setting[:3] in rows and is_of(experiment, *rows[setting[:3]])
+            tier = tier_of(setting.text, is_row[setting])
+            run = Run(folder, setting, experiment["seed"], tier, content)
+            hash(run.context)  # by which runs are grouped; a result may lack a field of it
+            runs.append(run)
         except CourseError as error:
-            damaged.append(str(error))
-            continue
-        experiment = content["experiment"]
-        profile, seed = experiment["profile"], experiment["seed"]
-        # Older results do not name their variant, but the folders of kept ones do.
-        variant = experiment.get("variant", "")
-        if folder.is_relative_to(kept):
-            variant = folder.name.removeprefix(f"{profile}-seed{seed}").removeprefix("-")
-        text = text_of(experiment)
-        setting = Setting(experiment["name"], profile, variant, text)
-        if setting not in is_row:
-            is_row[setting] = setting[:3] in rows and is_of(experiment, *rows[setting[:3]])
-        tier = tier_of(setting.text, is_row[setting])
-        runs.append(Run(folder, setting, seed, tier, content))
+            said = str(error)
+            damaged.append(said if str(folder) in said else f"{folder}: {said}")
+        except DAMAGE as error:
+            said = f"{type(error).__name__}: {error}"
+            damaged.append(f"{folder} is no result of this course ({said}); train it again")
     try:
         ngrams = {row["text"]: row["test"] for row in results.read_table(NGRAMS)["rows"]}
     except CourseError as error:
-        damaged.append(f"{error}; `claims --count` counts the n-grams of texts that are new")
+        damaged.append(f"{error}; where there is no such file, `claims --count` counts all texts")
         ngrams = {}
     return Evidence(tuple(runs), tuple(damaged), ngrams)
+
+
+def _setting_of(experiment: dict, folder: Path) -> Setting:
+    """Return the setting of a result, which its name tells.
+
+    CourseError for a run of one's own whose name hides how it differs from its recipe: it would
+    pass for a seed of the recipe. That of a kept result was checked when it was kept.
+    """
+    name, profile, seed = (experiment[field] for field in ("name", "profile", "seed"))
+    variant = experiment.get("variant", "")
+    if folder.is_relative_to(results.kept_folder()):
+        # Older results do not name their variant, but the folders of kept ones do.
+        variant = folder.name.removeprefix(f"{profile}-seed{seed}").removeprefix("-")
+    elif name in recipes:  # the parts of another experiment may be in a file that is not loaded
+        check_name(Experiment.from_dict(experiment))
+    return Setting(name, profile, variant, text_of(experiment))
 
 
 def published_settings() -> dict[tuple[str, str, str], tuple[str, str]]:
@@ -302,20 +333,21 @@ FIGURES = {
 # n-grams -----------------------------------------------------------------------------------------
 
 
-def count_ngrams() -> Path:
+def count_ngrams(folders: Iterable[Path] = ()) -> Path:
     """Keep the n-gram perplexities of every text that a kept language model was tested on.
 
-    Texts whose counts are kept already are not read again, and a text that is not on this machine
-    is left out. Return the table's file.
+    Texts whose counts are kept already are not read again. A text that is not on this machine is
+    left out, and so is a result that `read` names as damaged. Return the table's file.
+
+    folders: finished runs of your own, whose texts are counted, too.
+    CourseError for a table of counts that is damaged, which is not begun anew.
     """
-    try:
-        rows = results.read_table(NGRAMS)["rows"]
-    except CourseError:
-        rows = []
+    table = results.kept_folder() / f"{NGRAMS}.json"
+    rows = results.read_table(NGRAMS)["rows"] if table.exists() else []
     counted = {row["text"] for row in rows}
-    for folder in results.kept_results():
-        experiment = results.read_result(folder)["experiment"]
-        text = text_of(experiment)
+    for run in read(folders).runs:
+        experiment = run.content["experiment"]
+        text = run.setting.text
         if text in counted or "decoding" in experiment and experiment["decoding"]:
             continue
         counted.add(text)

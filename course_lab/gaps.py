@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ["setting", "method", "seed", "text", "tier", "tokens", "words", "gamma", "all but gamma"]
-COLUMNS += ["all but shape", "train", "test", "gap", "last gap", "sigma"]
+COLUMNS += ["all but shape", "train", "valid", "test", "gap", "last gap", "sigma"]
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
     """Return a row for each language model whose training loss is known at its best epoch.
 
     Columns: setting, a number for each; method, seed, text, tier; tokens of the training split, by
-    the tokens that an epoch reads; words, the size of a cut vocabulary; gamma of the prior, a
-    digest of all else, and a digest of all else but the prior's scale with its norm in place of it,
-    all None without a prior; train and test, losses at the best epoch; gap and last
-    gap, of the validation split at the best epoch and at the last; sigma, the singular values.
+    the tokens that an epoch reads; words, the size of a cut vocabulary; train, valid and test,
+    losses at the best epoch; gap and last gap, of the validation split at the best epoch and at the
+    last; sigma, the singular values.
+    gamma, of the prior. all but gamma: a digest of all other settings. all but shape: the same
+    digest with the prior's norm in place of its scale. The three are None without a prior.
     """
     import pandas as pd
 
@@ -44,7 +45,7 @@ def runs(of: Evidence) -> "pd.DataFrame":
             row |= {"text": evidence.title_of(setting.text), "tokens": best["tokens"]}
             row |= {"words": corpus.get("words"), **_prior(run)}
             row |= {"train": np.log(best["train_perplexity"])}
-            row |= {"test": np.log(run.perplexity("test"))}
+            row |= {split: np.log(run.perplexity(split)) for split in ("valid", "test")}
             row |= {"gap": _gap(best), "last gap": _gap(last)}
             values = run.content["metrics"].get("geometry", {}).get("singular_values")
             rows.append(row | {"sigma": values})
@@ -185,6 +186,8 @@ def remark(table: "pd.DataFrame") -> "pd.DataFrame":
 def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
     """Return the gap of a method's best setting on each text, the smallest text first.
 
+    The setting is the best on validation text, of the settings with most seeds.
+
     Columns: tokens, words, n seeds, gap at the best epoch and at the last, spread over seeds.
     """
     import pandas as pd
@@ -192,7 +195,8 @@ def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
     columns = ["tokens", "words", "n", "gap", "last gap", "sd"]
     rows = {}
     for text, group in table.loc[table.method == method].groupby("text"):
-        best = group.groupby("setting").test.mean().idxmin()
+        losses = group.groupby("setting").valid.agg(["mean", "size"])
+        best = losses["mean"][losses["size"] == losses["size"].max()].idxmin()
         chosen = group[group.setting == best]
         row = {"tokens": chosen.tokens.iloc[0], "words": chosen.words.iloc[0], "n": len(chosen)}
         row |= {"gap": chosen.gap.mean(), "last gap": chosen["last gap"].mean()}

@@ -22,7 +22,7 @@ def keep_result(folder: Path, named: Iterable[Experiment] = ()) -> Path:
     content = results.read_result(folder)
     experiment = Experiment.from_dict(content["experiment"])
     if experiment.identity() not in [other.identity() for other in named]:
-        _check_name(experiment)
+        check_name(experiment)
     target = results.kept_folder() / results.run_folder(experiment).relative_to(
         folders.home() / "runs"
     )
@@ -33,7 +33,7 @@ def keep_result(folder: Path, named: Iterable[Experiment] = ()) -> Path:
     return target
 
 
-def _check_name(experiment: Experiment) -> None:
+def check_name(experiment: Experiment) -> None:
     """Raise CourseError for a run of a recipe with settings that its variant does not tell."""
     e = experiment
     if e.name not in recipes:  # an experiment of one's own is known by its name alone

@@ -104,23 +104,21 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
     same = [s for s in settings if rest in PLAIN and parts[s][1] == method and parts[s][2] in OURS]
     if not same:
         return told | {"tier": "recipe only"}
-    best = min(same, key=lambda setting: _order(of, setting, row))
-    _, is_small, is_other_model, *_ = _order(of, best, row)
+    places = {setting: _place(of, setting, row) for setting in same}
+    first = min(places.values())
+    best = of.best([setting for setting in same if places[setting] == first])
+    _, is_small, is_other_model = first
     tier = "small" if is_small else "another model" if is_other_model else "desk"
     return told | _ours(of, best, figure, tier)
 
 
-def _order(of: Evidence, setting: Setting, row: "pd.Series") -> tuple:
-    """Return the order of choice: corpus, a whole text, the row's kind of model, seeds, loss.
-
-    Most seeds come before least loss in validation: a lucky seed must not win.
-    """
-    runs = list(of.settings[setting].values())
-    loss = float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
+def _place(of: Evidence, setting: Setting, row: "pd.Series") -> tuple[bool, bool, bool]:
+    """Return the order of choice before `Evidence.best`: corpus, a whole text, the row's kind."""
+    is_small = next(iter(of.settings[setting].values())).tier == "small"
     is_other_text = evidence.title_of(setting.text) != row.corpus
     kind = re.sub(r"-\d+$", "", row.model)  # of any size
     is_other_model = f"/{kind}" not in setting.recipe
-    return is_other_text, runs[0].tier == "small", is_other_model, -len(runs), loss
+    return is_other_text, is_small, is_other_model
 
 
 def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:

@@ -1,5 +1,6 @@
 """Who may write the folder of a run: one process at a time."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,10 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def held(path: Path, seconds: float = 0) -> bool:
-    """Return whether a process holds the lock `path` now, and goes on to for so many seconds."""
+    """Return whether a process holds the lock `path` now, and goes on to for so many seconds.
+
+    Where this process may not write, as on a disk that is only read, it cannot be known: False.
+    """
     if not path.exists():
         return False
     try:
@@ -39,3 +43,7 @@ def held(path: Path, seconds: float = 0) -> bool:
             return False
     except Timeout:
         return True
+    except OSError as error:
+        if error.errno in (errno.EROFS, errno.EACCES):
+            return False
+        raise

@@ -24,9 +24,10 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
 
     Returns what became of each result that is there, by the key of its run: "copied", "the same"
     or "refused: why". A result is refused that is damaged, of another experiment, or not the one
-    that is here already. The weights beside a result come with it, because finetuning and
-    adaptation at test time begin with them, and take the place of other weights. Where none come,
-    the weights that are here stay, and whoever would use them is told.
+    that is here already. Arrays that are damaged here are brought anew. The weights beside a result
+    come with it, because finetuning and adaptation at test time begin with them, and take the place
+    of other weights. Where none come, the weights that are here stay, and whoever would use them is
+    told.
     """
     outcomes = {}
     for planned in plan.runs:
@@ -54,7 +55,10 @@ def _merged(content: dict, source: Path, target: Path) -> str:
         same = (target / "result.json").exists()
         if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")
-        lacking = (source / "arrays.npz").exists() and not (target / "arrays.npz").exists()
+        if (target / "arrays.npz").exists():
+            lacking = not _arrays_are_whole(target)
+        else:
+            lacking = (source / "arrays.npz").exists()
         arrays = results.read_arrays(source) if lacking or not same else {}
 
         # Which weights are to come; a result of an older version does not tell their digests
@@ -77,6 +81,14 @@ def _merged(content: dict, source: Path, target: Path) -> str:
             results.write(target, content, arrays)
         (target / "failed.json").unlink(missing_ok=True)
     return "the same" if same else "copied"
+
+
+def _arrays_are_whole(target: Path) -> bool:
+    try:
+        results.read_arrays(target)
+    except CourseError:
+        return False
+    return True
 
 
 def keep(plan: Plan) -> dict[str, str]:

@@ -32,7 +32,7 @@ def settings(texts: list[str]) -> dict:
     """Return the settings of a command line, each `path=value`.
 
     A value is what JSON reads (numbers, true, lists), and anything else is a word. Raise
-    CourseError for a text without `=`.
+    CourseError for a text without `=`, and for a setting that is given twice.
     """
     changes = {}
     for text in texts:
@@ -40,6 +40,8 @@ def settings(texts: list[str]) -> dict:
         if not equals:
             example = "encoder.dropout=0.4"
             raise CourseError(f"a setting is given as path=value, such as {example}, not {text!r}")
+        if path in changes:
+            raise CourseError(f"{path} is given twice; leave one of the two off")
         try:
             changes[path] = json.loads(value)
         except json.JSONDecodeError:

@@ -80,6 +80,8 @@ class _Runs:
     grid: dict[str, list] = field(default_factory=dict)
 
     def __post_init__(self):
+        if self.corpus is not None and "corpus" in self.change | self.grid:
+            raise CourseError("corpus is both a field of its own and in change or grid")
         for path, values in self.grid.items():
             if path in self.change:
                 raise CourseError(f"{path} is both in change and in grid")
@@ -146,6 +148,7 @@ def _expanded(file: _File, folder: Path) -> tuple[Planned, ...]:
     if not file.runs:
         raise CourseError("a plan has at least one table [[runs]]")
     runs: dict[str, Planned] = {}
+    asked: dict[str, str] = {}  # profiles by run; the full one of a small text is another
     total = 0
     for number, table in enumerate(file.runs, 1):
         try:
@@ -161,7 +164,10 @@ def _expanded(file: _File, folder: Path) -> tuple[Planned, ...]:
             for planned in entry.runs(folder):
                 key = planned.key
                 if runs.setdefault(key, planned) is not planned:
-                    raise CourseError(f"{key} is in the plan already")
+                    same = f": the profiles {asked[key]} and {entry.profile} are the same here"
+                    same *= asked[key] != entry.profile
+                    raise CourseError(f"{key} is in the plan already{same}")
+                asked[key] = entry.profile
         except CourseError as error:
             raise CourseError(f"[[runs]] number {number}: {error}") from None
     return tuple(runs.values())

@@ -360,10 +360,16 @@ def next_words(runs: Iterable[Run], table: str = "4") -> "pd.DataFrame":
 def gained(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) -> np.ndarray:
     """Return by how much each token's loss is less than theirs, in nats, the mean over seeds.
 
-    ours, theirs: losses by seed. Empty where no seed is common, or the texts differ in length.
+    ours, theirs: losses by seed. A seed whose texts differ in length is left out. Empty where no
+        seed is common.
     """
-    seeds = [s for s in sorted(ours.keys() & theirs.keys()) if len(ours[s]) == len(theirs[s])]
+    seeds = _common(ours, theirs)
     return np.mean([theirs[s] - ours[s] for s in seeds], axis=0) if seeds else np.empty(0)
+
+
+def _common(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) -> list[int]:
+    """Return the seeds that both have with losses of as many tokens."""
+    return [s for s in sorted(ours.keys() & theirs.keys()) if len(ours[s]) == len(theirs[s])]
 
 
 def bootstrap(gain: np.ndarray, resamples: int = 1_000, seed: int = 0) -> tuple[float, float]:
@@ -395,8 +401,8 @@ def by_likelihood(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) ->
     columns = ["tokens", "gain", "low", "high", "part"]
     if not len(gain):
         return pd.DataFrame(columns=columns)
-    seeds = sorted(ours.keys() & theirs.keys())
-    likely = np.exp(-np.mean([(ours[s] + theirs[s]) / 2 for s in seeds], axis=0))
+    both = [(ours[s] + theirs[s]) / 2 for s in _common(ours, theirs)]
+    likely = np.exp(-np.mean(both, axis=0))
     rows = {}
     for low, high in zip(LIKELY, LIKELY[1:], strict=False):
         inside = (likely > low) & (likely <= high)

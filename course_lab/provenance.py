@@ -143,6 +143,8 @@ def _git(*arguments: str) -> str:
 
 def describe_origin(contents: list[dict]) -> str:
     """Return a sentence on where results come from: devices, threads, versions and commits."""
+    if not contents:
+        return "No result is kept here."
     last_starts = [content["provenance"] for content in contents]
     sources = list(last_starts)
     for start in last_starts:

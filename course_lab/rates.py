@@ -46,7 +46,8 @@ class Measured:
     def __str__(self):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.taken))
         large = ", ".join(f"{x / 1e9:,.0f} in {p}" for p, x in sorted(self.rates.large.items()))
-        text = f"{self.machine}, {self.threads} threads, measured {when}: {large} GFLOP/s"
+        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        text = f"{self.machine}, {threads}, measured {when}: {large} GFLOP/s"
         if self.beside_runs is None:
             return text
         text += f"; its runs took {self.beside_runs:.1f} times the estimates"

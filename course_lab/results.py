@@ -166,14 +166,29 @@ def _numbers(metrics: Any, name: str = "") -> Iterator[tuple[str, float]]:
 def read_result(folder: Path) -> dict:
     """Return the content of a result folder.
 
-    CourseError if it is missing, damaged, without one of its parts, or was changed by hand.
+    CourseError if it is missing, damaged, without one of its parts, or was changed by hand, and
+    for a figure that is not finite, as a result of an older version may have.
     """
     path = Path(folder) / "result.json"
     content = _checked(path, f"there is no result in {folder}; train it first")
     for name, kind in PARTS.items():
         if not isinstance(content.get(name), kind):
             raise CourseError(f"{path} has no {name}, as a result has; restore or retrain it")
+    for name, value in _numbers(content["metrics"]):
+        if not math.isfinite(value):
+            raise CourseError(f"{path} has {name} = {value}, which is no figure; train it again")
     return content
+
+
+def check_perplexities(content: dict, folder: Path) -> None:
+    """Raise CourseError for a result without the perplexities that every run has."""
+    for name in ("valid_perplexity", "test_perplexity"):
+        value = content["metrics"].get(name)
+        if not isinstance(value, int | float) or value <= 0:
+            raise CourseError(
+                f"{Path(folder) / 'result.json'} has {name} = {value}, which is no perplexity; "
+                "train it again"
+            )
 
 
 def result_of(folder: Path, experiment: Experiment) -> dict:

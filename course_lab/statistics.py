@@ -43,8 +43,13 @@ def holm(p_values, family: int | None = None) -> np.ndarray:
         as if it had shown nothing.
 
     Rejecting those below α, the chance of any false rejection is at most α (Holm 1979).
+    CourseError for a family that is less than k.
     """
     p = np.asarray(p_values, np.float64)
+    if family is not None and family < len(p):
+        raise CourseError(
+            f"a family of {family} tests cannot hold {len(p)}; give how many were declared"
+        )
     order = p.argsort(kind="stable")
     factors = (family or len(p)) - np.arange(len(p))
     corrected = np.empty_like(p)

@@ -77,8 +77,12 @@ def table_of(
     for model, planned in zip(names, plan.runs, strict=True):
         try:
             content = _result(planned)
+            changed_files = _other_files(planned, content["provenance"]) if content else []
         except CourseError as error:
             missing.append(f"{planned.key}: {error}")
+            continue
+        except DAMAGE as error:
+            missing.append(f"{planned.key}: its result is not readable ({error}); train it again")
             continue
         if content is None:
             waiting += 1
@@ -87,7 +91,7 @@ def table_of(
             scores.setdefault(model, {})[planned.seed] = perplexity
             origins.setdefault(model, {})[planned.seed] = content["provenance"]
             digests = content["provenance"].get("corpus_sha256")
-            for file in _other_files(planned, content["provenance"]):
+            for file in changed_files:
                 other_files.setdefault(file, []).append(planned.key)
     if not scores:
         raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
@@ -97,6 +101,11 @@ def table_of(
     scores = {model: scores[model] for model in names if model in scores}
     baseline = baseline or plan.baseline or next(iter(scores))
     margin = plan.margin if margin is None else margin
+    if baseline in names and baseline not in scores:
+        raise CourseError(
+            f"no run of the baseline {baseline} is done; `batch run` does them, and another "
+            "baseline may be named until then"
+        )
     if baseline not in scores:
         raise unknown("baseline among the models with a result", baseline, scores)
     seeds = scores[baseline].keys()
@@ -131,7 +140,8 @@ def table_of(
 def models_of(plan: Plan) -> list[str]:
     """Return the name of each run's model: its recipe and the settings that not all runs have.
 
-    What the names of all recipes begin with is left out.
+    What the names of all recipes begin with is left out, and so is all but the last part of a
+    setting's path where no other setting of the plan ends alike.
     """
     first = plan.runs[0]
     shared = {
@@ -141,12 +151,24 @@ def models_of(plan: Plan) -> list[str]:
     }
     recipes = [planned.recipe.split("/") for planned in plan.runs]
     folder = commonprefix([parts[:-1] for parts in recipes])
+    paths = {path for planned in plan.runs for path in planned.change} - shared
+    ends = [path.rpartition(".")[2] for path in paths]
+    short = {path: end for path, end in zip(paths, ends, strict=True) if ends.count(end) == 1}
     names = []
     for parts, planned in zip(recipes, plan.runs, strict=True):
         own = {path: value for path, value in planned.change.items() if path not in shared}
-        settings = (f"{path.split('.')[-1]}={value}" for path, value in own.items())
+        settings = (f"{short.get(path, path)}={value}" for path, value in own.items())
         names.append(" ".join(["/".join(parts[len(folder) :]), *settings]))
     return names
+
+
+def check_baseline(plan: Plan) -> None:
+    """Raise CourseError, with near matches, for a plan whose baseline is the name of no model."""
+    if plan.baseline is None or any(planned.experiment().translates for planned in plan.runs):
+        return  # translators have no table
+    names = [name for part in by_text(plan) for name in models_of(part)]
+    if plan.baseline not in names:
+        raise CourseError(f"{plan.path}: {unknown('baseline', plan.baseline, names)}")
 
 
 def kept_ngrams(digests: dict[str, str] | None, split: Split) -> dict[str, float]:
@@ -216,13 +238,10 @@ def _other_files(planned: Planned, provenance: dict) -> list[str]:
 def _result(planned: Planned) -> dict | None:
     """Return the result of a run, from its own folder or else from the kept ones, if there is one.
 
-    Raises CourseError where it is damaged or another experiment's.
+    Raises CourseError where it is damaged or another experiment's, else one of DAMAGE.
     """
     experiment = planned.experiment()
     for folder in (results.run_folder(experiment), results.kept_folder() / planned.key):
         if (folder / "result.json").exists():
-            try:
-                return checked_result(folder, experiment)
-            except DAMAGE as error:
-                raise CourseError(f"{folder} is not readable ({error})") from None
+            return checked_result(folder, experiment)
     return None

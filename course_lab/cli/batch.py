@@ -31,15 +31,16 @@ def run(
     that ends the command (INT, TERM, HUP) ends its workers and kernels, too; the next call goes on
     from the checkpoints. The exit code is then 128 and the signal's number.
     """
-    from course_lab import batch, plans
+    from course_lab import batch
     from course_lab.batch_states import summary, table
     from course_lib.ranges import Count, check
 
     check("--workers", workers, Count)
     check("--budget", budget, batch.Minutes | None)
+    content = _declared(plan)
     try:
         with ending_signals():
-            states = batch.run_plan(plans.read_plan(plan), workers, budget, retry, backend)
+            states = batch.run_plan(content, workers, budget, retry, backend)
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         name = signal.Signals(number).name
@@ -50,6 +51,15 @@ def run(
     for s in bad:
         print(f"{s.name}: {s.folder}")
     raise typer.Exit(1 if bad else 0)
+
+
+def _declared(name: str):
+    """Return a plan whose baseline is one of its models, or its table would fail after all runs."""
+    from course_lab import plans, tables
+
+    plan = plans.read_plan(name)
+    tables.check_baseline(plan)
+    return plan
 
 
 @contextmanager
@@ -81,10 +91,9 @@ def status(plan: Name):
 
     Runs of a recipe of which no epoch is done yet are estimated by their operations.
     """
-    from course_lab import plans
     from course_lab.batch_states import estimated, remaining, states_of, summary, table
 
-    content = plans.read_plan(plan)
+    content = _declared(plan)
     states = states_of(content)
     print(f"{content.title}\n\n{table(states)}\n\n{summary(states)}")
     _, unknown = remaining(states)

@@ -29,7 +29,7 @@ def claims(
     from course_lab import claims, evidence
 
     if count:
-        print(f"counted {evidence.count_ngrams()}")
+        print(f"counted {evidence.count_ngrams(own or ())}")
     of = evidence.read(own or ())
     table = claims.ledger(of)
     print(claims.printed(table))

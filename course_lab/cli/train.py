@@ -151,7 +151,10 @@ def _experiment_of_file(file: str):
         plain = json.loads(Path(file).read_text(encoding="utf-8"))
     except DAMAGED as error:
         raise CourseError(f"{file} is not a readable experiment: {error}") from None
-    return course_lab.Experiment.from_dict(plain)
+    try:
+        return course_lab.Experiment.from_dict(plain)
+    except CourseError as error:
+        raise CourseError(f"{file}: {error}") from None
 
 
 def _experiment_of_recipe(
@@ -161,14 +164,32 @@ def _experiment_of_recipe(
     from course_lab import overrides
     from course_lab.own_text import absolute
     from course_lab.planned import Planned
-    from course_lab.recipes import elsewhere
+    from course_lab.recipes import elsewhere, recipes
+    from course_lib.errors import CourseError
 
     recipe = elsewhere.absolute(recipe, Path.cwd())
-    changes = overrides.settings(change or []) | text
+    changes = overrides.settings(change or [])
+    for path in text.keys() & changes.keys():
+        option = f"--{path.rpartition('.')[2]}"
+        raise CourseError(f"{path} is given by {option} and by --change; leave one of the two off")
+    changes |= text
     if "corpus" in changes:
         changes["corpus"] = absolute(str(changes["corpus"]), Path.cwd())
+    else:
+        _check_own_text(recipes[recipe].corpus, text)
     seed = 1 if seed is None else seed
     return Planned(recipe, profile or "standard", seed, changes).experiment()
+
+
+def _check_own_text(corpus, options: dict[str, object]) -> None:
+    """Raise CourseError for an option of one's own text that the recipe's text does not have."""
+    from course_lab.experiment import corpus_hints
+    from course_lib.errors import CourseError
+
+    hints = corpus_hints(corpus)
+    for name in (path.removeprefix("corpus.") for path in options):
+        if name not in hints:
+            raise CourseError(f"--{name} is of your own text; name it with --corpus")
 
 
 def _in_step() -> bool:

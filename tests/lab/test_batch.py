@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import joblib
 import nbformat
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -25,7 +27,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import course_lab
-from course_lab import batch, batch_states, cost, notebook_source, plans, rates, results
+from course_lab import batch, batch_states, cost, locks, notebook_source, plans, rates, results
 from course_lab.batch import run_plan
 from course_lab.batch_states import State, remaining, state, states_of, summary
 from course_lab.cli import batch as command
@@ -393,6 +395,9 @@ def test_states_are_read_from_the_folder(home):
     assert str(state(planned)) == "done, valid perplexity 50.00, test perplexity 40.00"
     (folder / "result.json").write_text((folder / "result.json").read_text().replace("50.0", "5"))
     assert state(planned).name == "blocked" and "its own checksum" in str(state(planned))
+    experiment = planned.experiment()
+    results.write_result(results.run_folder(experiment), experiment, [], {"best_epoch": 1}, {})
+    assert state(planned).name == "blocked" and "valid_perplexity = None" in str(state(planned))
     finish(folder, Planned(BASE, "smoke", 1, {"optimisation.epochs": 5}))
     assert "another experiment (optimisation.epochs is 5 there, 4 here" in str(state(planned))
     (folder / "result.json").unlink()
@@ -511,8 +516,8 @@ def test_status_sums_what_nobody_knows_by_its_operations(home, monkeypatch):
     one = cost.cost(experiment, here.rates)
     shown = CliRunner().invoke(command.app, ("status", "mine")).output
     assert "of 2 the length is not known yet" in shown
-    floor = batch_states.duration(2 * one.flops / rates.H100["fp32"])
-    expected = f"about {batch_states.duration(2 * one.seconds)} on this machine, at least {floor}"
+    assert 2 * one.flops / rates.H100["fp32"] < 1
+    expected = f"{batch_states.about(2 * one.seconds)} on this machine, at least a part of a second"
     assert f"2 of them by their operations: {expected} on one H100" in shown
     assert str(here) in shown
     finish(results.run_folder(experiment), plan.runs[0])
@@ -536,6 +541,40 @@ def test_a_lock_that_is_taken_for_a_moment_is_not_held(tmp_path):
     seen.set()
     assert not held(path, seconds=10)
     asking.join()
+
+
+@pytest.mark.parametrize(("number", "refused"), [(errno.EROFS, False), (errno.EIO, True)])
+def test_on_a_disk_that_is_only_read_no_lock_is_held(tmp_path, monkeypatch, number, refused):
+    class Unwritable(FileLock):
+        def acquire(self, *arguments, **options):
+            raise OSError(number, "no")
+
+    (tmp_path / ".lock").touch()
+    monkeypatch.setattr(locks, "FileLock", Unwritable)
+    with pytest.raises(OSError, match="no") if refused else contextlib.nullcontext():
+        assert not held(tmp_path / ".lock")
+
+
+def test_arrays_that_are_damaged_here_are_merged_anew(home):
+    plan = plans.Plan(Path("p"), "p", (Planned(BASE, "smoke"),))
+    (planned,) = plan.runs
+    source, target = home / "other" / planned.key, results.run_folder(planned.experiment())
+    figures = {"valid_perplexity": 50.0, "test_perplexity": 40.0}
+    for folder in (source, target):
+        results.write_result(
+            folder, planned.experiment(), [], figures, {}, {"losses": np.arange(5.0)}
+        )
+    (target / "arrays.npz").write_bytes(b"cut off")
+    assert merge(plan, home / "other") == {planned.key: "the same"}
+    assert results.read_arrays(target)["losses"].tolist() == [0, 1, 2, 3, 4]
+    for folder in (source, target):
+        (folder / "arrays.npz").write_bytes(b"cut off")
+    assert "arrays.npz is damaged" in merge(plan, home / "other")[planned.key]
+
+
+def test_times_are_told_with_how_sure_they_are():
+    told = [batch_states.about(seconds) for seconds in (0.2, 5, 720)]
+    assert told == ["less than 1 s", "about 5 s", "about 12 min"]
 
 
 def test_a_worker_waits_for_who_only_asks_where_a_run_stands(home, monkeypatch):

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from course_lab import claims, comparison, evidence, leaderboard, published, results
@@ -163,17 +165,24 @@ def test_verdicts(expects, differences, said):
     assert claims.kind_of(claims.verdict(expects, differences, p, 2.0)) in claims.VERDICTS
 
 
-@pytest.mark.parametrize(
-    ("expects", "mean"), [("same", 1.5), ("same", 2.6), ("not lower", -1.4), ("not higher", 1.4)]
+@given(
+    st.sampled_from(["same", "not lower", "not higher"]),
+    st.floats(-6, 6),
+    st.floats(0.3, 3),
+    st.integers(1, 60),
 )
-def test_as_many_seeds_as_are_said_decide_claims_of_no_gain(expects, mean):
-    d = mean + np.array([-0.6, 0.0, 0.6])
-    said = claims.verdict(expects, d, comparison.p_value(d), 2.0)
-    n = int(re.search(r"undecided: about (\d+) seeds", said).group(1))
-    many = np.resize([-1.0, 1.0], n)
-    many = mean + 0.6 * (many - many.mean()) / many.std(ddof=1)
-    p = comparison.p_value(many)
-    assert claims.verdict(expects, many, p, 2.0) in ("agrees", "disagrees")
+def test_as_many_seeds_as_are_said_decide_claims_of_no_gain_and_no_fewer(expects, mean, sd, family):
+    """The pairs have exactly this mean and spread, and p is that of the family's first."""
+
+    def said(n):
+        d = np.resize([-1.0, 1.0], n)
+        d = mean + sd * (d - d.mean()) / d.std(ddof=1)
+        return claims.verdict(expects, d, min(1, family * comparison.p_value(d)), 2.0, 0.05, family)
+
+    if told := re.search(r"undecided: about (\d+) seeds", said(3)):
+        n = int(told.group(1))
+        assert said(n) in ("agrees", "disagrees")
+        assert said(n - 1).startswith("undecided")
 
 
 def test_more_seeds_are_needed_than_there_are():
@@ -241,6 +250,64 @@ def test_a_damaged_result_is_told_and_concerns_no_other(kept):
     assert len(of.runs) == 1 and "checksum" in of.damaged[0]
     done = CliRunner().invoke(application(), ["claims"])
     assert done.exit_code == 1 and "not read" in done.output
+
+
+def rewritten(folder, change):
+    """Change the content of a result, with a checksum that fits."""
+    content = results.read_result(folder)
+    del content["sha256"]
+    change(content)
+    content |= {"sha256": results._digest(content)}
+    (folder / "result.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c["metrics"].update(x=float("nan")), "x = nan, which is no figure"),
+        (lambda c: c["metrics"].pop("test_perplexity"), "test_perplexity = None, which is no"),
+        (lambda c: c["experiment"].pop("seed"), "KeyError: 'seed'"),
+        (lambda c: c["experiment"].update(corpus="ptb"), "not 'ptb'"),
+        (lambda c: c["experiment"].update(encoder={}), "encoder needs the field kind"),
+    ],
+)
+def test_a_result_without_what_every_run_has_is_told_and_concerns_no_other(kept, change, said):
+    kept.count()
+    folders = [kept(METHOD, seed, 55.0) for seed in (1, 2)]
+    rewritten(folders[0], change)
+    of = evidence.read()
+    (sentence,) = of.damaged
+    assert said in sentence and str(folders[0]) in sentence and len(of.runs) == 1
+    assert claims.counts(claims.ledger(of))["untested"] == len(CLAIMS)
+
+
+def test_a_run_of_ones_own_whose_name_hides_a_setting_is_no_seed_of_its_recipe(kept, tmp_path):
+    folder = shutil.move(kept(METHOD, 1, 55.0), tmp_path.parent / "hidden")
+    rewritten(folder, lambda c: c["experiment"]["optimisation"].update(clip=0.3))
+    kept.count()
+    of = evidence.read([folder])
+    assert not of.runs and "hidden: the result is called" in of.damaged[0]
+    assert "differs from that recipe in optimisation.clip" in of.damaged[0]
+
+
+def test_texts_of_ones_own_runs_are_counted_and_damage_stops_nothing(kept, tmp_path):
+    planned = Planned("docstrings/transformer-128/tied", "smoke", 1)
+    figures = {"test_perplexity": 5.0, "valid_perplexity": 5.0}
+    results.write_result(tmp_path.parent / "counted", planned.experiment(), [], figures, {})
+    (kept(METHOD, 1, 55.0) / "result.json").write_text("{")
+    done = CliRunner().invoke(
+        application(), ["claims", "--count", str(tmp_path.parent / "counted")]
+    )
+    (row,) = results.read_table("ngrams")["rows"]
+    assert row["test"]["Kneser-Ney 5"] > 1 and "not read" in done.output
+    table = tmp_path / "ngrams.json"
+    table.write_text(table.read_text().replace("unigram", "unigrams", 1))
+    before = table.read_text()
+    with pytest.raises(CourseError, match="its own checksum"):
+        evidence.count_ngrams()
+    assert table.read_text() == before and any(
+        "--count" in said for said in evidence.read().damaged
+    )
 
 
 def test_without_any_result_every_claim_is_untested(kept):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from course_lab.comparison import compare, interval, paired_power, seeds_for, verdict
+from course_lab.comparison import compare, interval, p_value, paired_power, seeds_for, verdict
+from course_lab.statistics import mean_interval
 from course_lib.errors import CourseError
 
 
@@ -32,6 +33,24 @@ def test_a_row_is_scipys_paired_test_of_logarithms(seed, n, effect):
     assert row["difference"] == pytest.approx(100 * (logs[0] - logs[1]).mean())
     assert row["difference low"] == pytest.approx(100 * bounds.low)
     assert row["difference high"] == pytest.approx(100 * bounds.high)
+
+
+def test_the_level_is_that_of_every_interval_and_a_mean_is_arithmetic():
+    results = runs(np.random.default_rng(5), 6, 1.0)
+    row = compare(results, "plain", alpha=0.1).loc["method"]
+    values = [[results[m][s] for s in range(6)] for m in ("method", "plain")]
+    bounds = stats.ttest_rel(*np.log(values)).confidence_interval(0.9)
+    assert row["difference low"] == pytest.approx(100 * bounds.low)
+    assert row["difference high"] == pytest.approx(100 * bounds.high)
+    mean = mean_interval(values[0], 0.9)
+    assert (row.low, row.high) == pytest.approx((mean.low, mean.high))
+    assert row.perplexity == pytest.approx(np.mean(values[0]), rel=1e-12)
+
+
+def test_equal_pairs_leave_no_doubt_and_warn_of_nothing(recwarn):
+    nearly = np.full(3, 0.25) * [1, 1 + 1e-15, 1 - 1e-15]
+    assert p_value([0.25, 0.25]) == p_value(nearly) == 0 and p_value([0, 0]) == 1
+    assert not recwarn.list
 
 
 def test_only_seeds_that_both_have_are_paired():
@@ -118,6 +137,13 @@ def test_power_is_that_of_simulated_experiments():
     d = rng.normal(1.0, 1.0, (20_000, 8))
     p = stats.ttest_1samp(d, 0, axis=1).pvalue
     assert paired_power(1.0, 1.0, 8) == pytest.approx((p < 0.05).mean(), abs=0.01)
+    assert paired_power(0.0, 1.0, 8) == pytest.approx(0.05)
+
+
+def test_power_is_sure_of_great_differences_and_never_of_none():
+    assert paired_power(0, 0, 5) == 0 and paired_power(0.1, 0, 5) == 1
+    assert seeds_for(0, 0) == 10_000
+    assert paired_power(1.0, 1e-6, 5) == paired_power(1.0, 1e-300, 5) == 1
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says():
@@ -133,7 +159,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
     [
         ({"method": {1: 1.0}}, "unknown baseline 'plain'"),
         ({"plain": {1: 1.0, 2: 2.0}, "method": {2: 1.0}}, "share 1 of their seeds"),
-        ({"plain": {1: 1.0, 2: 0.0}, "method": {1: 1.0, 2: 1.0}}, "finite perplexities above 0"),
+        ({"plain": {1: 1.0, 2: 0.0}, "method": {1: 1.0, 2: 1.0}}, "not {1: 1.0, 2: 0.0}"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(results, message):

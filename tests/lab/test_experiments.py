@@ -209,6 +209,14 @@ def test_the_command_changes_settings_of_a_recipe(tmp_path, monkeypatch):
     for option, value in (("--seed", "1"), ("--profile", "standard")):
         done = CliRunner().invoke(app, ["train", str(tmp_path / "mine.json"), option, value])
         assert f"{option} goes with a recipe's name" in str(done.exception) and len(seen) == 2
+    (tmp_path / "mine.json").write_text(json.dumps(seen[1].to_dict() | {"seed": -1}))
+    for arguments, said in (
+        ([str(tmp_path / "mine.json")], f"{tmp_path / 'mine.json'}: seed must be"),
+        ([name, "--pieces", "5"], "--pieces is of your own text; name it with --corpus"),
+        ([name, "--corpus", "ptb", "--change", "corpus=wikitext-2"], "corpus is given by --corpus"),
+    ):
+        done = CliRunner().invoke(app, ["train", *arguments])
+        assert said in str(done.exception) and len(seen) == 2
 
 
 def test_one_command_trains_a_row_and_what_it_starts_from(tmp_path, monkeypatch):
@@ -572,6 +580,7 @@ def test_where_results_come_from_is_said_of_all_of_them():
         return {"provenance": source | {"packages": {"torch": torch}}}
 
     one = kept("a CPU", 1, "2.13", "abcd")
+    assert provenance.describe_origin([]) == "No result is kept here."
     assert provenance.describe_origin([one]) == (
         "1 kept results, made on a CPU, 1 thread, with PyTorch 2.13 at commit abcdabc."
     )

@@ -357,6 +357,8 @@ def test_settings_of_a_command_line():
     }  # fmt: skip
     with pytest.raises(CourseError, match="given as path=value, such as .*, not 'seed'"):
         settings(["seed"])
+    with pytest.raises(CourseError, match="size is given twice; leave one"):
+        settings(["size=3", "encoder.dropout=0.4", "size=4"])
 
 
 def test_a_plan_that_is_not_there(tmp_path):
@@ -402,6 +404,14 @@ ONE = f'title = "t"\n[[runs]]\nrecipes = ["{BASE}"]\n'
         (ONE + "change = {size = 3}\ngrid = {size = [3]}", "size is both in change and in grid"),
         (ONE + "seeds = [1, 1]", "tied/standard-seed1 is in the plan already"),
         (ONE + "grid = {size = [8, 8]}", "size=8 is in the plan already"),
+        (
+            ONE + ONE.partition("\n")[2] + 'profile = "standard"',
+            "is in the plan already: the profiles full and standard are the same here",
+        ),
+        (
+            ONE + 'corpus = "a.txt"\nchange = {corpus = "b.txt"}',
+            "corpus is both a field of its own and in change or grid",
+        ),
         (ONE + ONE.partition("\n")[2] + "change = {size = 200}", "number 2: .* is in the plan al"),
         (
             'title = "t"\n[[runs]]\nrecipes = "a"',

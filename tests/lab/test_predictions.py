@@ -117,6 +117,13 @@ def test_classes_by_both_losses_show_no_regression_to_the_mean():
     assert ((table.low < 0.02) & (table.high > -0.02)).all()
 
 
+def test_a_seed_of_another_text_is_left_out_of_every_figure():
+    ours, theirs = {1: np.ones(4), 2: np.ones(5)}, {1: np.full(4, 2.0), 2: np.ones(4)}
+    assert predictions.gained(ours, theirs).tolist() == [1.0] * 4
+    (row,) = predictions.by_likelihood(ours, theirs).itertuples()
+    assert (row.tokens, row.gain) == (4, 1)
+
+
 def test_tokens_that_gain_are_told_by_both_losses(of, runs):
     first, second = predictions.two(of, runs)
     assert (first.name, second.name) == ("tied", "mos")

@@ -49,7 +49,7 @@ def test_a_damaged_measurement_is_made_anew(machine, tmp_path):
 
 def test_it_says_when_and_at_which_rate(machine):
     text = str(rates.this_machine())
-    assert text.startswith(f"{rates.processor()}, 1 threads, measured {time.strftime('%Y-%m-%d')}")
+    assert text.startswith(f"{rates.processor()}, 1 thread, measured {time.strftime('%Y-%m-%d')}")
     assert text.endswith("200 in bf16, 200 in fp32, 200 in tf32 GFLOP/s")
 
 

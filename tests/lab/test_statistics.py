@@ -66,6 +66,15 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04], family=5) == pytest.approx(holm([0.01, 0.04, 1, 1, 1])[:2])
 
 
+def test_pairs_that_do_not_count_take_their_degrees_of_freedom():
+    x, y = normal(0, 12), normal(1, 12)
+    found = pearson(x, y, lost=3)
+    t = found.r * np.sqrt(7 / (1 - found.r**2))
+    assert found.n == 9 and found.p == pytest.approx(2 * stats.t.sf(abs(t), 7))
+    width = np.arctanh(found.high) - np.arctanh(found.low)
+    assert width == pytest.approx(2 * stats.norm.ppf(0.975) / np.sqrt(6))
+
+
 @few
 @given(seeds, st.integers(4, 40), st.floats(-1, 1))
 def test_correlations_are_scipys(seed, n, rho):
@@ -101,6 +110,7 @@ def test_a_perfect_correlation_has_no_width():
         (lambda: pearson([1, 2, 3], [1, 2, 3]), "4 finite values"),
         (lambda: spearman([1, 2, 3, 4], [1, 2, 3, 4, 5]), "pairs, got 4 and 5"),
         (lambda: spearman([1, 1, 1, 1], [1, 2, 3, 4]), "values that vary"),
+        (lambda: holm([0.01, 0.04], family=1), "a family of 1 tests cannot hold 2"),
     ],
 )
 def test_what_cannot_be_computed_is_refused(call, match):

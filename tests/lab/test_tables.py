@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -98,6 +99,28 @@ def test_names_leave_out_what_all_runs_share(plan):
     assert names[0] == "tied" and "cosine weight=10.0" in names
 
 
+def test_settings_that_end_alike_have_their_whole_path():
+    changes = [{"regularizers.0.weight": 2.0}, {"regularizers.1.weight": 2.0}]
+    changes += [{"encoder.dropout": 0.4}, {}]
+    runs = [SimpleNamespace(recipe="a/spectrum", change=change) for change in changes]
+    assert tables.models_of(SimpleNamespace(runs=runs)) == [
+        "spectrum regularizers.0.weight=2.0",
+        "spectrum regularizers.1.weight=2.0",
+        "spectrum dropout=0.4",
+        "spectrum",
+    ]
+
+
+def test_a_mistyped_baseline_is_told_before_any_run(plan, tmp_path):
+    file = tmp_path / "mine.toml"
+    text = plan.path.read_text("utf-8")
+    file.write_text(text.replace("[[runs]]", 'baseline = "tide"\n[[runs]]', 1), "utf-8")
+    for command in ("run", "status"):
+        done = CliRunner().invoke(application(), ["batch", command, str(file)])
+        assert "unknown baseline 'tide'; did you mean tied?" in str(done.exception)
+    tables.check_baseline(plans.read_plan("gao2019-table-2"))  # of translators, without a table
+
+
 def test_a_table_tells_a_models_seeds_from_its_pairs_with_the_baseline(plan, monkeypatch):
     """The baseline lacks one of the seeds that the others have."""
     read = tables._result
@@ -163,6 +186,24 @@ def test_a_damaged_or_missing_result_is_told_and_concerns_no_other(plan, copied)
     assert table.models.loc["tied", "n"] == 2
 
 
+def test_results_that_no_table_can_be_made_of_are_told_each(plan, copied):
+    def rewritten(planned, change):
+        folder = copied / planned.key
+        content = results.read_result(folder)
+        del content["sha256"]
+        change(content)
+        content |= {"sha256": results._digest(content)}
+        (folder / "result.json").write_text(json.dumps(content))
+
+    rewritten(plan.runs[0], lambda c: c["metrics"].pop("test_perplexity"))
+    rewritten(plan.runs[1], lambda c: c["provenance"].update(own_files=3))
+    rewritten(plan.runs[2], lambda c: c["metrics"].update(test_perplexity=float("nan")))
+    told = tables.table_of(plan).missing
+    assert [line.split(":")[0] for line in told] == [run.key for run in plan.runs[:3]]
+    assert "test_perplexity = None" in told[0] and "is not readable" in told[1]
+    assert "test_perplexity = nan, which is no figure" in told[2]
+
+
 def test_a_model_with_one_seed_in_common_has_no_verdict(plan, copied):
     for planned in plan.runs:
         if planned.recipe.endswith("centred") and planned.seed > 1:
@@ -180,7 +221,12 @@ def test_what_cannot_be_compared_says_why(plan, copied):
     with pytest.raises(CourseError, match="'valid' or 'test', not 'train'"):
         tables.table_of(plan, split="train")
     for planned in plan.runs:
-        shutil.rmtree(copied / planned.key)
+        if planned.recipe.endswith("/tied"):
+            shutil.rmtree(copied / planned.key)
+    with pytest.raises(CourseError, match="no run of the baseline tied is done"):
+        tables.table_of(plan, baseline="tied")
+    for planned in plan.runs:
+        shutil.rmtree(copied / planned.key, ignore_errors=True)
     with pytest.raises(CourseError, match=r"no run of .* is done; `batch run` does them"):
         tables.table_of(plan)
 
