@@ -1,5 +1,6 @@
 """The finished runs of a plan as one table: each model beside a baseline and beside n-grams."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Literal
@@ -141,7 +142,7 @@ def models_of(plan: Plan) -> list[str]:
     """Return the name of each run's model: its recipe and the settings that not all runs have.
 
     What the names of all recipes begin with is left out, and so is all but the last part of a
-    setting's path where no other setting of the plan ends alike.
+    setting's path where no other setting of the recipe ends alike.
     """
     first = plan.runs[0]
     shared = {
@@ -151,13 +152,16 @@ def models_of(plan: Plan) -> list[str]:
     }
     recipes = [planned.recipe.split("/") for planned in plan.runs]
     folder = commonprefix([parts[:-1] for parts in recipes])
-    paths = {path for planned in plan.runs for path in planned.change} - shared
-    ends = [path.rpartition(".")[2] for path in paths]
-    short = {path: end for path, end in zip(paths, ends, strict=True) if ends.count(end) == 1}
+    paths = {(run.recipe, path) for run in plan.runs for path in run.change.keys() - shared}
+    alike = Counter((recipe, path.rpartition(".")[2]) for recipe, path in paths)
     names = []
-    for parts, planned in zip(recipes, plan.runs, strict=True):
-        own = {path: value for path, value in planned.change.items() if path not in shared}
-        settings = (f"{short.get(path, path)}={value}" for path, value in own.items())
+    for parts, run in zip(recipes, plan.runs, strict=True):
+        settings = []
+        for path, value in run.change.items():
+            end = path.rpartition(".")[2]
+            if path not in shared:
+                name = end if alike[run.recipe, end] == 1 else path
+                settings.append(f"{name}={value}")
         names.append(" ".join(["/".join(parts[len(folder) :]), *settings]))
     return names
 
