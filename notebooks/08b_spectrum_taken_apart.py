@@ -648,18 +648,17 @@ display(Markdown(claims.conclusions(*(f"wang2020-{name}" for name in of))))
 # %%
 share, score = [max(ends) - min(ends) for ends in zip(*both.values())]
 most = "two mean words: likelier by at most"
-factor = {name: row[most] for name, row in rows.items()}
+of_two = [rows[n][most] for n in ("spectral normalisation", "plain")]
 steps = [cost["10⁹ operations a step"] for cost in costs.values()]
 display(
     Markdown(
         f"Over the swept weights the mean share changes by {share:.4f} "
         f"and the mean test perplexity by {score:.0f}. Spectral "
-        f"normalisation leaves the words so short that of two words of "
-        f"mean length one is at most about "
-        f"{factor['spectral normalisation']:.0f} times as likely as the "
-        f"other; in the plain model it is at most about "
-        f"{factor['plain']:.0f} times as likely. A step with spectrum control takes "
-        f"{steps[1] / steps[0]:.2f} times the operations of a plain step."
+        "normalisation leaves the words so short that of two words of "
+        f"mean length one is at most about {of_two[0]:.0f} times as "
+        "likely as the other; in the plain model it is at most about "
+        f"{of_two[1]:.0f} times as likely. A step with spectrum control "
+        f"takes {steps[1] / steps[0]:.2f} times a plain step's operations."
     )
 )
 

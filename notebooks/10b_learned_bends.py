@@ -30,7 +30,7 @@
 #
 # **Prerequisites.** [Lesson 10](10_monotone_softmaxes.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 38 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 39 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|

@@ -32,7 +32,7 @@
 # include the methods of lessons [6](06_cosine_regularization.ipynb), [7](07_adversarial_softmax.ipynb) and
 # [8](08_spectrum_control.ipynb).
 #
-# **Reading.** 32 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 33 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|

@@ -193,8 +193,8 @@ plots.show(
 # %%
 price = -math.log(1 - best.weight)
 display(Markdown(
-    f"With λ = {best.weight} the full price is {price:.2f} nats. Words that had not"
-    f" occurred at all lose {-never:.2f} on average."
+    f"With λ = {best.weight} the full price is {price:.2f} nats. Words "
+    f"that had not occurred at all lose {-never:.2f} on average."
 ))
 
 # %% [markdown]
