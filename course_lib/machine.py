@@ -104,8 +104,8 @@ def keep_freed_memory() -> bool:
     """Ask the C library to hand freed memory out again instead of returning it to the system.
 
     glibc returns large blocks at once. The next step of training gets new pages for them, one
-    fault and 4 KB of zeros after the other: about a tenth of its time. Return
-    whether the library understood, which only Linux's glibc does. It holds for the whole process.
+    fault and 4 KB of zeros after the other: about a tenth of its time. It holds for the whole
+    process. Return whether the library understood, which only Linux's glibc does.
     """
     if sys.platform != "linux":
         return False

@@ -1346,23 +1346,6 @@ STUDENTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "student"),
-    [
-        ("Anna Perez_1001_assignsubmission_file_", 0),
-        ("perezanna_77_88_A1.ipynb", 0),
-        ("vandambert_LATE_1002_88_A1.ipynb", 1),
-        ("1003", 2),
-        ("s-cleo.zip", 2),
-        ("somebody_9_A1.ipynb", None),
-    ],
-)
-def test_names_are_those_of_moodle_canvas_and_nbgrader(name, student, tmp_path):
-    path = tmp_path / name
-    path.write_text("") if path.suffix else path.mkdir()
-    assert handin.owner(path, STUDENTS) == (None if student is None else STUDENTS[student])
-
-
 TWINS = [
     handin.Student("s-one", "Bo Li", "1002", "aaabbb"),
     handin.Student("s-two", "Bo Li", "1006", "cccddd"),
@@ -1371,23 +1354,30 @@ TWINS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "student"),
+    ("name", "roster", "student"),
     [
-        ("Ada Berg_1002_assignsubmission_file_", 2),  # Moodle's number, and another's id
-        ("bergada_1006_1002_A1.ipynb", 2),  # Canvas' numbers
-        ("Carl_1002_assignsubmission_file_", None),
-        ("carl_1002_77_A1.ipynb", None),
-        ("Bo Li_55_assignsubmission_file_", None),
-        ("Bo Li_1006_assignsubmission_file_", 1),
-        ("A1_1006.ipynb", 1),
-        ("1002", 0),
-        ("s-two_1001.zip", 1),
+        ("Anna Perez_1001_assignsubmission_file_", STUDENTS, 0),
+        ("perezanna_77_88_A1.ipynb", STUDENTS, 0),
+        ("vandambert_LATE_1002_88_A1.ipynb", STUDENTS, 1),
+        ("1003", STUDENTS, 2),
+        ("s-cleo.zip", STUDENTS, 2),
+        ("somebody_9_A1.ipynb", STUDENTS, None),
+        ("Ada Berg_1002_assignsubmission_file_", TWINS, 2),  # Moodle's number, and another's id
+        ("bergada_1006_1002_A1.ipynb", TWINS, 2),  # Canvas' numbers
+        ("Carl_1002_assignsubmission_file_", TWINS, None),
+        ("carl_1002_77_A1.ipynb", TWINS, None),
+        ("Bo Li_55_assignsubmission_file_", TWINS, None),
+        ("Bo Li_1006_assignsubmission_file_", TWINS, 1),
+        ("A1_1006.ipynb", TWINS, 1),
+        ("1002", TWINS, 0),
+        ("s-two_1001.zip", TWINS, 1),
     ],
 )
-def test_a_hand_in_goes_to_nobody_rather_than_to_another(name, student, tmp_path):
+def test_a_hand_in_goes_to_its_student_or_to_nobody(name, roster, student, tmp_path):
+    """By the names of Moodle, Canvas and nbgrader; never to another student."""
     path = tmp_path / name
     path.write_text("") if path.suffix else path.mkdir()
-    assert handin.owner(path, TWINS) == (None if student is None else TWINS[student])
+    assert handin.owner(path, roster) == (None if student is None else roster[student])
 
 
 def test_the_latest_file_counts_and_the_others_are_named(tmp_path):
