@@ -104,11 +104,10 @@ class _Segments(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad_loss, _):
         grads, ctx.grads = ctx.grads, None
-        if grads is None:
-            raise RuntimeError("a mixture's loss over many positions has one backward pass only")
+        if grads is None or torch.is_grad_enabled():  # with `create_graph`, as in the kernel
+            raise RuntimeError("a mixture's loss over many positions is differentiated only once")
         to_hidden, *rest = [g if g is None else g.mul_(grad_loss) for g in grads]
         return None, None, to_hidden, None, *rest
 

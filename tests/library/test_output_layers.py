@@ -683,8 +683,11 @@ def test_a_mixture_in_segments_equals_the_whole(kind, words, reduction, monkeypa
     found = torch.autograd.grad(total, leaves, retain_graph=True)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
-    with pytest.raises(RuntimeError, match="one backward pass"):
+    with pytest.raises(RuntimeError, match="differentiated only once"):
         total.backward()
+    loss, _ = layer(hidden, target, LabelSmoothing(0.1), reduction=reduction)
+    with pytest.raises(RuntimeError, match="differentiated only once"):
+        torch.autograd.grad(loss, hidden, create_graph=True)
     with torch.no_grad():
         torch.testing.assert_close(layer(hidden, target, reduction=reduction)[0], nll)
 
