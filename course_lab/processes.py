@@ -42,13 +42,16 @@ def accelerator_on(
         if now.num_processes == 1 and (now.device.type == "cpu") != cpu:
             AcceleratorState._reset_state(reset_partial_state=True)
     waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=patience))
-    return Accelerator(
+    accelerator = Accelerator(
         cpu=cpu,
         mixed_precision="no",
         kwargs_handlers=[waiting],
         log_with=list(trackers) or None,
         project_dir=folder if trackers else None,
     )
+    # An update's micro-batches have their weights; the environment would beat an argument.
+    accelerator.gradient_accumulation_steps = 1
+    return accelerator
 
 
 class Meeting:

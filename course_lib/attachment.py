@@ -50,7 +50,8 @@ def attach(
     objective: what is minimised; the cross-entropy if None.
     aligned: whether labels are the next tokens already, in the layout of input_ids. If not,
         position t is compared with label t + 1 of (B, T), as in Hugging Face's causal models.
-    head: dotted name of the linear output layer where it cannot be found.
+    head: dotted name of the linear output layer where it cannot be found, or of the embedding
+        whose matrix the model uses as an output layer by hand.
     batch_first: whether input_ids are (B, T), as everywhere at Hugging Face; else (T, B), which
         needs `aligned`. Along time a mixture's dropout mask stays the same.
     scale, cap: what the model makes of its head's logits l: s·l, or c·tanh(s·l / c).
@@ -146,11 +147,11 @@ class Attached(nn.Module):
         if head is None:
             return _tensor(_trunk(self.model)(input_ids, **inputs))
 
-        def stop(_, arguments):
-            raise _Reached(arguments[0])
+        def stop(_, arguments, options):
+            raise _Reached(*arguments, *options.values())
 
         try:
-            with head.register_forward_pre_hook(stop):
+            with head.register_forward_pre_hook(stop, with_kwargs=True):
                 self.model(input_ids, **inputs)
         except _Reached as reached:
             return reached.args[0]
@@ -223,7 +224,7 @@ class Attached(nn.Module):
             hidden = hidden / largest.clamp(min=1e-5) * sizes
             raw = F.linear(hidden, weight, getattr(head, "bias", None))
             labels[2] = torch.cat([raw[2, :3].argmax(-1), raw[2, 3:].argmin(-1)])
-            with head.register_forward_pre_hook(lambda *_: hidden):
+            with head.register_forward_pre_hook(lambda *_: ((hidden,), {}), with_kwargs=True):
                 output = self.model(words, labels=labels)
         return output.logits.float(), output.loss.float(), raw.float(), labels
 
@@ -263,15 +264,17 @@ def _find(model: nn.Module, name: str | None) -> Any:
         embedding = _embedding(model)
         heads = {n: m for n, m in linear.items() if m.out_features == embedding.num_embeddings}
         tied = [module for module in heads.values() if module.weight is embedding.weight]
-        if len(heads) > 1 and len(tied) != 1:
+        inside = any(name.partition(".")[0] in TRUNKS for name in heads)  # maybe a hidden layer
+        if len(tied) != 1 and (len(heads) > 1 or inside):
+            reads = next(n for n, m in modules.items() if m is embedding)
             raise CourseError(
-                f"{type(model).__name__} has several layers that could be its output: "
-                f"{', '.join(heads)}; name one: attach(model, head={next(iter(heads))!r})"
+                f"{type(model).__name__} has layers that could be its output: {', '.join(heads)}; "
+                f"name one: attach(model, head={next(iter(heads))!r}), or {reads!r} if tied by hand"
             )
-        head = next(iter(tied or heads.values()), None)
-        if head is None:  # the input embedding is used as the output matrix by hand
-            _trunk(model)
-            return None, embedding.weight, None
+        head = next(iter(tied or heads.values()), embedding)
+    if isinstance(head, nn.Embedding):  # whose matrix is used as the output matrix by hand
+        _trunk(model)
+        return None, head.weight, None
     return head, head.weight, getattr(head, "bias", None)
 
 

@@ -11,6 +11,8 @@ _STEPS = 1 << 16  # a share is rounded to one of so many
 
 def keep_mask(like: Tensor, dropout: float) -> Tensor:
     """Return a mask shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""
+    if not 0 <= dropout < 1:  # at 1 the mask would be 0 / 0
+        raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
     keep = 1 - dropout
     return torch.empty_like(like).bernoulli_(keep).div_(keep)
 

@@ -26,14 +26,12 @@ DAMAGED += (lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error, to
 LISTED = 24  # names in a message; a reader looks up more in a list of their own
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> CourseError:
+def unknown(kind: str, name: object, known: Iterable[str]) -> CourseError:
     """Return the error for a name that does not exist; it lists near matches, else what exists."""
     known = sorted(set(known))
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    near = get_close_matches(name, known, n=3, cutoff=0.5) if isinstance(name, str) else []
     more = f" and {len(known) - LISTED} more" * (len(known) > LISTED)
-    hint = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else (f"known: {', '.join(known[:LISTED]) or 'none'}{more}")
-    )
+    hint = f"known: {', '.join(known[:LISTED]) or 'none'}{more}"
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
     return CourseError(f"unknown {kind} {name!r}; {hint}")

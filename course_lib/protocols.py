@@ -74,7 +74,7 @@ class WithMemory(Protocol):
 
     `with_memory(memory, clamp)` returns an encoder that shares all parameters and remembers
     another number of tokens; distances above `clamp` tokens count as `clamp`. The encoder itself
-    stays as it is.
+    stays as it is, but for the training mode of the modules that both share.
     """
 
     memory: int

@@ -97,14 +97,22 @@ class InRange:
     """A dataclass whose fields lie in the ranges that they declare, or it raises CourseError."""
 
     def __post_init__(self: Any) -> None:
-        """Check every field. NumPy's numbers become Python's, which JSON can hold."""
+        """Check every field. NumPy's numbers become Python's, which JSON can hold, at any depth."""
         hints = get_type_hints(type(self), include_extras=True)
         for field in fields(self):
             value = getattr(self, field.name)
             check(f"{field.name} of {type(self).__name__}", value, hints[field.name])
-            if isinstance(value, Real) and not isinstance(value, int | float):
-                plain = int(value) if isinstance(value, Integral) else float(value)
-                object.__setattr__(self, field.name, plain)
+            object.__setattr__(self, field.name, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if isinstance(value, Real) and not isinstance(value, int | float):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value
 
 
 def _evaluated(hint: Any, function) -> Any:
@@ -145,8 +153,5 @@ def _fits(value: Any, hint: Any) -> bool:
 
 def _is_number(value: Any, kind: type) -> bool:
     """A truth value is no number, and NaN is none that a constant may have."""
-    if isinstance(value, bool):
-        return False
-    if kind is int:
-        return isinstance(value, Integral)
-    return isinstance(value, Real) and not math.isnan(value)
+    number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    return number and value == value

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+from course_lib.first_order import first_order
 from course_lib.output_layers.kernel import chunked_loss
 from course_lib.protocols import Spectral
 from course_lib.ranges import Count, InRange, NonNegative, Positive
@@ -51,8 +51,8 @@ class CosineRegularizer(InRange):
         R = (1/N²) Σ_i Σ_{j≠i} ŵ_iᵀŵ_j = (‖Σ ŵ_i‖² − N) / N²,   in [−1/N, 1 − 1/N]
 
     The right-hand side takes Θ(Nd) operations and never forms the N × N cosines. A row of zeros has
-    cosine 0 with every row, and no gradient. `SpectralWords` need two products of N d² more, and
-    no W.
+    cosine 0 with every row, and no gradient. In float32 so has a norm under 1.1e-19 or over 1.8e19.
+    `SpectralWords` need two products of N d² more, and no W.
     Naive: `C = F.normalize(W) @ F.normalize(W).T; weight * (C.sum() - C.trace()) / N**2`.
     Source: gao2019, equation 6 and proposition 1.
     """
@@ -96,7 +96,7 @@ class _UnitSum(torch.autograd.Function):
         return total if A is None else A @ total, alive
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx, grad, _):
         U, A, product, r, total = ctx.saved_tensors
         with _full_precision(U):
@@ -164,7 +164,7 @@ class _Gram(torch.autograd.Function):
         return G
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx, d_G):
         (M,) = ctx.saved_tensors
         with _full_precision(M):
@@ -263,7 +263,7 @@ class MuLoss(InRange):
     """weight · ‖μ‖² with μ the mean row of W, which keeps the centre near 0.
 
     It is output embedding centring as a loss, in Θ(Nd): the logits' common shift μᵀh, which no
-    probability depends on, cannot grow.
+    probability of a plain softmax depends on, cannot grow.
     Naive: `weight * W.mean(0).square().sum()`.
     Source: Stollenwerk et al. 2026.
     """

@@ -9,19 +9,24 @@ from course_lib.ranges import Count, checked
 
 
 @checked
-def columns(tokens: torch.Tensor, batch: Count, where: str = "the split") -> torch.Tensor:
+def columns(
+    tokens: torch.Tensor, batch: Count, where: str = "the split", before: int | None = None
+) -> torch.Tensor:
     """Cut tokens (L,) into `batch` contiguous columns (n, batch), n = L // batch.
 
     Column j is tokens[j n : (j + 1) n], and the remainder is dropped. A column needs two tokens,
-    one to read and one to predict; CourseError, which names `where`, if it has fewer.
+    one to read and one to predict; CourseError, which names `where`, if it has fewer. `before` is
+    the id that the first token is predicted from; with it n = (L + 1) // batch.
     """
-    n = len(tokens) // batch
+    text = tokens if before is None else torch.cat([tokens.new_tensor([before]), tokens])
+    n = len(text) // batch
     if n < 2:
+        least = 2 * batch - len(text) + len(tokens)
         raise CourseError(
             f"{where} has {len(tokens):,} tokens, too few for a batch of {batch:,} columns "
-            f"(at least {2 * batch:,} are needed); use a longer text or a smaller batch"
+            f"(at least {least:,} are needed); use a longer text or a smaller batch"
         )
-    return tokens[: n * batch].view(batch, n).t().contiguous()
+    return text[: n * batch].view(batch, n).t().contiguous()
 
 
 @checked

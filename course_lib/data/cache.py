@@ -25,13 +25,12 @@ def cached(path: Path, make: Callable[[], Any], right: Callable[[Any], bool] | N
         with suppress(OSError, ValueError, KeyError):
             return read(path, right)  # another process was faster
         content = make()
-        if right is not None and not right(content):
-            return content
-        with suppress(OSError):
-            text = json.dumps({"sha256": digest(json.dumps(content)), "content": content})
-            part = path.with_suffix(f".{os.getpid()}.part")
-            part.write_text(text, encoding="utf-8")
-            os.replace(part, path)
+        if right is None or right(content):
+            with suppress(OSError):
+                text = json.dumps({"sha256": digest(json.dumps(content)), "content": content})
+                part = path.with_suffix(f".{os.getpid()}.part")
+                part.write_text(text, encoding="utf-8")
+                os.replace(part, path)
     return content
 
 

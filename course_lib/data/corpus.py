@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -82,7 +82,7 @@ class WordEncoding(Encoding):
         CourseError that names `where`, the line and near matches.
         """
         ids = []
-        for number, line in enumerate(blocks_of(with_line_feeds(text), 0), start=1):
+        for number, line in enumerate(blocks_of(text, 0), start=1):
             for word in line.split():
                 i = self.index.get(word, self.unk)
                 if i is None:
@@ -164,7 +164,7 @@ class Corpus(ThreeSplits, WordEncoding):
         if self.is_by_frequency:
             ids = {split: x.clone() for split, x in ids.items()}
             words = sort_by_frequency(words, ids)
-        half = self._part(f"{self.name} ({which} half)", words, ids)
+        half = replace(self, name=f"{self.name} ({which} half)", words=words, **ids)
         half.source = f"the {which} half of the train split of {self.name}"
         half.sha256 = dict(self.sha256) | {"train": digest(half.decode(half.train))}
         return half
@@ -184,26 +184,22 @@ class Corpus(ThreeSplits, WordEncoding):
         train, valid, test: how many tokens of each split.
         words: how many words at most, the most frequent in these tokens.
         by_frequency: whether ids fall with the count in train; None: if they do so in the whole.
-        all_words: whether every word of the whole corpus stays, so that parts of several sizes have
-            one vocabulary; `words` then says nothing.
+        all_words: whether every word of the whole corpus keeps its id, so that parts of several
+            sizes have one vocabulary; `words` then says nothing. CourseError with `by_frequency`.
         """
+        if all_words and by_frequency:
+            raise CourseError("all_words keeps the ids of the whole text: leave out by_frequency")
         sizes = zip(SPLITS, (train, valid, test), strict=True)
-        ids = {split: getattr(self, split)[:n] for split, n in sizes}
+        ids = {split: getattr(self, split)[:n].clone() for split, n in sizes}
         vocabulary = self.words
         if not all_words:
             vocabulary, ids = keep_frequent(vocabulary, ids, words)
-        if by_frequency is None:
-            by_frequency = self.is_by_frequency
-        if by_frequency:
-            vocabulary = sort_by_frequency(vocabulary, ids)
-        small = self._part(f"{self.name} (small)", vocabulary, ids)
+            if self.is_by_frequency if by_frequency is None else by_frequency:
+                vocabulary = sort_by_frequency(vocabulary, ids)
+        small = replace(self, name=f"{self.name} (small)", words=vocabulary, **ids)
         small.source = f"the beginning of each split of {self.name}"
         small.sha256 = {split: digest(small.decode(ids[split])) for split in SPLITS}
         return small
-
-    def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "Corpus":
-        """Return a corpus of a part of this text; a corpus of another kind overrides it."""
-        return Corpus(name, words, ids["train"], ids["valid"], ids["test"], licence=self.licence)
 
 
 def digest(text: str | bytes) -> str:
@@ -250,7 +246,8 @@ def from_texts(
 def encode_growing(text: str | Iterable[str], index: dict[str, int]) -> torch.Tensor:
     """Return the ids of a text, new words entering `index`; block by block, to save memory."""
     parts = [np.empty(0, np.int32)]
-    for block in blocks_of(text) if isinstance(text, str) else text:
+    blocks = blocks_of(text) if isinstance(text, str) else text
+    for block in filter(None, blocks):  # an empty block has no line that could end
         block = block if block.endswith("\n") else block + "\n"
         tokens = block.replace("\n", f" {EOS} ").split()
         for word in dict.fromkeys(tokens):
@@ -260,7 +257,8 @@ def encode_growing(text: str | Iterable[str], index: dict[str, int]) -> torch.Te
 
 
 def blocks_of(text: str, size: int = 1 << 22) -> Iterator[str]:
-    """Yield a text in blocks of about `size` characters that end with a line; by lines for 0."""
+    """Yield a text `with_line_feeds`, in blocks of about `size` characters or, for 0, by lines."""
+    text = with_line_feeds(text)
     start = 0
     while start < len(text):
         end = text.find("\n", start + size) + 1 or len(text)

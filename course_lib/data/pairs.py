@@ -133,11 +133,10 @@ class SentencePairs(ThreeSplits, PieceEncoding):
         for split, n in zip(SPLITS, (train, valid, test), strict=True):
             pairs = getattr(self, split)
             texts[split] = (pairs.source_text[:n], pairs.target_text[:n])
-        small = encoded(f"{self.name} (small)", texts, self.direction, words, self.lowercase)
-        small.compound_split = self.compound_split
-        small.licence = self.licence
-        small.source = f"the beginning of each split of {self.name}"
-        return small
+        source = f"the beginning of each split of {self.name}"
+        origin = dict(licence=self.licence, source=source, compound_split=self.compound_split)
+        name = f"{self.name} (small)"
+        return encoded(name, texts, self.direction, words, self.lowercase, **origin)
 
 
 def encoded(
@@ -169,12 +168,9 @@ def encoded(
     }
     train = texts["train"]
     key = digest(" ".join(sorted(sha256[f"train.{language}"] for language in languages)))
-    bpe = learned(
-        (normalise(text, lowercase) for text in chain(*train)),
-        pieces,
-        f"{key} {lowercase}",
-        sum(len(side.values) for side in train),
-    )
+    rows = (normalise(text, lowercase) for text in chain(*train))
+    size = sum(len(side.values) for side in train)
+    bpe = learned(rows, pieces, f"{key} {lowercase}", size)
 
     # The ids of each split.
     def ids(side: Texts) -> Ids:

@@ -7,12 +7,14 @@ text comes back when the pieces are joined.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
 from course_lib.data.bpe import BLANK, learned, normalise
 from course_lib.data.corpus import EOS, UNK, Corpus, WordEncoding, blocks_of, digest, from_texts
+from course_lib.errors import CourseError
 from course_lib.ranges import Count
 
 
@@ -40,11 +42,20 @@ class PieceTextEncoding(WordEncoding):
         joined = ("".join(row.split()).replace(BLANK, " ").strip() for row in rows)
         return "\n".join(joined)
 
-    def per_word(self, perplexity: float, ids: torch.Tensor) -> float:
+    def per_word(self: Any, perplexity: float, ids: torch.Tensor) -> float:
         """Return a perplexity per word, as a model of words would have it.
 
-        perplexity: per piece, on the text `ids`, (n,) int64. A line end counts as a word.
+        perplexity: per piece, on the text `ids`, (n,) int64. A line end counts as a word, and an
+            `<unk>` as a part of one: it is a character that train lacks, whose blank is known.
+
+        CourseError for an `<unk>` of a vocabulary that was cut, as of a `small` text.
         """
+        # Pieces are learned from train, so one that is unknown there was cut, and may begin a word.
+        if self.unk is not None and self.counts[self.unk] and (ids == self.unk).any():
+            raise CourseError(
+                f"the words of {self.name} cannot be counted: its vocabulary lacks pieces that "
+                "begin one; take the perplexity per piece, or the whole vocabulary"
+            )
         begins = torch.tensor([w == EOS or w.startswith(BLANK) for w in self.words])
         words = int(begins[ids].sum())
         return math.exp(math.log(perplexity) * len(ids) / words)
@@ -52,13 +63,17 @@ class PieceTextEncoding(WordEncoding):
 
 @dataclass
 class PieceText(PieceTextEncoding, Corpus):
-    """Ids of pieces of the three splits, 1-D int64, and the encoding that made them."""
+    """Ids of pieces of the three splits, 1-D int64, and the encoding that made them.
+
+    Another text may have pieces without an id, so `<unk>` has one even where it never occurs.
+    """
 
     pieces: Tokenizer = field(kw_only=True, repr=False)
 
-    def _part(self, name: str, words: list[str], ids: dict[str, torch.Tensor]) -> "PieceText":
-        train, valid, test = ids["train"], ids["valid"], ids["test"]
-        return PieceText(name, words, train, valid, test, licence=self.licence, pieces=self.pieces)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if UNK not in self.words:
+            self.words = [*self.words, UNK]
 
 
 def in_pieces(bpe: Tokenizer, text: str) -> str:
@@ -86,7 +101,4 @@ def from_pieces(
     bpe = learned(rows, pieces, f"text {digest(train)}", len(train))
     cut = {split: in_pieces(bpe, text) for split, text in texts.items()}
     words = from_texts(name, cut, by_frequency=by_frequency, **origin)
-    if words.unk is None:
-        words.words.append(UNK)
-        del words.index
     return PieceText(**{f.name: getattr(words, f.name) for f in fields(words)}, pieces=bpe)

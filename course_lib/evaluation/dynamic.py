@@ -14,13 +14,9 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from course_lib.data.batches import columns
-from course_lib.evaluation.perplexity import (
-    evaluating,
-    exactly,
-    float32_products,
-    in_evaluation_mode,
-    segments,
-)
+from course_lib.errors import CourseError
+from course_lib.evaluation import perplexity
+from course_lib.ranges import Count, NonNegative, checked
 
 SEGMENT = 5  # tokens between two updates
 EPSILON = 2e-5  # for roots of mean squares; of sums over the segments it would be some 1e-3
@@ -33,17 +29,18 @@ def _gradients(model: nn.Module, text: Tensor, length: int) -> Iterator[tuple[Te
     While a segment is handed on, the parameters hold their gradients of it.
     """
     model.zero_grad()  # of what a caller left
-    for step, target in segments(model, text, length):
+    for step, target in perplexity.segments(model, text, length):
         step.loss.backward()
         yield step.nll, target.numel()
         model.zero_grad()
 
 
+@checked
 def mean_squares(
     model: nn.Module,
     tokens: Tensor,
-    batch: int = 100,
-    length: int = SEGMENT,
+    batch: Count = 100,
+    length: Count = SEGMENT,
     progress: bool = True,
     where: str = "the train split",
 ) -> dict[str, Tensor]:
@@ -58,7 +55,7 @@ def mean_squares(
     text = columns(tokens, batch, where).to(next(model.parameters()).device)
     squares = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     count = -(-(len(text) - 1) // length)
-    with evaluating(model):
+    with perplexity.evaluating(model), torch.enable_grad():
         steps = _gradients(model, text, length)
         for _ in tqdm(steps, total=count, disable=not progress, desc="gradient statistics"):
             for name, p in model.named_parameters():
@@ -67,15 +64,16 @@ def mean_squares(
     return squares
 
 
+@checked
 def losses(
     model: nn.Module,
     tokens: Tensor,
     eos: int,
     squares: dict[str, Tensor],
-    rate: float,
-    decay: float,
-    epsilon: float = EPSILON,
-    length: int = SEGMENT,
+    rate: NonNegative,
+    decay: NonNegative,
+    epsilon: NonNegative = EPSILON,
+    length: Count = SEGMENT,
 ) -> Iterator[tuple[Tensor, int]]:
     """Yield (nats a token, number of tokens) of each segment of a split (L,).
 
@@ -86,7 +84,15 @@ def losses(
     model, tokens, eos: the first token is predicted from eos.
     squares: MS_g by parameter, as `mean_squares` returns it.
     rate, decay, epsilon, length: η, λ, ε and the segment, as `dynamic_perplexity` has them.
+
+    CourseError for settings out of range, a split without tokens and squares of another model.
     """
+    shapes = {name: p.shape for name, p in model.named_parameters()}
+    if shapes != {name: square.shape for name, square in squares.items()}:
+        raise CourseError("the squares are of another model; take the mean_squares of this one")
+
+    text = columns(tokens, 1, before=eos).to(next(model.parameters()).device)
+
     # One update a parameter, which backpropagation calls as soon as the gradient is complete.
     roots = {p: squares[n].sqrt() for n, p in model.named_parameters() if p.requires_grad}
     mean = torch.stack([root.mean() for root in roots.values()]).mean()
@@ -95,12 +101,11 @@ def losses(
     hooks = [u.parameter.register_post_accumulate_grad_hook(u) for u in updates]
 
     # The segments. What is set for the process is set back before anything is handed on.
-    text = torch.cat([tokens.new_tensor([eos]), tokens])[:, None].to(mean.device)
-    with in_evaluation_mode(model):
+    with perplexity.in_evaluation_mode(model):
         try:
             steps = _gradients(model, text, length)
             while True:
-                with float32_products("ieee"):
+                with perplexity.float32_products("ieee"), torch.enable_grad():
                     step = next(steps, None)
                 if step is None:
                     break
@@ -113,7 +118,7 @@ def losses(
             for hook in hooks:
                 hook.remove()
             for update in updates:
-                update.go_home()
+                update.parameter.detach().copy_(update.home)
             model.zero_grad()
 
 
@@ -158,11 +163,6 @@ class _Update:
             self(self.parameter)
         self.done = False
 
-    @torch.no_grad()
-    def go_home(self) -> None:
-        """Set θ back to θ₀."""
-        self.parameter.copy_(self.home)
-
 
 def dynamic_perplexity(
     model: nn.Module,
@@ -195,7 +195,7 @@ def dynamic_perplexity(
     steps = losses(model, tokens, eos, squares, **settings)
     pieces = -(-len(tokens) // settings.get("length", SEGMENT))
     total: Any = 0.0
-    with exactly(model):
+    with perplexity.exactly(model):
         for nll, count in tqdm(steps, total=pieces, disable=not progress, desc="dynamic"):
             total = total + nll.double() * count
     return (total / len(tokens)).exp().item()  # inf, not an error, where it diverges

@@ -124,10 +124,8 @@ def top_k_top_p(
 
     CourseError for settings out of range.
     """
-    if not temperature > 0:
-        raise CourseError(
-            f"temperature must be above 0, not {temperature}; for the likeliest word use top_k=1"
-        )
+    if not temperature >= 1e-30:  # a lower one may make every log P / temperature −∞
+        raise CourseError(f"temperature must be 1e-30 or more, not {temperature}; or use top_k=1")
     probability, words = (log_prob / temperature).softmax(-1).sort(descending=True, stable=True)
     keep = torch.arange(len(words), device=words.device) < (top_k or len(words))
     probability = probability * keep / (probability * keep).sum()

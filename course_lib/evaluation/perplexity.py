@@ -133,7 +133,7 @@ def perplexity(
     memory, clamp: as `evaluating` takes them.
     """
     device = next(model.parameters()).device
-    text = columns(torch.cat([tokens.new_tensor([eos]), tokens]), batch).to(device)
+    text = columns(tokens, batch, before=eos).to(device)
     total = torch.zeros((), dtype=torch.float64, device=device)
     count = 0
     with evaluating(model, memory, clamp):

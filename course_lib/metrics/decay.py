@@ -57,7 +57,7 @@ def fit_exponential(values: Numbers) -> Fit:
     the polynomial one. c2 ≥ 0 follows from the order of the values.
 
     values: (n,), in decreasing order, at least 4; those below n 2⁻⁵² σ_1 are rounding and left out.
-    Raises CourseError for what is no such spectrum.
+    Raises CourseError for what is no such spectrum, or where c1 overflows.
     """
     k, logs = _logarithms(values)
 
@@ -75,6 +75,8 @@ def fit_exponential(values: Numbers) -> Fit:
 
     # its line
     offset, slope, _ = line(gamma)
+    if offset > np.log(np.finfo(float).max):
+        raise CourseError("c1 overflows: the spectrum is nearer the law of `fit_polynomial`")
     law = Exponential(float(np.exp(offset)), float(-slope / k[-1] ** gamma), gamma)
     return _fit(law, offset + slope * (k / k[-1]) ** gamma, logs)
 
@@ -97,9 +99,7 @@ def _logarithms(values: Numbers) -> tuple[np.ndarray, np.ndarray]:
         raise CourseError("singular values, 0 or more, are needed in decreasing order")
     values = values[values > len(values) * np.finfo(float).eps * values[0]]
     if len(values) < 4:
-        raise CourseError(
-            f"three parameters need four singular values above 0 or more, got {len(values)}"
-        )
+        raise CourseError(f"a fit needs four singular values above 0 or more, got {len(values)}")
     return np.arange(1.0, len(values) + 1), np.log(values)
 
 

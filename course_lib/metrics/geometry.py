@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 
 from course_lib.errors import CourseError
 from course_lib.metrics.inputs import (
+    TINY,
     Numbers,
     as_matrix,
     as_numbers,
@@ -26,6 +27,8 @@ from course_lib.metrics.inputs import (
 )
 from course_lib.metrics.subspaces import oriented
 from course_lib.ranges import Count, checked
+
+ROUNDING = 8 * torch.finfo(torch.float64).eps  # of a mean, relative to what is averaged
 
 
 def singular_values(W: Numbers, normalised: bool = False) -> np.ndarray:
@@ -103,12 +106,14 @@ def common_drift(W: Numbers) -> Drift:
     """
     matrix = as_matrix(W)
     mean, energy = matrix.mean(0), matrix.norm() ** 2 / len(matrix)
-    share = float(mean.square().sum() / energy) if energy > 0 else 0.0
+    share = min(1.0, float(mean.square().sum() / energy)) if energy > 0 else 0.0
     rows = unit_rows(matrix)
     cosine = float(_contributions(rows).sum())
-    along = float(_contributions(rows @ normalize(mean, dim=0)[:, None]))
+    along = float(_contributions(rows @ normalize(mean, dim=0, eps=TINY)[:, None]))
     del rows
-    return Drift(share, cosine, along, mean_cosine(matrix - mean))
+    rest = matrix - mean
+    rest[rest.norm(dim=1) < ROUNDING * mean.norm()] = 0.0
+    return Drift(share, cosine, along, mean_cosine(rest))
 
 
 def cone_angles(W: Numbers, axis: Numbers | None = None) -> np.ndarray:
@@ -116,12 +121,12 @@ def cone_angles(W: Numbers, axis: Numbers | None = None) -> np.ndarray:
 
     The default axis is the mean of the unit rows. The 95 % quantile of the angles is the half-angle
     of a cone that holds 95 % of the words; about another axis there may be a narrower one. A row of
-    zeros is at a right angle. Raises CourseError where the axis is 0.
+    zeros is at a right angle. Raises CourseError where the axis is 0, up to rounding.
     """
     rows = unit_rows(W)
-    axis = rows.mean(0) if axis is None else torch.tensor(as_numbers(axis, "axis")).to(rows)
-    if not axis.any():
-        raise CourseError("the rows' directions cancel: give the axis")
+    axis = rows.mean(0) if axis is None else unit_rows(as_numbers(axis, "axis")[None])[0].to(rows)
+    if axis.norm() < ROUNDING:
+        raise CourseError("the rows' directions cancel, or the axis is 0: give the axis")
     axis = axis / axis.norm()
     along = rows @ axis
     across = (rows - along[:, None] * axis).norm(dim=1)  # near 0 and π only the sine is exact

@@ -8,6 +8,7 @@ from torch import Tensor
 from course_lib.errors import CourseError
 
 Numbers = Tensor | ArrayLike  # an array, a tensor, or lists of numbers
+TINY = torch.finfo(torch.float64).tiny  # the least norm that rows are divided by: any but 0
 BLOCK = 1 << 24  # numbers held at once where all pairs of rows are visited: 128 MiB in float64
 
 

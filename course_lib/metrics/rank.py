@@ -18,7 +18,7 @@ from scipy.linalg import eigvals_banded
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import Numbers
+from course_lib.metrics.inputs import TINY, Numbers, as_numbers
 
 RESOLVED = 1e-7  # of σ_1: singular values below may be nothing but rounding
 ROWS = 512  # of log P that are widened to float64 at once
@@ -42,9 +42,8 @@ class Spectrum(NamedTuple):
     def summary(self) -> dict:
         """Return shape and ranks, ready for JSON; the effective ones by ε, from 1e-3 to 1e-5."""
         effective = {f"{e:g}": self.effective_rank(e) for e in (1e-3, 1e-4, 1e-5)}
-        contexts, words = self.shape
-        ranks = {"press_rank": self.press_rank(), "effective_rank": effective}
-        return {"contexts": contexts, "words": words} | ranks
+        sizes = dict(zip(("contexts", "words"), self.shape, strict=True))
+        return sizes | {"press_rank": self.press_rank(), "effective_rank": effective}
 
 
 def spectrum(blocks: Iterable) -> Spectrum:
@@ -71,7 +70,7 @@ def spectrum(blocks: Iterable) -> Spectrum:
                 gram.add(blocks_of_rows.pop())
         gram.add(rows)
     if not m:
-        raise CourseError("there is no spectrum without rows: the blocks of log P are empty")
+        raise CourseError("there is no spectrum without rows: give log P, `hidden_size` at least 4")
     if gram is None:  # the other product, (m, m), has the same eigenvalues
         gram = _Gram(m, blocks_of_rows[0].device)
         gram.add(torch.cat(blocks_of_rows).T)
@@ -86,7 +85,7 @@ def press_rank(
     shape: (m, n); precision: the type whose rounding ε is; parthiban2021 takes float32's. Of a
     `spectrum`, only that threshold is above `RESOLVED`.
     """
-    values = np.asarray(singular_values, np.float64)
+    values = as_numbers(singular_values, "singular values")
     threshold = 0.5 * np.sqrt(sum(shape) + 1) * values.max(initial=0) * np.finfo(precision).eps
     return int((values > threshold).sum())
 
@@ -94,13 +93,13 @@ def press_rank(
 def effective_rank(singular_values: Numbers, epsilon: float) -> int:
     """Return the least k with Σ_{i≤k} σ_i² ≥ (1 − ε) Σ σ_i², the ε-effective rank.
 
-    singular_values: falling. Source: parthiban2021, p. 8. Raises CourseError unless 0 ≤ ε < 1.
+    singular_values: in any order. Source: parthiban2021, p. 8. CourseError unless 0 ≤ ε < 1.
     """
     if not 0 <= epsilon < 1:
         raise CourseError(f"ε of the effective rank is a share, 0 ≤ ε < 1, not {epsilon}")
-    squares = np.square(np.asarray(singular_values, np.float64))
-    rests = squares[::-1].cumsum()[::-1]  # what is left out by stopping before i
-    return int((rests > epsilon * rests[:1]).sum())
+    values = np.sort(as_numbers(singular_values, "singular values"))
+    rests = np.square(values / max(values[-1], TINY)).cumsum()  # what is left out, rising
+    return int((rests > epsilon * rests[-1]).sum())
 
 
 def rows_of(blocks: Iterable) -> Iterator[Tensor]:
@@ -116,10 +115,7 @@ def rows_of(blocks: Iterable) -> Iterator[Tensor]:
             )
         if not rows.isfinite().all():
             row = m + int((~rows.isfinite()).any(1).nonzero()[0])
-            raise CourseError(
-                f"row {row:,} of log P holds a number that is not finite; a word of probability 0 "
-                "has no place in its spectrum"
-            )
+            raise CourseError(f"row {row:,} of log P is not finite: no probability may be 0")
         m, N = m + len(rows), rows.shape[1]
         yield rows
 
@@ -132,10 +128,8 @@ class _Gram:
 
     def __init__(self, n: int, device):
         self.n = n
-        self.groups = [
-            torch.zeros(n - start, min(WIDTH, n - start), dtype=torch.float64, device=device)
-            for start in range(0, n, WIDTH)
-        ]
+        shapes = [(n - start, min(WIDTH, n - start)) for start in range(0, n, WIDTH)]
+        self.groups = [torch.zeros(s, dtype=torch.float64, device=device) for s in shapes]
 
     def add(self, rows: Tensor) -> None:
         for part in rows.split(ROWS):

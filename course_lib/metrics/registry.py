@@ -7,8 +7,8 @@ here if it is one line and else in its own file, and enter it in `METRICS`: `sum
 every result's `geometry` then have its figures, and so has the table of `examine`.
 """
 
-import math
 from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ class Figure(NamedTuple):
     """A figure has a meaning, in a sentence, and a range [low, high] in which it lies."""
 
     meaning: str
-    low: float
-    high: float
+    low: float = 0
+    high: float = 1
 
 
 class Metric(NamedTuple):
@@ -88,8 +88,7 @@ _ALIKE = "1 where all point one way, about 0 where they point anywhere"
 
 METRICS = {
     "spectrum": Metric(
-        spectrum,
-        {"singular_values": Figure("The lengths of the cloud along its axes.", 0, math.inf)},
+        spectrum, {"singular_values": Figure("The lengths of the cloud along its axes.", high=inf)}
     ),
     "cosines": Metric(
         cosines,
@@ -100,24 +99,19 @@ METRICS = {
         },
     ),
     "positive_share": Metric(
-        positive_share,
-        {"positive_share": Figure("The share of pairs at less than a right angle.", 0, 1)},
+        positive_share, {"positive_share": Figure("The share of pairs at less than a right angle.")}
     ),
     "isotropy": Metric(
         isotropy,
         {
-            "I1": Figure("The least over the greatest Z: 1 in an isotropic cloud.", 0, 1),
-            "I2": Figure("The spread of Z over its mean: 0 in an isotropic cloud.", 0, math.inf),
-            "sampled_I1": Figure("I1 as the mean over 10 draws of words.", 0, 1),
-            "sampled_I2": Figure("I2 as the mean over 10 draws of words.", 0, math.inf),
+            "I1": Figure("The least over the greatest Z: 1 in an isotropic cloud."),
+            "I2": Figure("The spread of Z over its mean: 0 in an isotropic cloud.", high=inf),
+            "sampled_I1": Figure("I1 as the mean over 10 draws of words."),
+            "sampled_I2": Figure("I2 as the mean over 10 draws of words.", high=inf),
         },
     ),
-    "drift": Metric(
-        drift, {"drift": Figure("The share of energy in the common vector of all words.", 0, 1)}
-    ),
-    "mean_norm": Metric(
-        mean_norm, {"mean_norm": Figure("The mean length of a word vector.", 0, math.inf)}
-    ),
+    "drift": Metric(drift, {"drift": Figure("The share of energy in all words' common vector.")}),
+    "mean_norm": Metric(mean_norm, {"mean_norm": Figure("The mean length of a vector.", high=inf)}),
 }
 
 

@@ -67,10 +67,8 @@ def similarity(
     index = _look_up(words)
     rows = torch.as_tensor(W).detach()
     if rows.ndim != 2 or len(rows) <= max(index.values(), default=-1) or not rows.isfinite().all():
-        raise CourseError(
-            f"word similarity needs a finite vector for each of {len(index):,} words, got shape "
-            f"{(*rows.shape,)}"
-        )
+        shape = (*rows.shape,)
+        raise CourseError(f"a finite vector for each of {len(index)} words is needed, got {shape}")
 
     # the pairs that the look-up knows
     known = np.array([a in index and b in index for a, b in benchmark.pairs], bool)

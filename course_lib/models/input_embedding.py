@@ -43,7 +43,7 @@ class InputEmbedding(nn.Module):
 
     def anneal(self, progress: float) -> None:
         """Let the noise fade; `progress` is the share of the run that is done, in [0, 1]."""
-        self.noise_share = 1.0 - progress if self.fade else 1.0
+        self.noise_share = max(0.0, 1.0 - progress) if self.fade else 1.0
 
     def forward(self, words: Words, ids: Tensor) -> Tensor:
         """Return the rows (T, B, d) of ids (T, B)."""

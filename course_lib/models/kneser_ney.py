@@ -119,11 +119,9 @@ def _lines(tokens, eos: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
     tokens = np.asarray(tokens, np.int64)
     if tokens.ndim != 1 or not len(tokens):
         raise CourseError(f"an n-gram model reads a list of words, not shape {tokens.shape}")
-    if tokens.min() < 0 or tokens.max() >= vocabulary:
-        raise CourseError(
-            f"words are numbers from 0 to {vocabulary - 1}; the text has "
-            f"{tokens.min()} to {tokens.max()}"
-        )
+    low, high = tokens.min(), tokens.max()
+    if low < 0 or high >= vocabulary:
+        raise CourseError(f"words are numbers from 0 to {vocabulary - 1}, not from {low} to {high}")
     starts = np.concatenate([[0], np.flatnonzero(tokens[:-1] == eos) + 1])
     stream = np.insert(tokens, starts, vocabulary)
     places = np.arange(len(stream))

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from course_lib.dropout import keep_mask, locked_dropout
 from course_lib.errors import CourseError
 from course_lib.models.lstm_recurrence import run_layer
+from course_lib.models.state import check_segment
+from course_lib.output_layers.products import product_type, type_of_sums
 from course_lib.ranges import Count, Dropout, NonNegative, checked
 
 
@@ -55,18 +57,18 @@ class LSTMStack(nn.Module):
         """Return hidden (T, B, units), state ((h, c), …), one a layer, of x (T, B, input_size).
 
         The states are unmasked, so that a new sequence may draw new masks; None starts at zero.
+        CourseError for no time step or a state of other columns, ValueError for other layers.
         """
-        # The type of the products, and that of the states.
-        autocast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
-        dtype = torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
-        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        dtype = product_type(x)
         if state is None:
+            wide = type_of_sums(x)
             zeros = [x.new_zeros(x.shape[1], units, dtype=wide) for units in self.sizes[1:]]
             state = tuple((zero, zero) for zero in zeros)
+        check_segment(x, state)
 
         # One layer after the other, all time steps at once.
         new_state = []
-        for layer, (h, c) in enumerate(state):
+        for layer, (h, c) in zip(range(len(self.recurrent)), state, strict=True):
             recurrent = self.recurrent[layer]
             biases = self.input_bias[layer], self.recurrent_bias[layer]
             mask = None

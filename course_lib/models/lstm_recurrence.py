@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from course_lib.first_order import first_order
 from course_lib.machine import accelerated, arranged, arranges, quickest
 
 
@@ -83,7 +84,7 @@ class LSTMRecurrence(torch.autograd.Function):
         return outputs[1:], last, cells[steps].clone()  # a view would keep those of all steps
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx, grad_outputs, grad_last, grad_cell):
         """Return the gradients of x, weight, bias, recurrent, hidden, cell; None for the rest."""
         x, weight, gates, cells, tanhs, outputs, recurrent, mask = ctx.saved_tensors

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from course_lib.dropout import entry_dropout, locked_dropout
 from course_lib.errors import CourseError
+from course_lib.first_order import first_order
 from course_lib.machine import accelerated
-from course_lib.models.state import zeros
+from course_lib.models.state import check_segment, zeros
 from course_lib.ranges import Count, Dropout, Share, checked
 
 
@@ -61,7 +62,7 @@ class _Pool(torch.autograd.Function):
         return c[1:]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx, gradient):
         f, z, c = ctx.saved_tensors
         keep = 1 - f
@@ -119,6 +120,7 @@ class QRNN(nn.Module):
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """Return hidden (T, B, u), state (x_T, (c_T of each layer, …)) of x (T, B, input_size)."""
+        check_segment(x, state)
         # The state at the start: the last word vector before, and each layer's c.
         if state is None:
             cells = tuple(zeros(x, layer.out_features // 3) for layer in self.layers)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.dropout import keep_mask, locked_dropout
-from course_lib.models.state import zeros
+from course_lib.models.state import check_segment, zeros
 from course_lib.ranges import Count, Dropout, Finite, NonNegative, checked
 
 
@@ -55,6 +55,7 @@ class RHN(nn.Module):
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return hidden (T, B, u), state (B, u) of x (T, B, input_size), a state or None."""
+        check_segment(x, state)
         # What does not depend on the state: W x of all steps, one mask for the state.
         x = locked_dropout(x, self.input_dropout, self.training)
         inputs = F.linear(x, self.input, self.bias[0])

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from course_lib.dropout import EntryDropout, entry_dropout
 from course_lib.errors import CourseError
 from course_lib.machine import accelerated
+from course_lib.models.state import check_segment
 from course_lib.ranges import Count, Dropout, NonNegative, Whole, checked
 
 
@@ -97,9 +98,8 @@ class Layer(nn.Module):
         self.attention = RelativeAttention(size, heads, head_size, attention_dropout)
         self.attention_norm = nn.LayerNorm(size)
         self.feedforward_norm = nn.LayerNorm(size)
-        self.feedforward = nn.Sequential(
-            nn.Linear(size, inner), nn.ReLU(), EntryDropout(dropout), nn.Linear(inner, size)
-        )
+        parts = nn.Linear(size, inner), nn.ReLU(), EntryDropout(dropout), nn.Linear(inner, size)
+        self.feedforward = nn.Sequential(*parts)
 
     def forward(self, past: Tensor, T: int, *positions) -> Tensor:
         """Return outputs (T, B, d) of past (S, B, d), the memory and then T inputs."""
@@ -156,10 +156,8 @@ class TransformerXL(nn.Module):
         """
         super().__init__()
         if input_size % 2:
-            raise CourseError(
-                f"TransformerXL needs an even input_size, since half of a position's vector are "
-                f"sines and half cosines; got {input_size}"
-            )
+            why = "half of a position's vector are sines and half cosines"
+            raise CourseError(f"TransformerXL needs an even input_size: {why}; got {input_size}")
         self.input_size = self.output_size = input_size
         self.memory = memory
         self.clamp = clamp
@@ -168,10 +166,8 @@ class TransformerXL(nn.Module):
         self.dropout = EntryDropout(dropout)
         self.content_bias = nn.Parameter(torch.empty(heads, head_size))
         self.position_bias = nn.Parameter(torch.empty(heads, head_size))
-        self.layers = nn.ModuleList(
-            Layer(input_size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm)
-            for _ in range(layers)
-        )
+        options = input_size, heads, head_size, feedforward, dropout, attention_dropout, pre_norm
+        self.layers = nn.ModuleList(Layer(*options) for _ in range(layers))
         self.norm = nn.LayerNorm(input_size) if pre_norm else nn.Identity()
         for name, parameter in self.named_parameters():
             if name.endswith(".bias"):
@@ -190,7 +186,8 @@ class TransformerXL(nn.Module):
 
         Every token attends to itself and to the memory − 1 tokens before it, as in the released
         code (`same_length`), so that hidden states do not depend on how a text is cut into
-        segments. With memory 0 a token attends to all of its segment up to itself.
+        segments. With memory 0 a token attends to all of its segment up to itself. The modules are
+        shared, and so is their training mode: evaluate within `in_evaluation_mode`, which keeps it.
         """
         other = copy.copy(self)
         other.memory = memory
@@ -200,6 +197,7 @@ class TransformerXL(nn.Module):
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None):
         """Return hidden (T, B, d) and the new state of x (T, B, d) and a state or None."""
+        check_segment(x, None)
         T, B, d = x.shape
         if state is None:
             state = tuple(x.new_empty(0, B, d) for _ in self.layers)

@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from course_lib.machine import accelerated, moved, on_host
 from course_lib.output_layers.blocked_loss import Group
-from course_lib.output_layers.kernel import IGNORE, check_soft, check_targets, chunked_loss
+from course_lib.output_layers.kernel import IGNORE, check_soft, check_targets
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.products import type_of_sums
@@ -72,8 +72,7 @@ class AdaptiveSoftmax(OutputLayer):
         if len(edges) < 3 or any(a >= b for a, b in zip(edges, edges[1:], strict=False)):
             raise ValueError(f"cutoffs {tuple(cutoffs)} must increase between 0 and {edges[-1]}")
         self.edges = edges
-        clusters = len(edges) - 2
-        self.clusters = nn.Linear(self.hidden_size, clusters)
+        self.clusters = nn.Linear(self.hidden_size, len(edges) - 2)
         nn.init.zeros_(self.clusters.bias)
 
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
@@ -106,21 +105,9 @@ class AdaptiveSoftmax(OutputLayer):
                 groups.append(Group(columns, CrossEntropy(), positions=members, weighted=False))
                 entry = entry.index_add(0, members, cluster_logits[members, c - 1])
         # −log P = the groups' losses − the cluster's logit
-        x, matrix = self.words.factors(contexts)
-        loss, nll = chunked_loss(
-            x,
-            matrix,
-            target,
-            bias=self.logit_bias(),
-            log_weights=cluster_logits.logsumexp(-1, keepdim=True),
-            offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
-            transform=self.transform,
-            formula=self.formula,
-            parameters=self.transform_parameters(),
-            groups=groups,
-            reduction=reduction,
-            scratch=self.scratch,
-        )
+        log_weights = cluster_logits.logsumexp(-1, keepdim=True)
+        options = {"log_weights": log_weights, "groups": groups, "reduction": reduction}
+        loss, nll = self.blocked_loss(contexts, target, **options)
         if reduction == "none":
             return (loss - entry).view(shape), (nll - entry.detach()).view(shape)
         entry = entry.sum()
@@ -158,16 +145,15 @@ class AdaptiveSoftmax(OutputLayer):
                 view = TableBlock(*table, y, soft[0] @ soft[1].T if soft else None)
                 return objective(view), CrossEntropy()(view).detach()
 
-        losses, nlls = [], []
+        pairs = []
         for start in range(0, max(1, len(target)), block):
             positions = slice(start, start + block)
             given = () if soft is None else (soft[0][positions], soft[1])
             inputs = hidden[positions], target[positions].clamp(min=0), *given
-            loss, nll = checkpoint(block_losses, *inputs, use_reentrant=False)
-            losses.append(loss)
-            nlls.append(nll)
-        counted = (target != IGNORE).to(losses[0])
-        loss, nll = torch.cat(losses) * counted, torch.cat(nlls) * counted
+            pairs.append(checkpoint(block_losses, *inputs, use_reentrant=False))
+        loss, nll = map(torch.cat, zip(*pairs, strict=True))
+        counted = (target != IGNORE).to(loss)
+        loss, nll = loss * counted, nll * counted
         if reduction == "none":
             return loss.view(shape), nll.view(shape)
         scale = counted.sum().clamp(min=1) if reduction == "mean" else 1

@@ -69,9 +69,7 @@ class Adversarial(OutputLayer):
         # ε, and what of ε ‖h‖ is differentiated
         with torch.set_grad_enabled(self.gradient == "full" and torch.is_grad_enabled()):
             rows = self.words(target)
-        epsilon = self.epsilon
-        if epsilon is None:
-            epsilon = self.alpha * _norm(rows)[:, None]
+        epsilon = self.alpha * _norm(rows)[:, None] if self.epsilon is None else self.epsilon
         h = contexts.detach() if self.gradient == "none" else contexts
         offset = -epsilon * _norm(h)
         # the two variants

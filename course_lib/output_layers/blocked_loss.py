@@ -346,9 +346,7 @@ class BlockedLoss:
         weight = self.weight[block.positions].view(b, 1).expand(b, components).reshape(-1, 1)
         s_z = slopes["log_z"].reshape(-1, 1)
         s_y = slopes["target_logit"].reshape(-1, 1)
-        s_m = None
-        if "mean_logit" in slopes:
-            s_m = slopes["mean_logit"].reshape(-1, 1) / words
+        s_m = slopes["mean_logit"].reshape(-1, 1) / words if "mean_logit" in slopes else None
         # Where only the softmax is dense, the slopes stay outside of the block.
         if self.options.transform is self.options.gate is None and "logits" not in slopes:
             everywhere = None if s_m is None else s_m * weight
@@ -419,10 +417,8 @@ class BlockedLoss:
     def _add_to_words(self, block: _BlockInputs, gradient: _LogitGradient, dense: Tensor) -> None:
         """Add gate(g)ᵀ x to the gradient of the matrix, and Σ g to that of the bias."""
         weight = gradient.weight
-        to_matrix, to_bias = (
-            None if total is None else total[block.columns]
-            for total in (self.grads.matrix, self.grads.bias)
-        )
+        totals = self.grads.matrix, self.grads.bias
+        to_matrix, to_bias = (None if total is None else total[block.columns] for total in totals)
         # The bias takes the ungated gradient: here, before the gate overwrites anything, or in the
         # narrow form, which has no gate, by its column in the product.
         bias_column = to_bias if self.narrow else None

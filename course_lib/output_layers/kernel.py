@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from course_lib.first_order import first_order
 from course_lib.machine import accelerated
 from course_lib.output_layers.blocked_loss import BlockedLoss, Group, Options
 from course_lib.output_layers.objectives import CrossEntropy, Objective
-from course_lib.output_layers.products import type_of_sums
+from course_lib.output_layers.products import product_type, type_of_sums
 from course_lib.output_layers.scratch import BlockScratch
 from course_lib.rivals import softmax_loss
 
@@ -92,7 +93,7 @@ def chunked_loss(
         reduction=reduction,
         block=block,
         scratch=scratch or BlockScratch(),
-        dtype=_product_type(x),
+        dtype=product_type(x),
         differentiate=torch.is_grad_enabled() and reduction != "none",
     )
     soft_x, soft_matrix = soft if soft is not None else (None, None)
@@ -106,9 +107,8 @@ def chunked_loss(
 
         loss = softmax_loss(own, x[:, 0], matrix, bias, target, options.dtype)
         return loss, loss.detach()
-    return _ChunkedLoss.apply(
-        options, target, x, matrix, bias, log_weights, offset, soft_x, soft_matrix, *parameters
-    )
+    others = log_weights, offset, soft_x, soft_matrix, *parameters
+    return _ChunkedLoss.apply(options, target, x, matrix, bias, *others)
 
 
 def check_targets(
@@ -129,9 +129,7 @@ def check_targets(
     if accelerated(target):
         torch._assert_async(~outside)  # pyright: ignore[reportPrivateImportUsage] (nothing else)
     elif outside:
-        raise ValueError(
-            f"targets must be words, 0 to {words - 1}, or {IGNORE}, which do not count"
-        )
+        raise ValueError(f"targets must be words, 0 to {words - 1}, or {IGNORE}, which is left out")
 
 
 def check_soft(
@@ -144,13 +142,6 @@ def check_soft(
     elif (*soft[0].shape[:-1], len(soft[1])) != (n, words):
         shapes = [tuple(part.shape) for part in soft]
         raise ValueError(f"soft has the shapes {shapes}, which must be ({n}, e) and ({words}, e)")
-
-
-def _product_type(x: Tensor) -> torch.dtype:
-    """Return the type of the matrix products: autocast's, unless the input is in float64."""
-    if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
-        return torch.get_autocast_dtype(x.device.type)
-    return x.dtype
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -178,9 +169,8 @@ class _ChunkedLoss(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
+    @first_order
     def backward(ctx, grad_loss, _):
-        if torch.is_grad_enabled():  # `create_graph`: what depends on these gradients would be lost
-            raise RuntimeError("the gradients of a blocked loss cannot be differentiated again")
         grad_loss = grad_loss * ctx.scale
         grads, ctx.grads = ctx.grads, None
         if grads is None:  # reduction "none", whose weights are known now, or a second backward
@@ -197,7 +187,5 @@ class _ChunkedLoss(torch.autograd.Function):
 
 def _zeros(tensors, needed) -> list[Tensor | None]:
     """Return zeros, in the type of sums over blocks, like the tensors that need a gradient."""
-    return [
-        torch.zeros_like(t, dtype=type_of_sums(t)) if n else None
-        for t, n in zip(tensors, needed, strict=True)
-    ]
+    pairs = zip(tensors, needed, strict=True)
+    return [torch.zeros_like(t, dtype=type_of_sums(t)) if n else None for t, n in pairs]

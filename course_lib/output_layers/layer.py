@@ -97,24 +97,19 @@ class OutputLayer(nn.Module):
         target = target.flatten()
         contexts, log_weights = self.contexts(hidden)
         contexts = contexts.flatten(0, -3)
-        x, matrix = self.words.factors(contexts)
-        loss, nll = chunked_loss(
-            x,
-            matrix,
-            target,
-            bias=self.logit_bias(),
-            log_weights=None if log_weights is None else log_weights.flatten(0, -2),
-            offset=self.target_offset(contexts, target.clamp(min=0)) if self.training else None,
-            transform=self.transform,
-            formula=self.formula,
-            parameters=self.transform_parameters(),
-            objective=objective,
-            soft=soft,
-            gate=self.gate if self.training else None,
-            reduction=reduction,
-            scratch=self.scratch,
-        )
+        log_weights = None if log_weights is None else log_weights.flatten(0, -2)
+        gate = self.gate if self.training else None
+        options = {"log_weights": log_weights, "objective": objective, "soft": soft, "gate": gate}
+        loss, nll = self.blocked_loss(contexts, target, reduction=reduction, **options)
         return (loss.view(shape), nll.view(shape)) if reduction == "none" else (loss, nll)
+
+    def blocked_loss(self, contexts: Tensor, target: Tensor, **options) -> tuple[Tensor, Tensor]:
+        """Return `chunked_loss` of contexts (n, K, d) and targets (n,), as the hooks have it."""
+        offset = self.target_offset(contexts, target.clamp(min=0)) if self.training else None
+        hooks = {"transform": self.transform, "formula": self.formula, "scratch": self.scratch}
+        hooks |= {"parameters": self.transform_parameters(), "bias": self.logit_bias()}
+        x, matrix = self.words.factors(contexts)
+        return chunked_loss(x, matrix, target, offset=offset, **hooks, **options)
 
     def reference(self, hidden: Tensor, target: Tensor) -> Tensor:
         """Return the mean cross-entropy by the layer's plain PyTorch form, see `naive.NAIVE`.

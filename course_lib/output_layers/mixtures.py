@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
+from course_lib.first_order import first_order
 from course_lib.machine import accelerated
 from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer, Words
@@ -104,9 +105,10 @@ class _Segments(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
+    @first_order
     def backward(ctx, grad_loss, _):
         grads, ctx.grads = ctx.grads, None
-        if grads is None or torch.is_grad_enabled():  # with `create_graph`, as in the kernel
+        if grads is None:
             raise RuntimeError("a mixture's loss over many positions is differentiated only once")
         to_hidden, *rest = [g if g is None else g.mul_(grad_loss) for g in grads]
         return None, None, to_hidden, None, *rest

@@ -7,17 +7,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+from course_lib.first_order import first_order
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.scratch import FRESH, Scratch
 from course_lib.ranges import Count, Finite, NonNegative, Positive, checked
 
 
-class _Bend(torch.autograd.Function):
+class _Elementwise(torch.autograd.Function):
+    """A function of x whose forward pass saves its slope, and uses up the memory "to_x"."""
+
+    @staticmethod
+    @first_order
+    def backward(ctx, gradient):
+        (slope,) = ctx.saved_tensors
+        to_x = ctx.frame.empty_like("to_x", gradient)
+        return torch.mul(gradient, slope, out=to_x), *[None] * (len(ctx.needs_input_grad) - 1)
+
+
+class _Bend(_Elementwise):
     """x − (k − 1) softplus(c − x), which keeps only its slope, made in the same pass."""
 
     @staticmethod
     def forward(ctx, x, c, k, frame):
-        distance = frame.empty_like("distance", x)
+        distance = frame.empty_like("to_x", x)
         torch.sub(c, x, out=distance)
         if ctx.needs_input_grad[0]:
             slope = frame.empty_like("slope", x)
@@ -28,13 +40,6 @@ class _Bend(torch.autograd.Function):
         bend = frame.empty_like("bend", x)
         torch.ops.aten.softplus.out(distance, 1, 40, out=bend)
         return torch.add(x, bend, alpha=1 - k, out=bend)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        (slope,) = ctx.saved_tensors
-        to_x = ctx.frame.empty_like("distance", gradient)  # which the forward pass has used up
-        return torch.mul(gradient, slope, out=to_x), None, None, None
 
 
 class GeneralizedSigSoftmax(OutputLayer):
@@ -76,7 +81,7 @@ class SigSoftmax(GeneralizedSigSoftmax):
         super().__init__(words, hidden_size, bias, c=0.0, k=2.0)
 
 
-class _Cap(torch.autograd.Function):
+class _Cap(_Elementwise):
     """s · tanh((x + shift) / w), which keeps only its slope (1 − tanh²) s / w, made in one pass."""
 
     @staticmethod
@@ -88,13 +93,6 @@ class _Cap(torch.autograd.Function):
             ctx.save_for_backward(slope.mul_(-cap / width).add_(cap / width))
         ctx.frame = frame
         return value.mul_(cap)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        (slope,) = ctx.saved_tensors
-        to_x = ctx.frame.empty_like("to_x", gradient)
-        return torch.mul(gradient, slope, out=to_x), None, None, None, None
 
 
 class SoftCappedSoftmax(OutputLayer):
@@ -158,7 +156,7 @@ class _Pieces(torch.autograd.Function):
         return value.addcmul_(slope, x)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx, gradient):
         x, piece, slope = ctx.saved_tensors
         to_slopes = to_intercepts = None

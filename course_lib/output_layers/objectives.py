@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from course_lib.first_order import first_order
 from course_lib.machine import accelerated
 from course_lib.ranges import InRange, NonNegative, Positive, Share
 
@@ -27,19 +28,10 @@ class Block:
     there at once; the rest, which costs a walk through the vocabulary, is made for those who ask.
     """
 
-    def __init__(
-        self,
-        logits: Callable[[], Tensor],
-        log_z: Tensor,
-        target_logit: Tensor,
-        mean_logit: Callable[[], Tensor],
-        log_weights: Tensor | None,
-        soft_logits: Tensor | None,
-        target: Tensor,
-    ):
-        """Take the statistics of a block.
+    def __init__(self, logits, log_z, target_logit, mean_logit, log_weights, soft_logits, target):
+        """Take the statistics of a block, some of them as described above.
 
-        logits, mean_logit: give (b, K, N) and (b, K);
+        logits, mean_logit: functions that give (b, K, N) and (b, K);
         log_weights: log π_k, None for one component;
         soft_logits: (b, N), None where the caller gives no soft targets.
         """
@@ -240,7 +232,7 @@ class _Softened(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx, grad):
         slope = (grad / ctx.temperature)[:, None]  # in place: one backward pass only
         return *(None if g is None else g.mul_(slope) for g in ctx.saved_tensors), None

@@ -19,6 +19,13 @@ def type_of_sums(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+def product_type(x: Tensor) -> torch.dtype:
+    """Return the type of the matrix products: autocast's, unless the input is in float64."""
+    if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
+        return torch.get_autocast_dtype(x.device.type)
+    return x.dtype
+
+
 def rows_times(block: Tensor, matrix: Tensor) -> Tensor:
     """Return block @ matrix of a block (m, N) and a matrix (N, d).
 

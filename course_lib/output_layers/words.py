@@ -57,9 +57,8 @@ class FullWords(nn.Module):
             raise unknown("constraint of a word matrix", constraint, CONSTRAINTS)
         self.constraint = constraint
         weight = torch.empty(vocabulary, size)
-        self.weight = nn.Parameter(
-            weight.normal_(0, init) if normal else weight.uniform_(-init, init)
-        )
+        weight = weight.normal_(0, init) if normal else weight.uniform_(-init, init)
+        self.weight = nn.Parameter(weight)
         self.after_step()
 
     @torch.no_grad()
@@ -134,9 +133,8 @@ class SpectralWords(nn.Module):
     @torch.no_grad()
     def start_at(self, sigma: Tensor) -> None:
         """Replace the singular values, the largest by the largest of `sigma` (d,), and so on."""
-        self.free[self.sigma.argsort(descending=True)] = sigma.sort(descending=True).values.to(
-            self.free
-        )
+        falling = sigma.sort(descending=True).values
+        self.free[self.sigma.argsort(descending=True)] = falling.to(self.free)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -72,18 +72,18 @@ class HiddenSize(NamedTuple):
 def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
     """Return how long the contexts of a softmax are, found from its output alone.
 
-    blocks: (b, N) each, logits or log-probabilities of more than d contexts in sum.
+    blocks: (b, N) each, logits or log-probabilities of d + 2 contexts or more, and as many words.
     A row of log P = W h + b − log Z minus its mean has no log Z. Minus the first such row it has no
     b either, and what is left spans the d columns of W, or d − 1 dimensions if the columns combine
     to 1, a direction that changes no probability. Below σ_d comes rounding: d is where the ratio of
     two successive singular values is greatest, if that is at least `least_gap`. A mixture has no
     such gap, nor have outputs that are rounded coarsely.
     Source: Finlayson et al. 2024; Carlini et al. 2024.
-    Raises CourseError for fewer than 4 rows, and as `spectrum`.
+    Raises CourseError for fewer than 4 different rows or 3 words, and as `spectrum`.
     """
     values, (m, N) = rank.spectrum(_differences(blocks))
-    if m < 3 or not values[0] > 0:
-        raise CourseError(f"a gap needs 4 different contexts or more, got {m + 1} rows")
+    if m < 3 or N < 3 or not values[0] > 0:
+        raise CourseError(f"a gap needs 4 different contexts or more, 3 words; got {m + 1} of {N}")
     values = values[: min(m, N - 1)]
     seen = values.clip(values[0] * rank.RESOLVED)
     ratios = seen[:-1] / seen[1:]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import Numbers, double
+from course_lib.metrics.inputs import Numbers, as_matrix, double, unit_rows
 
 NEW = 200  # contexts that enter the linear programme at once, d if that is more
 
@@ -39,9 +39,7 @@ def uniformly_negative_direction(H: Numbers) -> Hull:
 
     CourseError unless H is a finite matrix with at least one row.
     """
-    H = double(H).detach().cpu()
-    if H.ndim != 2 or not H.numel() or not H.isfinite().all():
-        raise CourseError(f"contexts are a finite matrix (M, d), got shape {(*H.shape,)}")
+    H = as_matrix(H).cpu()
     M, d = H.shape
     norms = H.norm(dim=1, keepdim=True)
     unit = (H / norms.where(norms > 0, 1.0)).numpy()
@@ -81,12 +79,14 @@ def uniformly_negative_direction(H: Numbers) -> Hull:
 def layer_norm_condition(gain: Numbers, bias: Numbers) -> float:
     """Return 1ᵀ(b/g), which is 0 wherever the hull of contexts g ∘ z + b, 1ᵀz = 0, contains 0.
 
-    gain, bias: (d,). CourseError if an entry of the gain is 0. Source: gao2019, appendix C.
+    gain, bias: (d,). CourseError for other shapes or a gain of 0. Source: gao2019, appendix C.
     """
-    gain = double(gain)
+    gain, bias = double(gain), double(bias)
+    if gain.ndim != 1 or gain.shape != bias.shape:
+        raise CourseError(f"gain {(*gain.shape,)} and bias {(*bias.shape,)} must both be (d,)")
     if not gain.all():
         raise CourseError(f"entry {int((gain == 0).nonzero()[0])} of the layer norm's gain is 0")
-    return float((double(bias) / gain).sum())
+    return float((bias / gain).sum())
 
 
 def layer_norm_direction(gain: Numbers, bias: Numbers) -> Tensor:
@@ -102,7 +102,7 @@ def layer_norm_direction(gain: Numbers, bias: Numbers) -> Tensor:
 def log_rest(W: Numbers, H: Numbers, word: int) -> Tensor:
     """Return log C_i = log Σ_{l ≠ word} exp(w_lᵀh_i), (M,), of W (N, d) and H (M, d)."""
     logits = double(H) @ double(W).T
-    others = torch.arange(logits.shape[1]) != word
+    others = torch.arange(logits.shape[1]) != torch.arange(logits.shape[1])[word]
     return logits[:, others].logsumexp(1)
 
 
@@ -113,9 +113,12 @@ def non_appearing_loss(w: Numbers, H: Numbers, log_rest: Numbers) -> Tensor:
     mean log C_i, which it reaches only at infinity (gao2019, equation 2 and theorem 1B).
 
     w: (…, d), the word's vector.
-    H, log_rest: the contexts (M, d) and log C_i (M,).
+    H, log_rest: the contexts (M, d) and log C_i (M,), else CourseError.
     """
-    return torch.logaddexp(double(w) @ double(H).T, double(log_rest)).mean(-1)
+    H, log_rest = double(H), double(log_rest)
+    if log_rest.shape != H.shape[:1]:
+        raise CourseError(f"{len(H)} contexts need as many log C_i, got {(*log_rest.shape,)}")
+    return torch.logaddexp(double(w) @ H.T, log_rest).mean(-1)
 
 
 def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> float:
@@ -157,7 +160,7 @@ def merikoski(W: Numbers, block: int = 1024) -> Merikoski:
     making R smaller bounds the greatest eigenvalue, and the others, whose sum is fixed, gain.
     N² d multiplications for the least cosine, `block` rows at a time.
     """
-    rows = F.normalize(double(W).detach(), dim=1)
+    rows = unit_rows(W)
     least = min(float((part @ rows.T).min()) for part in rows.split(block))
     eigenvalue = float(torch.linalg.eigvalsh(rows.T @ rows)[-1])
     return Merikoski(eigenvalue, float(rows.sum(0).square().sum()), least)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import Numbers, double
+from course_lib.metrics.inputs import Numbers, as_matrix, double
 
 
 def augmented_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tensor:
@@ -46,12 +46,10 @@ def tying_map(E: Numbers, W: Numbers) -> Tying:
     Then W h = E (A h): the network can do A itself and share E. A is the least-squares solution,
     the residual its certificate. CourseError unless both have the same N and W is not 0.
     """
-    E, W = double(E).detach(), double(W).detach()
-    if E.ndim != 2 or W.ndim != 2 or len(E) != len(W) or not W.any():
-        raise CourseError(
-            "tying compares two matrices with a row for each word, not all 0, got shapes "
-            f"{(*E.shape,)} and {(*W.shape,)}"
-        )
+    E, W = as_matrix(E), as_matrix(W)
+    if len(E) != len(W) or not W.any():
+        shapes = f"{(*E.shape,)} and {(*W.shape,)}"
+        raise CourseError(f"tying compares rows of the same words, not all 0, got {shapes}")
     A = torch.linalg.lstsq(E.cpu(), W.cpu(), driver="gelsd").solution
     return Tying(A, float((W.cpu() - E.cpu() @ A).norm() / W.norm()))
 
@@ -62,8 +60,12 @@ def zero_loss_map(E: Numbers, H: Numbers, targets: Numbers) -> Tying:
     E (N, d), contexts H (M, d), targets (M,) ids. A = argmin Σ_t ‖A h_t − E_{y_t}‖²; the residual,
     relative to ‖E_y‖_F, is 0 where a linear map takes every context to its target's vector, so that
     zero loss can be reached at all (inan2017, section 4, whose assumption this is).
+    CourseError for a target that is no row of E, such as the −100 of a position left out.
     """
     E, H = double(E).detach().cpu(), double(H).detach().cpu()
-    wanted = E[torch.as_tensor(targets).cpu()]
+    targets = torch.as_tensor(targets).cpu()
+    if ((targets < 0) | (targets >= len(E))).any():
+        raise CourseError(f"targets are words from 0 to {len(E) - 1}: leave out other positions")
+    wanted = E[targets]
     A = torch.linalg.lstsq(H, wanted, driver="gelsd").solution.T
     return Tying(A, float((H @ A.T - wanted).norm() / wanted.norm()))

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.errors import CourseError
-from course_lib.metrics.inputs import Numbers, double
+from course_lib.metrics.inputs import TINY, Numbers, as_matrix, count_rows_in_pairs, double
 from course_lib.theory.hulls import nearest_in_hull
 
 
@@ -21,7 +20,7 @@ def worst_perturbation(h: Numbers, epsilon: Numbers) -> Tensor:
     h (…, d), epsilon a number or (…) → (…, d); 0 where h is 0 (wang2019, theorem 3.1, eq. 6).
     """
     h = double(h)
-    return -double(epsilon, h.device)[..., None] * F.normalize(h, dim=-1)
+    return -double(epsilon, h.device)[..., None] * F.normalize(h, dim=-1, eps=TINY)
 
 
 def adversarial_probability(W: Numbers, h: Numbers, target: Numbers, epsilon: Numbers) -> Tensor:
@@ -88,15 +87,14 @@ def margin_witness(W: Numbers, i: int) -> Witness:
 
     CourseError unless W has two rows or more, all finite.
     """
-    W = double(W).detach().cpu()
-    if W.ndim != 2 or len(W) < 2 or not W.isfinite().all():
-        raise CourseError(f"a margin needs two finite rows or more, got shape {tuple(W.shape)}")
+    W = as_matrix(W).cpu()
+    count_rows_in_pairs(W)
     others = torch.arange(len(W)) != torch.arange(len(W))[i]
     D = W[i] - W[others]
     weights = torch.zeros(len(W), dtype=W.dtype)
     weights[others] = torch.from_numpy(nearest_in_hull(D))
     point = weights[others] @ D
-    h = F.normalize(point, dim=0)
+    h = F.normalize(point, dim=0, eps=TINY)
     margin = float((D @ h).min())
     if margin <= 0:
         margin = 0.0

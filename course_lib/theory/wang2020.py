@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import Numbers
+from course_lib.metrics.inputs import Numbers, as_numbers
 
 
 class Gap(NamedTuple):
@@ -34,15 +34,16 @@ def generalisation_gap(
 
         (C₁ A N (√(Σ_{j<m} σ_j²) + √(m^{1−2γ} / (2γ−1))) + C₂ B √log(1/δ)) / √n
 
-    singular_values: (d,), of the word matrix; gamma: they decay at least as fast as k^{−γ}.
+    singular_values: (d,), of the word matrix; gamma: σ_k ≤ k^{−γ}. Scale W so that this holds: the
+        tail has no unit, and `least_m` depends on W's. Its m^{…} is below Σ_{k≥m} k^{−2γ}.
     N, n: words and training tokens.
     A: G V H √log d, for a G-Lipschitz loss, right singular vectors with ‖V‖_1 ≤ V and ‖h‖_∞ ≤ H.
     B, delta: |loss| ≤ B; δ.
     C1, C2: absolute constants that the theorem leaves open, so that only ratios mean anything.
 
-    CourseError unless γ > 1/2, d ≥ 2, n ≥ 1 and 0 < δ < 1.
+    CourseError unless all σ are finite, γ > 1/2, d ≥ 2, n ≥ 1 and 0 < δ < 1.
     """
-    values = np.sort(np.asarray(singular_values, np.float64).ravel())[::-1]
+    values = np.sort(as_numbers(singular_values, "singular values"))[::-1]
     if not (gamma > 0.5 and len(values) >= 2 and n >= 1 and 0 < delta < 1):
         raise CourseError(
             "theorem 4.1 needs γ > 1/2, two singular values or more, n ≥ 1 and 0 < δ < 1, not γ = "

@@ -44,10 +44,10 @@ class WeightAverage:
 
 
 def stalled(perplexities: list[float], checks: int) -> bool:
-    """Return whether the last value is above the best of those before the `checks` preceding it.
+    """Return whether the last value is worse than the best of all but the `checks` before it.
 
-    The non-monotone trigger of AWD-LSTM (Merity et al. 2018, algorithm 1, as its code has it):
-    no new best for `checks` epochs, while single rises are forgiven.
+    The non-monotone trigger of AWD-LSTM (Merity et al. 2018, algorithm 1, as its code has it). A
+    new best among those `checks` does not count, and equal values never trigger.
     """
     before = perplexities[:-1]
     return len(before) > checks and perplexities[-1] > min(before[:-checks])

@@ -170,17 +170,19 @@ def restore(
     where: the checkpoint's name in an error.
     prefix: what the names of the weights begin with in the checkpoint.
 
-    CourseError where a weight is missing or has another shape.
+    CourseError where a weight is missing, has another shape or is not the model's.
     """
+    parameters = parameters_of(model)
+    other = f"{where} belongs to another model"
+    for name in tensors:
+        if name.startswith(prefix) and name.removeprefix(prefix) not in parameters:
+            raise CourseError(f"{other}: this one has no {name.removeprefix(prefix)}")
     with torch.no_grad():
-        for name, parameter in parameters_of(model).items():
+        for name, parameter in parameters.items():
             saved = tensors.get(prefix + name)
             if saved is None or saved.shape != parameter.shape:
-                shape = "missing" if saved is None else f"{tuple(saved.shape)}"
-                raise CourseError(
-                    f"{where} belongs to another model: {name} should be {tuple(parameter.shape)}, "
-                    f"is {shape}"
-                )
+                shape = "missing" if saved is None else tuple(saved.shape)
+                raise CourseError(f"{other}: {name} should be {tuple(parameter.shape)}, is {shape}")
             parameter.copy_(sharded_as(saved, parameter))
 
 
@@ -208,9 +210,8 @@ def differences(saved: object, expected: object, name: str = "") -> Iterator[str
 def flatten(state: Any, name: str = "state") -> dict[str, Tensor]:
     """Return {"state.0.1": tensor, …}; `unflatten` is the inverse where no inner part is empty."""
     if isinstance(state, tuple | list):
-        return {
-            k: v for i, part in enumerate(state) for k, v in flatten(part, f"{name}.{i}").items()
-        }
+        parts = [flatten(part, f"{name}.{i}") for i, part in enumerate(state)]
+        return {k: v for part in parts for k, v in part.items()}
     return {name: state} if isinstance(state, Tensor) else {}
 
 

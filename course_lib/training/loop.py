@@ -2,8 +2,10 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +20,10 @@ from course_lib.errors import CourseError, Paused
 from course_lib.evaluation.perplexity import float32_products
 from course_lib.models import state as states
 from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained, Resharded
-from course_lib.training import graphs
+from course_lib.training import checkpoint, graphs
 from course_lib.training.averaging import WeightAverage, stalled
 from course_lib.training.batches import Task, Update
-from course_lib.training.checkpoint import (
-    PROGRESS,
-    check_progress,
-    difference,
-    flatten,
-    load_checkpoint,
-    parameters_of,
-    restore,
-    save_checkpoint,
-    sharded_as,
-    unflatten,
-    whole,
-)
+from course_lib.training.checkpoint import parameters_of, sharded_as, whole
 from course_lib.training.optimisation import Optimisation
 from course_lib.training.tying import TiedUntil
 
@@ -87,15 +77,17 @@ def fit(
 
     The keys of a row stand in `_Run.finish_epoch`. CourseError is raised when a loss, a weight or
     the validation is no longer finite, and when a loss reaches HUGE; the last good checkpoint then
-    stays. It is also raised when `folder` holds a checkpoint of another identity.
+    stays. It is also raised when `folder` holds a checkpoint of another identity, and for an
+    accelerator that divides the gradients or has a precision of its own.
     """
-    run = _Run(model, task, optimisation, accelerator, Path(folder), identity, seed)
-    run.vocabulary = vocabulary
-    run.starts = list(starts)
-    run.callback = callback
-    run.report = report
-    run.checkpoint_seconds = checkpoint_seconds
-    run.deadline = math.inf if deadline is None else deadline
+    # Both may come from accelerate's variables in the environment.
+    if (accelerator.gradient_accumulation_steps, accelerator.mixed_precision) != (1, "no"):
+        raise CourseError(
+            "the accelerator needs gradient_accumulation_steps=1 and mixed_precision='no'; set "
+            "optimisation.accumulate and optimisation.precision instead"
+        )
+    head = {"identity": identity, "vocabulary": vocabulary}
+    run = _Run(model, task, optimisation, accelerator, Path(folder), head, list(starts), seed)
     run.resume()
 
     # Epoch 0 is the weights that the model comes with. A run of no epochs keeps them as they are;
@@ -107,7 +99,9 @@ def fit(
         run.keep_weights(epoch=0)
 
     # The epochs. On one GPU an encoder that launches small operations for every word replays them.
-    where = accelerator.device, accelerator.num_processes, optimisation.accumulate
+    replaying = graphs.replaying(
+        run.bare.encoder, accelerator.device, accelerator.num_processes, optimisation.accumulate
+    )
     bar = tqdm(
         total=optimisation.max_steps or optimisation.epochs * run.rows,
         initial=run.step if optimisation.max_steps else run.epoch * run.rows + run.row,
@@ -116,11 +110,15 @@ def fit(
         bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining} {postfix}",
         mininterval=1.0,
     )
-    with bar, graphs.replaying(run.bare.encoder, *where):
+    deadline = math.inf if deadline is None else deadline
+    with bar, replaying:
         if callback and run.step == 0:
             callback(0, run.bare)
         while not run.finished():
-            run.one_epoch(bar)
+            run.one_epoch(bar, callback, report, checkpoint_seconds, deadline)
+    if run.schedule_is_unfinished():
+        told = f"the epochs ended after {run.step:,} of {optimisation.max_steps:,} steps"
+        warnings.warn(f"{told}, amid the schedule; set more epochs or fewer steps", stacklevel=2)
     return run.epochs
 
 
@@ -141,38 +139,36 @@ def shard(model: nn.Module, device: str, processes: int) -> None:
     fully_shard(model, mesh=mesh)
 
 
+@dataclass
 class _Run:
     """A run holds what changes while a model is trained.
 
     `save` writes all of it that decides what happens next, and `resume` reads it back.
     """
 
-    vocabulary: dict | None  # this and the next five are set by `fit` before the first step
+    model: Any  # whose encoder and words nn.Module does not declare
+    task: Task
+    optimisation: Optimisation
+    accelerator: Any  # whose methods return what they are given, which their types do not say
+    folder: Path
+    head: dict  # identity and vocabulary, as both files have them
     starts: list[dict]
-    callback: Callable[[int, nn.Module], None] | None
-    report: Callable[[int, dict[str, float]], None] | None
-    checkpoint_seconds: float
-    deadline: float
+    seed: int
 
-    def __init__(self, model, task, optimisation, accelerator, folder, identity, seed):
-        self.task = task
-        self.optimisation = optimisation
-        self.accelerator = accelerator
-        self.folder = folder
-        self.identity = identity
-        self.seed = seed
-        self.rows = task.rows  # of an epoch: time steps, or micro-batches of sentence pairs
+    def __post_init__(self) -> None:
+        optimisation = self.optimisation
+        accelerator = self.accelerator
+        self.rows = self.task.rows  # of an epoch: time steps, or micro-batches of sentence pairs
 
         # The model and its optimiser, bare and as the accelerator wraps them.
         workers = accelerator.num_processes
         sharded = optimisation.shard and workers > 1
-        self.bare = model.to(accelerator.device)
+        self.bare = self.model.to(accelerator.device)
         if sharded:
             shard(self.bare, accelerator.device.type, workers)
         self.bare_optimizer = optimisation.build(self.bare.named_parameters())
-        if sharded:
-            self.model, self.optimizer = self.bare, self.bare_optimizer
-        else:
+        self.model, self.optimizer = self.bare, self.bare_optimizer
+        if not sharded:
             self.model, self.optimizer = accelerator.prepare(self.bare, self.bare_optimizer)
 
         # The modules that are told of every step.
@@ -183,7 +179,7 @@ class _Run:
         self.annealed = [module for module in modules if isinstance(module, Annealed)]
         self.constrained = [module for module in modules if isinstance(module, Constrained)]
         share = optimisation.tied_until
-        self.tying = share and TiedUntil(self.bare, self.bare_optimizer, share)
+        self.tying = TiedUntil(self.bare, self.bare_optimizer, share) if share else None
 
         # Where the run stands, at its beginning.
         self.step = 0  # steps done
@@ -210,18 +206,23 @@ class _Run:
     def finished(self) -> bool:
         """Return whether every epoch or step is done, or `patience` is at its end."""
         o = self.optimisation
-        return (
-            self.epoch >= o.epochs
-            or (o.max_steps is not None and self.step >= o.max_steps)
-            or self.has_stalled(o.patience)
-        )
+        out_of_steps = o.max_steps is not None and self.step >= o.max_steps
+        return self.epoch >= o.epochs or out_of_steps or self.has_stalled(o.patience)
+
+    def schedule_is_unfinished(self) -> bool:
+        """Return whether the epochs were too few for `max_steps`, and the last rate shows it."""
+        o = self.optimisation
+        if not self.step or self.epoch < o.epochs:
+            return False
+        reached, end = (o.schedule(x, self.epoch, self.step) for x in (self.share_done(0), 1.0))
+        return reached != end
 
     def has_stalled(self, checks: int | None) -> bool:
         """Return whether the validation perplexities have `stalled`; with None they never have."""
         history = [row["valid_perplexity"] for row in self.epochs]
         return checks is not None and stalled(history, checks)
 
-    def one_epoch(self, bar: tqdm) -> None:
+    def one_epoch(self, bar: tqdm, callback, report, checkpoint_seconds, deadline) -> None:
         """Go from wherever the epoch stands to its end, its validation and its checkpoint."""
         o = self.optimisation
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
@@ -244,45 +245,40 @@ class _Run:
             last = self.row == self.rows or self.step == o.max_steps
 
             # Look at the losses where the window is full, and before anything is saved.
-            late, due = self.late_or_due(saved, full=len(window) == WINDOW)
-            if len(window) == WINDOW or due or last:
+            late = time.time() > deadline
+            due = late or time.perf_counter() - saved > checkpoint_seconds
+            full = len(window) == WINDOW
+            # Several processes have clocks that differ: the first one's decides, and only where the
+            # window is full, as it is in all of them at once.
+            if self.accelerator.num_processes > 1:
+                late, due = map(bool, self.agreed(late, due) if full else (False, False))
+            if full or due or last:
                 loss = self.take_losses(window)
                 now = time.perf_counter()
                 self.seconds += now - started
                 started = now
-                bar.set_postfix_str(self.speed())
-                if self.report:
-                    self.report(self.step, self.step_figures(loss))
+                perplexity = math.exp(self.nll / self.tokens)
+                bar.set_postfix_str(f"perplexity {perplexity:.1f}, {self.speed():,.0f} tokens/s")
+                if report:
+                    report(self.step, self.step_figures(loss))
             if due and not last:
                 self.save()
                 saved = time.perf_counter()
 
             # Tell whoever watches; stop where it is time to.
             bar.update(1 if o.max_steps else update.rows)
-            if self.callback:
-                self.callback(self.step, self.bare)
+            if callback:
+                callback(self.step, self.bare)
             if late and not last:
                 raise Paused(f"paused at its deadline in epoch {self.epoch + 1}; run it again")
             if last:
                 break
 
         # The epoch ends. Where any process is past the deadline, all of them pause here.
-        self.finish_epoch()
-        late = torch.tensor(float(time.time() > self.deadline), device=self.accelerator.device)
+        self.finish_epoch(report)
+        late = torch.tensor(float(time.time() > deadline), device=self.accelerator.device)
         if self.accelerator.reduce(late, "sum") and not self.finished():
             raise Paused(f"paused at its deadline after epoch {self.epoch}; run it again")
-
-    def late_or_due(self, saved: float, full: bool) -> tuple[bool, bool]:
-        """Return whether the deadline has passed, and whether a checkpoint is due.
-
-        Several processes have clocks that differ: the first one's decides, and only where the
-        window is `full`, as it is in all of them at once.
-        """
-        late = time.time() > self.deadline
-        due = late or time.perf_counter() - saved > self.checkpoint_seconds
-        if self.accelerator.num_processes > 1:
-            late, due = map(bool, self.agreed(late, due) if full else (False, False))
-        return late, due
 
     def agreed(self, *numbers: float) -> list[float]:
         """Return the first process's numbers, or flags; all processes must call it."""
@@ -291,15 +287,13 @@ class _Run:
         told: Any = torch.tensor(numbers, dtype=torch.float64, device=self.accelerator.device)
         return broadcast(told).tolist()
 
-    def speed(self) -> str:
-        """Return the epoch's perplexity and tokens a second so far, for the progress bar."""
-        speed = self.tokens / max(self.seconds, 1e-9)
-        return f"perplexity {math.exp(self.nll / self.tokens):.1f}, {speed:,.0f} tokens/s"
+    def speed(self) -> float:
+        """Return the tokens a second of the epoch so far."""
+        return self.tokens / max(self.seconds, 1e-9)
 
     def step_figures(self, loss: float) -> dict[str, float]:
         """Return what a report is told within an epoch; `loss` is the mean of the last window."""
-        speed = self.tokens / max(self.seconds, 1e-9)
-        figures = {"loss": loss, "learning_rate": self.rate, "tokens_per_second": speed}
+        figures = {"loss": loss, "learning_rate": self.rate, "tokens_per_second": self.speed()}
         if self.norm is not None:
             figures["gradient_norm"] = float(whole(self.norm))  # sharded gradients have a part each
         return figures
@@ -353,13 +347,15 @@ class _Run:
         products = "tf32" if o.precision == "tf32" else "ieee"
         total: Any = 0.0
         carried = []
-        last = len(update.micro_batches) - 1
+        parts = len(update.micro_batches)
+        if parts > o.accumulate:
+            raise CourseError(f"an update has {parts} micro-batches; set accumulate to as many")
         # The last update of an epoch may have fewer micro-batches than there are states.
         for i, (part, state) in enumerate(zip(update.micro_batches, self.carried, strict=False)):
             inputs = (machine.moved(x, device) for x in part.inputs)
             target = machine.moved(part.target, device)
             # Processes exchange gradients after the last micro-batch; sharded ones, after each.
-            apart = accelerator.no_sync(self.model) if i < last else nullcontext()
+            apart = accelerator.no_sync(self.model) if i < parts - 1 else nullcontext()
             with apart, float32_products(products):
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                     output = self.model(*inputs, state=state, target=target)
@@ -401,10 +397,8 @@ class _Run:
         """Return the error that says what to do, and where the run was still well."""
         last = self.folder / "last.safetensors"
         where = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint yet"
-        return CourseError(
-            f"{what} (epoch {self.epoch + bool(self.row)}); {where}. "
-            "Try a lower learning rate or clip, or fp32"
-        )
+        what = f"{what} (epoch {self.epoch + bool(self.row)})"
+        return CourseError(f"{what}; {where}. Try a lower learning rate or clip, or fp32")
 
     def validate(self) -> float:
         """Return the first process's validation perplexity, of averaged weights if it has any."""
@@ -417,7 +411,7 @@ class _Run:
             raise self.diverged(f"the validation perplexity is {valid} after step {self.step}")
         return valid
 
-    def finish_epoch(self) -> None:
+    def finish_epoch(self, report) -> None:
         """Validate, note the figures, keep the best weights, save."""
         o = self.optimisation
         started = time.perf_counter()
@@ -427,22 +421,20 @@ class _Run:
 
         # The epoch's row of figures.
         valid = self.validate()
-        self.epochs.append(
-            {
-                "epoch": self.epoch + 1,
-                "train_perplexity": math.exp(self.nll / self.tokens),
-                "valid_perplexity": valid,
-                "learning_rate": self.rate,
-                "averaged": self.average is not None,
-                "tokens": self.tokens,
-                "seconds": round(self.seconds, 3),
-                "validation_seconds": round(time.perf_counter() - started, 3),
-            }
-        )
-
-        if self.report:
-            told = ("train_perplexity", "valid_perplexity")
-            self.report(self.step, {name: self.epochs[-1][name] for name in told})
+        train = math.exp(self.nll / self.tokens)
+        row = {
+            "epoch": self.epoch + 1,
+            "train_perplexity": train,
+            "valid_perplexity": valid,
+            "learning_rate": self.rate,
+            "averaged": self.average is not None,
+            "tokens": self.tokens,
+            "seconds": round(self.seconds, 3),
+            "validation_seconds": round(time.perf_counter() - started, 3),
+        }
+        self.epochs.append(row)
+        if report:
+            report(self.step, {"train_perplexity": train, "valid_perplexity": valid})
 
         # The next epoch begins with nothing: no row, no state, no sums.
         self.epoch += 1
@@ -466,8 +458,8 @@ class _Run:
         weights = parameters_of(self.bare) | average
         weights = self.gathered({f"model.{k}": v for k, v in weights.items()})
         if self.accelerator.is_main_process:
-            head = {"identity": self.identity, "vocabulary": self.vocabulary, "epoch": epoch}
-            save_checkpoint(self.folder / "best.safetensors", weights, head)
+            head = self.head | {"epoch": epoch}
+            checkpoint.save_checkpoint(self.folder / "best.safetensors", weights, head)
 
     # Checkpoints ----------------------------------------------------------------------------
 
@@ -485,12 +477,10 @@ class _Run:
         tensors |= self.generator_states() | self.carried_states()
 
         if self.accelerator.is_main_process:
-            head = {"identity": self.identity, "vocabulary": self.vocabulary}
-            head |= {name: getattr(self, name) for name in PROGRESS}
-            head["starts"] = self.starts
-            head["choices"] = machine.CHOICES
+            head = self.head | {name: getattr(self, name) for name in checkpoint.PROGRESS}
+            head |= {"starts": self.starts, "choices": machine.CHOICES}
             head["averaged_steps"] = self.average.steps if self.average else None
-            save_checkpoint(self.folder / "last.safetensors", tensors, head)
+            checkpoint.save_checkpoint(self.folder / "last.safetensors", tensors, head)
 
     def gathered(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the whole tensors in the memory of the first process's host, none in the others'.
@@ -510,7 +500,7 @@ class _Run:
 
     def carried_states(self) -> dict[str, torch.Tensor]:
         """Return the state that every process carries from segment to segment."""
-        carried = flatten(self.carried)
+        carried = checkpoint.flatten(self.carried)
         if self.accelerator.num_processes == 1:
             return carried
         return {
@@ -539,16 +529,16 @@ class _Run:
         path = self.folder / "last.safetensors"
         if not path.exists():
             return
-        tensors, head = load_checkpoint(path)
-        if where := difference(head.get("identity"), self.identity):
+        tensors, head = checkpoint.load_checkpoint(path)
+        if where := checkpoint.difference(head.get("identity"), self.head["identity"]):
             raise CourseError(
                 f"{path} belongs to another experiment ({where}); "
                 "choose another folder or remove it"
             )
-        check_progress(head, path)
-        restore(self.bare, tensors, str(path))
+        checkpoint.check_progress(head, path)
+        checkpoint.restore(self.bare, tensors, str(path))
         self.resume_optimizer(tensors, head.get("averaged_steps"))
-        for name in PROGRESS:
+        for name in checkpoint.PROGRESS:
             setattr(self, name, head[name])
         # What was the quickest way when the run began stays its way, to the last digit.
         machine.CHOICES.update(head.get("choices", {}))
@@ -565,10 +555,7 @@ class _Run:
                 like = parameters[parameter]
                 slots[like][key] = sharded_as(value, like) if value.ndim else value.to(device)
         if averaged is not None:
-            mean = {
-                name: sharded_as(tensors[f"average.{name}"], parameter)
-                for name, parameter in parameters.items()
-            }
+            mean = {n: sharded_as(tensors[f"average.{n}"], p) for n, p in parameters.items()}
             self.average = WeightAverage(self.bare, averaged, mean)
 
     def resume_process(self, tensors: dict[str, torch.Tensor], path: Path) -> None:
@@ -585,7 +572,7 @@ class _Run:
                 f"{path} stands in the middle of epoch {self.epoch + 1} of a run with {writers} "
                 f"processes; go on with as many, or choose another folder"
             )
-        carried = unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
+        carried = checkpoint.unflatten(tensors, "state" if workers == 1 else f"{rank}.state")
         # No state is stored between two epochs, or of a model that carries none.
         self.carried = states.map_state(lambda t: t.to(device), carried) or self.carried
         self.seed_generators()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from torch import Tensor
 from torch.optim import SGD, AdamW, Muon, Optimizer
@@ -23,10 +23,8 @@ OPTIONS = {
     "ember": ("beta2", "eps"),
     "muon": ("momentum", "nesterov", "ns_steps", "adjust_lr_fn"),
 }
-RANGES = {"momentum": Dropout, "ns_steps": Count, "beta2": Dropout}  # of options of one optimiser
+RANGES = {"momentum": Dropout, "nesterov": bool, "ns_steps": Count, "beta2": Dropout}  # of options
 AVERAGES = ("average_from", "average_after", "average_last")
-KEPT = ("best", "last")
-PRECISIONS = ("fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,9 @@ class Optimisation(InRange):
     learning_rate: Positive = 1.0
     schedule: Any = field(default_factory=Constant)
     epochs: Whole = 40  # 0 takes the weights it starts from as they are
-    max_steps: Count | None = None  # ends within an epoch; schedules then run over these steps
-    keep: str = "best"  # the epoch whose weights are evaluated: best in validation, or the last
-    patience: Count | None = None  # or ends at an epoch above the best of those before so many last
+    max_steps: Count | None = None  # ends it if `epochs` do not before; schedules run over them
+    keep: Literal["best", "last"] = "best"  # the epoch of the final weights; best: in validation
+    patience: Count | None = None  # or ends when the perplexity has `stalled` for so many checks
     batch: Count = 20  # columns, over all processes
     max_tokens: Count = 4096  # of a batch of sentence pairs, over all processes and parts
     accumulate: Count = 1  # parts of a batch whose gradients are added before the step
@@ -56,14 +54,15 @@ class Optimisation(InRange):
     sum_over_steps: bool = False  # loss summed over the unrolled steps (Zaremba et al. 2014)
     clip: Positive | None = None  # global norm of the gradient
     average_from: Count | None = None  # epoch from whose start weights are averaged (ET-ASGD)
-    average_after: Count | None = None  # or epochs without a new best before it begins (NT-ASGD)
+    average_after: Count | None = None  # or once it has `stalled` for so many (NT-ASGD)
     average_last: Count | None = None  # or the weights at the end of so many last epochs
     weight_decay: NonNegative = 0.0
     betas: tuple[Dropout, Dropout] = (0.9, 0.999)
     eps: Positive = 1e-8
     tied_until: Dropout | None = None  # share of the run that an untied model's matrices are one
     groups: dict[str, dict] = field(default_factory=dict)
-    precision: str = "fp32"  # of products; tf32 is fp32 but on a GPU, bf16 is autocast
+    # Of products; tf32 is fp32 but on a GPU, bf16 is autocast.
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     shard: bool = False  # parameters, gradients and optimiser state over the processes (FSDP)
     evaluation_batch: Count = 10  # while training; final figures are at batch 1
     evaluation_length: Count = 512
@@ -73,10 +72,6 @@ class Optimisation(InRange):
     def __post_init__(self) -> None:
         # Each setting by itself.
         super().__post_init__()
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
-        if self.keep not in KEPT:
-            raise unknown("epoch to keep", self.keep, KEPT)
         if not callable(self.schedule):
             raise CourseError(f"schedule must be one such as Constant(), not {self.schedule!r:.60}")
 
@@ -111,7 +106,7 @@ class Optimisation(InRange):
         """
         group = self.groups.get(prefix, {})
         kind = group.get("optimizer", self.optimizer)
-        if kind not in OPTIMIZERS:
+        if kind not in list(OPTIMIZERS):  # a list, since what no table can look up may be given
             raise unknown("optimizer", kind, OPTIMIZERS)
         known = ("optimizer", "learning_rate", "weight_decay", *OPTIONS[kind])
         ranges = get_type_hints(type(self), include_extras=True) | RANGES
@@ -141,11 +136,8 @@ class Optimisation(InRange):
         for name, parameter in named.items():
             prefix = max(filter(called[name].startswith, members), key=len)
             members[prefix][name] = parameter
-        optimizers = [
-            _optimizer(members[prefix], **self._settings(prefix))
-            for prefix in members
-            if members[prefix]
-        ]
+        used = {prefix: own for prefix, own in members.items() if own}
+        optimizers = [_optimizer(own, **self._settings(prefix)) for prefix, own in used.items()]
         return optimizers[0] if len(optimizers) == 1 else Together(optimizers)
 
     def factor(self, progress: float, epoch: int, step: int, steps: int) -> float:

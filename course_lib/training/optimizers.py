@@ -13,7 +13,7 @@ class _OneByOne(Optimizer):
     """An optimiser that moves one parameter after the other; a variant says how, by `move`."""
 
     def move(self, W: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        """Move W by its gradient g; `state` is empty at the first call and keeps what is put in."""
+        """Move W, already decayed, by its gradient g; `state` is empty at the first call."""
         raise NotImplementedError
 
     @torch.no_grad()
@@ -24,6 +24,7 @@ class _OneByOne(Optimizer):
         for group in self.param_groups:
             for W in group["params"]:
                 if W.grad is not None:
+                    W.mul_(1 - group["lr"] * group["weight_decay"])
                     self.move(W, W.grad, group, self.state[W])
         return loss
 
@@ -53,7 +54,6 @@ class CoupledAdam(_OneByOne):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
     def move(self, W: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        lr = group["lr"]
         beta1, beta2 = group["betas"]
         square = g.square().mean(0)
         if not state:  # the count lies on the device, so that no step waits for it
@@ -64,8 +64,7 @@ class CoupledAdam(_OneByOne):
         m = state["exp_avg"].lerp_(g, 1 - beta1)
         v = state["exp_avg_sq"].lerp_(square, 1 - beta2)
         deviation = (v / (1 - beta2**t)).sqrt() + group["eps"]
-        W.mul_(1 - lr * group["weight_decay"])
-        W.addcdiv_(m, deviation * (1 - beta1**t), value=-lr)
+        W.addcdiv_(m, deviation * (1 - beta1**t), value=-group["lr"])
 
 
 class Ember(_OneByOne):
@@ -97,7 +96,7 @@ class Ember(_OneByOne):
         super().__init__(params, dict(lr=lr, beta2=beta2, eps=eps, weight_decay=weight_decay))
 
     def move(self, W: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        lr, beta2 = group["lr"], group["beta2"]
+        beta2 = group["beta2"]
         square = g.square()
         in_use = (square.sum(1) > 0).sum().clamp(min=1)
         row, column = square.mean(1), square.sum(0) / in_use
@@ -111,8 +110,7 @@ class Ember(_OneByOne):
         # A row without a gradient so far has r = 0, and does not move.
         scale = r.mean().clamp(min=torch.finfo(r.dtype).tiny)
         deviation = (r[:, None] / scale * c).sqrt() + group["eps"]
-        W.mul_(1 - lr * group["weight_decay"])
-        W.addcdiv_(g, deviation, value=-lr)
+        W.addcdiv_(g, deviation, value=-group["lr"])
 
 
 class Together(Optimizer):

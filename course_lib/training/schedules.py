@@ -59,7 +59,10 @@ class InverseSquareRoot(InRange):
 
 @dataclass(frozen=True)
 class Cosine(InRange):
-    """Half a cosine from 1 to `floor` over the run, times a rise from 0 to 1 in `warmup` steps."""
+    """Half a cosine from 1 to `floor` over the run, times a rise from 0 to 1 in `warmup` steps.
+
+    The last update of a run is at its end and has `floor`; one of 0 leaves the weights as they are.
+    """
 
     warmup: Whole = 0
     floor: Share = 0.0
@@ -72,6 +75,9 @@ class Cosine(InRange):
 @dataclass(frozen=True)
 class OneCycle(InRange):
     """A rise along half a cosine, a level stretch, and a fall to 0 along half a cosine.
+
+    The first of n updates is at 1/n of the run, so it has more than 1/`start`; the last is at the
+    end, and its factor of 0 leaves the weights as they are.
 
     rise: share of the run over which the factor rises from 1/`start` to 1.
     start: how many times lower the learning rate is at the beginning.

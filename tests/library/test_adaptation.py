@@ -195,6 +195,46 @@ def test_settings_that_would_give_a_number_without_meaning_are_refused(bad):
         bad(model, found)
 
 
+def test_a_search_goes_through_iterators_as_through_lists():
+    found, grid = cache.predictions(build(), tokens(), EOS), ((2, 10), (0.0, 5.0), (0.1, 0.3))
+    assert cache.search(found, *map(iter, grid)) == cache.search(found, *grid)
+    assert len(cache.search(found, *map(iter, grid))) == 8
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"rate": math.nan}, "rate must be a number at least 0, not nan"),
+        ({"decay": -1.0}, "decay must be a number at least 0, not -1"),
+        ({"epsilon": math.inf}, "epsilon must be a number at least 0, not inf"),
+        ({"length": 0}, "length must be a whole number of at least 1, not 0"),
+        ({"tokens": tokens(0)}, "the split has 0 tokens, too few .* .at least 1 are needed"),
+        ({"squares": {}}, "the squares are of another model; take the mean_squares of this one"),
+    ],
+)
+def test_dynamic_evaluation_refuses_what_cannot_be_meant(settings, message):
+    model = build()
+    squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
+    usual = {"tokens": tokens(), "squares": squares, "rate": 0.1, "decay": 0.0}
+    with pytest.raises(CourseError, match=message):
+        dynamic.dynamic_perplexity(model, eos=EOS, progress=False, **usual | settings)
+    assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
+    with pytest.raises(CourseError, match="length must be a whole number of at least 1"):
+        dynamic.mean_squares(model, tokens(300), batch=3, length=0, progress=False)
+
+
+def test_dynamic_evaluation_learns_where_gradients_are_off():
+    def value():
+        model = build()
+        squares = dynamic.mean_squares(model, tokens(300), batch=3, progress=False)
+        settings = {"rate": 0.1, "decay": 0.1, "progress": False}
+        return dynamic.dynamic_perplexity(model, tokens(), EOS, squares, **settings)
+
+    with torch.no_grad():
+        without = value()
+    assert without == value()
+
+
 def test_a_search_puts_what_diverged_last():
     rows = [{"perplexity": value} for value in (math.nan, math.inf, 48.0, math.nan, 47.0)]
     found = [row["perplexity"] for row in best_first(rows)]

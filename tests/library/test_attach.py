@@ -256,6 +256,37 @@ def test_a_model_whose_output_cannot_be_told_is_refused_with_the_way_out():
         course_lib.attach(nn.Sequential(nn.Embedding(N, D)))
 
 
+class Wide(nn.Module):
+    """A model that is tied by hand, with a hidden layer as wide as the vocabulary."""
+
+    def __init__(self):
+        super().__init__()
+        self.e = nn.Embedding(N, D)
+        self.base_model = nn.Sequential(self.e, nn.Linear(D, N), nn.ReLU(), nn.Linear(N, D))
+
+    def forward(self, tokens):
+        return F.linear(self.base_model(tokens), self.e.weight)
+
+
+def test_a_hidden_layer_of_the_vocabulary_s_width_is_no_head():
+    model, tokens = Wide(), torch.randint(N, (2, 5))
+    message = r"base_model\.1; name one: attach\(model, head='base_model\.1'\), or 'e' if tied"
+    with pytest.raises(CourseError, match=message):
+        course_lib.attach(model)
+    attached = course_lib.attach(model, head="e")
+    torch.testing.assert_close(attached.log_prob(tokens), model(tokens).log_softmax(-1))
+
+
+def test_a_head_may_be_called_by_keyword():
+    class Keyword(Plain):
+        def forward(self, tokens):
+            return self.decoder(input=self.rnn(self.encoder(tokens))[0])
+
+    model, tokens = Keyword(), torch.randint(N, (2, 5))
+    attached = course_lib.attach(model)
+    torch.testing.assert_close(attached.log_prob(tokens), model(tokens).log_softmax(-1))
+
+
 def test_a_mixture_s_mask_is_one_a_sequence_in_the_batch_first_layout():
     """Hugging Face's (B, T): time is the second dimension of the input, the first of the layer."""
     model, seen = HuggingFace(), []

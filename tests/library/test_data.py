@@ -20,6 +20,7 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lib import data
 from course_lib.data import folders
 from course_lib.data.corpus import blocks_of, from_texts
+from course_lib.data.piece_text import from_pieces
 from course_lib.errors import CourseError
 
 WORDS = st.text("abcdé<>.", min_size=1, max_size=3).filter(lambda w: w not in (data.EOS, data.UNK))
@@ -63,6 +64,21 @@ def test_a_file_without_a_last_line_end_and_a_blank_line():
     corpus = from_texts("toy", {"train": "a b\n\nc", "valid": "a\r", "test": "\u2028 a\n"})
     assert corpus.decode(corpus.train) == "a b\n\nc\n"
     assert list(blocks_of("x\u2028y\x0bz\nw", 0)) == ["x\u2028y\x0bz\n", "w"]
+
+
+def test_an_empty_block_is_no_line():
+    texts = {"train": ["a b\n", "", "c\n"], "valid": "c\n", "test": "c\n"}
+    assert from_texts("toy", texts).train.tolist() == [0, 1, 2, 3, 2]
+
+
+def test_the_line_ends_of_old_macs_mean_the_same_everywhere():
+    text = "a b\rc\r"
+    corpus = from_texts("toy", dict.fromkeys(data.SPLITS, text))
+    assert corpus.decode(corpus.train) == "a b\nc\n"
+    assert torch.equal(corpus.encode(text), corpus.train)
+    pieces = from_pieces("toy", dict.fromkeys(data.SPLITS, text * 20), pieces=20)
+    assert torch.equal(pieces.encode(text * 20), pieces.train)
+    assert pieces.decode(pieces.encode(text)) == "a b\nc\n"
 
 
 @given(LINES, st.integers(3, 12))
@@ -129,6 +145,22 @@ def test_parts_of_several_sizes_can_share_the_whole_vocabulary():
     assert all(part.words == corpus.words for part in parts)
     assert parts[0].train.tolist() == corpus.train[:500].tolist()
     assert (parts[0].counts == 0).any() and parts[0].counts.sum() == 500
+
+
+def test_parts_with_all_words_leave_the_whole_as_it_is():
+    """Also where ids fall with the count in the whole, and otherwise in each part."""
+    valid = "a b c d\n" * 3
+    texts = {"train": "a a a b b c\n" * 3 + "c c c c b d\n" * 20, "valid": valid, "test": valid}
+    corpus = from_texts("any", texts, by_frequency=True)
+    ids = {split: getattr(corpus, split).clone() for split in data.SPLITS}
+    a, b = (corpus.small(n, 15, 15, all_words=True) for n in (21, 60))
+    for part in (a, b):
+        part.train.fill_(0)  # nor is a part a view of it
+        assert torch.equal(part.valid, ids["valid"][:15])
+    assert all(torch.equal(getattr(corpus, split), ids[split]) for split in data.SPLITS)
+    assert a.words == b.words == corpus.words
+    with pytest.raises(CourseError, match="all_words keeps the ids .* leave out by_frequency"):
+        corpus.small(21, 15, 15, all_words=True, by_frequency=True)
 
 
 def test_small_is_deterministic_and_small():

@@ -97,6 +97,13 @@ def test_rounding_grows_with_the_number_of_values(fit):
         assert fit(np.r_[values, factor * np.finfo(float).eps * values[0]]).used == used
 
 
+def test_a_law_that_overflows_is_refused():
+    values = np.arange(1.0, 6) ** -20
+    with pytest.raises(CourseError, match="fit_polynomial"):
+        fit_exponential(values)
+    assert fit_polynomial(values).law.gamma == pytest.approx(20)
+
+
 @pytest.mark.parametrize("fit", [fit_exponential, fit_polynomial])
 @pytest.mark.parametrize(
     "values, message",

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.dropout import EntryDropout, entry_dropout
+from course_lib.dropout import EntryDropout, entry_dropout, locked_dropout
+from course_lib.models import InputEmbedding
 
 pytestmark = pytest.mark.usefixtures("branches")
 
@@ -64,3 +65,14 @@ def test_seed_type_and_memory_order_are_kept():
 def test_impossible_shares_are_refused(share):
     with pytest.raises(ValueError, match="share"):
         entry_dropout(torch.ones(3), share)
+    with pytest.raises(ValueError, match="share"):
+        locked_dropout(torch.ones(3, 2), share)
+
+
+def test_noise_that_has_faded_does_not_come_back():
+    embedding = InputEmbedding(noise=0.2)
+    shares = []
+    for progress in (0.0, 0.75, 1.0, 1.5):
+        embedding.anneal(progress)
+        shares.append(embedding.noise_share)
+    assert shares == [1.0, 0.25, 0.0, 0.0]

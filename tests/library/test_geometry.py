@@ -369,6 +369,27 @@ def test_drift_of_copies_is_everything_and_of_opposites_nothing():
     assert geometry.common_drift(np.zeros((3, 2))) == (0, 0, 0, 0)
 
 
+@pytest.mark.parametrize("n", [3, 7, 1000, 100_001])
+@pytest.mark.parametrize("entry", [0.1, 1 / 3, 1e5 / 7])
+def test_rounding_is_no_cloud(n, entry):
+    """Equal rows whose mean is rounded, and directions that cancel up to rounding."""
+    drift = geometry.common_drift(np.full((n, 4), entry))
+    assert drift.centred == 0 and drift.share <= 1
+    v = cloud(0, (n, 4))
+    with pytest.raises(CourseError, match="give the axis"):
+        geometry.cone_angles(np.concatenate([v, -v]))
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-13, 1e100])
+def test_drift_and_angles_do_not_depend_on_the_unit(scale):
+    W = cloud(0, (9, 4)) + 1
+    found, scaled = geometry.common_drift(W), geometry.common_drift(scale * W)
+    assert scaled == pytest.approx(found)
+    axis = np.array([1.0, 2, 0, 1])
+    expected = geometry.cone_angles(W, axis)
+    np.testing.assert_allclose(geometry.cone_angles(W, scale * axis), expected)
+
+
 def test_norms_by_frequency_average_each_bin():
     """Zipf's words with norm log(1 + count): the bins' means rise, and the ranks agree wholly."""
     counts = np.r_[0, 0, np.random.default_rng(0).zipf(1.5, 500)]

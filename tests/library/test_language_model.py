@@ -112,6 +112,13 @@ def test_perplexity_of_a_uniform_model_is_the_vocabulary_size():
     assert perplexity(model, torch.arange(13), eos=0, batch=2) == pytest.approx(13)
 
 
+def test_a_split_too_short_for_the_batch_is_counted_as_it_is():
+    """Without the line end before the first token."""
+    perplexity(tiny(), torch.arange(5), eos=0, batch=3)
+    with pytest.raises(CourseError, match="has 4 tokens, .* 3 columns .at least 5 are needed"):
+        perplexity(tiny(), torch.arange(4), eos=0, batch=3)
+
+
 def test_a_transformer_with_memory_carries_its_state_through_the_evaluation():
     torch.manual_seed(0)
     words = FullWords(13, 8, init=0.5)

@@ -80,6 +80,10 @@ def test_numpys_numbers_become_pythons():
 
     settings = asdict(Optimisation(epochs=np.int64(3), learning_rate=np.float32(0.5)))
     assert json.loads(json.dumps(settings))["epochs"] == 3
+    words = {"optimizer": "adamw", "betas": [np.float32(0.5), 0.9], "eps": np.float32(0.25)}
+    settings = asdict(Optimisation(betas=(np.float32(0.5), 0.75), groups={"words.": words}))
+    assert json.loads(json.dumps(settings))["betas"] == [0.5, 0.75]
+    assert settings["groups"]["words."]["betas"] == (0.5, 0.9)
 
 
 def test_the_message_says_range_owner_and_value():

@@ -207,6 +207,15 @@ def test_effective_rank_wants_a_share(epsilon):
         effective_rank([1.0], epsilon)
 
 
+def test_ranks_depend_on_neither_unit_nor_order():
+    for scale in (1e-170, 1.0, 1e200):
+        assert effective_rank([scale, scale], 1e-3) == 2
+    assert effective_rank([1e-3, 1.0, 0.5], 1e-3) == effective_rank([1.0, 0.5, 1e-3], 1e-3) == 2
+    for measured in (lambda s: effective_rank(s, 1e-3), lambda s: press_rank(s, (4, 4))):
+        with pytest.raises(CourseError, match="singular values: a list of finite numbers"):
+            measured([2.0, np.nan])
+
+
 def test_bad_tables_are_refused():
     with pytest.raises(CourseError, match="without rows"):
         spectrum([])
@@ -241,6 +250,17 @@ def test_no_gap_no_hidden_size():
         hidden_size(softmax_table(0, 3, 40, 2))
     with pytest.raises(CourseError, match="4 different contexts or more"):
         hidden_size(softmax_table(0, 1, 40, 2).expand(9, 40))
+    with pytest.raises(CourseError, match="`hidden_size` at least 4"):
+        hidden_size(softmax_table(0, 1, 40, 2))
+    with pytest.raises(CourseError, match="3 words"):
+        hidden_size(softmax_table(0, 9, 2, 1))
+
+
+@pytest.mark.parametrize(
+    "contexts, words, d", [(6, 40, 4), (40, 6, 4), (5, 40, None), (40, 5, None)]
+)
+def test_as_many_contexts_and_words_as_the_hidden_size_and_two(contexts, words, d):
+    assert hidden_size(softmax_table(0, contexts, words, 4)).d == d
 
 
 def test_a_direction_that_changes_no_probability_is_not_seen():

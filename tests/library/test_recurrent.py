@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 
 from course_lib.dropout import entry_dropout, keep_mask
-from course_lib.models import QRNN, RHN, LanguageModel
+from course_lib.errors import CourseError
+from course_lib.models import AWDLSTM, QRNN, RHN, LanguageModel, VariationalLSTM
 from course_lib.models.qrnn import pool
 from course_lib.output_layers import FullWords, Softmax
 
@@ -36,6 +37,38 @@ def qrnn_by_steps(model, x, state):
         rows = outputs
         new.append(c)
     return torch.stack(rows), (last, tuple(new))
+
+
+ENCODERS = {
+    "LSTM": lambda: VariationalLSTM(4, 6),
+    "AWD": lambda: AWDLSTM(4, (6, 6, 4)),
+    "RHN": lambda: RHN(4, 6, depth=2),
+    "QRNN": lambda: QRNN(4, (6, 4)),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_state_of_other_columns_and_an_empty_segment_are_refused(name):
+    encoder = ENCODERS[name]().eval()
+    x = torch.randn(5, 3, 4)
+    for batch in (1, 2):
+        _, state = encoder(x[:, :batch])
+        with pytest.raises(CourseError, match=f"the state has {batch} columns, the words 3"):
+            encoder(x, state)
+    _, state = encoder(x)
+    for before in (None, state):
+        with pytest.raises(CourseError, match="one time step or more"):
+            encoder(x[:0], before)
+
+
+@pytest.mark.parametrize("name", ["LSTM", "AWD"])
+def test_a_state_of_other_layers_is_refused(name):
+    encoder = ENCODERS[name]().eval()
+    x = torch.randn(5, 3, 4)
+    _, state = encoder(x)
+    for wrong in (state[:-1], (*state, state[-1])):
+        with pytest.raises(ValueError, match="zip"):
+            encoder(x, wrong)
 
 
 def test_an_rhn_begins_with_closed_transform_gates():

@@ -226,7 +226,7 @@ def test_far_from_all_others_is_not_enough():
 
 def test_a_margin_needs_rivals_and_numbers():
     for bad in (torch.ones(1, 3), torch.ones(3), torch.full((2, 2), torch.nan)):
-        with pytest.raises(CourseError, match="two finite rows or more"):
+        with pytest.raises(CourseError, match="at least two rows|one vector a row|not finite"):
             margin_witness(bad, 0)
 
 
@@ -482,6 +482,9 @@ def test_faster_decay_and_more_text_narrow_the_gap():
         usual = {"singular_values": 1 / k, "gamma": 1.0, "N": 10, "n": 10}
         with pytest.raises(CourseError, match="theorem 4.1 needs"):
             generalisation_gap(**usual | bad)
+    for bad in (np.eye(3), [1.0, np.nan]):
+        with pytest.raises(CourseError, match="singular values: a list of finite numbers"):
+            generalisation_gap(bad, 1.0, 10, 10)
 
 
 @few
@@ -554,7 +557,7 @@ def test_matrices_that_are_not_tied():
     assert 0.9 < found.residual < 1 and tying_map(E, torch.cat([E, E], 1)).residual < 1e-12
     assert zero_loss_map(E, draw(2, 30, 3), range(30)).residual > 0.5
     for bad in (draw(0, 39, 3), torch.zeros(40, 3), torch.ones(40)):
-        with pytest.raises(CourseError, match="tying compares"):
+        with pytest.raises(CourseError, match="tying compares|one vector a row"):
             tying_map(E, bad)
 
 
@@ -568,10 +571,36 @@ def test_the_rank_of_log_p_is_bounded_and_the_bound_reached(bias):
 
 def test_impossible_contexts_are_refused():
     for bad in (torch.ones(3), torch.ones(0, 3), torch.full((2, 2), torch.inf)):
-        with pytest.raises(CourseError, match="contexts are a finite matrix"):
+        with pytest.raises(CourseError, match="one vector a row|not finite"):
             uniformly_negative_direction(bad)
     with pytest.raises(CourseError, match="entry 1 of the layer norm's gain is 0"):
         layer_norm_condition([1.0, 0.0], [1.0, 1.0])
+    with pytest.raises(CourseError, match="must both be"):
+        layer_norm_condition([1.0, 2.0, 4.0], torch.ones(3, 1))
+    w, H = draw(0, 3), draw(1, 5, 3)
+    with pytest.raises(CourseError, match=r"5 contexts need as many log C_i, got \(5, 1\)"):
+        non_appearing_loss(w, H, torch.zeros(5, 1))
+
+
+def test_what_is_no_word_is_refused():
+    W, H = draw(0, 6, 3), draw(1, 5, 3)
+    assert torch.equal(log_rest(W, H, -1), log_rest(W, H, 5))  # as Python counts
+    with pytest.raises(IndexError):
+        log_rest(W, H, 6)
+    for target in (-100, 6):
+        with pytest.raises(CourseError, match="targets are words from 0 to 5"):
+            zero_loss_map(W, H, [0, 1, 2, 3, target])
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-14, 1.0, 1e100])
+def test_directions_do_not_depend_on_the_unit(scale):
+    h = torch.tensor([0.6, -0.8], dtype=torch.float64)
+    torch.testing.assert_close(worst_perturbation(scale * h, 0.1), -0.1 * h)
+    assert not worst_perturbation(0 * h, 0.1).any()
+    W = draw(0, 6, 3)
+    found, scaled = (margin_witness(W * unit, 1) for unit in (1.0, scale))
+    assert scaled.margin == pytest.approx(scale * found.margin, abs=1e-7 * scale)
+    assert merikoski(scale * W).total == pytest.approx(merikoski(W).total)
 
 
 def quarter_circle_rank(n, c, rank=10, precision=np.float64):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -142,8 +143,19 @@ def test_the_rate_follows_the_drawn_length():
 def test_bad_settings_are_refused():
     with pytest.raises(CourseError, match="unknown optimizer 'adam'.*adamw"):
         Optimisation(optimizer="adam")
-    with pytest.raises(CourseError, match="unknown precision"):
-        Optimisation(precision="bf61")
+    for name, value in [
+        ("precision", "bf61"),
+        ("precision", 16),
+        ("keep", None),
+        ("keep", ["last"]),
+    ]:
+        with pytest.raises(CourseError, match=f"{name} of Optimisation must be '.* or '.*', not"):
+            Optimisation(**{name: value})
+    for value in (None, 3, ["sgd"]):
+        with pytest.raises(CourseError, match="unknown optimizer"):
+            Optimisation(optimizer=value)
+        with pytest.raises(CourseError, match="unknown optimizer"):
+            Optimisation(groups={"words.": {"optimizer": value}})
     for name, value, least in [
         ("average_from", 0, 1), ("batch", 0, 1), ("batch", 2.5, 1), ("epochs", 1.5, 0),
         ("evaluation_memory", -3, 0), ("evaluation_clamp", 0, 1),
@@ -165,7 +177,9 @@ def test_bad_settings_are_refused():
         Optimisation(schedule="cosine")
     with pytest.raises(CourseError, match="the group 'words.' must be a table"):
         Optimisation(groups={"words.": 0.1})
-    for setting, value in [("learning_rate", math.inf), ("momentum", -0.5), ("ns_steps", 2.5)]:
+    for setting, value in [
+        ("learning_rate", math.inf), ("momentum", -0.5), ("ns_steps", 2.5), ("nesterov", "false"),
+    ]:  # fmt: skip
         group = {"words.": {"optimizer": "muon", setting: value}}
         with pytest.raises(CourseError, match=f"{setting} of the group 'words.' must be"):
             Optimisation(groups=group)
@@ -481,6 +495,8 @@ def test_the_non_monotone_trigger():
     assert not stalled([9, 8, 6, 7, 7.5, 7.8], 3), "so are three after the best"
     assert stalled([5, 9, 8, 8.2, 8.1, 7.9], 2), "the best is one of all the earlier ones"
     assert stalled([9, 8, 10, 10.5, 8.5], 2), "which is their best, not their last"
+    assert stalled([9, 8, 7, 6, 8.5], 2), "a new best among the last two does not count"
+    assert not stalled([8] * 9, 2), "equal values never trigger"
 
 
 def trained(experiment, folder, **options):
@@ -558,6 +574,17 @@ def test_a_run_of_so_many_steps(experiment, tmp_path):
     assert again == epochs
 
 
+def test_epochs_that_end_amid_a_schedule_over_steps_are_warned_of(experiment, tmp_path):
+    settings = {"epochs": 1, "max_steps": 900, "random_length": False}
+    with pytest.warns(UserWarning, match=r"ended after \d+ of 900 steps, amid the schedule; set"):
+        trained(experiment.change(optimisation=settings), tmp_path / "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        constant = experiment.change(optimisation=settings | {"schedule": Constant()})
+        trained(constant, tmp_path / "b")
+        trained(experiment.change(optimisation={"max_steps": 20}), tmp_path / "c")
+
+
 def test_patience_ends_a_run(experiment, tmp_path):
     """At the first epoch worse than the best of those before the last `patience`."""
     settings = {"optimizer": "sgd", "learning_rate": 9.0, "schedule": Constant(), "epochs": 40}
@@ -579,7 +606,7 @@ def test_the_last_epoch_is_kept_where_it_is_asked_for(experiment, tmp_path):
         kept[keep] = load_checkpoint(tmp_path / keep / "best.safetensors")[1]["epoch"]
     history = [e["valid_perplexity"] for e in epochs]
     assert kept == {"best": 1 + history.index(min(history)), "last": 5} and kept["best"] < 5
-    with pytest.raises(CourseError, match="did you mean last"):
+    with pytest.raises(CourseError, match="must be .best. or .last., not .lst."):
         Optimisation(keep="lst")
 
 
@@ -915,6 +942,38 @@ def test_accelerates_settings_do_not_decide_on_the_precision(monkeypatch):
     assert accelerator.mixed_precision == "no" and accelerator.device.type == "cpu"
     with pytest.raises(CourseError, match="unknown device 'gpu'"):
         accelerator_on("gpu")
+
+
+@pytest.mark.parametrize("name", ["ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "argument", "bf16"])
+def test_an_accelerator_that_changes_the_training_is_refused(
+    experiment, tmp_path, monkeypatch, name
+):
+    AcceleratorState._reset_state(reset_partial_state=True)
+    if name == "bf16":
+        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    elif name != "argument":
+        monkeypatch.setenv(name, "4")
+    steps = 4 if name == "argument" else 1
+    o, corpus = experiment.optimisation, experiment.load_corpus()
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=steps)
+    arguments = experiment.build(len(corpus)), LanguageModelBatches(corpus, o), o
+    with pytest.raises(CourseError, match="accelerator needs .*_steps=1 and mixed_precision='no'"):
+        fit(*arguments, accelerator, folder=tmp_path, identity={}, progress=False)
+    AcceleratorState._reset_state(reset_partial_state=True)
+    assert accelerator_on("cpu").gradient_accumulation_steps == 1
+
+
+def test_a_task_that_yields_more_than_it_may_is_refused(experiment, tmp_path):
+    o, corpus = experiment.optimisation, experiment.load_corpus()
+
+    class Twice(LanguageModelBatches):
+        def updates(self, generator):
+            for update in super().updates(generator):
+                yield update._replace(micro_batches=update.micro_batches * 2)
+
+    arguments = experiment.build(len(corpus)), Twice(corpus, o), o, Accelerator(cpu=True)
+    with pytest.raises(CourseError, match="an update has 2 micro-batches; set accumulate"):
+        fit(*arguments, folder=tmp_path, identity={}, progress=False)
 
 
 def test_as_many_gpus_are_taken_as_share_a_batch(experiment, tmp_path, monkeypatch):
@@ -1373,6 +1432,10 @@ def test_weights_of_another_model_are_refused(experiment, tmp_path):
         restore(experiment.build(31), load_checkpoint(tmp_path / "c")[0], "c")
     with pytest.raises(CourseError, match="missing"):
         restore(experiment.build(30), {}, "c")
+    untied = parameters_of(experiment.change(tied=False).build(30))
+    tensors = {f"model.{name}": value for name, value in untied.items()}
+    with pytest.raises(CourseError, match="c belongs to another model: this one has no output_lay"):
+        restore(experiment.build(30), tensors | {"random.cpu.0": torch.zeros(1)}, "c")
 
 
 @pytest.mark.parametrize("length", [640, 896])  # as bytes \x80\2 and \x80\3, like a pickle's

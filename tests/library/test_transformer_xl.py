@@ -305,3 +305,11 @@ def test_distances_are_exact_for_word_vectors_of_bfloat16():
 def test_impossible_sizes_are_refused_with_the_reason(options, words):
     with pytest.raises(CourseError, match=words):
         build(**options)
+
+
+def test_an_empty_segment_is_refused():
+    model = TransformerXL(8, layers=1, heads=2, head_size=4, feedforward=8, memory=3).eval()
+    _, state = model(torch.randn(5, 2, 8))
+    for before in (None, state):
+        with pytest.raises(CourseError, match="one time step or more"):
+            model(torch.randn(0, 2, 8), before)
