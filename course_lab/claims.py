@@ -9,10 +9,11 @@ A claim compares a method with a baseline in one figure. Runs that share their s
 Only models of a whole corpus are evidence, where the plain one predicts better than counting; what
 others do is told, and decides nothing (`Test.against`).
 
-The statistic is that of `comparison`. p is corrected by Holm over all claims of a table that have a
-test. The difference that would not matter is the published one, between LEAST and MOST per cent, or
-USUAL where none is published. It is rounded down to a tenth so that the verdict prints the very
-difference that was tested.
+The statistic is that of `comparison`. p is corrected by Holm over all claims of a table that runs
+can test, those without runs so far included: no verdict fades while others come. The difference
+that would not matter is the published one, between LEAST and MOST per cent, or USUAL where none is
+published. It is rounded down to a tenth so that the verdict prints the very difference that was
+tested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -75,10 +76,20 @@ class Test:
 
 
 def tests(claim: Claim, of: Evidence) -> list[Test]:
-    """Return the comparisons that bear on a claim: evidence first, then by tier and by seeds."""
+    """Return the comparisons that bear on a claim, the one that counts most first.
+
+    Evidence comes first. Then the tier decides, the number of seeds, and whether the model is of
+    the kind that the paper has.
+    """
     every = [*_elsewhere(claim, of), *_at_scale(claim, of)]
     found = {(test.method, test.baseline): test for test in every}.values()  # each pair once
-    return sorted(found, key=lambda t: (bool(t.against), TIERS.index(t.tier), -len(t.seeds)))
+    models = {evidence.model_of(recipe) for recipe, _ in claim.pairs}
+
+    def order(test: Test) -> tuple:
+        is_other = evidence.model_of(test.method.recipe) not in models
+        return bool(test.against), TIERS.index(test.tier), -len(test.seeds), is_other
+
+    return sorted(found, key=order)
 
 
 def _at_scale(claim: Claim, of: Evidence) -> Iterable[Test]:
@@ -188,7 +199,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
     """Return a row for each claim: what the paper says, what our runs say, and the verdict.
 
     of: the results to go by.
-    claims: p is corrected over those of them that have a test.
+    claims: p is corrected over all of them that a comparison of runs can test.
     alpha: the level of the tests.
 
     Columns: published, ours, low and high in per cent of the figure (100 times the difference of
@@ -200,7 +211,8 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
     tested = {claim.name: tests(claim, of) for claim in claims}
     counting = {name: rows[0] for name, rows in tested.items() if rows and not rows[0].against}
     raw = [comparison.p_value(test.differences) for test in counting.values()]
-    corrected = dict(zip(counting, holm(raw), strict=True))
+    family = sum(not claim.needs for claim in claims)
+    corrected = dict(zip(counting, holm(raw, family), strict=True))
     rows = {}
     for claim in claims:
         printed = claim.published_differences()
@@ -212,7 +224,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
         if first is not None and claim.name in counting:
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
-            said = verdict(claim.expects, first.differences, p, margin, alpha, len(counting))
+            said = verdict(claim.expects, first.differences, p, margin, alpha, family)
             row |= {"p": p, "verdict": said}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin, alpha)}
         else:
@@ -348,7 +360,8 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     written["ours"] = [by(*told) for told in ours]
     written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
     written["p (Holm)"] = [f"{p:.2g}" if p == p else "" for p in table.p]
-    written[["tier", "elsewhere", "why untested"]] = table[["tier", "elsewhere", "why"]]
+    told = ["tier", "elsewhere", "why untested", "note"]
+    written[told] = table[["tier", "elsewhere", "why", "note"]]
     return written.astype(object).fillna("")
 
 
@@ -391,7 +404,7 @@ def _concluded(row: "pd.Series") -> str:
     if row.published == row.published:
         item += f", in print by {by(row.published)}"
     if claim(str(row.name)).expects in ("lower", "higher"):
-        item += f"; p = {row.p:.2g}, corrected for all tested claims of its table. "
+        item += f"; p = {row.p:.2g}, corrected for all claims of its table. "
     else:
         item += "; one-sided tests at 5 %, not corrected. "
     item += MODELS[row.tier] + _tried(row)
@@ -409,6 +422,27 @@ def _tried(row: "pd.Series") -> str:
     method, baseline = row.tried.split(" / ")
     and_of_baseline = f", {baseline} of the baseline" if isinstance(row.baseline, str) else ""
     return f" Settings tried: {method} of the method{and_of_baseline}."
+
+
+def beside(name: str, here: float, of: Evidence | None = None) -> str:
+    """Return how a difference of small runs stands to the best evidence on a claim, in sentences.
+
+    name: of a claim whose figure is a perplexity.
+    here: 100 log(method / baseline) of the small runs.
+    of: the results to go by, all kept ones if None.
+    """
+    table = next(table for table in TABLES if claim(name) in table)
+    row = ledger(evidence.read() if of is None else of, table).loc[name]
+    said = f"In these small runs the perplexity differs by {by(here)}"
+    if row.verdict == "untested":
+        return f"{said}. No evidence on a whole text is kept beside it."
+    told = f"{said}, in those of the list by {by(row.ours)}. "
+    if here * row.ours > 0:
+        return told + "Both numbers point the same way."
+    return told + (
+        "The two numbers contradict each other. Believe the second one: its models read a whole "
+        "text, and the plain one predicts better than counting does."
+    )
 
 
 def printed(table: "pd.DataFrame") -> str:

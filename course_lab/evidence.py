@@ -125,6 +125,16 @@ class Evidence:
         most = max(len(self.settings[setting]) for setting in settings)
         return min((s for s in settings if len(self.settings[s]) == most), key=loss)
 
+    def longest(self, settings: Sequence[Setting]) -> list[Setting]:
+        """Return the settings that read at least half as many tokens as the longest of them."""
+
+        def tokens(setting: Setting) -> float:
+            runs = self.settings[setting].values()
+            return float(np.median([r.content["provenance"].get("tokens_seen", 0) for r in runs]))
+
+        most = max(map(tokens, settings))
+        return [setting for setting in settings if 2 * tokens(setting) >= most]
+
     def beats_counting(self, setting: Setting) -> bool | None:
         """Return whether the runs of a setting beat `COUNTING` in the mean; None if unknown."""
         counted = self.ngrams.get(setting.text)
@@ -250,6 +260,12 @@ def parts_of(recipe: str) -> tuple[str, str, str]:
         return recipe, "", ""
     family, method, rest = match.groups()
     return family, SAME.get(method, method), rest
+
+
+def model_of(recipe: str) -> str:
+    """Return a recipe's kind of model without its size: `vd-lstm`, `transformer`."""
+    model = parts_of(recipe)[0].split("/")[-1]
+    return re.sub(r"-(\d+|tiny|small|base|big)$", "", model)
 
 
 def of_plan(of: Evidence, plan: str) -> list[tuple[Planned, Run | None]]:

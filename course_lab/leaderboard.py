@@ -1,5 +1,6 @@
 """Every published row with ours beside it, and the n-grams that any model has to beat."""
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,8 @@ def rows(of: Evidence) -> "pd.DataFrame":
     counted = [
         {"corpus": evidence.title_of(text), "text": evidence.title_of(text), "method": name}
         | {"metric": "perplexity", "ours": perplexity, "tier": "counted", "model": "n-gram"}
-        for text, perplexities in of.ngrams.items()
-        for name, perplexity in perplexities.items()
+        for text in counted_texts(of)
+        for name, perplexity in of.ngrams[text].items()
     ]
     return pd.DataFrame([*told, *counted], columns=COLUMNS)
 
@@ -79,6 +80,16 @@ def on_text(table: "pd.DataFrame", text: str) -> "pd.DataFrame":
     return chosen.set_axis(names).sort_values("published", ascending=False)
 
 
+def counted_texts(of: Evidence) -> list[str]:
+    """Return the texts whose n-grams are counted, by corpus and by number of training tokens."""
+
+    def order(text: str) -> tuple[str, float]:
+        corpus = json.loads(text)
+        return corpus["kind"], corpus["options"].get("small", {}).get("train", np.inf)
+
+    return sorted(of.ngrams, key=order)
+
+
 def counted_on(of: Evidence, text: str) -> dict[str, float]:
     """Return the test perplexities of the Kneser-Ney models of a text, as far as they are kept."""
     for name, perplexities in of.ngrams.items():
@@ -106,7 +117,7 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
         return told | {"tier": "recipe only"}
     places = {setting: _place(of, setting, row) for setting in same}
     first = min(places.values())
-    best = of.best([setting for setting in same if places[setting] == first])
+    best = of.best(of.longest([setting for setting in same if places[setting] == first]))
     _, is_small, is_other_model = first
     tier = "small" if is_small else "another model" if is_other_model else "desk"
     return told | _ours(of, best, figure, tier)
@@ -137,7 +148,8 @@ def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:
 def budget(of: Evidence, setting: Setting) -> str:
     """Return what a run took: tokens, minutes and threads, the median over the setting's seeds.
 
-    Where some seeds ran on a GPU, the minutes are those of the others; where all did, a GPU's.
+    Where some seeds ran on a GPU, the minutes are those of the others; where all did, a GPU's. Of
+    runs that began with another run's weights, the tokens that this other run read are named, too.
     """
     origins = [run.content["provenance"] for run in of.settings[setting].values()]
     tokens = np.median([origin.get("tokens_seen", np.nan) for origin in origins])
@@ -146,7 +158,21 @@ def budget(of: Evidence, setting: Setting) -> str:
     minutes = np.median([origin.get("wall_seconds", np.nan) for origin in timed]) / 60
     threads = max(origin.get("threads", 1) for origin in timed)
     where = f"× {threads}" if on_cores else "on a GPU"
-    return f"{tokens / 1e6:.3g} M tokens, {minutes:.3g} min {where}"
+    first = _first_session(of, setting)
+    return f"{tokens / 1e6:.3g} M tokens, {minutes:.3g} min {where}{first}"
+
+
+def _first_session(of: Evidence, setting: Setting) -> str:
+    """Return what the run had read with whose weights those of a setting began; "" for none."""
+    run = next(iter(of.settings[setting].values()))
+    recipe = run.content.get("experiment", {}).get("start_from")
+    if recipe is None:
+        return ""
+    starts = of.settings.get(Setting(recipe, setting.profile, "", setting.text), {}).values()
+    read = [start.content["provenance"].get("tokens_seen", np.nan) for start in starts]
+    if not read:
+        return f", after a first session `{recipe}` that is not kept"
+    return f", after {np.median(read) / 1e6:.3g} M tokens of `{recipe}`"
 
 
 def _value(of: Evidence, setting: Setting, figure: str) -> float | None:
