@@ -17,6 +17,7 @@ from course_lab.experiment import Experiment
 from course_lab.locks import RUN, TRAINING, held
 from course_lab.planned import Planned, earlier
 from course_lab.plans import Plan
+from course_lab.recipes import elsewhere
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import check_progress, read_progress
 
@@ -243,7 +244,9 @@ def states_of(plan: Plan) -> list[State]:
 def table(states: list[State]) -> str:
     """Return one line a run: recipe, variant, seed, and where the run stands."""
     rows = [("recipe", "variant", "seed", "state")]
-    rows += [(s.planned.recipe, s.planned.variant, str(s.planned.seed), str(s)) for s in states]
+    for s in states:
+        recipe = elsewhere.without_file(s.planned.recipe)
+        rows.append((recipe, s.planned.variant, str(s.planned.seed), str(s)))
     a, b, c = (max(len(row[i]) for row in rows) for i in range(3))
     return "\n".join(f"{r:<{a}}  {v:<{b}}  {n:>{c}}  {s}" for r, v, n, s in rows)
 
@@ -253,7 +256,8 @@ def summary(states: list[State]) -> str:
     counts: dict[str, int] = {}
     for s in states:
         counts[s.name] = counts.get(s.name, 0) + 1
-    text = f"{len(states)} runs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
+    text = f"{len(states)} run{'s' * (len(states) != 1)}: "
+    text += ", ".join(f"{n} {name}" for name, n in counts.items())
     seconds, unknown = remaining(states)
     if seconds:
         text += f"; {about(seconds)} remain, one run at a time"

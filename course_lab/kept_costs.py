@@ -1,11 +1,14 @@
 """The cost of methods in kept results, in seconds and megabytes, beside what the papers say."""
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from course_lab import comparison, evidence, provenance, published, results
 from course_lab.evidence import Evidence
+from course_lab.recipes import recipes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,7 +17,7 @@ MODELS = "benchmarks/models"  # the kept tables of `python -m benchmarks models 
 LAYERS = "benchmarks/layers"  # the kept tables of `python -m benchmarks output-layers --keep`
 COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
 COLUMNS += ["size", "shape", "precision", "seconds", "megabytes", "core minutes", "perplexity"]
-COLUMNS += ["valid", "continued"]
+COLUMNS += ["valid", "continued", "components"]
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
@@ -24,7 +27,8 @@ def runs(of: Evidence) -> "pd.DataFrame":
 
     Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
     seconds an epoch, the median; megabytes, the peak; core minutes of the whole run, minutes times
-    threads; test and validation perplexity; continued, whether it began with another run's weights.
+    threads; test and validation perplexity; continued, whether it began with another run's weights;
+    components of the output layer, 1 where it is no mixture.
     """
     import pandas as pd
 
@@ -46,8 +50,44 @@ def runs(of: Evidence) -> "pd.DataFrame":
         row |= {"megabytes": origin.get("peak_memory_mb")}
         row |= {"core minutes": origin.get("wall_seconds", np.nan) / 60 * threads}
         row |= {"continued": run.content["experiment"].get("start_from") is not None}
+        row |= {"components": _components(run.content["experiment"]["output_layer"]["options"])}
         rows.append(row | {"perplexity": run.figure("test_perplexity")})
     return pd.DataFrame(rows, columns=COLUMNS).astype({"continued": bool})
+
+
+def _components(options: Mapping) -> int:
+    """Return how many softmaxes or contexts an output layer of these options mixes."""
+    return options.get("components", 1)
+
+
+def settings_of(table: "pd.DataFrame", text: str = "ptb") -> "pd.DataFrame":
+    """Return a row for each setting of a text: what it cost, and how well it predicts.
+
+    table: of `runs`. Runs that began with another run's weights are left out, because their own
+        minutes are only a part of their cost.
+
+    Columns: recipe, family, variant in short; cost in core minutes, test perplexity and valid, the
+    validation perplexity, each the median over n seeds; on front, whether no other setting has at
+    most its cost and its validation perplexity, and less of one of the two.
+    """
+    whole = table[(table.text == text) & ~table.continued]
+    groups: Any = whole.groupby(["recipe", "family", "variant"])
+    rows = groups[["core minutes", "perplexity", "valid"]].median()
+    rows["n"] = groups.seed.nunique()
+    rows = rows.reset_index().rename(columns={"core minutes": "cost"})
+    rows["variant"] = rows.variant.map(short_variant)
+    rows["on front"] = front(rows.cost, rows.valid)
+    return rows
+
+
+def on_gpus_only(of: Evidence, text: str = "ptb") -> list[str]:
+    """Return the recipes of a text all of whose runs are a GPU's, so that `runs` has none."""
+    is_gpu: dict[str, list[bool]] = {}
+    for run in of.runs:
+        if evidence.title_of(run.setting.text) == text:
+            origin = run.content["provenance"]
+            is_gpu.setdefault(run.setting.recipe, []).append(provenance.on_gpu(origin))
+    return sorted(recipe for recipe, told in is_gpu.items() if all(told))
 
 
 def ratios(
@@ -61,7 +101,8 @@ def ratios(
     exponential.
 
     Columns: family, method, ratio, low, high, n, p (Holm), and published, the ratio of the seconds
-    an epoch that parthiban2021's Table 2 has for the method on the Penn Treebank.
+    an epoch that parthiban2021's Table 2 has for the method on the Penn Treebank. A mixture of
+    another number of components than the published one has no published ratio.
     """
     import pandas as pd
 
@@ -78,21 +119,32 @@ def ratios(
                 d = [100 * np.log(by_seed[s] / values[baseline][s]) for s in seeds]
                 found[*key, method] = np.array(d)
     printed = published_seconds()
+    components = table.groupby(["family", "method"]).components.max()
     rows = []
     for (family, *_, method), told in comparison.tested(found).items():
         times = [np.exp(told[name] / 100) for name in ("difference", "low", "high")]
-        published_ratio = printed.get(method, np.nan)
+        published_ratio = printed.get((method, components[family, method]), np.nan)
         rows.append((family, method, *times, told["n"], told["p"], published_ratio))
     return pd.DataFrame(rows, columns=columns).sort_values("ratio", ignore_index=True)
 
 
-def published_seconds(corpus: str = "ptb") -> dict[str, float]:
-    """Return the seconds an epoch of parthiban2021's Table 2 as multiples of the softmax's."""
+def short_variant(variant: str) -> str:
+    """Return a variant for a label: each setting by the last part of its path."""
+    return re.sub(r"[\w.]+\.(?=\w+=)", "", variant).replace(",", ", ")
+
+
+def published_seconds(corpus: str = "ptb") -> dict[tuple[str, int], float]:
+    """Return the seconds an epoch of parthiban2021's Table 2 as multiples of the softmax's.
+
+    The keys are a method and how many components its recipe has.
+    """
     rows = published.rows()
     rows = rows.loc[(rows.metric == "seconds-per-epoch") & (rows.corpus == corpus)]
     rows = rows.loc[rows.paper == "parthiban2021"]
-    seconds = dict(zip(rows.method, rows.value, strict=True))
-    return {method: value / seconds["softmax"] for method, value in seconds.items()}
+    softmax = rows.value[rows.method == "softmax"].iloc[0]
+    options = [recipes[name].output_layer.options for name in rows.recipe]
+    keys = zip(rows.method, map(_components, options), strict=True)
+    return dict(zip(keys, rows.value / softmax, strict=True))
 
 
 def front(cost, loss) -> np.ndarray:

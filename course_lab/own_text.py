@@ -7,6 +7,7 @@ from course_lab import corpora
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
 from course_lab.recipes import name_in, recipes
+from course_lib.errors import CourseError
 
 # Options of a recipe's corpus that another text has as well.
 SHARED = ("direction", "by_frequency")
@@ -19,8 +20,14 @@ def on_text(recipe: Experiment, text: str) -> Experiment:
     text: a corpus by name, a folder or a text file. A run on a folder or a file is called after it,
         `novel/ptb/vd-lstm-200/tied`; a run on a corpus by name keeps the recipe's name.
 
-    Raise CourseError for a text that is neither known nor there.
+    Raise CourseError for a text that is neither known nor there, and for a translator's that is
+    one file.
     """
+    if recipe.translates and is_own(text) and Path(text).is_file():
+        raise CourseError(
+            f"{recipe.name} is a translator, which needs a folder of sentence pairs; {text} is one "
+            "file"
+        )
     options = {name: value for name, value in recipe.corpus.options.items() if name in SHARED}
     options |= dict.fromkeys(recipe.requires, True)
     corpora.loader_of(text, options)
@@ -29,6 +36,25 @@ def on_text(recipe: Experiment, text: str) -> Experiment:
         called = re.sub(r"[^\w.-]+", "-", Path(text).stem)
         name = f"{called}/{name}"
     return recipe.change(name=name, corpus=Part(text, options))
+
+
+def check_pairs(experiment: Experiment) -> None:
+    """Raise CourseError for a translator whose folder has no sentence pairs of its direction.
+
+    Whoever names a folder on the command line gives the direction there, too, which the error of
+    the folder's loader does not know.
+    """
+    folder = Path(experiment.corpus.kind)
+    if not experiment.translates or not is_own(experiment.corpus.kind):
+        return
+    direction = experiment.corpus.options["direction"]
+    names = [f"train.{suffix}" for suffix in direction.split("-")]
+    missing = [n for n in names if not any((folder / f"{n}{end}").is_file() for end in ("", ".gz"))]
+    if missing:
+        raise CourseError(
+            f"{folder} has no {' and no '.join(missing)}, which sentence pairs of the direction "
+            f"{direction} need; name other endings by --change corpus.direction=fr-en"
+        )
 
 
 def is_own(text: str) -> bool:

@@ -295,9 +295,11 @@ def calibration_error(table: "pd.DataFrame") -> "pd.DataFrame":
 def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trained, ...]:
     """Return the two settings whose losses of tokens are compared; empty where there are none.
 
-    runs: of one context. The baseline is compared with the method that has most seeds in common
-    with it, and of those with that of least perplexity. Where no method has one, the two settings
-    of least perplexity on the same text are taken, which differ in more than their method.
+    runs: of one context. The baseline is compared with the method of least perplexity among those
+    that share two seeds or more with it, else among those that share one. Where no method has one,
+    the two settings of least perplexity on the same text are taken, which differ in more than their
+    method. The perplexity is that of the validation split, because tokens of the test split are
+    compared.
     """
     methods: dict[str, dict[int, Run]] = {}
     for run in runs:
@@ -305,7 +307,8 @@ def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trai
     plain = methods.pop(baseline, {})
 
     def order(name: str) -> tuple:
-        return -len(methods[name].keys() & plain.keys()), _loss(methods[name])
+        is_single = len(methods[name].keys() & plain.keys()) < 2
+        return is_single, _loss(methods[name])
 
     others = [name for name in methods if methods[name].keys() & plain.keys()]
     if others:
@@ -321,7 +324,7 @@ def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trai
 
 
 def _loss(runs: dict[int, Run]) -> float:
-    return float(np.mean([np.log(run.perplexity("test")) for run in runs.values()]))
+    return float(np.mean([np.log(run.perplexity("valid")) for run in runs.values()]))
 
 
 def token_losses(runs: Iterable[Run]) -> dict[int, np.ndarray]:
@@ -386,6 +389,19 @@ def bootstrap(gain: np.ndarray, resamples: int = 1_000, seed: int = 0) -> tuple[
     means = sums[drawn].sum(1) / np.maximum(1, sizes[drawn].sum(1))
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
+
+
+def gain_told(pair: Sequence[Trained], gain: np.ndarray, seeds: int) -> str:
+    """Return what the second of two settings gains or loses against the first one, in words.
+
+    pair: of `two`.
+    gain: of `gained`, the second one's, the mean over `seeds` seeds.
+    """
+    baseline, method = (trained.name for trained in pair)
+    verb, sign = ("gains", 1) if gain.mean() > 0 else ("loses", -1)
+    low, high = bootstrap(sign * gain)
+    amount = f"{sign * gain.mean():.3f} nats a token [{low:.3f}, {high:.3f}]"
+    return f"`{method}` {verb} {amount} against `{baseline}`, seeds in common: {seeds}"
 
 
 def by_likelihood(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) -> "pd.DataFrame":

@@ -27,9 +27,10 @@ RANK = "log_prob/press_rank"
 ABOUT = ["setting", "recipe", "method", "text", "tier", "seed", "c", "k", "components", "dropout"]
 ABOUT += ["own layer"]  # whether the output layer is that of the recipe
 ABOUT += ["context", "rate"]  # equal where runs differ in method and seed only, see `evidence.Run`
+ABOUT += ["all but layer"]  # equal where runs differ in output layer and seed only
 FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid"]
 CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
-CHANGES += ["p", "tier", "text"]
+CHANGES += ["p", "tier", "text", "from softmax", "softmax low", "softmax high"]
 LEAST = 1.01  # from this ratio of ranks on a knob counts as turned
 
 
@@ -57,6 +58,7 @@ def points(of: Evidence) -> "pd.DataFrame":
             own = recipes[setting.recipe].output_layer if setting.recipe in recipes else None
             row["context"] = str(run.context)
             row["rate"] = run.content["experiment"]["optimisation"]["learning_rate"]
+            row["all but layer"] = _without_layer(run)
             row["own layer"] = own is not None and own.options == layer
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
             row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
@@ -73,6 +75,12 @@ def _all_but(run: Run, names: Sequence[str]) -> str:
     options = {k: v for k, v in (DEFAULTS | layer["options"]).items() if k not in names}
     layer = {"kind": layer["kind"], "options": options}
     return evidence.settings_digest(told | {"output_layer": layer})
+
+
+def _without_layer(run: Run) -> str:
+    """Return a digest of all settings of a run but its seed and its output layer."""
+    told = run.content["experiment"]
+    return evidence.settings_digest({k: v for k, v in told.items() if k != "output_layer"})
 
 
 def _last(run: Run) -> float:
@@ -93,7 +101,9 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     A row is a setting against that of least rank in its group. Columns: knob, its values; rank and
     effective rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by
     pairs of seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over
-    the rows; tier and text. A setting whose rank is hardly higher, see `LEAST`, is left out.
+    the rows; tier and text; from softmax, softmax low and high, the same difference from the tied
+    softmax, all settings of which but the output layer are equal. All rows of a group share their
+    reference. A setting whose rank is hardly higher, see `LEAST`, is left out.
     """
     import pandas as pd
 
@@ -106,7 +116,8 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
             least = min(settings, key=lambda number: settings[number]["rank"].mean())
             for number, runs in settings.items():
                 if number != least:
-                    rows.append({"knob": knob} | _change(runs, settings[least], names, figure))
+                    row = {"knob": knob} | _change(runs, settings[least], names, figure)
+                    rows.append(row | _from_softmax(runs, table, figure))
     rows = [row for row in rows if row["rank"] >= LEAST]
     tested = [row for row in rows if "p" in row]
     for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
@@ -121,7 +132,7 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
     row |= {"rank": runs["rank"].mean() / first["rank"].mean()}
     row |= {"effective rank": runs[EPSILONS[0]].mean() / first[EPSILONS[0]].mean()}
     row |= {"tier": runs.tier.iloc[0], "text": runs.text.iloc[0]}
-    d = 100 * np.log(pairs[figure] / pairs[f"{figure} before"])
+    d = _differences(pairs, figure)
     if len(d):
         row["difference"] = d.mean()
     if len(d) > 1:
@@ -130,8 +141,43 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
     return row
 
 
+def _from_softmax(runs: "pd.DataFrame", table: "pd.DataFrame", figure: str) -> dict:
+    """Return how the runs of a setting differ from the tied softmax with all else equal."""
+    alike = table["all but layer"] == runs["all but layer"].iloc[0]
+    softmax = table[alike & (table.method == "tied")]
+    pairs = runs.merge(softmax, on="seed", suffixes=("", " before"))
+    d = _differences(pairs, figure)
+    if len(d) < 2 or pairs.seed.duplicated().any():
+        return {}
+    low, high = comparison.interval(d)
+    return {"from softmax": d.mean(), "softmax low": low, "softmax high": high}
+
+
+def _differences(pairs: "pd.DataFrame", figure: str) -> Any:
+    """Return 100 times the difference of a figure's logarithms, of pairs of runs."""
+    return 100 * np.log(pairs[figure] / pairs[f"{figure} before"])
+
+
 def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
     return ", ".join(f"{runs[name].iloc[0]:g}" for name in names)
+
+
+def bends(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the runs of the one experiment that tried most values of c and k.
+
+    table: of `points`.
+
+    An experiment is what runs share that differ in c, k and seed only. One on a whole text comes
+    first, if it has two pairs of c and k or more.
+    """
+    gss = table.loc[table.method == "gss"].dropna(subset=["c", "k"])
+    groups = [group for _, group in gss.groupby("all but c, k")]
+
+    def worth(group: "pd.DataFrame") -> tuple[bool, int]:
+        number = group.setting.nunique()
+        return number > 1 and group.tier.iloc[0] != "small", number
+
+    return max(groups, key=worth, default=gss)
 
 
 def grid(of: Evidence, plan: str = "gss-grid") -> "pd.DataFrame":
@@ -257,21 +303,50 @@ class Divided(NamedTuple):
     between: Correlation | None
 
 
-def divided(x, y, setting) -> Divided:
+def divided(x, y, setting, seed=None) -> Divided:
     """Return the correlation of x and y over runs, within settings and between their means.
 
+    x, y: (n,), a number for each run.
+    setting: (n,), equal for runs that differ in their seed only.
+    seed: (n,), where the settings share their seeds; None where no two runs share one.
+
     Within a setting the mean of the setting is taken from both, so that only seeds differ. What the
-    means cost is taken from the number of points: of n runs in g settings n − g + 1 count.
+    means cost is taken from the number of points: of n runs in g settings n − g + 1 count. A seed
+    that settings share moves them all, so that they are no independent witnesses. Then the mean of
+    the seed is taken away, too, and only the seeds count as points. With three the interval is all
+    of [−1, 1].
     """
     import pandas as pd
 
-    table = pd.DataFrame({"x": x, "y": y, "setting": setting}).dropna()
-    means = table.groupby("setting")[["x", "y"]].transform("mean")
+    table = pd.DataFrame({"x": x, "y": y, "setting": setting})
+    table["seed"] = 0 if seed is None else seed
+    table = table.dropna()
     several = table.groupby("setting").x.transform("size") > 1
-    inner = (table[["x", "y"]] - means).loc[several]
+    inner = _without_means(table.loc[several])
     outer: Any = table.groupby("setting")[["x", "y"]].mean()
-    lost = max(0, table.setting[several].nunique() - 1)
-    return Divided(_pearson(table), _pearson(inner, lost), _pearson(outer))
+    if seed is None:
+        lost = max(0, table.setting[several].nunique() - 1)
+        return Divided(_pearson(table), _pearson(inner, lost), _pearson(outer))
+    within = _of_seeds(inner, table.seed[several].nunique())
+    return Divided(_pearson(table), within, _pearson(outer))
+
+
+def _without_means(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return x and y without what is additive in setting and seed."""
+    import pandas as pd
+
+    means = pd.get_dummies(table[["setting", "seed"]].astype(str), dtype=float)
+    values: Any = table[["x", "y"]].astype(float)
+    fitted = means.to_numpy() @ np.linalg.lstsq(means, values, rcond=None)[0]
+    return (values - fitted).round(10)  # what rounding leaves of 0 is no spread
+
+
+def _of_seeds(inner: "pd.DataFrame", seeds: int) -> Correlation | None:
+    """Return a correlation in which only the seeds count as points."""
+    if seeds > 3:
+        return _pearson(inner, len(inner) - seeds)
+    r = _pearson(inner)
+    return None if r is None else r._replace(low=-1.0, high=1.0, p=np.nan, n=seeds)
 
 
 def _pearson(table: "pd.DataFrame", lost: int = 0) -> Correlation | None:
@@ -282,13 +357,14 @@ def _pearson(table: "pd.DataFrame", lost: int = 0) -> Correlation | None:
         return None
 
 
-def leaving_one_out(x, y, setting) -> tuple[float, float]:
+def leaving_one_out(x, y, setting, seed=None) -> tuple[float, float]:
     """Return the least and the greatest correlation within settings when any one is left out.
 
-    NaN where it is unknown.
+    The arguments are those of `divided`. NaN where it is unknown.
     """
-    x, y, setting = (np.asarray(values) for values in (x, y, setting))
-    rest = [divided(*(v[setting != one] for v in (x, y, setting))).within for one in set(setting)]
+    columns = [np.asarray(values) for values in (x, y, setting, seed) if values is not None]
+    setting = columns[2]
+    rest = [divided(*(v[setting != one] for v in columns)).within for one in set(setting)]
     known = [one.r for one in rest if one is not None]
     return (min(known), max(known)) if known else (np.nan, np.nan)
 

@@ -53,6 +53,34 @@ def run_folder(experiment: Experiment) -> Path:
     return folders.home() / "runs" / experiment.name / name
 
 
+def run_or_path(name: Path) -> Path:
+    """Return a path that is there, else the folder of the run of that name below `runs`.
+
+    CourseError where neither is there; it lists finished runs. A folder that only holds other
+    folders, as that of a recipe, is no run.
+    """
+    for path in (Path(name).expanduser(), folders.home() / "runs" / name):
+        if path.is_file() or (path.is_dir() and any(inner.is_file() for inner in path.iterdir())):
+            return path
+    raise no_run(name)
+
+
+def no_run(name: Path) -> CourseError:
+    """Return the error for the name of a run that is not there; it lists finished runs."""
+    below = folders.home() / "runs"
+    known = sorted(path.parent.relative_to(below).as_posix() for path in below.rglob("result.json"))
+    if not known:
+        return CourseError(
+            f"there is no run or checkpoint {name}, and no run is finished below {below}; train "
+            "one with: python -m course_lab train RECIPE"
+        )
+    more = ", …" if len(known) > 8 else ""
+    return CourseError(
+        f"there is no run or checkpoint {name}; finished runs below {below}: "
+        f"{', '.join(known[:8])}{more}"
+    )
+
+
 def kept_folder() -> Path:
     """Return the folder where results that lessons read are committed, one folder a run."""
     return folders.home() / "data" / "results"
@@ -199,7 +227,10 @@ def result_of(folder: Path, experiment: Experiment) -> dict:
     content = read_result(folder)
     actual = Experiment.from_dict(content["experiment"]).identity()
     if where := difference(actual, experiment.identity()):
-        raise CourseError(f"{folder} has the result of another experiment ({where}); remove it")
+        raise CourseError(
+            f"{folder} has the result of another experiment ({where}); move that folder away, or "
+            "give a run another one by `train --folder`"
+        )
     return content
 
 

@@ -347,7 +347,10 @@ def _finished(
     again = f"remove {folder} to train it again"
     # the text is the one that it was trained on
     if done["provenance"].get("corpus_sha256") != corpus.sha256:
-        raise CourseError(f"{folder} has the result of another text of that name; {again}")
+        raise CourseError(
+            f"{folder} has the result of another text of that name; {again}, or give this run a "
+            "folder of its own by `train --folder`"
+        )
     # the weights that it started from are still what they were
     first_weights = start_of(experiment)
     before = done["provenance"].get("start")

@@ -11,6 +11,7 @@ from course_lab import comparison, evidence, published, results
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
 from course_lab.evidence import Evidence, Run
+from course_lab.kept_costs import short_variant
 from course_lab.pair_cosines import COSINES, COUNTS, KINDS
 from course_lib.errors import CourseError
 
@@ -47,6 +48,12 @@ def scores(of: Evidence) -> "pd.DataFrame":
                 rows.append(row | {"pairs": told["found"]})
     columns = ["model", "family", "method", "seed", "perplexity", "list", "rho", "centred", "pairs"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def short_name(model: str) -> str:
+    """Return a model of `scores` for a label: its recipe, and its variant in short."""
+    recipe, _, variant = model.partition(" ")
+    return f"{recipe} {short_variant(variant)}".strip()
 
 
 def known(table: "pd.DataFrame") -> "pd.Series":
@@ -179,6 +186,26 @@ def by_kind(pairs: "pd.DataFrame", resamples: int = 500) -> "pd.DataFrame":
     columns = ["pairs", "rho", "low", "high", "held", "frequency", "judged"]
     index = pd.MultiIndex.from_tuples(list(rows), names=["list", "kind"])
     return pd.DataFrame(list(rows.values()), index=index, columns=columns)
+
+
+def by_model(tables: Mapping[str, "pd.DataFrame"]) -> "pd.DataFrame":
+    """Return the means over lists of what `by_kind` says, for several models.
+
+    tables: of `pairs_of`, by the name of the model.
+
+    The index is (model, kind). Columns: rho, held, frequency; regained, what ρ gains when frequency
+    is held fixed.
+    """
+    import pandas as pd
+
+    columns = ["rho", "held", "frequency"]
+    rows = {}
+    for model, pairs in tables.items():
+        means: Any = by_kind(pairs, resamples=2)[columns].groupby("kind").mean()
+        rows |= {(model, kind): means.loc[kind] for kind in KINDS if kind in means.index}
+    index = pd.MultiIndex.from_tuples(list(rows), names=["model", "kind"])
+    table = pd.DataFrame(list(rows.values()), index=index, columns=columns)
+    return table.assign(regained=table.held - table.rho)
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:

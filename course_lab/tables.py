@@ -127,11 +127,7 @@ def table_of(
             ngrams = ngram_perplexities(corpus, split)
         except CourseError as error:
             missing.append(f"n-grams: {error}")
-    notes = [
-        f"{len(keys)} runs, such as {keys[0]}, were made with another {file} than there is now; if "
-        "that concerns their model, remove their folders to train them again"
-        for file, keys in other_files.items()
-    ]
+    notes = [_made_with_another(file, keys) for file, keys in other_files.items()]
     for model in paired:
         if mixed := provenance.two_kinds(origins[model], origins[baseline]):
             notes.append(f"{model}: {mixed}")
@@ -141,8 +137,9 @@ def table_of(
 def models_of(plan: Plan) -> list[str]:
     """Return the name of each run's model: its recipe and the settings that not all runs have.
 
-    What the names of all recipes begin with is left out, and so is all but the last part of a
-    setting's path where no other setting of the recipe ends alike.
+    What the names of all recipes begin with is left out, and so is the file of a recipe of the
+    reader's own. Of a setting's path all but the last part is left out where no other setting of
+    the recipe ends alike.
     """
     first = plan.runs[0]
     shared = {
@@ -150,7 +147,7 @@ def models_of(plan: Plan) -> list[str]:
         for path, value in first.change.items()
         if all(planned.change.get(path) == value for planned in plan.runs)
     }
-    recipes = [planned.recipe.split("/") for planned in plan.runs]
+    recipes = [elsewhere.without_file(planned.recipe).split("/") for planned in plan.runs]
     folder = commonprefix([parts[:-1] for parts in recipes])
     paths = {(run.recipe, path) for run in plan.runs for path in run.change.keys() - shared}
     alike = Counter((recipe, path.rpartition(".")[2]) for recipe, path in paths)
@@ -237,6 +234,16 @@ def _other_files(planned: Planned, provenance: dict) -> list[str]:
     starts = [provenance, *provenance.get("earlier_starts", ())]
     before = [start["own_files"] for start in starts if "own_files" in start]
     return sorted({file for files in before for file in elsewhere.changed(files, now)})
+
+
+def _made_with_another(file: str, keys: list[str]) -> str:
+    """Return a sentence on the runs that were made with another version of the reader's file."""
+    runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
+    were = "was" if len(keys) == 1 else "were"
+    return (
+        f"{runs}, such as {keys[0]}, {were} made with another {file} than there is now; if that "
+        "concerns the model, remove what was trained with the other version to train it again"
+    )
 
 
 def _result(planned: Planned) -> dict | None:

@@ -7,8 +7,10 @@ sources, and none is typed here:
 * `of`: lines computed from kept results, such as benchmarks in which one side is the slower one;
 * `commit`: sentences of a commit's message, which a test holds against the history.
 
-An entry is on the page as long as its results are as they are said to be. Where later results
-speak for what was tried, its line leaves the page, and so does an entry without a line.
+Every claim of an entry has a line, which says what its comparison shows: a gain, no gain, or
+nothing yet. So *Found* covers all that *Tried* names. An entry leaves the page when none of its
+lines shows that something did not help. What follows is written so that no number contradicts it;
+how many claims show what is counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +39,11 @@ class Entry:
 # What kept results say ----------------------------------------------------------------------------
 
 PILOTS = "desk-search"  # the plan of the shapes that were tried for the desk
+SHOWS = {  # what the comparison of a claim shows, as a sentence has it
+    "gain": "the method gains",
+    "no gain": "the method does not gain",
+    "undecided": "the pairs decide nothing",
+}
 NO_GAIN = 1.05  # times the other side's speed, below which a step is called no quicker
 
 
@@ -89,30 +96,28 @@ METHODS = (
     Entry(
         "Do later losses that hold the logits small lower perplexity?",
         "The μ-loss, the z-loss and capped logits.",
-        "Lessons 11 and 11b show what these losses do to the logits. No gain is claimed for a "
-        "model of this size.",
+        "Lessons 11 and 11b show what these losses do to the logits.",
         claims=("own-mu-loss", "own-z-loss", "own-capped"),
     ),
     Entry(
         "Does a matrix whose mean is taken away predict better?",
         "Centring the word matrix after each step, and coupled Adam, which does not let the mean "
         "drift.",
-        "Lesson 11 shows how much of the cone goes. Perplexity does not fall with it here.",
+        "Lesson 11 shows how much of the cone goes with each of the two.",
         claims=("own-centred", "own-coupled-adam"),
     ),
     Entry(
         "Does another optimiser, or a gate on the rare words, help the word matrix?",
         "Muon for the word matrix alone, and a gate by which frequent words do not push rare ones "
         "away.",
-        "Lesson 11b shows what both do to the matrix. Neither is recommended for a model of this "
-        "size.",
+        "Lesson 11b shows what both do to the matrix.",
         claims=("own-muon", "own-gated"),
     ),
     Entry(
         "Does a bent logit lower perplexity?",
         "GSS, SigSoftmax and PLIF on the Penn Treebank.",
-        "The bends above do not help here. Where a line says that its model loses to counting, "
-        "nothing follows for the models of the paper.",
+        "Where a line says that its model loses to counting, nothing follows for the models of "
+        "the paper.",
         claims=("parthiban2021-gss", "parthiban2021-sigsoftmax", "parthiban2021-plif"),
     ),
     Entry(
@@ -124,7 +129,7 @@ METHODS = (
     Entry(
         "Does a flatter spectrum of the word matrix lower perplexity?",
         "Spectrum control, with an exponential prior and with a polynomial one.",
-        "Lesson 8 shows what becomes of the spectrum. The model above predicts no better for it.",
+        "Lesson 8 shows what becomes of the spectrum.",
         claims=("wang2020-perplexity", "wang2020-prior"),
     ),
     Entry(
@@ -137,8 +142,7 @@ METHODS = (
     Entry(
         "Does the cosine penalty lower perplexity?",
         "A penalty on the mean cosine of all pairs of words.",
-        "Opening the cone by a penalty is no gain here. Lesson 6 opens it after training by a "
-        "shift, which changes no probability.",
+        "Lesson 6 opens the cone after training by a shift, which changes no probability.",
         claims=("gao2019-perplexity", "gao2019-bleu"),
     ),
 )
@@ -226,18 +230,31 @@ def page(of: Evidence) -> str:
 def written(entry: Entry, of: Evidence) -> str:
     """Return an entry as Markdown; nothing where no line of it says that it did not help."""
     lines = lines_of(entry, of)
-    if not lines:
+    outcomes = [outcome(claims.claim(name), of) for name in entry.claims]
+    others = lines[len(outcomes) :]
+    if "no gain" not in outcomes and not others:
         return ""
     numbers = "\n".join(f"- {line}" for line in lines)
+    counted = f" {_counted(outcomes)}" if outcomes else ""
     return (
         f"### {entry.question}\n\n**Tried.** {entry.tried}\n\n**Found.**\n\n{numbers}\n\n"
-        f"**What follows.** {entry.follows}\n"
+        f"**What follows.** {entry.follows}{counted}\n"
+    )
+
+
+def _counted(outcomes: Sequence[str]) -> str:
+    """Return how many claims of an entry show what, in words."""
+    none, some = (outcomes.count(name) for name in ("no gain", "gain"))
+    return (
+        f"The runs show no gain for {none} of {len(outcomes)} claims and a gain for {some}. They "
+        f"decide nothing for {len(outcomes) - none - some}. What shows no gain is not recommended "
+        "for a model of this size."
     )
 
 
 def lines_of(entry: Entry, of: Evidence) -> list[str]:
-    """Return what the sources of an entry say, a line each, without what speaks for it."""
-    lines = [line for name in entry.claims if (line := _of_claim(claims.claim(name), of))]
+    """Return what the sources of an entry say, a line each; those of the claims come first."""
+    lines = [_of_claim(claims.claim(name), of) for name in entry.claims]
     if entry.of is not None:
         lines += entry.of()
     lines += [f"“{sentence}” (commit `{entry.commit}`)" for sentence in entry.said]
@@ -245,22 +262,38 @@ def lines_of(entry: Entry, of: Evidence) -> list[str]:
 
 
 def _of_claim(claim: Claim, of: Evidence) -> str:
-    """Return a line on the comparison that bears best on a claim.
-
-    It returns nothing where the method helped, and where its pairs decide nothing.
-    """
-    tests = [test for test in claims.tests(claim, of) if len(test.seeds) > 1]
-    if not tests or helped(claim, tests[0]) or undecided(claim, tests[0]):
-        return ""
-    test = tests[0]
+    """Return a line on the comparison that bears best on a claim, and what it shows."""
+    test = _deciding(claim, of)
+    if test is None:
+        return f"The claim is: “{claim.says}” Here no two seeds of both models are kept."
+    shows = SHOWS[outcome(claim, of)]
     differs = claims.by(float(test.differences.mean()), *comparison.interval(test.differences))
     baseline = test.baseline if isinstance(test.baseline, float) else f"`{test.baseline.recipe}`"
     tried = "chosen from {} and {} settings".format(*test.tried)
     where = f"`{test.method.recipe}` beside {baseline}, {tried}, {len(test.seeds)} pairs of seeds"
     doubt = f"; no evidence on the claim: {test.against}" if test.against else ""
     figure = claims.NAMES.get(claim.figure, claim.figure)
-    said = f"The claim is: “{claim.says}” Here: {differs} in {figure}, {where}"
+    said = f"The claim is: “{claim.says}” Here {shows}: {differs} in {figure}, {where}"
     return f"{said}; tier {test.tier}{doubt}."
+
+
+def _deciding(claim: Claim, of: Evidence) -> Test | None:
+    """Return the comparison that bears best on a claim, of those with two pairs of seeds."""
+    tests = [test for test in claims.tests(claim, of) if len(test.seeds) > 1]
+    return tests[0] if tests else None
+
+
+def outcome(claim: Claim, of: Evidence) -> str:
+    """Return what the comparison that bears best on a claim shows, a key of `SHOWS` or `untested`.
+
+    The claim may deny a gain; a gain is one all the same.
+    """
+    test = _deciding(claim, of)
+    if test is None:
+        return "untested"
+    if helped(claim, test):
+        return "gain"
+    return "undecided" if undecided(claim, test) else "no gain"
 
 
 def helped(claim: Claim, test: Test) -> bool:

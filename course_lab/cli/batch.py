@@ -122,15 +122,25 @@ def table(
     has learned less than counting does.
     """
     from course_lab import plans, plots, tables
-    from course_lib.errors import CourseError
+    from course_lib.errors import CourseError, unknown
+    from course_lib.ranges import Positive, check
     from course_lib.training.checkpoint import write_atomically
 
     content = plans.read_plan(plan)
     margin = content.margin if margin is None else margin
-    print(content.title)
     texts = tables.by_text(content)
+    # whatever was mistyped is told before anything is read and printed
+    check("--margin", margin, Positive)
+    check("--split", split, tables.Split)
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise CourseError(f"--plot writes a PNG file; let the name {plot} end in .png")
+    models = [name for part in texts for name in tables.models_of(part)]
+    compared_with = baseline or content.baseline
+    if compared_with is not None and compared_with not in models:
+        raise unknown("baseline", compared_with, models)
+    print(content.title)
     for number, part in enumerate(texts, 1):
-        try:  # any other split is refused there
+        try:
             outcome = tables.table_of(part, baseline, margin, cast(tables.Split, split))
         except CourseError as error:
             if len(texts) == 1:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from course_lab.cli.own_files import With, load
 from course_lib.errors import CourseError
 
 
@@ -18,7 +19,10 @@ def register(app: typer.Typer) -> None:
 def examine(
     checkpoint: Annotated[
         Path,
-        typer.Argument(help="A run, a safetensors, GGUF or ONNX file, a model folder, an .npy."),
+        typer.Argument(
+            help="A run's folder, or its name below runs; a safetensors, GGUF or ONNX file, a "
+            "model folder, an .npy."
+        ),
     ],
     against: Annotated[Path | None, typer.Option(help="Another one to compare it with.")] = None,
     corpus: Annotated[
@@ -46,6 +50,7 @@ def examine(
         Path | None,
         typer.Option(help="Folder for the report; default: one of its own in build/examine."),
     ] = None,
+    own: With = None,
 ) -> None:
     """Diagnose the output matrix of a checkpoint; writes a report and the numbers as JSON.
 
@@ -55,9 +60,14 @@ def examine(
 
     from course_lab import examine as package
     from course_lab.examine.report import by_name, places
+    from course_lab.results import run_or_path
     from course_lib.data import folders
 
     # the examination
+    load(own)
+    checkpoint = checkpoint if checkpoint.exists() else run_or_path(checkpoint)
+    if against is not None and not against.exists():
+        against = run_or_path(against)
     examination = package.examine(
         checkpoint,
         against=against,
@@ -94,7 +104,7 @@ def examine(
             change = (
                 f"; perplexity {repair['perplexity_before']:,.2f} → {repair['perplexity']:,.2f}"
             )
-        print(f"  after {name}: {repair['verdict']}{change}")
+        print(f"  after {name}: {repair['verdict'].removesuffix('.')}{change}")
     if examination.against:
         print(f"\n{examination.against.source.path}: {examination.against.diagnosis.sentence}")
     notes = (*source.notes, examination.unknown, examination.not_run, *examination.sampled)

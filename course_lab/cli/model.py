@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from course_lib.models import LanguageModel
 
 Checkpoint = Annotated[
-    Path, typer.Argument(help="A result folder, a checkpoint file in one, or an exported folder.")
+    Path,
+    typer.Argument(
+        help="A run's folder, or its name below runs; a checkpoint file, or an exported folder."
+    ),
 ]
 Prompt = Annotated[
     str, typer.Argument(help="What comes before, in words of the corpus; <eos> is a line end.")
@@ -124,11 +127,12 @@ def translate(
     from dataclasses import replace
 
     from course_lab import load_checkpoint
+    from course_lab.results import run_or_path
     from course_lib.evaluation import translation
     from course_lib.models import TranslationModel
 
     load(own)
-    model, vocabulary, experiment = load_checkpoint(checkpoint, corpus)
+    model, vocabulary, experiment = load_checkpoint(run_or_path(checkpoint), corpus)
     if not isinstance(model, TranslationModel):
         raise CourseError(f"{checkpoint} is a language model; score, next and generate question it")
     decoding = experiment.decoding
@@ -150,11 +154,12 @@ def _language_model(
 ) -> "tuple[LanguageModel, WordEncoding]":
     """Return a model and its vocabulary; say which words of `text` it will read as <unk>."""
     from course_lab import load_checkpoint
+    from course_lab.results import run_or_path
     from course_lib.data.corpus import WordEncoding
     from course_lib.evaluation.generation import unknown_words
     from course_lib.models import LanguageModel
 
-    model, vocabulary, _ = load_checkpoint(checkpoint, corpus)
+    model, vocabulary, _ = load_checkpoint(run_or_path(checkpoint), corpus)
     if not isinstance(model, LanguageModel):
         raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
     assert isinstance(vocabulary, WordEncoding)  # as that of every language model

@@ -80,12 +80,13 @@ def train(
     ] = 600.0,
     own: With = None,
 ):
-    """Train a recipe, or go on with it where it was interrupted.
+    """Train a recipe, or go on with it where it was interrupted; a finished run is only shown.
 
     Under `accelerate launch` or `torchrun` the same command trains on several GPUs. Exit code 0,
     and no result, where it paused at the deadline that it was given.
     """
     import course_lab
+    from course_lab.results import run_folder
     from course_lib.errors import CourseError, Paused
 
     load(own)
@@ -110,6 +111,7 @@ def train(
     }
     runs = course_lab.with_starts(experiment, folder) if starts else [experiment]
     run = experiment
+    finished = _day_of_result(folder or run_folder(experiment))
     paused = result = None
     if os.environ.get("RANK", "0") == "0":  # before the first bar there are seconds of silence
         print(f"{run.name}: reading the text and building the model …", file=sys.stderr)
@@ -128,7 +130,18 @@ def train(
     if is_first and paused:
         print(paused)
     elif is_first and result:
+        if finished:
+            told = f", and nothing was told to {' and '.join(track)}" if track else ""
+            print(f"done already, on {finished}; nothing was trained{told}")
         _print_result(result)
+
+
+def _day_of_result(folder: Path) -> str | None:
+    """Return the day on which the result in a folder was written; None where there is none."""
+    from datetime import date
+
+    file = folder / "result.json"
+    return date.fromtimestamp(file.stat().st_mtime).isoformat() if file.exists() else None
 
 
 def _refuse_beside_a_file(file: str, options: dict[str, object]) -> None:
@@ -162,7 +175,7 @@ def _experiment_of_recipe(
 ):
     """Return a recipe's experiment with the settings that differ, those of its text in `text`."""
     from course_lab import overrides
-    from course_lab.own_text import absolute
+    from course_lab.own_text import absolute, check_pairs
     from course_lab.planned import Planned
     from course_lab.recipes import elsewhere, recipes
     from course_lib.errors import CourseError
@@ -178,7 +191,9 @@ def _experiment_of_recipe(
     else:
         _check_own_text(recipes[recipe].corpus, text)
     seed = 1 if seed is None else seed
-    return Planned(recipe, profile or "standard", seed, changes).experiment()
+    experiment = Planned(recipe, profile or "standard", seed, changes).experiment()
+    check_pairs(experiment)
+    return experiment
 
 
 def _check_own_text(corpus, options: dict[str, object]) -> None:
@@ -234,7 +249,10 @@ def _print_result(result) -> None:
 
 def recipes(
     pattern: Annotated[
-        str, typer.Argument(help="Names with this in them, or a glob: 'ptb/*/mos*'.")
+        str,
+        typer.Argument(
+            help="Names with this in them, or a glob: 'ptb/*/mos*'; 'my_recipes.py:*' for a file's."
+        ),
     ] = "*",
     paper: Annotated[str | None, typer.Option(help="Of one paper's tables: gao2019.")] = None,
     corpus: Annotated[str | None, typer.Option(help="On one corpus: ptb.")] = None,
@@ -278,27 +296,42 @@ def recipes(
 
 
 def _chosen_recipes(pattern: str, paper: str | None, corpus: str | None) -> dict:
-    """Return the recipes that match all three, by name; CourseError where there is none."""
+    """Return the recipes that match all three, by the names that `train` takes.
+
+    CourseError where there is none.
+    """
     from fnmatch import fnmatchcase
 
     import course_lab
     from course_lab import published
+    from course_lab.recipes import elsewhere
     from course_lib.errors import CourseError, unknown
 
-    papers = {p for r in course_lab.recipes.values() for p, _ in published.cited(r.source)}
-    corpora = {r.corpus.kind for r in course_lab.recipes.values()}
-    for kind, given, known in (("paper", paper, papers), ("corpus", corpus, corpora)):
-        if given is not None and given not in known:
-            raise unknown(kind, given, known)
+    known = course_lab.recipes
+    file = ""
+    if in_file := elsewhere.split(pattern):
+        names = elsewhere.entered_by(in_file[0])
+        known = {name: known[name] for name in names}
+        file = f"{in_file[0]}:"
+        pattern = in_file[1]
+    papers = {p for r in known.values() for p, _ in published.cited(r.source)}
+    corpora = {r.corpus.kind for r in known.values()}
+    for kind, given, possible in (("paper", paper, papers), ("corpus", corpus, corpora)):
+        if given is not None and given not in possible:
+            raise unknown(kind, given, possible)
     chosen = {
-        name: recipe
-        for name, recipe in sorted(course_lab.recipes.items())
+        f"{file}{name}": recipe
+        for name, recipe in sorted(known.items())
         if (fnmatchcase(name, pattern) or pattern in name)
         and (paper is None or paper in dict(published.cited(recipe.source)))
         and (corpus is None or corpus == recipe.corpus.kind)
     }
     if not chosen:
-        raise CourseError(f"no recipe matches {pattern!r}; `recipes --plain` lists all names")
+        raise CourseError(
+            f"no recipe matches {f'{file}{pattern}'!r}; `recipes --plain {file}` lists all names"
+            if file
+            else f"no recipe matches {pattern!r}; `recipes --plain` lists all names"
+        )
     return chosen
 
 

@@ -110,7 +110,7 @@ def common_direction(
     cosine = max(0.0, cosine)
     # how wide the cone is
     mean = unit.mean(0)
-    angles = geometry.cone_angles(unit) if mean.any() else [np.pi / 2]
+    angles = geometry.cone_angles(unit) if mean.norm() >= geometry.ROUNDING else [np.pi / 2]
     aperture = float(np.degrees(np.quantile(angles, 0.95)))
     # in words
     who, pairs = "all words", "two words"
@@ -261,19 +261,19 @@ def norm_collapse(rows: Tensor, rank: float) -> Finding:
     chance = float(below[0] - 2 * mean * below[1])
     severity = max(0.0, (short - chance) / (1 - chance))
     # in words
-    tenth = float((norms < scale / 10).double().mean())
+    below_half = float((norms < scale / 2).double().mean())
     low, high = np.quantile(norms.cpu().numpy(), [0.05, 0.95])
     return Finding(
         "norm_collapse",
         "norm collapse",
         severity,
-        f"Lengths run from {low:.3g} to {high:.3g} (5 % and 95 % of the words); {tenth:.0%} of "
-        "the words are shorter than a tenth of the root mean square.",
+        f"Lengths run from {low:.3g} to {high:.3g} (5 % and 95 % of the words); {below_half:.0%} "
+        "of the words are shorter than half the root mean square.",
         "By how much a word falls short of half the root mean square, on average: random vectors "
         "in many dimensions have nearly the same length and never fall so short.",
         "Less weight decay on the word matrix, or rows of one length; check that the words are "
         "trained at all (rows of padding, special tokens).",
-        {"shortfall": short, "chance": chance, "below_a_tenth": tenth},
+        {"shortfall": short, "chance": chance, "below_half": below_half},
     )
 
 

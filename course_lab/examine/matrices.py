@@ -418,6 +418,8 @@ def _read_array(path: Path, tensors: TensorFiles, name: str | None, words: int |
 def _array_called(path: Path, tensors: TensorFiles, name: str | None) -> str:
     """Return the name of the array to read. The only array of an .npy file needs no name."""
     if tensors.file.suffix == ".npy":
+        if name is not None and name not in tensors.entries:
+            raise unknown(f"matrix in {path}:", name, tensors.entries)
         return next(iter(tensors.entries))
     matrices = tensors.matrices()
     if name is None and len(matrices) == 1:

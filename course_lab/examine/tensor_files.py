@@ -30,7 +30,9 @@ ARRAYS = (".npy", ".npz")
 GGUF = ".gguf"
 ONNX = ".onnx"
 MODELS = (GGUF, ONNX)  # one file a model, which says what else is to be known of it
-INDEX = ".safetensors.index.json"
+SAFETENSORS = ".safetensors"
+INDEX = f"{SAFETENSORS}.index.json"
+READ = (SAFETENSORS, *MODELS, *ARRAYS)  # the endings of what is read
 # A KeyError is a member that an archive lists and does not hold. A MemoryError is a damaged header
 # that announces more numbers than fit, a RuntimeError an archive with a password.
 UNREADABLE = (*DAMAGED, KeyError, MemoryError, RuntimeError, SafetensorError)
@@ -201,11 +203,19 @@ def _reading(file: Path) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
+        why = f" ({error})"
         if file.suffix in ARRAYS:
             what = "no array of plain numbers (objects would be a pickle, which is not read)"
+            if "pickle" in str(error):  # NumPy advises to open what it takes for a pickle
+                why = ""
         else:
             what = "not a safetensors file"
-        raise CourseError(f"{file} is truncated or {what} ({error})") from None
+        if isinstance(error, SafetensorError) and file.suffix != SAFETENSORS:
+            raise CourseError(
+                f"{file} is none of the files that are read: give {listed(READ)} or "
+                f"{INDEX.removeprefix('.')}, a run's folder or a Hugging Face folder"
+            ) from None
+        raise CourseError(f"{file} is truncated or {what}{why}") from None
 
 
 # --- safetensors ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ The folder appears all at once, or not at all. Nothing in it is a pickle.
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from course_lib.training.checkpoint import DIGEST, digest, parameters_of, read_p
 
 WEIGHTS = "model.safetensors"
 CODE = "modeling_course"
+LICENCE = r"[a-z0-9][a-z0-9.-]*"  # what names of licences look like on Hugging Face's site
 IMPORT = '''"""The model's class for transformers; it needs course-lib[lab]."""
 
 from course_lab.hugging_face.model import CourseConfig, CourseForCausalLM
@@ -52,10 +54,15 @@ def export(
     language: of the text, such as en; None: what is known of a text of the course.
 
     CourseError for a run that is not there, not finished, or whose weights are not those of its
-    result; and for a folder that exists.
+    result; for a folder that exists, and for a licence that cannot be a name.
     """
     source = run_of(run)
     folder = Path(folder)
+    if licence is not None and not re.fullmatch(LICENCE, licence):
+        raise CourseError(
+            f"{licence!r} is no name of a licence as Hugging Face writes them, such as cc-by-4.0, "
+            "mit, apache-2.0 or other"
+        )
     if folder.exists():
         raise CourseError(f"{folder} exists; choose a new folder, or remove that one")
     # what the run is
@@ -108,9 +115,7 @@ def run_of(run: Path) -> Path:
             return folder
         if (folder / "last.safetensors").exists():
             raise CourseError(f"the run in {folder} is not finished; train it to its end first")
-    known = sorted(path.parent.relative_to(below).as_posix() for path in below.rglob("result.json"))
-    names = f"; finished runs below {below}: {', '.join(known[:8])}" if known else ""
-    raise CourseError(f"there is no run {run}{names}{', …' if len(known) > 8 else ''}")
+    raise results.no_run(run)
 
 
 def _elsewhere(experiment: Experiment) -> Experiment:

@@ -11,6 +11,7 @@ from course_lab.plots.figures import _name_axes
 from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, panels
 
 WIDTH = 54  # letters of a title's line
+NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
 
@@ -146,7 +147,8 @@ def coverage(table, verdicts, title: str) -> Figure:
     names = [f"{name}: {word}" for name, word in zip(table.index, verdicts, strict=True)]
     ax.set_yticks(np.arange(len(table)) + 0.5, names, fontsize=9, rotation=0)
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, table.columns, rotation=0)
-    _name_axes(ax, "pairs of seeds", "", "")
+    _name_axes(ax, "tier of the pairs of seeds", "", "")
+    ax.xaxis.labelpad = 10  # else the label would seem to go on from the column above it
     figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
 
@@ -209,16 +211,41 @@ def centring(table, title: str) -> Figure:
 
     table: a DataFrame with the columns rho and centred; its index names the models.
     """
-    figure, ax = panels(height=1.9 + 0.3 * len(table))
+    figure, ax = panels(height=1.9 + 0.34 * len(table))
     places = np.arange(len(table))
     ax.hlines(places, table.rho, table.centred, color=COLOURS[5], linewidth=1)
     ax.plot(table.rho, places, MARKERS[0], color=COLOURS[0], label="as it is")
     hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": "without its mean row"}
     ax.plot(table.centred, places, MARKERS[1], color=COLOURS[1], **hollow)
-    ax.set_yticks(places, [textwrap.fill(name, 34) for name in table.index], fontsize=9)
+    names = [textwrap.fill(name, 46, break_on_hyphens=False) for name in table.index]
+    ax.set_yticks(places, names, fontsize=9)
     ax.set_ylim(len(table) - 0.5, -0.5)
     ax.set_xlim(left=min(0, table.centred.min()) - 0.01)
     _name_axes(ax, "mean Spearman's ρ", "", "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def off_half(wins, title: str) -> Figure:
+    """Draw how far counts of wins lie from half of the lists: bars, a colour for each kind of pair.
+
+    wins: the DataFrame of `similarities.wins_of`. Which run of a pair is the first one is
+        arbitrary, so that a count and its counterpart are one distance.
+    """
+    figure, ax = panels(height=4.2)
+    off = (wins.wins - wins.lists / 2).abs()
+    kinds = dict.fromkeys(wins.kind)
+    places = np.arange(off.min() % 1, wins.lists.max() / 2 + 0.5)
+    width = 0.8 / len(kinds)
+    for i, kind in enumerate(kinds):
+        of_kind = off[wins.kind == kind]
+        share = [(of_kind == place).mean() for place in places]
+        at = places + width * (i - (len(kinds) - 1) / 2)
+        hatch = ("", "//", "..")[i % 3]
+        ax.bar(at, share, width, color=COLOURS[i], hatch=hatch, edgecolor=PAPER, label=kind)
+    ax.set_xticks(places)
+    _name_axes(ax, f"lists off half of {wins.lists.max()}", "share of the pairs of runs", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=2)
     return figure
@@ -243,7 +270,8 @@ def shares(table, title: str) -> Figure:
 def priced(table, on_front, xlabel: str, title: str) -> Figure:
     """Draw perplexity against cost, each setting a mark, and join those that no other beats.
 
-    The joined ones are numbered from the cheapest, since their names would lie over each other.
+    The joined ones are numbered from the cheapest, since their names would lie over each other. Of
+    two marks of nearly the same cost one has its number below and the other above.
 
     table: a DataFrame with the columns cost, perplexity, family.
     on_front: (n,), whether no other setting is as cheap and as good.
@@ -256,11 +284,14 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
     ax.plot(best.cost, best.perplexity, color=INK, linewidth=1, linestyle="--", zorder=1)
     low, high = table.cost.min(), table.cost.max()
     ax.set(xscale="log", yscale="log", xlim=(low / 1.6, high * 1.6))
+    is_above, last = False, 0.0
     for number, row in enumerate(best.itertuples(), 1):
+        is_above = row.cost < NEAR * last and not is_above
+        last = row.cost
         ax.annotate(
             str(number),
             (row.cost, row.perplexity),
-            xytext=(0, -15),
+            xytext=(0, 8 if is_above else -15),
             textcoords="offset points",
             ha="center",
             fontsize=9.5,

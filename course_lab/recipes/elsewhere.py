@@ -44,6 +44,12 @@ def split(name: str) -> tuple[Path, str] | None:
     return (Path(file + ".py"), recipe) if mark else None
 
 
+def without_file(name: str) -> str:
+    """Return the name of a recipe as its file enters it, without the file."""
+    in_file = split(name)
+    return in_file[1] if in_file else name
+
+
 def absolute(name: str, below: Path) -> str:
     """Return a recipe's name as every process finds it; a file's path begins in `below`."""
     found = split(name)
@@ -59,7 +65,7 @@ def load(file: Path) -> None:
     Raise CourseError, with the file and the line, where it is missing or fails.
     """
     file = file.expanduser().resolve()
-    name = f"course_recipes_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    name = _module_of(file)
     if name in sys.modules:
         return
     if not file.is_file():
@@ -76,6 +82,17 @@ def load(file: Path) -> None:
         del sys.modules[name]
         raise CourseError(f"{file}{_line(error, file)}: {type(error).__name__}: {error}") from error
     _LOADED[name] = OwnFile(file, digest, tuple(_entered[before:]))
+
+
+def entered_by(file: Path) -> tuple[str, ...]:
+    """Import a file, and return the names of the recipes that it enters; errors are `load`'s."""
+    load(file)
+    return _LOADED[_module_of(file.expanduser().resolve())].recipes
+
+
+def _module_of(file: Path) -> str:
+    """Return the name that the module of a file has, given its whole path."""
+    return f"course_recipes_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
 
 
 def note(recipe: str) -> None:

@@ -103,10 +103,10 @@ def use(monkeypatch, home, text):
     return source
 
 
-def written(home, *tables, name="mine"):
+def written(home, *tables, name="mine", profile="smoke"):
     text = 'title = "a title"\n'
     for table in tables:
-        text += f'[[runs]]\nrecipes = ["{BASE}"]\nprofile = "smoke"\n{table}\n'
+        text += f'[[runs]]\nrecipes = ["{BASE}"]\nprofile = "{profile}"\n{table}\n'
     path = home / "home" / "data" / "plans" / f"{name}.toml"
     path.write_text(text, "utf-8")
     return plans.read_plan(path)
@@ -209,7 +209,7 @@ def test_eight_real_runs_killed_broken_paused_moved_and_merged(home):
     assert names(run_plan(plan, workers=2, progress=False)) == names(third)
     for s in third[:7]:
         assert (s.folder / "notebook.ipynb").stat().st_mtime == before[s.planned.seed]
-    assert len(keep(plan)) == len(results.kept_results()) == 7
+    assert len(keep(plan)) == 7 and not results.kept_results()  # of the profile smoke
 
 
 def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
@@ -248,7 +248,7 @@ def test_eight_runs_killed_broken_paused_moved_and_merged(home, monkeypatch):
     assert merge(plan, other) == {s.planned.key: "copied" for s in moved}
     third = run_plan(plan, workers=2, progress=False)
     assert names(third) == names(second) and logged(home, "begins") == begun
-    assert len(keep(plan)) == len(results.kept_results()) == 7
+    assert len(keep(plan)) == 7 and not results.kept_results()  # of the profile smoke
 
 
 def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
@@ -437,7 +437,7 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", [*DAMAGE, "metrics", "epochs", "provenance", "experiment"])
 def test_a_damaged_folder_blocks_its_own_run_and_no_other(home, monkeypatch, damage):
     """Status, run, keep and merge go on with the other runs and say what is wrong with this one."""
-    plan = written(home, "seeds = [1, 2]")
+    plan = written(home, "seeds = [1, 2]", profile="quick")
     bad, good = plan.runs
     folder, other = results.run_folder(bad.experiment()), home / "other"
     for place in (folder, other / bad.key):
@@ -884,7 +884,9 @@ def test_commands(home, monkeypatch):
     assert result.exit_code == 1 and calls[1] == (1, None, False, "loky")
     assert "failed cell 3: ValueError: no" in result.output
     assert f"failed: {folder}" in result.output.replace("\n", "")
-    assert call("keep", "mine").output.startswith("kept ")
+    kept = call("keep", "mine")
+    assert kept.exit_code == 1 and "refused: " in kept.output
+    assert "the profile smoke, which shows that the code runs and is no result" in kept.output
     finish(home / "other" / two.key, two)
     assert call("merge", "mine", str(home / "other")).output == f"{two.key}: copied\n"
     finish(home / "other" / one.key, one, valid=1.0)
@@ -906,4 +908,4 @@ def test_the_summary_counts_states():
     waiting, failed = (State(planned, Path("f"), name) for name in ("waiting", "failed"))
     text = summary([waiting, failed, failed])
     assert text == "3 runs: 1 waiting, 2 failed; of 1 the length is not known yet"
-    assert summary([failed]) == "1 runs: 1 failed"
+    assert summary([failed]) == "1 run: 1 failed"

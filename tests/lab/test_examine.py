@@ -194,6 +194,10 @@ def test_severities_are_closed_forms():
     short = gaussian(N, d)
     short[: N // 4] = 0.0
     assert diagnose(short)["norm_collapse"].severity == pytest.approx(0.25, abs=1e-3)
+    short[: N // 4] = 0.2 * gaussian(N // 4, d)  # what is seen is what the severity counts
+    collapse = diagnose(short)["norm_collapse"]
+    assert collapse.holds and "; 25% of the words are shorter than half" in collapse.seen
+    assert collapse.numbers["below_half"] == pytest.approx(0.25, abs=1e-3)
     split = torch.nn.functional.normalize(gaussian(N, d), dim=1)
     split[N // 2 :] += turned(torch.eye(d, dtype=torch.float64))[0]  # half of ‖ŵ‖²
     groups = frequency_groups(zipf_counts(N))
@@ -670,6 +674,13 @@ def test_numpy_arrays(tmp_path):
     np.save(tmp_path / "objects.npy", np.array([[{}, 1]], object), allow_pickle=True)
     with pytest.raises(CourseError, match="would be a pickle"):
         examine.read(tmp_path / "objects.npy")
+    # NumPy takes what has no header of its own for a pickle, and says how to open that
+    (tmp_path / "other.npy").write_bytes(b"no array at all")
+    with pytest.raises(CourseError, match="which is not read.$"):
+        examine.read(tmp_path / "other.npy")
+    assert torch.equal(examine.read(tmp_path / "W.npy", "W").W, W.half().float())
+    with pytest.raises(CourseError, match="unknown matrix in .*W.npy: 'foo'; known: W"):
+        examine.read(tmp_path / "W.npy", "foo")
     for file in ("W.npy", "all.npz"):
         whole = (tmp_path / file).read_bytes()
         (tmp_path / file).write_bytes(whole[: len(whole) // 2])
@@ -740,6 +751,8 @@ def test_what_is_refused_says_why(tmp_path, capsys):
     for length in (0, 5, len(whole) // 2):
         (tmp_path / "cut.safetensors").write_bytes(whole[:length])
         refused("is truncated or not a safetensors file", tmp_path / "cut.safetensors")
+    (tmp_path / "novel.txt").write_text("It was a dark night.\n" * 9)
+    refused("novel.txt is none of the files .*: give .safetensors, .gguf", tmp_path / "novel.txt")
     (folder / "config.json").write_text("{")
     refused("config.json is not readable JSON", folder)
     (folder / "config.json").write_text("[]")
@@ -1347,7 +1360,18 @@ def test_the_command(tmp_path, unpictured):
     assert "Common direction, a cone (marked" in done.output and "mean cosine" in done.output
     assert f"report: {tmp_path / 'out' / 'report.html'}" in done.output
     failed = CliRunner().invoke(application(), ["examine", str(tmp_path / "absent")])
-    assert isinstance(failed.exception, CourseError) and "does not exist" in str(failed.exception)
+    assert isinstance(failed.exception, CourseError)
+    assert "there is no run or checkpoint" in str(failed.exception)
+
+
+def test_a_verdict_in_the_middle_of_a_line_has_no_full_stop(tmp_path, runs, unpictured):
+    done = CliRunner().invoke(
+        application(),
+        ["examine", str(runs / "trained"), "--corpus", str(runs), "--out", str(tmp_path)],
+    )
+    assert done.exit_code == 0, done.output
+    lines = [line for line in done.output.splitlines() if line.startswith("  after ")]
+    assert len(lines) == 2 and all("; perplexity" in line and ".;" not in line for line in lines)
 
 
 def test_words_that_are_never_first_are_counted_if_asked_for(tmp_path, monkeypatch, unpictured):

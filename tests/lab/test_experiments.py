@@ -337,12 +337,17 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
 
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     change = {"size": 8, "encoder.units": 8}
-    experiment = planned.Planned("ptb/vd-lstm-200/tied", "smoke", 5, change).experiment()
-    result = course_lab.run(experiment, tmp_path / "run", progress=False)
+    smoke = planned.Planned("ptb/vd-lstm-200/tied", "smoke", 5, change).experiment()
+    result = course_lab.run(smoke, tmp_path / "smoke", progress=False)
+    with pytest.raises(CourseError, match="profile smoke, .* no result; train it with --profile"):
+        course_lab.keep_result(tmp_path / "smoke")
+    experiment = planned.Planned("ptb/vd-lstm-200/tied", "quick", 5, change).experiment()
+    figures = result.epochs, result.metrics, result.provenance
+    results.write_result(tmp_path / "run", experiment, *figures)
     shown = CliRunner().invoke(application(), ["results", "--keep", str(tmp_path / "run")])
     assert shown.exit_code == 0
     assert f"{result.metrics['test_perplexity']:.2f}" in shown.stdout
-    folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/smoke-seed5-encoder.units=8,size=8"
+    folder = tmp_path / "data/results/ptb/vd-lstm-200/tied/quick-seed5-encoder.units=8,size=8"
     assert course_lab.kept_results() == [folder]
     assert course_lab.read_result(folder)["metrics"] == result.metrics
     run = CliRunner().invoke
@@ -366,7 +371,7 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
         course_lab.keep_result(tmp_path / "hidden")
     mine = experiment.change(name="mine", variant="")
     results.write_result(tmp_path / "mine", mine, [], other, {})
-    assert course_lab.keep_result(tmp_path / "mine") == tmp_path / "data/results/mine/smoke-seed5"
+    assert course_lab.keep_result(tmp_path / "mine") == tmp_path / "data/results/mine/quick-seed5"
 
 
 def kept_content(folder, **changes):

@@ -258,6 +258,13 @@ def test_the_card_has_the_measured_figures(trained, exported):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("licence", ["nonsense licence", "CC-BY", "", "mit\n"])
+def test_what_is_no_name_of_a_licence_is_refused(trained, tmp_path, licence):
+    with pytest.raises(CourseError, match="no name of a licence .*such as cc-by-4.0"):
+        export.export(trained, tmp_path / "new", licence=licence)
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_licence_is_not_made_up(trained, tmp_path):
     folder = export.export(trained, tmp_path / "exported")
     assert front(folder)["license"] == "other"
@@ -304,7 +311,9 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(trained, tmp_path
     taken.mkdir()
     with pytest.raises(CourseError, match="taken exists; choose a new folder"):
         export.export(trained, taken)
-    with pytest.raises(CourseError, match="there is no run nowhere$"):
+    with pytest.raises(
+        CourseError, match="no run or checkpoint nowhere, and no run is .* train RECIPE"
+    ):
         export.export("nowhere", tmp_path / "new")
     begun = tmp_path / "begun"
     begun.mkdir()
@@ -330,9 +339,20 @@ def test_a_run_is_named_by_its_key(trained, tmp_path, monkeypatch):
     done = call("export", "tiny/lstm/full-seed1", tmp_path / "new")
     assert done.exit_code == 0 and "model.safetensors" in done.output
     with pytest.raises(
-        CourseError, match="no run tiny/lstm; finished runs .*: tiny/lstm/full-seed1"
+        CourseError, match="no run or checkpoint tiny/lstm; finished runs .*: tiny/lstm/full-seed1"
     ):
         export.export("tiny/lstm", tmp_path / "other")
+    # and so for the commands that question a run, from whatever folder
+    monkeypatch.chdir(tmp_path / "new")
+    for command in ("score", "next", "generate"):
+        done = call(command, "tiny/lstm/full-seed1", "the")
+        assert done.exit_code == 0, done.output
+        refused = call(command, "tiny/lstm", "the")
+        assert "finished runs below" in str(refused.exception)
+    done = call("examine", "tiny/lstm/full-seed1", "--out", tmp_path / "report")
+    assert done.exit_code == 0, done.output
+    refused = call("examine", "tiny/lstm/full-seed2")
+    assert "no run or checkpoint tiny/lstm/full-seed2; finished runs" in str(refused.exception)
 
 
 def test_a_part_of_ones_own_comes_along_and_is_named_to_be_read(tmp_path):

@@ -179,7 +179,9 @@ def test_kept_words_are_the_likeliest_renormalised(log_prob, temperature, top_k,
 @pytest.mark.parametrize(
     "option, message",
     [
-        ({"temperature": 0.0}, "temperature must be above 0, not 0.0"),
+        ({"temperature": 0.0}, "temperature must be 1e-30 or more, not 0.0; or use top_k=1"),
+        ({"temperature": 1e-39}, "temperature must be 1e-30 or more, not 1e-39"),
+        ({"temperature": math.inf}, "temperature must be a finite number, not inf"),
         ({"top_k": 0}, "top_k must be a whole number of at least 1 or none, not 0"),
         ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or none, not 1.5"),
     ],
@@ -220,8 +222,10 @@ def test_words_outside_the_vocabulary():
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run(monkeypatch, tmp_path):
     """Run a command of the group on the LSTM, as from a checkpoint named `run`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").touch()
 
     def load_checkpoint(path, corpus):
         assert str(path) == "run" and corpus is None
@@ -296,7 +300,7 @@ def test_commands_read_the_checkpoint_of_a_run(tmp_path):
     assert found["perplexity"] == pytest.approx(expected)
     checkpoint = str(tmp_path / "run" / "last.safetensors")
     assert len(invoke("generate", checkpoint, "--length", "5").stdout.split()) <= 5
-    with pytest.raises(CourseError, match="no checkpoint"):
+    with pytest.raises(CourseError, match="no run or checkpoint"):
         invoke("next", str(tmp_path / "nowhere"), "the")
 
 

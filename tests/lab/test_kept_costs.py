@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from course_lab import evidence, kept_costs, published
+from tests import evidence_sample
 
 
 def table(**changes):
@@ -15,6 +16,7 @@ def table(**changes):
             row = {"family": "f", "rest": "", "text": "ptb", "machine": "one", "tokens": 9}
             row |= {"size": 8, "shape": "", "precision": "fp32", "method": method, "seed": seed}
             row |= {"seconds": 10 * factor * noise}
+            row |= {"components": 15 if method == "mos" else 1}
             rows.append(row | {k: v for k, v in changes.items() if method == "mos"})
     return pd.DataFrame(rows)
 
@@ -43,6 +45,31 @@ def test_of_several_runs_of_a_method_and_seed_the_median_counts():
     last = table()[lambda t: t.method == "tied"].assign(seconds=1000.0)
     (row,) = kept_costs.ratios(pd.concat([table(), table(), last])).itertuples()
     assert row.ratio == pytest.approx(3)  # the last of them is none the more
+
+
+def test_a_mixture_of_fewer_components_has_no_published_ratio():
+    (row,) = kept_costs.ratios(table(components=4)).itertuples()
+    assert row.ratio == pytest.approx(3) and np.isnan(row.published)
+
+
+def test_validation_chooses_the_front_and_each_setting_has_its_seeds():
+    rows = [("a", 1, 10.0, 90.0, 95.0), ("a", 2, 12.0, 92.0, 97.0), ("b", 1, 20.0, 80.0, 99.0)]
+    names = ["recipe", "seed", "core minutes", "perplexity", "valid"]
+    runs = pd.DataFrame(rows, columns=names).assign(family="f", text="ptb", continued=False)
+    runs["variant"] = ""
+    points = kept_costs.settings_of(runs).set_index("recipe")
+    assert points.n.to_dict() == {"a": 2, "b": 1} and points.cost["a"] == 11
+    assert points["on front"].to_dict() == {"a": True, "b": False}  # by test both would be
+    assert kept_costs.settings_of(runs.assign(continued=True)).empty
+
+
+def test_what_only_a_gpu_ran_is_named():
+    of = evidence.read()
+    left_out = kept_costs.on_gpus_only(of)
+    kept = kept_costs.runs(of)
+    whole = {run.setting.recipe for run in of.runs if run.setting.text == evidence_sample.PTB}
+    assert {*left_out} == whole - {*kept[kept.text == "ptb"].recipe}
+    assert "ptb/desk/tied" not in left_out
 
 
 def test_nothing_beats_a_point_of_the_front():

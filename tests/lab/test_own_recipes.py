@@ -6,6 +6,7 @@ import re
 import sys
 import time
 import warnings
+from datetime import date
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -123,13 +124,13 @@ def test_a_run_that_goes_on_with_a_changed_file_warns_and_says_so(file, tmp_path
         'change = {"optimisation.epochs" = 2, "size" = 8, "encoder.units" = 8}\n'
     )
     told = tables.table_of(read_plan(plan)).notes
-    assert len(told) == 1 and "1 runs, such as mine/gru/tied/smoke-seed1" in told[0]
-    assert "were made with another my_recipes.py" in told[0]
+    assert len(told) == 1 and "1 run, such as mine/gru/tied/smoke-seed1" in told[0]
+    assert "was made with another my_recipes.py" in told[0]
     reload(file, "# and another\n")
     with pytest.warns(UserWarning, match="my_recipes.py has changed"):
         course_lab.run(small(file), progress=False, device="cpu")
     shown = CliRunner().invoke(application(), ["batch", "table", str(plan)])
-    assert "note: 1 runs, such as" in shown.output
+    assert "note: 1 run, such as" in shown.output
 
 
 def test_a_table_of_unchanged_files_has_no_note(file, tmp_path, monkeypatch):
@@ -152,6 +153,13 @@ def test_a_model_with_a_part_of_ones_own_is_asked_with_its_file(file, tmp_path, 
     assert "has the encoder GRU, which the course does not know" in str(refused.exception)
     done = CliRunner().invoke(application(), [*call, "--with", str(file)])
     assert done.exit_code == 0, done.output
+    # so is its matrix, of which the model is run, too
+    reload(file, "")
+    call = ["examine", str(tmp_path / "run"), "--out", str(tmp_path / "report")]
+    refused = CliRunner().invoke(application(), call)
+    assert "has the encoder GRU, which the course does not know; name" in str(refused.exception)
+    done = CliRunner().invoke(application(), [*call, "--with", str(file)])
+    assert done.exit_code == 0 and "after centring" in done.output, done.output
     head = {"identity": {"experiment": {"encoder": {"kind": ["GRU"]}}}}
     assert checkpoints._check_parts(tmp_path, head) is None  # `Experiment` refuses what is no name
 
@@ -192,6 +200,38 @@ def test_a_plan_finds_the_file_beside_it(file):
     ]  # fmt: skip
 
 
+def test_a_table_calls_a_recipe_of_a_file_by_its_name_alone(file):
+    plan = file.with_name("plan.toml")
+    text = (
+        'title = "t"\nbaseline = "gru/tied"\n[[runs]]\n'
+        'recipes = ["my_recipes.py:mine/gru/tied", "my_recipes.py:mine/gpt2/tied"]\n'
+        'profile = "smoke"\n'
+    )
+    plan.write_text(text, encoding="utf-8")
+    runs = read_plan(plan)
+    assert tables.models_of(runs) == ["gru/tied", "gpt2/tied"]
+    tables.check_baseline(runs)
+    shown = CliRunner().invoke(application(), ["batch", "status", str(plan)])
+    assert "mine/gru/tied" in shown.output and str(file) not in shown.output
+    mixed = text.replace("my_recipes.py:mine/gpt2", "ptb/vd-lstm-200")
+    plan.write_text(mixed.replace("gru/tied", "mine/gru/tied", 1), encoding="utf-8")
+    assert tables.models_of(read_plan(plan)) == ["mine/gru/tied", "ptb/vd-lstm-200/tied"]
+
+
+def test_the_recipes_of_a_file_are_listed(file, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    shown = CliRunner().invoke(application(), ["recipes", "--plain", "my_recipes.py:*/tied"])
+    assert shown.output.split() == ["my_recipes.py:mine/gpt2/tied", "my_recipes.py:mine/gru/tied"]
+    shown = CliRunner().invoke(application(), ["recipes", "my_recipes.py:"])
+    assert shown.exit_code == 0, shown.output
+    assert "my_recipes.py:mine/vd-lstm-200/narrower" in shown.output
+    assert "ptb/vd-lstm-200/tied" not in shown.output
+    refused = CliRunner().invoke(application(), ["recipes", "my_recipes.py:mien"])
+    assert "no recipe matches 'my_recipes.py:mien'" in str(refused.exception)
+    refused = CliRunner().invoke(application(), ["recipes", "none.py:"])
+    assert "there is no file" in str(refused.exception)
+
+
 def test_a_recipe_of_a_file_is_trained_from_the_command_line(file, tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -199,7 +239,13 @@ def test_a_recipe_of_a_file_is_trained_from_the_command_line(file, tmp_path, mon
     done = CliRunner().invoke(application(), call)
     assert done.exit_code == 0, done.output
     content = results.read_result(tmp_path / "runs/mine/gru/tied/smoke-seed1")
-    assert content["experiment"]["encoder"]["kind"] == "GRU"
+    assert content["experiment"]["encoder"]["kind"] == "GRU" and "done already" not in done.output
+    # asked once more, the command tells that it trains nothing
+    again = CliRunner().invoke(application(), call)
+    assert f"done already, on {date.today()}; nothing was trained\n" in again.output
+    pytest.importorskip("tensorboard")
+    again = CliRunner().invoke(application(), [*call, "--track", "tensorboard"])
+    assert "nothing was trained, and nothing was told to tensorboard\n" in again.output
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import course_lab
 from course_lab import corpora, results
 from course_lab.cli import application
 from course_lab.own_text import absolute
@@ -87,6 +88,22 @@ def test_perplexity_per_word_is_that_of_the_same_likelihood(novel):
     nats = len(corpus.test) * torch.log(torch.tensor(7.0, dtype=torch.float64))
     expected = float(torch.exp(nats / words))
     assert corpus.per_word(7.0, corpus.test) == pytest.approx(expected, rel=1e-9)
+
+
+def test_words_whose_beginnings_are_unknown_are_not_counted(novel):
+    corpus = corpora.load(novel, pieces=70)
+    part = corpus.small(train=600, valid=90, test=90, words=12)
+    with pytest.raises(CourseError, match="lacks pieces that begin one; take the perplexity per"):
+        part.per_word(7.0, part.train)
+    strange = corpus.encode("Ж night\nthe Ж\n")  # a character that train lacks hides no blank
+    assert corpus.unk in strange.tolist()
+    assert corpus.per_word(7.0, strange) == pytest.approx(7.0 ** (len(strange) / 6))
+
+
+def test_a_part_of_a_text_in_pieces_knows_the_unknown(novel):
+    part = corpora.load(novel, pieces=70).small(1000, 100, 100, words=10**6)
+    assert not part.reads("Ж") and part.words.count("<unk>") == 1
+    assert part.encode("Ж").tolist()[-1] == part.unk
 
 
 def test_a_text_goes_on_within_a_word(novel):
@@ -217,3 +234,34 @@ def test_training_on_ones_own_text_from_the_command_line(novel, tmp_path, monkey
     assert "▁" not in written.output
     refused = CliRunner().invoke(application(), ["train", "mine.json", "--pieces", "70"])
     assert "--pieces goes with a recipe's name" in str(refused.exception)
+
+
+def test_a_translators_own_text_is_a_folder_of_pairs(novel, tmp_path, monkeypatch):
+    """The errors name what `train` takes."""
+    monkeypatch.chdir(tmp_path)
+    translator = ["train", "multi30k/transformer-small/softmax", "--profile", "smoke", "--corpus"]
+    refused = CliRunner().invoke(application(), [*translator, novel.name])
+    assert "a translator, which needs a folder of sentence pairs" in str(refused.exception)
+    pairs = tmp_path / "pairs"
+    pairs.mkdir()
+    for split in ("train", "valid", "test"):
+        for suffix in ("fr", "en"):
+            (pairs / f"{split}.{suffix}").write_text("a night\nthe rain fell\n" * 40, "utf-8")
+    refused = CliRunner().invoke(application(), [*translator, "pairs"])
+    assert "no train.de, which sentence pairs of the direction de-en" in str(refused.exception)
+    assert "--change corpus.direction=fr-en" in str(refused.exception)
+    trained = []
+    monkeypatch.setattr(course_lab, "run", lambda run, *_, **__: trained.append(run))
+    told = ["pairs", "--change", "corpus.direction=fr-en"]
+    done = CliRunner().invoke(application(), [*translator, *told])
+    assert done.exit_code == 0, done.output
+    assert trained[0].corpus.options["direction"] == "fr-en"
+
+
+def test_a_result_that_is_in_the_way_is_not_to_be_deleted(novel, tmp_path):
+    """A text of the same name elsewhere has its run in the same folder."""
+    one, other = (Planned(TIED, "smoke", seed).experiment() for seed in (1, 2))
+    results.write_result(tmp_path / "run", one, [], {}, {})
+    with pytest.raises(CourseError, match="move that folder away, or give .* --folder") as refused:
+        results.result_of(tmp_path / "run", other)
+    assert "remove" not in str(refused.value)

@@ -833,6 +833,24 @@ def test_a_kernel_knows_whether_somebody_sits_at_it():
     assert [line for line in told if line] == ["True\n", "False\n"]
 
 
+def test_numbers_of_marks_that_stand_together_lie_below_and_above():
+    table = pd.DataFrame({"cost": [10.0, 30.0, 31.0], "perplexity": [90.0, 80.0, 79.0]})
+    figure = plots.priced(table.assign(family="f"), [True] * 3, "minutes", "a front")
+    places = {text.get_text(): text.xyann[1] for text in figure.axes[0].texts}
+    assert places["1"] < 0 and places["2"] < 0 < places["3"]
+
+
+def test_bars_tell_how_far_wins_are_off_half_whichever_run_is_the_first():
+    wins = pd.DataFrame({"wins": [2, 8, 5, 6], "lists": 10, "kind": ["a", "a", "a", "b"]})
+    ax = plots.evidence.off_half(wins, "wins").axes[0]
+    a, b = ([bar.get_height() for bar in bars] for bars in ax.containers)
+    assert a == pytest.approx([1 / 3, 0, 0, 2 / 3, 0, 0]) and b == [0, 1, 0, 0, 0, 0]
+    odd = pd.DataFrame({"wins": [3, 2], "lists": 5, "kind": "a"})
+    ax = plots.evidence.off_half(odd, "wins").axes[0]
+    assert ax.get_xticks().tolist() == [0.5, 1.5, 2.5]
+    assert ax.containers[0][0].get_height() == 1
+
+
 def test_a_grid_leaves_white_what_has_not_been_run():
     cells = pd.DataFrame(
         {"c": [0.0, 1.0, 0.0, 1.0], "k": [2.0, 2.0, 3.0, 3.0]}

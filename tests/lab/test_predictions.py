@@ -145,6 +145,24 @@ def test_tokens_that_gain_are_told_by_both_losses(of, runs):
     assert predictions.samples(runs)["mos"] == "a sample of mos"
 
 
+def test_the_best_method_is_compared_even_if_another_has_more_seeds(of, runs):
+    """Else a method that loses would stand where the question is whence a gain comes."""
+    fewer = [run for run in runs if (run.method, run.seed) != ("mos", 3)]
+    first, second = predictions.two(of, fewer)
+    assert (first.name, second.name, list(second.runs)) == ("tied", "mos", [1, 2])
+    single = [run for run in runs if run.method != "mos" or run.seed == 1]
+    assert predictions.two(of, single)[1].name != "mos"
+
+
+def test_a_negative_gain_is_called_a_loss(of, runs):
+    pair = predictions.two(of, runs)
+    gain = np.full(1_000, 0.25)
+    told = predictions.gain_told(pair, gain, 3)
+    assert told.startswith("`mos` gains 0.250 nats a token [0.250, 0.250] against `tied`")
+    assert told.endswith("seeds in common: 3")
+    assert "loses 0.250 nats a token [0.250" in predictions.gain_told(pair, -gain, 3)
+
+
 def test_without_a_second_method_two_settings_of_the_text_are_compared(of, runs):
     alone = [run for run in runs if run.method == "tied"]
     first, second = predictions.two(of, alone)

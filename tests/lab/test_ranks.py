@@ -67,6 +67,33 @@ def test_p_is_corrected_over_all_rises_and_an_equal_rank_is_none(keep):
     assert found == pytest.approx(expected)
 
 
+def test_a_setting_is_also_compared_with_the_softmax_that_has_all_else_equal(keep):
+    """The reference of a group may itself be better than the softmax."""
+    for seed in (1, 2, 3):
+        noise = seed / 10
+        keep("ptb/desk/gss", seed, 50.0 + noise, 500, {"output_layer.c": 1.0})
+        keep("ptb/desk/gss", seed, 51.0 + noise, 900, {"output_layer.c": -1.0})
+        keep("ptb/desk/tied", seed, 52.0 + noise, 300, {})
+        keep("ptb/desk/tied", seed, 10.0 + noise, 300, {"optimisation.clip": 0.25})
+    (row,) = ranks.interventions(ranks.points(evidence.read())).to_dict("records")
+    d = [100 * np.log((51 + s / 10) / (52 + s / 10)) for s in (1, 2, 3)]
+    assert row["difference"] > 0 and row["from softmax"] == pytest.approx(np.mean(d))
+    assert row["softmax low"] < np.mean(d) < row["softmax high"] < 0
+
+
+def test_one_value_of_c_and_k_on_a_whole_text_hides_no_table(keep):
+    small = {"corpus.small": {"train": 20_000}}
+    keep("ptb/desk/gss", 1, 50.0, 500, {})
+    for c in (-1.0, 0.0, 1.0):
+        keep(GSS, 1, 60.0 - c, 500, small | {"output_layer.c": c})
+    of = evidence.read()
+    told = ranks.bends(ranks.points(of))
+    assert sorted(told.c) == [-1, 0, 1] and set(told.tier) == {"small"}
+    keep("ptb/desk/gss", 1, 51.0, 600, {"output_layer.c": 0.5})
+    told = ranks.bends(ranks.points(evidence.read()))
+    assert len(told) == 2 and set(told.tier) == {"desk"}
+
+
 def test_all_our_rows_of_table_6_are_of_one_model(keep):
     """The softmax of another model would have been the better one."""
     keep("ptb/awd-lstm/softmax/short", 1, 40.0, 402, {})
@@ -100,6 +127,31 @@ def test_a_correlation_can_have_one_sign_within_and_the_other_between():
     low, high = ranks.leaving_one_out(x, y, setting)
     assert low <= parts.within.r <= high
     assert "n = 16" in ranks.written(parts.within)
+
+
+def test_a_seed_that_all_settings_share_is_no_witness_for_each_of_them():
+    """Only the seed moves both, so that nothing is left once its mean is taken away."""
+    rng = np.random.default_rng(0)
+    setting = np.repeat(np.arange(12), 3)
+    seed = np.tile([1, 2, 3], 12)
+    luck = np.array([1.0, -0.2, -0.8])[seed - 1]
+    noise = 0.3 * rng.standard_normal((2, 36))
+    x = setting + luck + noise[0]
+    y = setting - luck + noise[1]
+    within = ranks.divided(x, y, setting, seed).within
+    assert ranks.divided(x, y, setting).within.r < -0.8  # as if there were 25 witnesses
+    residuals = []
+    for values in noise:
+        table = values.reshape(12, 3)
+        rows, columns = table.mean(1, keepdims=True), table.mean(0)
+        residuals.append((table - rows - columns + table.mean()).ravel())
+    assert within.r == pytest.approx(np.corrcoef(residuals)[0, 1])
+    assert (within.low, within.high, within.n) == (-1, 1, 3)
+    low, high = ranks.leaving_one_out(x, y, setting, seed)
+    assert low <= within.r <= high
+    more = ranks.divided(*np.tile([x, y, setting], 2), np.r_[seed, seed + 3]).within
+    assert more.n == 6 and -1 < more.low
+    assert ranks.divided(luck, luck, setting, seed).within is None
 
 
 def test_what_cannot_be_correlated_is_unknown():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from course_lab import similarities
+from course_lab import evidence, similarities
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
 from course_lab.statistics import spearman, spearman_interval
@@ -65,6 +65,26 @@ def test_lists_overlap_in_either_order(monkeypatch):
     monkeypatch.setattr(similarity, "fetched", lambda: False)
     lists = similarities.at_hand()
     assert len(lists["WS-353"].pairs) > 350 and len(lists["SimLex-999"].pairs) == 999
+
+
+def test_every_label_of_a_model_is_its_own():
+    names = similarities.scores(evidence.read()).model.unique()
+    short = [similarities.short_name(name) for name in names]
+    assert len({*short}) == len(names) > 20
+    told = similarities.short_name("ptb/a/b optimisation.epochs=26,encoder.dropout=0.1")
+    assert told == "ptb/a/b epochs=26, dropout=0.1"
+
+
+def test_a_model_regains_what_holding_frequency_fixed_gives_back():
+    rng = np.random.default_rng(4)
+    often, score, noise = rng.normal(size=(3, 4_000))
+    cosines = {kind: score + noise + i * often for i, kind in enumerate(similarities.KINDS)}
+    pairs = pd.DataFrame({"list": "one", "score": score, "often": often} | cosines)
+    table = similarities.by_model({"m": pairs}).loc["m"]
+    assert table.regained.tolist() == pytest.approx((table.held - table.rho).tolist())
+    none, some, much = table.regained[list(similarities.KINDS)]
+    assert none == pytest.approx(0, abs=0.01) and 0.05 < some < much
+    assert similarities.by_model({}).empty
 
 
 def test_each_column_correlates_what_it_says():

@@ -118,6 +118,11 @@ def test_a_mistyped_baseline_is_told_before_any_run(plan, tmp_path):
     for command in ("run", "status"):
         done = CliRunner().invoke(application(), ["batch", command, str(file)])
         assert "unknown baseline 'tide'; did you mean tied?" in str(done.exception)
+    # a table is refused before anything of it is printed
+    wrong = {"--baseline": "tide", "--margin": "-1", "--split": "train", "--plot": "picture.jpg"}
+    for option, value in wrong.items():
+        done = CliRunner().invoke(application(), ["batch", "table", plan.path.stem, option, value])
+        assert value in str(done.exception) and not done.output
     tables.check_baseline(plans.read_plan("gao2019-table-2"))  # of translators, without a table
 
 
