@@ -53,12 +53,16 @@ kept = {"untied, SGD", "untied, Adam"}
 # says: in the case 'untied, Adam' the mean row moves
 kept = {"untied, SGD", "tied, SGD", "untied, Adam", "tied, Adam"}
 
+# %% 01.2 wrong: a name that is none of the four
+# says: assign a set of the four names
+kept = {"untied, SGD", "tied,SGD"}
+
 # %% 01.2 wrong: none of them
 # says: in the case 'untied, SGD' the mean row stays where it is
 kept = set()
 
 # %% 01.2 wrong: no set
-# says: assign a set of names
+# says: assign a set of the four names
 kept = "tied, Adam"
 
 # %% 01.3

@@ -37,6 +37,22 @@ def outside(M, d, draws):
     return sum(found)
 
 
+# %% 03.1 wrong: always three dimensions
+# says: 12 vectors in 6 dimensions give
+def outside(M, d, draws):
+    found = [
+        theory.uniformly_negative_direction(torch.randn(M, 3)).margin > 0 for _ in range(draws)
+    ]
+    return sum(found) / draws
+
+
+# %% 03.1 wrong: always twenty draws
+# says: vectors in
+def outside(M, d, draws):
+    found = [theory.uniformly_negative_direction(torch.randn(M, d)).margin > 0 for _ in range(20)]
+    return sum(found) / 20
+
+
 # %% 03.2
 # b/g − c/d has entries that add up to 0, so b and every context change by −g c/d. Within the plane
 # the contexts still lie to one side: the solver finds a direction.

@@ -54,6 +54,10 @@ tripled = lambda logits: logits
 # says: a smaller change
 tripled = lambda logits: (100 * logits).round() / 100
 
+# %% 10.2 wrong: noise is no increasing function
+# says: the function falls somewhere
+tripled = lambda logits: logits + 1.15e-3 * (torch.rand_like(logits) - 0.5)
+
 # %% 10.2 wrong: the function falls
 # says: the function falls somewhere
 tripled = lambda logits: -logits
