@@ -475,11 +475,16 @@ kept = None  # a set of names out of the four
 
 
 # %%
+WAYS = {"SGD": torch.optim.SGD, "Adam": torch.optim.Adam}
+NAMES = {f"{tie}, {way}" for tie in ("untied", "tied") for way in WAYS}
+
+
+# %%
 def mean_stays(kept):
-    if not isinstance(kept, (set, list, tuple)):
-        return "assign a set of names, as {'tied, SGD'}"
+    if not isinstance(kept, (set, list, tuple)) or set(kept) - NAMES:
+        return "assign a set of the four names, as {'tied, SGD'}"
     for tie, gradient in {"untied": as_output, "tied": total}.items():
-        for way in (torch.optim.SGD, torch.optim.Adam):
+        for way in WAYS.values():
             W = torch.zeros_like(gradient, requires_grad=True)
             W.grad = gradient.clone()
             way([W], lr=0.1).step()

@@ -34,7 +34,7 @@
 # **Prerequisites.** You have read [lesson 1](01_output_layer.ipynb), and you know singular values from
 # [lesson 2](02_degeneration.ipynb).
 #
-# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 28 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what changes |
 # |---|---|---|---|
@@ -150,8 +150,8 @@ pd.DataFrame(rows, index=columns).T
 
 
 # %%
-def excess(truth, layer, steps=250):
-    """Return the expected cross-entropy above the entropy, in nats."""
+def fit(truth, layer, steps=250):
+    """Return what a layer pays above the entropy, and its rank."""
     P, share, layer = truth.matrix.exp(), truth.stationary, layer.double()
     H = torch.randn(len(P), layer.hidden_size).double().requires_grad_()
     settings = {"max_iter": steps, "line_search_fn": "strong_wolfe"}
@@ -164,7 +164,8 @@ def excess(truth, layer, steps=250):
         return loss
 
     optimizer.step(loss)
-    return loss().item() - truth.entropy
+    paid = loss().item() - truth.entropy
+    return paid, rank.spectrum(layer.log_prob(H).detach()).press_rank()
 
 
 # %%
@@ -186,9 +187,9 @@ for language, truth in languages.items():
         for d in sizes:
             for seed in seeds:
                 torch.manual_seed(seed)
-                value = excess(truth, make(FullWords(200, d)))
-                fits.append((language, name, d, value))
-columns = ["language", "layer", "d", "excess"]
+                found = fit(truth, make(FullWords(200, d)))
+                fits.append((language, name, d, *found))
+columns = ["language", "layer", "d", "excess", "rank"]
 table = pd.DataFrame(fits, columns=columns)
 means = table.pivot_table("excess", ["language", "layer"], "d")
 
@@ -223,13 +224,16 @@ print("a mixture fits its own language better:", bool(better))
 # %%
 last = mixed.loc["mixture of 4", 12] / mixed.loc["softmax", 12]
 bent = mixed.loc["GSS", 12] / mixed.loc["softmax", 12]
+wide = table[(table.language == "mixture of four") & (table.d == 12)]
+ranks = wide.groupby("layer", sort=False)["rank"].mean()
+told = ", ".join(f"{value:.0f} ({name})" for name, value in ranks.items())
 steps = ", ".join(f"{soft[d]:.3f} at d = {d}" for d in sizes[-5:])
 display(
     Markdown(
         f"On the language of rank 14 the softmax has an excess of "
         f"{steps}. On the language of full rank, at d = 12, GSS keeps "
         f"{bent:.0%} of the softmax's excess and the mixture keeps "
-        f"{last:.0%} of it."
+        f"{last:.0%} of it. Press' ranks of log P are there {told}."
     )
 )
 
@@ -245,8 +249,8 @@ display(
 #    each context and four times the work. On the first language the mixture falls behind at the larger $d$: it
 #    is harder to fit. Whether real text is a mixture is another question.
 #
-# GSS lifts the rank of log P to the full, at no cost in parameters. On the language of full rank it gains
-# nothing: a high rank need not lie in the directions that the truth has.
+# GSS lifts Press' rank of log P at no cost in parameters, as the numbers above show. On the language of full
+# rank it gains nothing: a high rank need not lie in the directions that the truth has.
 #
 # Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor sufficient** for
 # a good perplexity. Our second language shows that a high rank is not sufficient: GSS has it and gains nothing.
@@ -365,8 +369,8 @@ print(
 # **Figure 4.** Press' rank jumps from 10 to nearly the full size. The effective rank stays where it is.
 #
 # Parthiban et al. (Table 2) count a rank of 9,981 for a mixture of softmaxes on a vocabulary of 10,000 words.
-# Such a rank can mean a few directions that matter and thousands that hardly do. For such a count in `float32`
-# a nonlinearity need only move the entries of log P, some ten nats each, by a few hundredths of a nat.
+# Such a rank can mean a few directions that matter and thousands that hardly do: Press' rank counts whatever
+# lies above rounding.
 
 # %% [markdown]
 # ## Reading the hidden size off the outputs
@@ -418,8 +422,14 @@ print("the hidden size is found, or one less:", size.d in (d - 1, d))
 #
 # <details><summary>Hint</summary>
 #
-# `sharpness` is the standard deviation of the logits. A model that knows the frequencies alone pays
-# their entropy; one that knows the language pays the entropy of the language.
+# `sharpness` is the standard deviation of the logits. The best model of some knowledge pays an entropy: of
+# which distribution, for each of the two models?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A model that knows the frequencies alone pays their entropy. A model that knows the language pays the
+# entropy of the language.
 #
 # </details>
 

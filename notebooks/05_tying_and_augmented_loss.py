@@ -232,10 +232,11 @@ plots.show(
 # ## From matched logits to tied matrices
 #
 # The paper argues as follows. Suppose that the loss reaches zero at a high temperature. Then $W h_t = E
-# e_{y_t}$ at every position $t$, up to a number that all words share. With enough positions the contexts $h_t$
-# span all $d$ dimensions, so up to a vector that all rows share, each column of $W$ is a combination of the
-# columns of $E$, and $W = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$
-# itself and use $E$ for both jobs. **Tying loses nothing.**
+# e_{y_t}$ at every position $t$, up to a number that all words share. Put all positions side by side, the
+# contexts as rows of $H$ and the vectors of the targets as rows of $E_y$: $W H^\top = E E_y^\top$. With enough
+# positions the contexts span all $d$ dimensions, so $H^\top H$ has an inverse. Multiply by $H (H^\top H)^{-1}$ on
+# the right: $W = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$ itself and
+# use $E$ for both jobs. **Tying loses nothing.**
 #
 # Zero loss is a bold assumption: different words follow the same context, and no $Wh$ can equal two
 # targets at once. The assumption is not needed. At a high temperature the loss is a least-squares problem,
@@ -398,7 +399,7 @@ for p in plan:
     name = p.recipe.split("/")[-1]
     same = first[name].experiment().change(seed=p.seed)
     if name in kept and p.experiment() == same:
-        kept[name].append(course_lab.read_kept(p.key)["metrics"])
+        kept[name].append(course_lab.read_kept(p.key))
 
 
 def interval(values, digits=2):
@@ -411,18 +412,23 @@ def interval(values, digits=2):
 rows = {}
 for name, runs in kept.items():
     shapes = {"W": "geometry", "E": "input_geometry"}
-    scores = [m["test_perplexity"] for m in runs]
-    rows[name] = {"parameters": f"{runs[0]['parameters']:,}"}
+    last = [run["epochs"][-1]["train_perplexity"] for run in runs]
+    of = [run["metrics"] for run in runs]
+    rows[name] = {"parameters": f"{of[0]['parameters']:,}"}
+    rows[name]["training perplexity"] = interval(last, 0)
+    scores = [m["test_perplexity"] for m in of]
     rows[name]["test perplexity"] = interval(scores, 0)
     for job, key in shapes.items():
-        cosines = [m[key]["mean_cosine_rare"] for m in runs if m.get(key)]
+        cosines = [m[key]["mean_cosine_rare"] for m in of if m.get(key)]
         if cosines:
             rows[name][f"cosine, rare, {job}"] = interval(cosines)
 pd.DataFrame(rows).T.fillna("the same matrix")
 
 # %% [markdown]
-# The cone is in $W$, tied or not. In the table the **augmented loss** lowers the test
-# perplexity of both models. **Tying** makes the model worse here: in so few steps the tied model has learned less of the training text than the untied one. At the paper's size the tied model catches up, and in the pairs of runs with which [lesson 5b](05b_tying_in_numbers.ipynb) concludes, tying lowers the perplexity.
+# The cone is in $W$, tied or not. In the table the **augmented loss** lowers the test perplexity of both models.
+# **Tying** makes the model worse here. In the table the tied model has the higher training perplexity, so in
+# these few steps it has learned less. In the longer runs with which [lesson 5b](05b_tying_in_numbers.ipynb) concludes, tying
+# lowers the perplexity.
 
 # %% [markdown]
 # ## The cost
@@ -458,7 +464,7 @@ pd.DataFrame(rows).T
 #   may not be text.
 # - In a very large model the word matrix is a small share of the parameters, so tying saves little.
 # - **The augmented loss** costs a fourth product with a word matrix in each step. The loss needs a temperature
-#   and a weight, and it pays, if at all, where data are few.
+#   and a weight.
 # - Neither tying nor the loss is a remedy for the cone.
 
 # %% [markdown]

@@ -367,8 +367,8 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # target's own entry of $s$ is 1. At $\tau = 0.5$ this entry counts $e^2\approx 7.4$ in the softmax, where the
 # straight line has $1 + 2$.
 #
-# What happens nearer the paper's size, with 20,000 tokens of 4,146 different words and 300 dimensions? The plan
-# `inan2017-figure-1` has runs of 60 epochs, some 1,700 steps each:
+# What happens nearer the paper's size, with 20,000 tokens and 300 dimensions? The plan `inan2017-figure-1` has
+# runs of 60 epochs, some 1,700 steps each:
 
 # %%
 full_size = plans.read_plan("inan2017-figure-1").runs
@@ -393,9 +393,9 @@ table.set_index(["β", "τ"])[shown].round(2)
 
 # %% [markdown]
 # These runs have one seed each, and they are too short as well. Only where nothing but the augmented loss
-# pulls has $W$ begun to move. Two random spaces of 300 among 4,146 dimensions are $\sqrt{1-300/4146}\approx
-# 0.963$ apart. The plan also has runs of ten times the epochs at the paper's size, which wait for a GPU. We
-# have not seen whether they end near 0.
+# pulls has $W$ begun to move. Two random spaces of $d$ among $N$ dimensions are $\sqrt{1-d/N}$ apart, which is
+# nearly 1 where a text has thousands of words. The plan also has runs of ten times the epochs at the paper's
+# size, which wait for a GPU. We have not seen whether they end near 0.
 
 # %% [markdown]
 # ## Four models over three seeds

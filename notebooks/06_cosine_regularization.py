@@ -278,8 +278,7 @@ print("penalty: less than half:    ", of_rare[1] < of_rare[0] / 2)
 # is long, the penalty is felt, and the rare words come apart again: to far below half of the plain model's
 # cosine, but not to 0. The *frequent* words draw together.
 #
-# Here is the cloud after training, on the plane of its two largest singular values, as in the paper's Figures
-# 1a and 2a.
+# Here is the cloud after training, as in the paper's Figures 1a and 2a.
 
 # %% tags=["hide-input"]
 plots.show(
@@ -442,9 +441,10 @@ plots.show(
 # after each step. The penalty has a little more care: the other weights of Figure 6 are candidates, too.
 # `init` is the standard deviation with which $W$ begins; a row without `init` has the smaller
 # start. The best setting of each is chosen on the validation text and compared on the test text. Runs of one
-# seed are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for all settings of its plan.
-#  The last rows count words, or with Kneser-Ney
-# runs of words.
+# seed are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for all settings of its plan. A
+# verdict is *better* or *worse* where $p$ is below 5 %, *no difference* where the 90 % interval lies within the
+# margin that it names, else *undecided*. The last rows only count: *unigram* counts words, and
+# *Kneser-Ney n* counts runs of up to $n$ words.
 
 # %%
 valid = tables.table_of(plan, split="valid").models.perplexity
@@ -457,8 +457,7 @@ tables.worded(replace(compared, models=tried))
 # This answers the second prediction twice. *All else equal*, a strong penalty lowers the perplexity of every
 # seed in the figure. *Each at its best*, the table decides nothing: a plain or centred model whose words begin
 # longer gets most of the gain ([lesson 6b](06b_the_penalty_in_numbers.ipynb)). None of these small models is
-# good: in the table, counting runs of words beats them all. So the runs do not refute the paper. Two questions
-# remain: how did the paper initialise $W$, and did it tune the baseline's start?
+# good: in the table, counting runs of words beats them all. So the runs do not refute the paper.
 
 # %% [markdown]
 # ## When not to use it
@@ -466,7 +465,6 @@ tables.worded(replace(compared, models=tried))
 # - Do not use it to make the cloud of an untied output matrix rounder: subtract the mean.
 # - The penalty is no guard against *equal* words. Look at margins (lesson 7) or the spectrum (lesson 8).
 # - Beside the mean cosine, report the spectrum with the mean taken out, the nearest words and perplexity.
-# - The penalty ignores the lengths of words.
 
 # %% [markdown]
 # ## Symbols
@@ -482,6 +480,8 @@ tables.worded(replace(compared, models=tried))
 
 # %% [markdown]
 # ## Exercises
+#
+# Replace `None` by your answer, and run the next cell.
 #
 # ### 1. How fast does it turn?
 # *Ten minutes.* In a plane, let $w_i$ have length $\rho$ and stand at angle $\theta$ to $m$. One step of
@@ -594,7 +594,7 @@ tested = ["gao2019-cone", "gao2019-cosines", "gao2019-perplexity"]
 display(Markdown(claims.conclusions(*tested)))
 
 # %% [markdown]
-# The small runs of this lesson show the following. Where they contradict the list, the list counts.
+# The small runs of this lesson show:
 
 # %%
 strong = compared.models.loc[best["cosine"]]
@@ -608,6 +608,7 @@ display(Markdown(
     f"softmax never saw the cone: a shift of the plain matrix takes "
     f"its mean cosine to {cosine[2]:z.3f} at the same perplexity."
 ))  # fmt: skip
+display(Markdown(claims.beside("gao2019-perplexity", strong.difference)))
 
 # %% [markdown]
 # ## References

@@ -363,7 +363,7 @@ print("everything stayed finite:", all(finite))
 # ## With and without
 #
 # Does the norm do the work on a text, too? We train an LSTM, whose contexts are free: a layer normalisation
-# would fix their length. The LSTM reads 10,000 tokens ten times, so it overfits. Three runs share everything
+# would fix their length. The LSTM reads 10,000 tokens ten times. Three runs share everything
 # but the loss. The **plain** run has the softmax. The **adversarial** run has the `ALPHA` and
 # `GRADIENT` set at the top. The **rival** has AWD-LSTM's penalty on $\|h\|^2$.
 
@@ -426,20 +426,26 @@ def of_words(run):
     }
 
 
-columns = {name: of_text(r) | of_words(r) for name, r in runs.items()}
+# %%
+columns = {
+    name: {"best epoch": run.metrics["best_epoch"]}
+    | of_text(run)
+    | of_words(run)
+    for name, run in runs.items()
+}
 figures = pd.DataFrame(columns)
 figures.round(2)
 
 # %% [markdown]
-# Each run is shown at its best epoch. The logged perplexity is a mean over this epoch, and in the adversarial
-# run it is that of the *moved* targets. So compare the models by the second row. The adversary and the rival
-# shorten the contexts, and by the third row of the table both models predict the validation text better than
-# the plain model.
+# Each run is shown at its best epoch. The plain model overfits from there on, so its best epoch comes early, and
+# fits its training text least. The *logged* perplexity is a mean over an epoch, and in the adversarial run it
+# is that of the moved targets. So judge the models by the table's validation perplexity: the adversary and the rival
+# shorten the contexts, and both predict the validation text better than the plain model.
 #
 # Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
 # long, every distance doubles, and no word has moved relative to the others. Here the distance itself grows,
 # but in mean norms it falls. This answers the fourth prediction: the words have become longer and have not
-# moved apart. The spectrum of the word vectors is less even.
+# moved apart.
 #
 # Is the difference a matter of the seed, or of a badly tuned plain model? The plan
 # `data/plans/lessons-07-lstm.toml` has three seeds a model, paired as in lesson 6. The baseline is the plain
@@ -493,8 +499,6 @@ plots.show(
 # - **When the model does not overfit**, as in one epoch over a large corpus, the loss sharpens the
 #   distribution and gives nothing in return.
 # - **Where a plain penalty is at hand**, compare with it first.
-# - **To spread the words**, take lessons [6](06_cosine_regularization.ipynb) and
-#   [8](08_spectrum_control.ipynb).
 
 # %% [markdown]
 # ## Symbols
@@ -512,6 +516,8 @@ plots.show(
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer, and run the next cell.
+#
 # ### 1. A margin of one's own
 # *Ten minutes, medium.* With $\varepsilon = \alpha\|w_y\|$ the layer gives long vectors a larger margin.
 # Which constant $\varepsilon$, the same for all words, gives the same *mean* margin over a text? Assign to
@@ -528,9 +534,8 @@ constant = None  # a function of h (n, d), w (n, d) and alpha that gives ε
 
 
 # %%
-def as_wide(constant):
-    """Return whether the mean margin is that of the layer."""
-    h, alpha = torch.randn(500, 8) * torch.rand(500, 1), 0.1
+def as_wide(constant, alpha=0.1):
+    h = torch.randn(500, 8) * torch.rand(500, 1)
     w = torch.randn(500, 8) * h.norm(dim=1, keepdim=True)
     length, norm = h.norm(dim=1), w.norm(dim=1)
     mean = alpha * (norm * length).mean()
@@ -540,8 +545,8 @@ def as_wide(constant):
         "alpha is missing": mean / length.mean() / alpha,
         "alpha is a share: of which norm?": alpha,
     }
-    ε = constant(h, w, alpha)
-    told = [said for said, value in known.items() if np.isclose(ε, value)]
+    ε = float(constant(h, w, alpha))  # one number for all words
+    told = [said for said in known if np.isclose(ε, known[said])]
     return told[0] if told else bool(np.isclose(ε, mean / length.mean()))
 
 

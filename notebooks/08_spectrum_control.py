@@ -512,6 +512,8 @@ display(Markdown(f"{text}, p = {test['p']:.2g}: **{test['verdict']}**."))
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer, and run the next cell.
+#
 # ### 1. A small share, a large cosine
 # *Fifteen minutes, difficulty 2 of 3, importance 2 of 3.* Does the spectrum limit the mean cosine, too?
 # Assign `narrow`: a tensor with $N$ rows and $d$ orthonormal columns, $N \ge 10\,d$ and
@@ -602,7 +604,7 @@ told = claims.conclusions("wang2020-perplexity", "wang2020-isotropy-1")
 display(Markdown(told))
 
 # %% [markdown]
-# The small runs of this lesson show the following. Where they contradict the list, the list counts.
+# The small runs of this lesson show:
 
 # %%
 of = shares[last], shares[best], shares["factors alone"]
@@ -618,6 +620,7 @@ display(
         f"differs from the plain matrix's by {differs}: {test['verdict']}."
     )
 )
+display(Markdown(claims.beside("wang2020-perplexity", test["difference"])))
 
 # %% [markdown]
 # ## References

@@ -361,11 +361,11 @@ for (size, K, layer), runs in usual.groupby(["d", "K", "layer"]):
 for size, models in groups.items():
     *others, best = models  # MoS with K = 4 is the last
     for other in others:
-        name = f"{size}, against " + ", ".join(other.splitlines()[:2])
+        name = f"{size}: MoS, K = 4 − " + ", ".join(other.splitlines()[:2])
         pairs = comparison.paired_differences(models, best, other)
         differences[name] = pairs
 tested = pd.DataFrame(comparison.tested(differences)).T
-tested.drop(columns="n")
+tested.drop(columns="n").infer_objects().round(2)
 
 # %% tags=["hide-input"]
 lines = [f"{name}: {t.difference:+.1f} % [{t.low:+.1f}, {t.high:+.1f}]"
@@ -431,7 +431,7 @@ plots.show(
 # This answers the third prediction: in the figure no wider softmax is ahead of the mixture. But three seeds
 # separate the mixture from no rival, not even from the softmax with $d = 64$, which has less than half the
 # products. The care was not the same: we tried dropout of the contexts only for MoS and for this softmax. The
-# mixture here has dropout and the mixture of Figure 4 has none, so their differences from MoC differ, too.
+# mixture here has dropout, unlike that of Figure 4.
 
 # %% [markdown]
 # ### The same controls in print
@@ -456,8 +456,9 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 
 # %% [markdown]
 # - **Own settings.** MoS is well ahead of the softmax, but the $h$ of MoS is wider.
-# - **Control 1.** On the Penn Treebank, fifteen components are far better than one, and MoC has most of this gain
-#   without the rank. On WikiText-2, MoC is behind the softmax and MoS is ahead, which speaks for mixing softmaxes.
+# - **Control 1.** Here MoS and MoC have fifteen components. On the Penn Treebank, MoS with $K = 1$ is far worse
+#   than MoS, but it is far worse than the softmax, too. So this row is no clean control. On WikiText-2, MoC is
+#   behind the softmax and MoS is ahead, which speaks for mixing softmaxes.
 # - **Equal parameters.** With equal inner layers and parameters, and with a search of the dropout for both
 #   layers, the difference is gone. In this row $h$ has only $d$ numbers. [Lesson
 #   9b](09b_inside_a_mixture.ipynb) shows why a mixture may need more.
@@ -490,6 +491,8 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 
 # %% [markdown]
 # ## Exercises
+#
+# Replace `None` by your answer, and run the next cell.
 #
 # ### 1. The control in your own lines
 # *Ten minutes.* Assign `of_contexts`, a function with the arguments of `mixture`, which returns the
@@ -576,7 +579,7 @@ names = [f"parthiban2021-{name}" for name in evidence_of]
 display(Markdown(claims.conclusions(*names)))
 
 # %% [markdown]
-# The small runs of this lesson show the following. Where they contradict the list, the list counts.
+# The small runs of this lesson show:
 
 # %%
 low, high = (f(compared.perplexity) for f in (min, max))
@@ -587,7 +590,8 @@ display(
         f"differs as follows: {'; '.join(lines)}. The mixture of four and "
         f"its rivals in Figure 5 have perplexities from {low:.1f} to "
         f"{high:.1f}; {ahead} of {len(gaps)} rivals have a lower mean."
-    )
+    ),
+    Markdown(claims.beside("parthiban2021-mos", -gaps["softmax, d = 64"])),
 )
 
 # %% [markdown]

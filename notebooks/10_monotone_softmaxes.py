@@ -80,8 +80,8 @@ from course_lib.output_layers import FullWords, monotone
 # 1. We round the logits of a trained softmax to two decimals. Rounding is an increasing function, too. What
 #    becomes of the rank of log P, and what of the perplexity?
 # 2. A certain word is the likeliest in no context. Can a bend make it the likeliest?
-# 3. We train a model with a bend, and then take from its log P all directions but $d + 1$. How far does the
-#    perplexity rise?
+# 3. We train a model with a bend, and then keep only the first $d + 1$ directions of its log P. How far
+#    does the perplexity rise?
 
 # %% [markdown]
 # ## The idea in one picture
@@ -133,8 +133,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 2.** With three words the softmax draws a straight line. A bent line needs a plane to lie in. Below,
-# $k$ counts the singular values $\sigma_k$ of log P for 50 words. The softmax has $d + 2 = 3$. The bends have
-# nearly 50, though the last ones of GSS drown in rounding.
+# $k$ counts the singular values $\sigma_k$ of log P for 50 words. The softmax has $d + 2 = 3$. The kink
+# has nearly 50. Those of GSS fall until they drown in rounding.
 #
 # The **rank** says how many dimensions the smallest *flat* space has that holds all the points. But a bent
 # wire is still a wire. One number $h$ moves the point, whatever $f$ is, and there are no more distributions
@@ -207,9 +207,8 @@ never = argmaxable_words(W).unargmaxable
 print("with a proof,", len(never), "words never win")
 
 # %% [markdown]
-# This answers the second prediction: a bend makes no word win that could not win before. From one context log
-# P gains one direction at most, as [lesson 10b](10b_learned_bends.ipynb) counts. If a high rank is to help,
-# it must help because the *curved* set happens to pass nearer to the truth than the flat set.
+# This answers the second prediction: a bend makes no word win that could not win before. If a high rank is to
+# help, it must help because the *curved* set happens to pass nearer to the truth than the flat set.
 
 # %% [markdown]
 # ## Training with and without a bend
@@ -499,6 +498,8 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
 # %% [markdown]
 # ## Exercises
 #
+# Replace `None` by your answer, and run the next cell.
+#
 # ### 1. A heavier tail
 # *Ten minutes.* What do $k = 0$ and $k = 0.5$ do to words with logits far below $c$? Look at the smallest
 # entry of `tried(c, k)`. Then assign to `tail` a pair $(c, k)$ for which PL never falls, the smallest
@@ -554,7 +555,7 @@ tripled = None  # a function of logits, of any shape
 # %%
 def is_tripled(f, wanted=3 * (d + 1)):
     """Return whether f triples the rank and keeps the perplexity."""
-    if (f(torch.linspace(-15, 15, 20_001)).diff() < -1e-4).any():
+    if (f(raw["softmax"].flatten().sort().values).diff() < -1e-4).any():
         return "the function falls somewhere"
     bent = f(raw["softmax"]).log_softmax(1)
     found = rank.spectrum(bent).press_rank()

@@ -209,8 +209,9 @@ print("and falls below a hundredth:", least.iloc[:3].max() < 0.01)
 # %% [markdown]
 # **Figure 2.** At the start both gradients weigh the same. Then reading loses its part, and so do the contexts:
 # the model learns how frequent the words are, for which all contexts may be the same, and nothing flows
-# back through them to the words that were read. Reading returns with the spread. This answers the first
-# prediction: after a hundred steps most of the gradient comes from predicting.
+# back through them to the words that were read. For frequent words reading returns with the spread; for the
+# others its share goes up and down before it returns. This answers the first prediction: after a hundred steps
+# most of the gradient comes from predicting.
 #
 # Lopardo et al. (2026) find in large models that the gradient of predicting rules a tied matrix early in training.
 # Therefore they multiply the gradient of reading. In the library that is a hook:

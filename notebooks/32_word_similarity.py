@@ -114,18 +114,18 @@ plots.show(
 # %%
 means = similarities.by_run(scores).groupby("model").mean()
 means = means.sort_values("rho", ascending=False)
+short = means.rename(similarities.short_name)
 if len(means):
     lost = 1 - means.centred / means.rho
     half = int((lost > 0.5).sum())
     title = f"{half} of {len(means)} models owe most of ρ to the mean row"
-    short = means.rename(lambda name: name.split(" ")[0])
     plots.show(
         plots.centring(short, title),
         alt="For each model a dot at its mean score as it is and a square "
         f"at that without its mean row. {title}; the others keep at least "
         "half of it.",
     )
-display(means.round(3))
+display(short.round(3))
 
 # %% [markdown]
 # A score that vanishes with the mean row was not about meaning. For the models whose score stays, here is the
@@ -192,26 +192,40 @@ if len(kinds):
     )
 
 # %% [markdown]
-# In this model and on most lists the raw cosine of two words tells more about their frequency than about their
-# similarity. Taking the mean row away turns the sign of the correlation with frequency, and whitening by
-# frequency removes this correlation. Where the column *judged* is near 0, the judgements hardly depend on
-# frequency. What frequency adds to a cosine is then noise to $\rho$, and holding frequency fixed gives back
-# what the noise took.
+# Taking the mean row away turns the sign of the correlation with frequency, and whitening by frequency removes
+# this correlation. Where the column *judged* is near 0, the judgements hardly depend on frequency. What
+# frequency adds to a cosine is then noise to $\rho$. How much of $\rho$ does one regain when frequency is held
+# fixed?
 #
-# Does this hold for other models? The table has the means over lists. With coupled Adam and with the cosine
-# penalty even the raw cosine hardly depends on frequency. Whitening removes the dependence in most models, and
-# not in all:
+# The table has the means over lists for several models, and *regained* is *held* less *rho*. With coupled Adam
+# and with the cosine penalty even the raw cosine hardly depends on frequency. Whitening removes the dependence
+# in most models, and not in all:
 
 # %%
-rows = {}
-for name, pairs in tables.items():
-    told = similarities.by_kind(pairs, resamples=2)
-    by_list = told.groupby("kind")[["rho", "held", "frequency"]].mean()
-    rows[name] = by_list.stack().swaplevel()
-order = pd.MultiIndex.from_product(
-    [["rho", "held", "frequency"], similarities.KINDS]
-)
-pd.DataFrame(rows, index=order).T.round(2)
+by_model = similarities.by_model(tables)
+wide = by_model.unstack("kind")
+order = [(c, k) for c in by_model.columns for k in similarities.KINDS]
+columns = pd.MultiIndex.from_tuples(order)
+display(wide.reindex(list(tables), columns=columns).round(2))
+
+# %%
+if len(by_model) > 2:
+    raw = kinds.xs("raw", level="kind")
+    more = int((raw.frequency.abs() > raw.rho.abs()).sum())
+    regained = by_model.regained[best]
+    rise = similarities.rank_correlation(by_model.frequency.abs(),
+                                         by_model.regained)  # fmt: skip
+    display(Markdown(
+        f"In `{best}` the raw cosine tells more about frequency than "
+        f"about similarity on {more} of {len(raw)} lists. Held fixed, "
+        "frequency gives back "
+        f"{', '.join(f'{v:+.2f} ({k})' for k, v in regained.items())}. "
+        "Over all models and kinds, what is regained and the size of "
+        f"*frequency* have a rank correlation of {rise:+.2f}."
+    ))  # fmt: skip
+
+# %% [markdown]
+# So a cosine that hardly depends on frequency has little to regain.
 
 # %% [markdown]
 # ## Winning
@@ -251,20 +265,14 @@ by_kind.columns = ["lists off half, mean", "at most", "pairs of runs"]
 display(by_kind.round(2))
 
 # %%
-total = int(wins.lists.max()) if len(wins) else 10
-lists_won = np.arange(total + 1)
-curves = {
-    kind: (lists_won, np.bincount(w.wins, minlength=total + 1) / len(w))
-    for kind, w in wins.groupby("kind")
-}
 off = by_kind["lists off half, mean"].round(1)
 halves = " and ".join(f"{n} for {kind}" for kind, n in off.items())
 title = f"Lists off half, on average: {' and '.join(map(str, off))}"
-if curves:
-    xlabel, ylabel = f"lists won, of {total}", "share of the pairs"
+if len(wins):
     plots.show(
-        plots.lines(curves, xlabel, ylabel, title=title),
-        alt=f"Share of pairs of runs by lists won. {title}: {halves}.",
+        plots.off_half(wins, title),
+        alt="Bars: share of the pairs of runs by how many lists their "
+        f"count of wins is off half of the lists. {title}: {halves}.",
     )
 
 # %% [markdown]
