@@ -543,7 +543,8 @@ check("05.1", given, share_of_four)
 # ## What we saw
 
 # %%
-saved = kept["untied"][0]["parameters"] - kept["tied"][0]["parameters"]
+numbers = {name: kept[name][0]["metrics"]["parameters"] for name in kept}
+saved = numbers["untied"] - numbers["tied"]
 display(
     Markdown(
         f"In an untied model the rare words have a mean cosine of "
