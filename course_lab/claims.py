@@ -440,7 +440,7 @@ def beside(name: str, here: float, of: Evidence | None = None) -> str:
     if here * row.ours > 0:
         return told + "Both numbers point the same way."
     return told + (
-        "The two numbers contradict each other. Believe the second one: its models read a whole "
+        "The two numbers point opposite ways. Believe the second one: its models read a whole "
         "text, and the plain one predicts better than counting does."
     )
 

@@ -16,18 +16,18 @@ def keep_result(folder: Path, named: Iterable[Experiment] = ()) -> Path:
     folder: the run's folder.
     named: experiments whose names are known to whoever reads their results, whatever they hide.
 
-    CourseError for a run of the profile `smoke`, which is no result. It is also raised if the
-    run's name hides how it differs from its recipe, because lessons and tables go by names, and if
-    another result of that run is kept already.
+    CourseError if another result of that run is kept already. Of runs that are not `named` it is
+    also raised for the profile `smoke`, which is no result, and where the run's name hides how it
+    differs from its recipe, because lessons and tables go by names.
     """
     content = results.read_result(folder)
     experiment = Experiment.from_dict(content["experiment"])
-    if experiment.profile == "smoke":
-        raise CourseError(
-            f"{folder} has a run of the profile smoke, which shows that the code runs and is no "
-            "result; train it with --profile quick or a larger one"
-        )
     if experiment.identity() not in [other.identity() for other in named]:
+        if experiment.profile == "smoke":
+            raise CourseError(
+                f"{folder} has a run of the profile smoke, which shows that the code runs and is "
+                "no result; train it with --profile quick or a larger one"
+            )
         check_name(experiment)
     target = results.kept_folder() / results.run_folder(experiment).relative_to(
         folders.home() / "runs"

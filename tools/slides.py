@@ -35,12 +35,12 @@ REMEMBERED = {  # by lesson: the words of `What we saw` before the number that a
     "3": "their mean direction has a cosine of",
     "4": "and one of 12 only",
     "5": "the rare words have a mean cosine of",
-    "6": "the penalty changes the test perplexity by",
+    "6": "in those of the list by",
     "7": "changes the test perplexity of the best plain LSTM by",
-    "8": "The test perplexity differs from the plain matrix's by",
-    "9": "d = 64, against MoC, K = 4:",
+    "8": "in those of the list by",
+    "9": "d = 64: MoS, K = 4 − MoC, K = 4:",
     "10": "and moves its perplexity by",
-    "11": "the perplexity with coupled Adam differs by",
+    "11": "in those of the list by",
     "12": "a rare row of the matrix that reads for",
 }
 

@@ -64,7 +64,7 @@ def test_a_plan_runs_without_the_repository(installed, tmp_path):
     before = set(installed.rglob("*"))
     done = call(installed, tmp_path, "batch", "run", "mine.toml")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 runs: 1 done" in done.stdout
+    assert "1 run: 1 done" in done.stdout
     folder = tmp_path / "runs/novel/docstrings/transformer-128/tied"
     assert list(folder.glob("smoke-seed1-*/result.json"))
     table = call(installed, tmp_path, "batch", "table", "mine.toml")
