@@ -456,7 +456,9 @@ def test_small_runs_stand_beside_the_evidence_and_the_evidence_counts(kept):
     same = claims.beside(MOS, -2.0)
     assert "by -2.0 %, in those of the list by -3.0 %. Both numbers point the same way." in same
     other = claims.beside(MOS, +2.0)
-    assert "by +2.0 %, in those of the list by -3.0 %. The two numbers point opposite ways." in other
+    assert (
+        "by +2.0 %, in those of the list by -3.0 %. The two numbers point opposite ways." in other
+    )
     with pytest.raises(CourseError, match="parthiban2021-mos"):
         claims.beside("parthiban2021-moss", 1.0)
 
