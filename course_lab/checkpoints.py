@@ -42,7 +42,7 @@ def load_checkpoint(
     """
     path = _checkpoint_file(path)
     tensors, head = read_checkpoint(path)
-    _check_parts(path, head)
+    check_parts(path, head)
     experiment = _experiment(path, head)
     stored = head.get("vocabulary")
     if stored is None or corpus is not None:
@@ -75,7 +75,7 @@ def _checkpoint_file(path: Path) -> Path:
     return best
 
 
-def _check_parts(path: Path, head: dict) -> None:
+def check_parts(path: Path, head: dict) -> None:
     """Raise CourseError for a part of somebody's own, whose file has not been named.
 
     A checkpoint names classes, but decides no code that is run.

@@ -440,8 +440,8 @@ def beside(name: str, here: float, of: Evidence | None = None) -> str:
     if here * row.ours > 0:
         return told + "Both numbers point the same way."
     return told + (
-        "The two numbers point opposite ways. Believe the second one: its models read a whole "
-        "text, and the plain one predicts better than counting does."
+        "The two numbers point opposite ways. The second one counts, as far as the verdict of the "
+        f"list goes. {MODELS[row.tier]}"
     )
 
 

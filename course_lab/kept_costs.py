@@ -1,6 +1,5 @@
 """The cost of methods in kept results, in seconds and megabytes, beside what the papers say."""
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from course_lab import comparison, evidence, provenance, published, results
 from course_lab.evidence import Evidence
+from course_lab.planned import short_variant
 from course_lab.recipes import recipes
 
 if TYPE_CHECKING:
@@ -126,11 +126,6 @@ def ratios(
         published_ratio = printed.get((method, components[family, method]), np.nan)
         rows.append((family, method, *times, told["n"], told["p"], published_ratio))
     return pd.DataFrame(rows, columns=columns).sort_values("ratio", ignore_index=True)
-
-
-def short_variant(variant: str) -> str:
-    """Return a variant for a label: each setting by the last part of its path."""
-    return re.sub(r"[\w.]+\.(?=\w+=)", "", variant).replace(",", ", ")
 
 
 def published_seconds(corpus: str = "ptb") -> dict[tuple[str, int], float]:

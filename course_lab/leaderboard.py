@@ -1,7 +1,6 @@
 """Every published row with ours beside it, and the n-grams that any model has to beat."""
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,8 +126,7 @@ def _place(of: Evidence, setting: Setting, row: "pd.Series") -> tuple[bool, bool
     """Return the order of choice before `Evidence.best`: corpus, a whole text, the row's kind."""
     is_small = next(iter(of.settings[setting].values())).tier == "small"
     is_other_text = evidence.title_of(setting.text) != row.corpus
-    kind = re.sub(r"-\d+$", "", row.model)  # of any size
-    is_other_model = f"/{kind}" not in setting.recipe
+    is_other_model = evidence.model_of(setting.recipe) != evidence.model_of(row.recipe)
     return is_other_text, is_small, is_other_model
 
 

@@ -38,25 +38,6 @@ def on_text(recipe: Experiment, text: str) -> Experiment:
     return recipe.change(name=name, corpus=Part(text, options))
 
 
-def check_pairs(experiment: Experiment) -> None:
-    """Raise CourseError for a translator whose folder has no sentence pairs of its direction.
-
-    Whoever names a folder on the command line gives the direction there, too, which the error of
-    the folder's loader does not know.
-    """
-    folder = Path(experiment.corpus.kind)
-    if not experiment.translates or not is_own(experiment.corpus.kind):
-        return
-    direction = experiment.corpus.options["direction"]
-    names = [f"train.{suffix}" for suffix in direction.split("-")]
-    missing = [n for n in names if not any((folder / f"{n}{end}").is_file() for end in ("", ".gz"))]
-    if missing:
-        raise CourseError(
-            f"{folder} has no {' and no '.join(missing)}, which sentence pairs of the direction "
-            f"{direction} need; name other endings by --change corpus.direction=fr-en"
-        )
-
-
 def is_own(text: str) -> bool:
     """Return whether a corpus is a folder or a file of the reader's own."""
     return text not in corpora.names()

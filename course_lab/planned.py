@@ -160,5 +160,10 @@ def label(change: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(change, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def short_variant(variant: str) -> str:
+    """Return a variant for a label: each setting by the last part of its path."""
+    return re.sub(r"[\w.]+\.(?=\w+=)", "", variant).replace(",", ", ")
+
+
 def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -11,8 +11,9 @@ from course_lab import comparison, evidence, published, results
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
 from course_lab.evidence import Evidence, Run
-from course_lab.kept_costs import short_variant
 from course_lab.pair_cosines import COSINES, COUNTS, KINDS
+from course_lab.planned import short_variant
+from course_lab.recipes import recipes
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
 def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.DataFrame":
     """Return each method of a family against a baseline by the one paired statistic.
 
-    The difference is that of the mean ρ in hundredths, over the seeds that both have; p is
-    corrected by Holm, and `MARGIN` is what would not matter. Methods with one pair are left out.
+    The difference is that of the mean ρ in hundredths, over the seeds that both have; `MARGIN` is
+    what would not matter. p is corrected by Holm over all methods of the family's recipes, those
+    without runs so far included. Methods with one pair are left out.
     """
     import pandas as pd
 
@@ -87,7 +89,9 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
     # A greater ρ is better, and `verdict` takes less for better: what is tested is ρ lost.
     lost = {m: (100 * (means.loc[baseline] - means.loc[m])).dropna() for m in means.index}
     lost = {m: values for m, values in lost.items() if m != baseline and len(values) > 1}
-    rows = comparison.tested(lost, MARGIN)
+    parts = [evidence.parts_of(name) for name in recipes]
+    declared = {method for of_family, method, _ in parts if of_family == family} - {baseline}
+    rows = comparison.tested(lost, MARGIN, family=len(declared | lost.keys()))
     for row in rows.values():
         row |= {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
         row["verdict"] = row["verdict"].replace("%", "hundredths")

@@ -163,13 +163,17 @@ def models_of(plan: Plan) -> list[str]:
     return names
 
 
-def check_baseline(plan: Plan) -> None:
-    """Raise CourseError, with near matches, for a plan whose baseline is the name of no model."""
-    if plan.baseline is None or any(planned.experiment().translates for planned in plan.runs):
+def check_baseline(plan: Plan, baseline: str | None = None) -> None:
+    """Raise CourseError, with near matches, for a plan whose baseline is the name of no model.
+
+    baseline: another one than the plan's.
+    """
+    baseline = baseline or plan.baseline
+    if baseline is None or any(planned.experiment().translates for planned in plan.runs):
         return  # translators have no table
     names = [name for part in by_text(plan) for name in models_of(part)]
-    if plan.baseline not in names:
-        raise CourseError(f"{plan.path}: {unknown('baseline', plan.baseline, names)}")
+    if baseline not in names:
+        raise CourseError(f"{plan.path}: {unknown('baseline', baseline, names)}")
 
 
 def kept_ngrams(digests: dict[str, str] | None, split: Split) -> dict[str, float]:

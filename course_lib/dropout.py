@@ -9,10 +9,14 @@ from course_lib.machine import accelerated
 _STEPS = 1 << 16  # a share is rounded to one of so many
 
 
+def _check_share(dropout: float) -> None:
+    if not 0 <= dropout < 1:  # at 1 what is kept would be 0 / 0
+        raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
+
+
 def keep_mask(like: Tensor, dropout: float) -> Tensor:
     """Return a mask shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""
-    if not 0 <= dropout < 1:  # at 1 the mask would be 0 / 0
-        raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
+    _check_share(dropout)
     keep = 1 - dropout
     return torch.empty_like(like).bernoulli_(keep).div_(keep)
 
@@ -56,8 +60,7 @@ def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
 
     On a CPU the share is rounded to a multiple of 2^-16, and the scale of what remains with it.
     """
-    if not 0 <= dropout < 1:
-        raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
+    _check_share(dropout)
     if accelerated(x) or x.device.type != "cpu" or not training or not dropout:
         return F.dropout(x, dropout, training)
     return _Dropout.apply(x, min(max(1, round((1 - dropout) * _STEPS)), _STEPS - 1))

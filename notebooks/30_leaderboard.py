@@ -85,8 +85,7 @@ counted.round(1)
 # %% [markdown]
 # Two rules follow. A comparison of models that lose to Kneser–Ney of order 5 is **no evidence**. What helps a
 # model that has not learned what counting finds says nothing about the papers' models, which have learned it.
-# And a conclusion needs the whole of a real text. Runs on a
-# part of a text only illustrate.
+# And a conclusion needs the whole of a real text. Runs on a part of a text only illustrate.
 
 # %% [markdown]
 # ## Every published row, and ours

@@ -245,11 +245,11 @@ def written(entry: Entry, of: Evidence) -> str:
 def _counted(outcomes: Sequence[str]) -> str:
     """Return how many claims of an entry show what, in words."""
     none, some = (outcomes.count(name) for name in ("no gain", "gain"))
-    return (
-        f"The runs show no gain for {none} of {len(outcomes)} claims and a gain for {some}. They "
-        f"decide nothing for {len(outcomes) - none - some}. What shows no gain is not recommended "
-        "for a model of this size."
-    )
+    open_yet = len(outcomes) - none - some
+    said = f"Of {len(outcomes)} claims the runs show no gain for {none}"
+    said += f", a gain for {some}" * (some > 0)
+    said += f", and nothing yet for {open_yet}" * (open_yet > 0)
+    return f"{said}. What shows no gain is not recommended for a model of this size."
 
 
 def lines_of(entry: Entry, of: Evidence) -> list[str]:

@@ -122,7 +122,7 @@ def table(
     has learned less than counting does.
     """
     from course_lab import plans, plots, tables
-    from course_lib.errors import CourseError, unknown
+    from course_lib.errors import CourseError
     from course_lib.ranges import Positive, check
     from course_lib.training.checkpoint import write_atomically
 
@@ -134,10 +134,7 @@ def table(
     check("--split", split, tables.Split)
     if plot is not None and plot.suffix.lower() != ".png":
         raise CourseError(f"--plot writes a PNG file; let the name {plot} end in .png")
-    models = [name for part in texts for name in tables.models_of(part)]
-    compared_with = baseline or content.baseline
-    if compared_with is not None and compared_with not in models:
-        raise unknown("baseline", compared_with, models)
+    tables.check_baseline(content, baseline)
     print(content.title)
     for number, part in enumerate(texts, 1):
         try:

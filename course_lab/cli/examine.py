@@ -65,9 +65,8 @@ def examine(
 
     # the examination
     load(own)
-    checkpoint = checkpoint if checkpoint.exists() else run_or_path(checkpoint)
-    if against is not None and not against.exists():
-        against = run_or_path(against)
+    checkpoint = run_or_path(checkpoint)
+    against = run_or_path(against) if against is not None else None
     examination = package.examine(
         checkpoint,
         against=against,

@@ -175,7 +175,7 @@ def _experiment_of_recipe(
 ):
     """Return a recipe's experiment with the settings that differ, those of its text in `text`."""
     from course_lab import overrides
-    from course_lab.own_text import absolute, check_pairs
+    from course_lab.own_text import absolute
     from course_lab.planned import Planned
     from course_lab.recipes import elsewhere, recipes
     from course_lib.errors import CourseError
@@ -191,9 +191,7 @@ def _experiment_of_recipe(
     else:
         _check_own_text(recipes[recipe].corpus, text)
     seed = 1 if seed is None else seed
-    experiment = Planned(recipe, profile or "standard", seed, changes).experiment()
-    check_pairs(experiment)
-    return experiment
+    return Planned(recipe, profile or "standard", seed, changes).experiment()
 
 
 def _check_own_text(corpus, options: dict[str, object]) -> None:

@@ -64,7 +64,8 @@ def load_pairs(
     if missing:
         raise CourseError(
             f"{folder} has no {' and no '.join(missing)}; sentence pairs need {', '.join(names)}; "
-            "other suffixes are named by direction="
+            "name other suffixes by the option direction, as in train's --change "
+            "corpus.direction=fr-en"
         )
     texts = _of_splits(found, languages)
     origin = {"licence": "the reader's own", "source": str(folder)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from course_lab import results
-from course_lab.checkpoints import _check_parts, text_of_run
+from course_lab.checkpoints import check_parts, text_of_run
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import TensorFiles, check_finite, checkpoint_in
 from course_lab.experiment import Experiment
@@ -45,7 +45,7 @@ def read_words(path: Path, tensors: TensorFiles, header: dict) -> Source:
     Raises CourseError for a checkpoint without its word matrix, or with a vocabulary that is not
     the matrix's, and for a part of somebody's own, whose file has not been named.
     """
-    _check_parts(path, header)
+    check_parts(path, header)
     experiment = Experiment.from_dict(header["identity"]["experiment"])
     # the matrix
     untied = "model.output_layer.words"

@@ -183,6 +183,7 @@ def differences(table, margin: float, title: str = "") -> Figure:
     ]
     ax.set_yticks(np.arange(len(rows)), names)
     ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.margins(x=0.12)  # the number of the outermost tick would be cut off
     baseline = ", ".join(table.index[table["verdict"] == "baseline"])
     _name_axes(ax, f"perplexity against {baseline}, %", "", "")
     figure = ax.figure

@@ -126,11 +126,12 @@ def moving_hull(clouds, directions, captions) -> Animation:
         corners = points[ConvexHull(points).vertices]
         along = np.linspace(0, 1, 24, endpoint=False)[:, None, None]
         outline = (1 - along) * corners + along * np.roll(corners, -1, axis=0)
-        frames.append(np.concatenate([outline.reshape(-1, 2), points, [direction]]))
+        arrow = np.linspace(0, 1, 24)[:, None] * np.asarray(direction)  # from the origin to v
+        frames.append(np.concatenate([outline.reshape(-1, 2), points, arrow]))
     most = max(len(frame) for frame in frames)
     frames = [np.pad(frame, ((most - len(frame), 0), (0, 0)), mode="edge") for frame in frames]
     n = len(clouds[0])
-    group = np.repeat([0, 1, 2], [most - n - 1, n, 1])
+    group = np.repeat([0, 1, 2], [most - n - len(arrow), n, len(arrow)])
     names = ["outline of the hull", "contexts", "v"]
     moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
     moving.last.axes[0].set(xlabel="first coordinate", ylabel="second")

@@ -1,6 +1,5 @@
 """The continuous cache: words of the recent past become likelier (Grave et al. 2017)."""
 
-from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
 
@@ -82,10 +81,8 @@ def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: Share) ->
     return (-torch.logaddexp(model, (shares * cached.double()).log()).mean()).exp().item()
 
 
-def search(
-    predictions: Predictions, windows: Iterable, thetas: Iterable, weights: Iterable
-) -> list[dict]:
-    """Return the perplexity of every combination of settings, best first."""
+def search(predictions: Predictions, windows, thetas, weights) -> list[dict]:
+    """Return the perplexity of every combination of three iterables' settings, best first."""
     rows = []
     weights = list(weights)  # each combination of the others goes through all of them
     for window, theta in product(windows, thetas):

@@ -456,9 +456,9 @@ def test_small_runs_stand_beside_the_evidence_and_the_evidence_counts(kept):
     same = claims.beside(MOS, -2.0)
     assert "by -2.0 %, in those of the list by -3.0 %. Both numbers point the same way." in same
     other = claims.beside(MOS, +2.0)
-    assert (
-        "by +2.0 %, in those of the list by -3.0 %. The two numbers point opposite ways." in other
-    )
+    opposite = "by +2.0 %, in those of the list by -3.0 %. The two numbers point opposite ways."
+    assert opposite in other
+    assert other.endswith("list goes. Both models are trained as in the paper.")
     with pytest.raises(CourseError, match="parthiban2021-mos"):
         claims.beside("parthiban2021-moss", 1.0)
 
@@ -473,6 +473,16 @@ def test_the_leaderboard_chooses_among_the_longest_runs(kept):
     rows = leaderboard.rows(evidence.read())
     ours = rows.loc[(rows.method == "mos") & rows.ours.notna(), ["ours", "n"]].drop_duplicates()
     assert ours.to_numpy().tolist() == [[90.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("family", "tier"), [("transformer-small", "desk"), ("lstm-256", "another model")]
+)
+def test_a_model_of_another_size_is_of_the_rows_kind_and_another_encoder_is_not(kept, family, tier):
+    kept(f"multi30k/{family}/cosine", 1, 10.0, test_bleu=30.0)
+    rows = leaderboard.rows(evidence.read())
+    ours = rows[rows.recipe.str.contains("transformer-base/cosine", na=False) & rows.ours.notna()]
+    assert len(ours) and set(ours.tier) == {tier}
 
 
 def test_the_papers_kind_of_model_stands_before_another(kept):

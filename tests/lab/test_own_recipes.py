@@ -161,7 +161,7 @@ def test_a_model_with_a_part_of_ones_own_is_asked_with_its_file(file, tmp_path, 
     done = CliRunner().invoke(application(), [*call, "--with", str(file)])
     assert done.exit_code == 0 and "after centring" in done.output, done.output
     head = {"identity": {"experiment": {"encoder": {"kind": ["GRU"]}}}}
-    assert checkpoints._check_parts(tmp_path, head) is None  # `Experiment` refuses what is no name
+    assert checkpoints.check_parts(tmp_path, head) is None  # `Experiment` refuses what is no name
 
 
 def test_several_processes_are_told_of_the_file(file, tmp_path):

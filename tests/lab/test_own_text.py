@@ -248,7 +248,9 @@ def test_a_translators_own_text_is_a_folder_of_pairs(novel, tmp_path, monkeypatc
         for suffix in ("fr", "en"):
             (pairs / f"{split}.{suffix}").write_text("a night\nthe rain fell\n" * 40, "utf-8")
     refused = CliRunner().invoke(application(), [*translator, "pairs"])
-    assert "no train.de, which sentence pairs of the direction de-en" in str(refused.exception)
+    assert "has no train.de and no valid.de and no test.de; sentence pairs need" in str(
+        refused.exception
+    )
     assert "--change corpus.direction=fr-en" in str(refused.exception)
     trained = []
     monkeypatch.setattr(course_lab, "run", lambda run, *_, **__: trained.append(run))

@@ -305,7 +305,9 @@ def test_the_outline_of_a_moving_hull_goes_round_its_contexts():
     square = np.array([[1.0, 1], [3, 1], [3, 3], [1, 3], [2, 2]])
     moving = plots.moving_hull([square, square - 4], [[-1, -1], [1, 1]], ["a", "b"])
     outline, contexts, v = (c.get_offsets() for c in moving.last.axes[0].collections)
-    assert contexts.tolist() == (square - 4).tolist() and v.tolist() == [[1, 1]]
+    assert contexts.tolist() == (square - 4).tolist()
+    assert v[0].tolist() == [0, 0] and v[-1].tolist() == [1, 1] and len(v) > 10  # a line to v
+    assert (v[:, 0] == v[:, 1]).all()
     assert np.abs(np.abs(outline + 2) - 1).min(1).max() < 1e-9  # on the sides of the square
 
 

@@ -8,6 +8,7 @@ from scipy.stats import spearmanr
 from course_lab import evidence, similarities
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
+from course_lab.recipes import recipes
 from course_lab.statistics import spearman, spearman_interval
 
 
@@ -98,3 +99,14 @@ def test_each_column_correlates_what_it_says():
         assert row.rho == pytest.approx(spearmanr(cosine, score).statistic)
         assert row.frequency == pytest.approx(spearmanr(cosine, often).statistic)
         assert row.judged == pytest.approx(spearmanr(score, often).statistic)
+
+
+def test_p_is_corrected_for_all_methods_that_a_family_declares(scores):
+    """Runs that come later take no verdict back."""
+    alone = similarities.compared(scores, "f").p
+    desk = similarities.compared(scores.assign(family="ptb/desk"), "ptb/desk").p
+    parts = [evidence.parts_of(name) for name in recipes]
+    declared = {method for family, method, _ in parts if family == "ptb/desk"} - {"tied"}
+    assert len(declared) > 30
+    # `good` has the smaller p of both, which Holm multiplies by the whole family
+    assert desk["good"] == pytest.approx(alone["good"] / 2 * (len(declared) + 2))

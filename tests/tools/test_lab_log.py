@@ -57,7 +57,7 @@ def test_no_sentence_denies_a_gain_that_a_line_shows(of):
     outcomes = [lab_log.outcome(claims.claim(name), of) for name in entry.claims]
     assert outcomes == ["no gain", "gain"]
     assert page.count("the method gains") == page.count("the method does not gain") == 1
-    assert "no gain for 1 of 2 claims and a gain for 1. They decide nothing for 0." in page
+    assert "Of 2 claims the runs show no gain for 1, a gain for 1. What shows" in page
 
 
 def test_what_later_results_speak_for_leaves_the_page(of, monkeypatch):
@@ -77,7 +77,7 @@ def test_what_later_results_speak_for_leaves_the_page(of, monkeypatch):
     monkeypatch.setattr(claims, "tests", turned(-30, 40))  # nothing follows from such pairs
     assert not lab_log.written(entry, of)
     monkeypatch.setattr(claims, "tests", turned(-20, -10))
-    assert "no gain for 2 of 2 claims" in lab_log.written(entry, of)
+    assert "Of 2 claims the runs show no gain for 2. What shows" in lab_log.written(entry, of)
 
 
 def test_the_benchmarks_on_the_page_are_the_slow_ones():
