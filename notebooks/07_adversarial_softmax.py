@@ -437,7 +437,7 @@ figures = pd.DataFrame(columns)
 figures.round(2)
 
 # %% [markdown]
-# Each run is shown at its best epoch. The plain model overfits from there on, so its best epoch comes early.
+# Each run is shown at its best epoch. The plain model overfits, so its best epoch comes early.
 # There it fits its training text least. The *logged* perplexity is a mean over an epoch, and in the adversarial run it
 # is that of the moved targets. So judge the models by the table's validation perplexity: the adversary and the rival
 # shorten the contexts, and both predict the validation text better than the plain model.
