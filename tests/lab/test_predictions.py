@@ -1,5 +1,7 @@
 """What kept models predict: contexts in print and ours, groups of words, calibration, tokens."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -152,6 +154,14 @@ def test_the_best_method_is_compared_even_if_another_has_more_seeds(of, runs):
     assert (first.name, second.name, list(second.runs)) == ("tied", "mos", [1, 2])
     single = [run for run in runs if run.method != "mos" or run.seed == 1]
     assert predictions.two(of, single)[1].name != "mos"
+
+
+def test_the_split_whose_tokens_are_compared_does_not_choose(of, runs):
+    turned = []
+    for run in runs:
+        metrics = run.content["metrics"] | {"test_perplexity": 1000 if run.method == "mos" else 1}
+        turned.append(replace(run, content=run.content | {"metrics": metrics}))
+    assert predictions.two(of, turned)[1].name == "mos"
 
 
 def test_a_negative_gain_is_called_a_loss(of, runs):
