@@ -437,7 +437,7 @@ table.drop(columns="pairs").set_index("trick")
 # %% [markdown]
 # Seconds are not perplexity, so only the *signs* compare. *Untested* means that fewer than two pairs of runs
 # are kept. *Undecided* means that the pairs at hand could not tell. The tests are corrected over the whole
-# table by Holm's rule. Only rows with two pairs count in it, so p may rise as rows are added.
+# table by Holm's rule, its untested rows included.
 #
 # The first two rows are one comparison, read both ways. They answer the fourth prediction: a record compares
 # a whole model with the model before it. Both records may be true of their own year, and neither says that

@@ -105,9 +105,11 @@ counted.round(1)
 # Brackets hold the 95 % interval of the mean where there are two seeds or more. The budget is that of one run:
 # tokens read in training, minutes, and threads or a GPU. Where a run began with the weights of a first session,
 # the budget names the tokens of this session, too. The first table below has the rows at scale, and the second
-# one, folded up, has all rows. Our number in a *desk* or a *small* row may belong to
-# another text than the published number. The column *text* names it, and the two perplexities then cannot be
-# compared.
+# one, folded up, has all rows. Our number in a *desk* or a *small* row may belong to another text than the
+# published number. The column *text* names it, and the two perplexities then cannot be compared.
+#
+# Our numbers of two rows cannot be compared either: they may belong to two models or two budgets. The ledger
+# below compares runs that differ in their method alone.
 
 # %%
 tiers = rows.tier.value_counts().reindex(leaderboard.TIERS, fill_value=0)
@@ -142,8 +144,8 @@ else:
 # *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of
 # runs that share a seed, with its 95 % interval.
 #
-# The test is the paired t-test, and its $p$ is corrected by Holm over all claims that have a test. These are
-# the verdicts:
+# The test is the paired t-test. Its $p$ is corrected by Holm over all claims that a comparison of runs can test,
+# whether runs are kept or not. So no verdict fades as runs are added. These are the verdicts:
 #
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
 #   other way. A claim that there is *no* difference agrees when the data exclude 2 % either way, and a claim
@@ -155,7 +157,7 @@ else:
 #   If the pairs spread as these do, n seeds give one of the other verdicts whatever the true difference is. A
 #   large difference needs fewer. For a claim of no difference or of no gain n assumes that the mean stays, too.
 #   The spread of two or three pairs is hardly known, so n may be wrong by a factor of several;
-# - **untested**: no pair of runs counts as evidence. The last column says why. Numbers that are no evidence are
+# - **untested**: no pair of runs counts as evidence. The column *why untested* says why. Numbers that are no evidence are
 #   shown, but they decide nothing.
 #
 # Where both sides stand at their greatest possible rank, nothing varies from seed to seed. The interval then has
