@@ -120,18 +120,20 @@ def moving_hull(clouds, directions, captions) -> Animation:
     directions: (F, 2), the uniformly negative direction at each, 0 where there is none.
     captions: a line for each moment.
     """
+    towards = np.linspace(0, 1, 24)[:, None]  # places between the origin and v
     frames = []
     for cloud_now, direction in zip(clouds, directions, strict=True):
         points = np.asarray(cloud_now)
         corners = points[ConvexHull(points).vertices]
         along = np.linspace(0, 1, 24, endpoint=False)[:, None, None]
         outline = (1 - along) * corners + along * np.roll(corners, -1, axis=0)
-        arrow = np.linspace(0, 1, 24)[:, None] * np.asarray(direction)  # from the origin to v
+        arrow = towards * np.asarray(direction)
         frames.append(np.concatenate([outline.reshape(-1, 2), points, arrow]))
     most = max(len(frame) for frame in frames)
     frames = [np.pad(frame, ((most - len(frame), 0), (0, 0)), mode="edge") for frame in frames]
     n = len(clouds[0])
-    group = np.repeat([0, 1, 2], [most - n - len(arrow), n, len(arrow)])
+    sizes = most - n - len(towards), n, len(towards)
+    group = np.repeat([0, 1, 2], sizes)
     names = ["outline of the hull", "contexts", "v"]
     moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
     moving.last.axes[0].set(xlabel="first coordinate", ylabel="second")
