@@ -355,7 +355,8 @@ def results(
         str, typer.Argument(help="Names of recipes; * stands for any letters.")
     ] = "*",
     keep: Annotated[
-        Path | None, typer.Option(help="A finished run's folder: add its result to data/results.")
+        Path | None,
+        typer.Option(help="A finished run's folder: add its result to data/results, and list it."),
     ] = None,
 ):
     """List the results kept under data/results, each checked against its own checksum.
@@ -372,7 +373,10 @@ def results(
     from course_lab.results import kept_folder
 
     if keep is not None:
-        print(f"kept {course_lab.keep_result(keep)}")
+        kept = course_lab.keep_result(keep)
+        print(f"kept {kept}")
+        _print_rows([_row(kept)])
+        return
     rows = [_row(folder) for folder in course_lab.kept_results()]
     shown = [row for row in rows if fnmatchcase(row.name, recipe)]
     if rows and not shown:
@@ -380,6 +384,11 @@ def results(
     if not rows:
         print(f"no result is kept in {kept_folder()} yet; `--keep RUN` adds one")
         return
+    _print_rows(shown)
+
+
+def _print_rows(shown: list[Row]) -> None:
+    """Print the list of results; exit with code 1 where one of them cannot be read."""
     shown.sort(key=_place)
     width = max((len(row.name) for row in shown), default=6)
     head = f"{'recipe':<{width}} {'profile':<9} {'corpus':<12} {'seed':>4} {'valid':>8} {'test':>8}"

@@ -355,6 +355,10 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     with pytest.raises(CourseError, match="unknown recipe of a kept result 'wikitext"):
         run(application(), ["results", "wikitext-2"], catch_exceptions=False)
     assert course_lab.keep_result(tmp_path / "run") == folder  # the same once more
+    second = planned.Planned("ptb/vd-lstm-200/tied", "quick", 6, change).experiment()
+    results.write_result(tmp_path / "second", second, *figures)
+    lines = run(application(), ["results", "--keep", str(tmp_path / "second")]).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["kept", "recipe", "ptb/vd-lstm-200/tied"]
     other = {**result.metrics, "test_perplexity": 1.0}
     results.write_result(tmp_path / "again", experiment, result.epochs, other, result.provenance)
     with pytest.raises(CourseError, match="keeps another result of this run; remove it"):
