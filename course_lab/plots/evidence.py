@@ -1,4 +1,4 @@
-"""Pictures of evidence: rows beside published ones, claims with their intervals, and coverage."""
+"""Pictures of evidence: rows beside published ones, claims, and what rank and cost go with."""
 
 import textwrap
 
@@ -12,6 +12,8 @@ from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, 
 
 WIDTH = 54  # letters of a title's line
 NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
+KNOB_NAMES = {"c, k": "c and k of GSS", "latent dropout": "latent dropout of a mixture"}
+KNOB_NAMES |= {"components": "components of a mixture"}
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
 
@@ -22,7 +24,7 @@ def _numbered_cells(ax, shade, numbers, darkest: float) -> None:
         shade,
         annot=np.where(numbers > 0, numbers.astype(str), ""),
         fmt="",
-        annot_kws={"fontsize": 9},
+        annot_kws={"fontsize": 9, "color": INK},
         cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
         vmin=0,
         vmax=darkest,
@@ -45,6 +47,8 @@ def _written_out(axis, subs) -> None:
 def beside(rows, lines, xlabel: str, title: str) -> Figure:
     """Draw published figures as rings and ours as filled marks with their intervals.
 
+    A mark of one seed has no interval, and the legend says so.
+
     rows: a DataFrame with the columns published, ours, low, high and tier; its index names rows.
     lines: {name: value}, such as the n-gram models, drawn across.
     """
@@ -57,49 +61,19 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
     for tier, number in TIER_STYLE.items():
         ours = rows[(rows.tier == tier) & rows.ours.notna()]
         if len(ours):
-            reach = [ours.ours - ours.low, ours.high - ours.ours]
+            reach = np.array([ours.ours - ours.low, ours.high - ours.ours], dtype=float)
             style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 4, "zorder": 4}
             at = places[rows.index.isin(ours.index)]
-            ax.errorbar(ours.ours, at, xerr=np.nan_to_num(reach), label=f"ours, {tier}", **style)
+            ax.errorbar(ours.ours, at, xerr=reach, label=f"ours, {tier}", **style)
     ax.set_yticks(places, rows.index, fontsize=9.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xscale("log")
     _written_out(ax.xaxis, (1, 1.5, 2, 3, 4, 6, 8))
     _name_axes(ax, xlabel, "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=3)
-    return figure
-
-
-def claims(table, title: str) -> Figure:
-    """Draw each claim's published difference and ours with its interval, in per cent.
-
-    table: the DataFrame of `claims.ledger`; claims with neither number are left out. Ours is filled
-    where it is evidence and hollow where the claim is untested all the same. The axis is linear to
-    10 % and logarithmic beyond.
-    """
-    rows = table[table.published.notna() | table.ours.notna()]
-    figure, ax = panels(height=1.9 + 0.26 * len(rows))
-    places = np.arange(len(rows))
-    ax.axvline(0, color=INK, linewidth=0.9)
-    ring = {"marker": "D", "s": 34, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
-    ax.scatter(rows.published, places, label="published", **ring)
-    tested = (rows.verdict != "untested").to_numpy()
-    for counts, number, label in ((True, 0, "ours, evidence"), (False, 1, "ours, no evidence")):
-        chosen = (tested == counts) & rows.ours.notna().to_numpy()
-        if chosen.any():
-            ours = rows[chosen]
-            reach = np.nan_to_num([ours.ours - ours.low, ours.high - ours.ours])
-            style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3, "zorder": 4}
-            face = {} if counts else {"markerfacecolor": PAPER, "alpha": 0.8}
-            ax.errorbar(ours.ours, places[chosen], xerr=reach, label=label, **style, **face)
-    ax.set_xscale("symlog", linthresh=10, linscale=1.6)
-    ax.set_xticks([-100, -10, -5, 0, 5, 10, 100], ["−100", "−10", "−5", "0", "5", "10", "100"])
-    ax.set_yticks(places, rows.index, fontsize=9.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    _name_axes(ax, "method against baseline, %", "", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=3)
+    alone = (rows.ours.notna() & rows.low.isna()).any()
+    said = "without a bar: one seed" if alone else None
+    figure.legend(loc="outside lower center", ncols=3, title=said)
     return figure
 
 
@@ -107,7 +81,7 @@ def tested_claims(table, title: str) -> Figure:
     """Draw each claim that has evidence as its sentence, with our number and the published one.
 
     table: the DataFrame of `claims.ledger`. A claim's colour is that of its verdict. The axis is
-    linear to 10 % and logarithmic beyond.
+    linear to 10 %, beyond which its ticks are factors: per cent are of logarithms here.
     """
     kinds = {"agrees": "remedy", "disagrees": "rare", "no difference": "frequent"}
     kinds |= {"undecided": "plain"}
@@ -126,37 +100,26 @@ def tested_claims(table, title: str) -> Figure:
             style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3, "zorder": 4}
             ax.errorbar(ours.ours, places[chosen], xerr=reach, label=f"ours: {kind}", **style)
     ax.set_xscale("symlog", linthresh=10, linscale=1)
-    ax.set_xticks([-100, -10, 0, 10, 100], ["−100", "−10", "0", "10", "100"], fontsize=9.5)
+    factors = (2, 10, 100)
+    ticks = {-100 * np.log(n): f"÷ {n}" for n in factors}
+    ticks |= {-10.0: "−10 %", 0.0: "0", 10.0: "+10 %"}
+    ticks |= {100 * np.log(n): f"× {n}" for n in factors}
+    ax.set_xticks(list(ticks), list(ticks.values()), fontsize=8.5)
+    ax.minorticks_off()
     said = [f"{says[:-1]} ({paper})" for says, paper in zip(rows.says, rows.paper, strict=True)]
     ax.set_yticks(places, [textwrap.fill(line, 44) for line in said], fontsize=8.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    _name_axes(ax, "method against baseline, %", "", "")
+    _name_axes(ax, "method against baseline", "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=3)
-    return figure
-
-
-def coverage(table, verdicts, title: str) -> Figure:
-    """Draw how many pairs of seeds bear on each claim: a number a cell, and the verdict beside it.
-
-    table: the DataFrame of `claims.coverage`.
-    verdicts: a word for each row.
-    """
-    figure, ax = panels(height=1.6 + 0.255 * len(table))
-    _numbered_cells(ax, np.sqrt(table), table, darkest=4)
-    names = [f"{name}: {word}" for name, word in zip(table.index, verdicts, strict=True)]
-    ax.set_yticks(np.arange(len(table)) + 0.5, names, fontsize=9, rotation=0)
-    ax.set_xticks(np.arange(table.shape[1]) + 0.5, table.columns, rotation=0)
-    _name_axes(ax, "tier of the pairs of seeds", "", "")
-    ax.xaxis.labelpad = 10  # else the label would seem to go on from the column above it
-    figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
 
 
 def turned(ours, printed, title: str) -> Figure:
     """Draw what turning a knob does to perplexity, against what it does to the rank.
 
-    ours: the DataFrame of `ranks.interventions`, drawn filled with intervals.
+    ours: the DataFrame of `ranks.interventions`, drawn filled with intervals. Marks of one knob
+        and nearly one rank are moved a little to the side, or their intervals would hide each other.
     printed: that of `ranks.published_interventions`, drawn hollow.
     """
     figure, ax = panels(height=4.6)
@@ -164,40 +127,59 @@ def turned(ours, printed, title: str) -> Figure:
     knobs = dict.fromkeys([*ours.knob, *printed.knob])
     for i, knob in enumerate(knobs):
         style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": ""}
+        name = KNOB_NAMES.get(knob, knob)
         rows = ours[ours.knob == knob]
         if len(rows):
-            reach = np.nan_to_num([rows.difference - rows.low, rows.high - rows.difference])
-            error = {"yerr": reach.astype(float), "capsize": 4, "label": f"{knob}, ours"}
-            ax.errorbar(rows["rank"], rows.difference, **error, **style)
+            rows = rows.sort_values("rank")
+            reach = np.array([rows.difference - rows.low, rows.high - rows.difference], dtype=float)
+            error = {"yerr": reach, "capsize": 3, "elinewidth": 1.2, "label": f"{name}, ours"}
+            ax.errorbar(_beside(rows["rank"].to_numpy(float)), rows.difference, **error, **style)
         rows = printed[printed.knob == knob]
         if len(rows):
-            hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{knob}, published"}
+            hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{name}, published"}
             ax.plot(rows["rank"], rows.difference, **hollow, **style)
     ax.set_xscale("log")
     _written_out(ax.xaxis, (1, 2, 5))
-    _name_axes(ax, "Press' rank, times the least of its group", "perplexity, %", "")
+    label = "change of perplexity, %"
+    _name_axes(ax, "Press' rank, times the least of its group", label, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
-def correlated(x, y, setting, xlabel: str, ylabel: str, title: str) -> Figure:
+def _beside(x: np.ndarray) -> np.ndarray:
+    """Return rising places on a logarithmic axis, none of them nearer to the last than 4 %."""
+    places = x.copy()
+    for i in range(1, len(x)):
+        places[i] = max(x[i], 1.04 * places[i - 1])
+    return places
+
+
+def correlated(x, y, setting, method, xlabel: str, ylabel: str, title: str) -> Figure:
     """Draw runs as points and the means of their settings as squares, on logarithmic axes.
 
     x, y: (n,), a number for each run.
     setting: (n,), equal for runs that differ in their seed only; a line joins a run to its mean.
+    method: (n,), words; each is written where the geometric mean of its runs is.
     """
     figure, ax = panels(height=4.2)
-    x, y, setting = (np.asarray(values) for values in (x, y, setting))
+    x, y, setting, method = (np.asarray(values) for values in (x, y, setting, method))
     means = np.array(
         [[np.exp(np.log(v[setting == s]).mean()) for v in (x, y)] for s in np.unique(setting)]
     )
     for number, mean in zip(np.unique(setting), means, strict=True):
         for place in zip(x[setting == number], y[setting == number], strict=True):
-            ax.plot(*zip(mean, place, strict=True), color=COLOURS[5], linewidth=0.7, alpha=0.6)
+            joined = {"color": COLOURS[5], "linestyle": "-", "linewidth": 0.7, "alpha": 0.6}
+            ax.plot(*zip(mean, place, strict=True), **joined)
     ax.plot(x, y, "o", color=COLOURS[0], markersize=4, alpha=0.6, label="a run")
     ax.plot(*means.T, "s", color=COLOURS[1], markersize=6, label="mean of a setting")
+    for name in dict.fromkeys(method):
+        right = x[method == name].max()
+        middle = np.exp(np.log(y[method == name]).mean())
+        look = {"va": "center", "fontsize": 10.5, "path_effects": HALO, "zorder": 6}
+        ax.annotate(name, (right, middle), (7, 0), textcoords="offset points", **look)
     ax.set(xscale="log", yscale="log")
+    ax.margins(x=0.14)  # room for the names
     for axis in (ax.xaxis, ax.yaxis):
         _written_out(axis, (1, 1.5, 2, 3, 5, 7))
     _name_axes(ax, xlabel, ylabel, "")
@@ -211,12 +193,12 @@ def centring(table, title: str) -> Figure:
 
     table: a DataFrame with the columns rho and centred; its index names the models.
     """
-    figure, ax = panels(height=1.9 + 0.34 * len(table))
+    figure, ax = panels(height=1.9 + 0.27 * len(table))
     places = np.arange(len(table))
     ax.hlines(places, table.rho, table.centred, color=COLOURS[5], linewidth=1)
-    ax.plot(table.rho, places, MARKERS[0], color=COLOURS[0], label="as it is")
-    hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": "without its mean row"}
-    ax.plot(table.centred, places, MARKERS[1], color=COLOURS[1], **hollow)
+    ax.plot(table.rho, places, MARKERS[0], color=COLOURS[0], zorder=4, label="as it is")
+    hollow = {"markerfacecolor": PAPER, "markersize": 8, "label": "without its mean row"}
+    ax.plot(table.centred, places, MARKERS[1], color=COLOURS[1], zorder=3, **hollow)
     names = [textwrap.fill(name, 46, break_on_hyphens=False) for name in table.index]
     ax.set_yticks(places, names, fontsize=9)
     ax.set_ylim(len(table) - 0.5, -0.5)

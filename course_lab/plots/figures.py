@@ -3,7 +3,6 @@
 Every function takes plain arrays, draws on `ax` or on a figure of its own, and returns the figure.
 """
 
-import math
 import textwrap
 
 import numpy as np
@@ -28,6 +27,9 @@ from course_lab.plots.style import (
 from course_lab.statistics import mean_interval
 from course_lib.errors import CourseError
 
+POINTS = {1: "o", 3: "s", 0: "^", 2: "D", 4: "v", 5: "P"}  # rare, between, frequent; then others
+SHOWN = 30  # states of a class
+MARKED = 16  # points of a curve that all have their marks
 LETTER = 0.105  # inches that a letter of a tick label takes, about
 
 
@@ -50,7 +52,8 @@ def lines(series, xlabel: str, ylabel: str, log: str = "", title: str = "", ax=N
         x, y = values if isinstance(values, tuple) else (None, values)
         y = np.atleast_2d(np.asarray(y, dtype=float))
         x = np.arange(1, y.shape[1] + 1) if x is None else np.asarray(x)
-        style = curve_style(i) | {"markevery": max(1, math.ceil(y.shape[1] / 8)), "label": name}
+        every = 1 if y.shape[1] <= MARKED else 0.12  # all points, or a share of the axes' diagonal
+        style = curve_style(i) | {"markevery": every, "label": name}
         style |= {"color": inks[i], "markeredgecolor": inks[i]}
         if len(y) == 1:  # seaborn would join the neighbours of a point that is missing
             ax.plot(x, np.where(np.isfinite(y[0]), y[0], np.nan), **style)
@@ -271,9 +274,8 @@ def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
         ax = panels(height=4.4)[1]
     points = np.asarray(points)
     group = np.asarray(group)
-    for i, name in enumerate(names):
-        colour = COLOURS[(1, 3, 0)[i % 3]]
-        style = {"s": 13, "color": colour, "marker": MARKERS[i % 3], "alpha": 0.7}
+    for i, (name, colour) in enumerate(zip(names, colours(names), strict=True)):
+        style = {"s": 13, "color": colour, "marker": POINTS[COLOURS.index(colour)], "alpha": 0.7}
         _scatter(points[group == i], ax, label=name, **style)
     origin(ax)
     _name_axes(ax, "first singular direction", "second", title)
@@ -370,7 +372,7 @@ def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> 
 def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Figure:
     """Draw hidden states as the numerals of their labels, class vectors as numbered arrows.
 
-    The longest class vector is drawn as long as the longest state, so the axes have no numbers.
+    Of a class with many states the first SHOWN are drawn, since more would be a heap of ink. The longest class vector is drawn as long as the longest state, so the axes have no numbers.
 
     states: (n, 2).
     labels: (n,), numbers 0 … C − 1.
@@ -384,12 +386,12 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
     spots = _apart(1.1 * tips, 0.18 * longest)
     for number, (tip, spot) in enumerate(zip(tips, spots, strict=True)):
         ax.plot(
-            *states[labels == number].T,
+            *states[labels == number][:SHOWN].T,
             marker=f"${number}$",
             markersize=6.5,
             linestyle="",
             color=COLOURS[number % 5],
-            alpha=0.6,
+            alpha=0.5,
             markeredgewidth=0,
         )
         ax.plot(*(1.2 * tip), alpha=0)  # an annotation alone does not widen the view
@@ -450,7 +452,12 @@ def _interval(values) -> tuple[float, float]:
 
 
 def _name_axes(ax, xlabel: str, ylabel: str, title: str) -> None:
-    """Set the words of the axes; seaborn hides the labels of axes that share their ticks."""
+    """Set the words of the axes; seaborn hides the labels of axes that share their ticks.
+
+    A title has several lines where it is wider than the axes.
+    """
+    room = ax.get_position(original=True).width * ax.figure.get_figwidth() / LETTER
+    title = "\n".join(textwrap.fill(line, max(int(room), 20)) for line in title.split("\n"))
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     ax.xaxis.label.set_visible(True)
     ax.yaxis.label.set_visible(True)

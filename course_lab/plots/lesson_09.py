@@ -135,16 +135,19 @@ def responsibilities(shares, words) -> Figure:
 
 
 def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
-    """Draw perplexity against a setting, seed by seed, and ranks of log P beside it.
+    """Draw perplexity against a setting, seed by seed with the mean, and ranks of log P beside it.
 
     perplexities: {seed: {setting: value}}.
     ranks: {name of the rank: {setting: mean over the seeds}}.
     """
     figure, (left, right) = panels(1, 2, height=4.2)
     settings = list(next(iter(perplexities.values())))
-    for i, (seed, values) in enumerate(perplexities.items()):
-        style = {"color": COLOURS[i], "linestyle": LINES[i], "marker": MARKERS[i]}
-        left.plot(list(values), list(values.values()), label=f"seed {seed}", **style)
+    each = np.array([list(values.values()) for values in perplexities.values()])
+    for i, values in enumerate(each):
+        style = {"color": COLOURS[5], "linestyle": "-", "linewidth": 0.9, "alpha": 0.6}
+        left.plot(settings, values, label="a seed" if i == 0 else None, **style)
+    left.plot(settings, each.mean(axis=0), color=INK, linestyle="-", marker="o", label="mean")
+    left.legend()
     curves = {name: (list(r), list(r.values())) for name, r in ranks.items()}
     lines(curves, xlabel, "rank of log P", log="xy", ax=right)
     left.set(xlabel=xlabel, ylabel="test perplexity", xscale="log", title="what it predicts")
@@ -152,5 +155,4 @@ def rank_and_perplexity(perplexities, ranks, xlabel: str) -> Figure:
     for ax in (left, right):
         ax.set_xticks(settings, [str(k) for k in settings])
         ax.minorticks_off()
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

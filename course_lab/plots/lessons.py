@@ -97,11 +97,8 @@ def hull_and_loss(plane, direction, losses) -> Figure:
     angles = np.linspace(0, 2 * np.pi, 721)
     circle = np.stack([np.cos(angles), np.sin(angles)], 1)
     negative = circle[(circle @ plane.T < 0).all(1)]
-    left.fill(*plane[ConvexHull(plane).vertices].T, alpha=0.25, color=COLOURS[0])
-    left.plot(*plane.T, "o", color=COLOURS[0])
+    _hull(plane, v, left)
     left.fill(*np.r_[[[0, 0]], negative].T, alpha=0.35, color=COLOURS[1])
-    left.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
-    left.annotate("v", 1.15 * v - 0.1, fontsize=14)
     below = {"ha": "center", "va": "top", "path_effects": HALO}
     left.annotate("contexts", (plane[:, 0].mean(), plane[:, 1].min() - 0.15), **below)
     left.annotate("negative\ndirections", negative.mean(0) + (0.35, -0.75), **below)
@@ -113,8 +110,20 @@ def hull_and_loss(plane, direction, losses) -> Figure:
     return figure
 
 
+def _hull(points, v, ax) -> None:
+    """Draw contexts (M, 2) with their hull, and the direction v (2,) as an arrow if it is not 0."""
+    ax.fill(*points[ConvexHull(points).vertices].T, alpha=0.25, color=COLOURS[0])
+    ax.plot(*points.T, "o", color=COLOURS[0])
+    if np.any(v):
+        ax.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
+        ax.annotate("v", 1.15 * np.asarray(v) - 0.1, fontsize=14)
+
+
 def moving_hull(clouds, directions, captions) -> Animation:
     """Contexts that move over the origin, with the outline of their hull and a direction each.
+
+    The page draws all of it as points. The figure for paper has the last moment as a hull with an
+    arrow.
 
     clouds: (F, M, 2), the contexts at each moment.
     directions: (F, 2), the uniformly negative direction at each, 0 where there is none.
@@ -136,8 +145,13 @@ def moving_hull(clouds, directions, captions) -> Animation:
     group = np.repeat([0, 1, 2], sizes)
     names = ["outline of the hull", "contexts", "v"]
     moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
-    moving.last.axes[0].set(xlabel="first coordinate", ylabel="second")
-    return moving
+    last, ax = panels(height=4.2)
+    _hull(np.asarray(clouds[-1]), directions[-1], ax)
+    at = np.asarray(clouds[-1]).mean(0)
+    ax.annotate("contexts", at, ha="center", va="center", path_effects=HALO)
+    origin(ax)
+    ax.set(xlabel="first coordinate", ylabel="second")
+    return moving._replace(last=last)
 
 
 def soft_targets(vectors, names, targets) -> Figure:

@@ -304,11 +304,27 @@ def test_the_wedge_holds_exactly_the_negative_directions():
 def test_the_outline_of_a_moving_hull_goes_round_its_contexts():
     square = np.array([[1.0, 1], [3, 1], [3, 3], [1, 3], [2, 2]])
     moving = plots.moving_hull([square, square - 4], [[-1, -1], [1, 1]], ["a", "b"])
-    outline, contexts, v = (c.get_offsets() for c in moving.last.axes[0].collections)
-    assert contexts.tolist() == (square - 4).tolist()
-    assert v[0].tolist() == [0, 0] and v[-1].tolist() == [1, 1] and len(v) > 10  # a line to v
-    assert (v[:, 0] == v[:, 1]).all()
-    assert np.abs(np.abs(outline + 2) - 1).min(1).max() < 1e-9  # on the sides of the square
+    data = data_in(moving.page)
+    group = np.frombuffer(base64.b64decode(data["group"]), "u1")
+    points = np.frombuffer(base64.b64decode(data["points"]), "<i2").reshape(2, -1, 2)[-1]
+    points = points / 16_000 * data["radius"][-1]
+    outline, contexts, v = (points[group == number] for number in range(3))
+    np.testing.assert_allclose(contexts, square - 4, atol=1e-3)
+    np.testing.assert_allclose(v[[0, -1]], [[0, 0], [1, 1]], atol=1e-3)
+    np.testing.assert_allclose(v[:, 0], v[:, 1], atol=1e-3)
+    assert len(v) > 10  # a line to v
+    assert np.abs(np.abs(outline + 2) - 1).min(1).max() < 1e-3  # on the sides of the square
+
+
+def test_on_paper_a_moving_hull_is_a_polygon_with_an_arrow():
+    square = np.array([[1.0, 1], [3, 1], [3, 3], [1, 3], [2, 2]])
+    ax = plots.moving_hull([square, square - 4], [[-1, -1], [1, 1]], ["a", "b"]).last.axes[0]
+    corners = {tuple(corner) for corner in ax.patches[0].get_xy().tolist()}
+    assert corners == {tuple(corner) for corner in (square[:4] - 4).tolist()}
+    assert ax.lines[0].get_xydata().tolist() == (square - 4).tolist()
+    assert "v" in [text.get_text() for text in ax.texts]
+    nowhere = plots.moving_hull([square], [[0, 0]], ["a"]).last.axes[0]
+    assert "v" not in [text.get_text() for text in nowhere.texts]  # no direction there
 
 
 def test_what_beats_the_moved_target_lies_in_the_shaded_half_plane():
@@ -649,7 +665,7 @@ def test_ranks_stand_beside_the_perplexity_of_every_seed():
         {1: {1: 50.0, 2: 49.0}, 2: {1: 51.0, 2: 52.0}}, {"Press' rank": {1: 65, 2: 990}}, "K"
     )
     left, right = drawn.axes
-    assert [line.get_ydata().tolist() for line in left.lines] == [[50, 49], [51, 52]]
+    assert [list(line.get_ydata()) for line in left.lines] == [[50, 49], [51, 52], [50.5, 50.5]]
     assert right.lines[0].get_ydata().tolist() == [65, 990]
 
 
