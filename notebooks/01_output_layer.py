@@ -17,7 +17,7 @@
 #
 # ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: E and W. One matrix reads words and predicts them.](images/01_model.svg)
 #
-# **Figure 1.** A language model reads word $i$ with matrix $E$ and predicts the next word with matrix $W$. In this course $E$ and $W$ are mostly one matrix.
+# **Figure 1.** A language model reads word $i$ with matrix $E$ and predicts the next word with matrix $W$. In most models of this course $E$ and $W$ are the same matrix.
 
 # %% [markdown]
 # ## What you will learn
@@ -97,7 +97,8 @@ if PROFILE == "smoke":
 # ## Few words do most of the work
 #
 # We sort the words by frequency and plot each word's share of the text against its rank. **Zipf's law**
-# (Zipf 1935) says that the word of rank $r$ is about $1/r$ as frequent as the first word.
+# (Zipf 1935) says that a word's frequency is about $c/r$, where $r$ is its rank and $c$ is one constant for the
+# whole text.
 
 # %%
 counts = corpus.counts.numpy()
@@ -110,8 +111,8 @@ rare = geometry.by_frequency(counts).rare
 plots.show(
     plots.frequency_rank(counts, title="Zipf's law in the documentation"),
     alt=f"Share of the tokens against rank for {N:,} words, both axes "
-    f"logarithmic. The curve follows the line 1 / rank in the middle, "
-    f"lies below it at both ends, and crosses the threshold of 1e-4 near "
+    f"logarithmic. The curve touches the line c / rank near the tenth "
+    f"word, lies below it elsewhere, and crosses the threshold of 1e-4 near "
     f"rank {N - len(rare):,}.",
 )
 
@@ -311,8 +312,9 @@ display(
 #
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
-# A step of gradient descent moves against the gradient. Times the learning rate, the step **pulls** the
-# target's row by $(1 - p_y)\,h$ and **pushes** every other row by $-p_i h$. A batch has $n$ positions. Its
+# A step of gradient descent moves against the gradient: times the learning rate, it moves row $i$ by $y_i h - p_i
+# h$. The first part is the **pull**, which moves the target's row along $h$ and is 0 for every other word. The
+# second part is the **push**, which moves *every* row against $h$, the target's row too. A batch has $n$ positions. Its
 # contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets are the rows of
 # $Y$. The batch's mean loss has the gradient
 #

@@ -25,7 +25,7 @@
 # - to derive the bound on the rank of log P, and to verify it on a trained model;
 # - to measure what a softmax with too few dimensions loses on a language whose true probabilities are
 #   known;
-# - to compute two ranks of a matrix that is too large to store, and to see how fragile Press' rank is;
+# - to compute two ranks of a matrix that is too large to store, and to see how fragile one of them is;
 # - to read the hidden size of a model off its outputs.
 
 # %% [markdown]
@@ -117,7 +117,8 @@ print("bound, d + 2: ", theory.rank_bound(7))
 #   \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights $\pi_k$ in each context. The
 #   logarithm of a sum is no sum of logarithms, so a mixture escapes the bound, and this one's log P has full rank.
 #
-# The table below has three numbers of each. The *effective* rank counts the singular values whose squares make
+# The table below has three numbers of each. **Press' rank** (Press et al. 2007) counts the singular values that
+# are larger than rounding; its formula follows further below. The *effective* rank counts the singular values whose squares make
 # up all but a share ε of their sum. The entropy is in *nats*, the unit of natural logarithms.
 
 # %%
@@ -246,8 +247,9 @@ display(
 # 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has* rank 80
 #    says little about how much is lost: in the lower panel the excess falls smoothly, and no $d$ stands out.
 # 3. A mixture fits better at every $d$ on the language that *is* a mixture. The mixture has more numbers for
-#    each context and four times the work. On the first language the mixture falls behind at the larger $d$: it
-#    is harder to fit. Whether real text is a mixture is another question.
+#    each context and four times the work. On the first language the mixture leads at small $d$ and falls behind
+#    at the larger $d$. Four equal components are one softmax, so what the mixture loses there is what the
+#    optimiser did not find. Whether real text is a mixture is another question.
 #
 # GSS lifts Press' rank of log P at no cost in parameters, as the numbers above show. On the language of full
 # rank it gains nothing: a high rank need not lie in the directions that the truth has.
@@ -369,8 +371,7 @@ print(
 # **Figure 4.** Press' rank jumps from 10 to nearly the full size. The effective rank stays where it is.
 #
 # Parthiban et al. (Table 2) count a rank of 9,981 for a mixture of softmaxes on a vocabulary of 10,000 words.
-# Such a rank can mean a few directions that matter and thousands that hardly do: Press' rank counts whatever
-# lies above rounding.
+# Press' rank counts whatever lies above rounding, so it does not say how many directions matter.
 
 # %% [markdown]
 # ## Reading the hidden size off the outputs

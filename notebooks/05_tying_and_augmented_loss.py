@@ -128,7 +128,7 @@ plots.show(
 # L = \underbrace{-\log \operatorname{softmax}(l)_y}_{\text{cross-entropy}} +
 # \alpha\,\underbrace{\mathrm{KL}(\tilde y \,\|\, \hat y)}_{L_\text{aug}}.$$
 #
-# Only the second term is softened. The cross-entropy stays at temperature 1, and so do evaluation and
+# Only the second term is softened, by a temperature (Hinton et al. 2015). The cross-entropy stays at temperature 1, and so do evaluation and
 # perplexity. The gradient with respect to the logits is that of a softmax with the target $\tilde y$,
 # divided by $\tau$, because the logits enter as $l/\tau$:
 #
@@ -251,8 +251,8 @@ plots.show(
 # nothing of them. We fit $W$ to the augmented loss alone, for contexts that know the target and for
 # contexts that are mostly noise.
 #
-# The **distance** of two column spaces is the root mean square of the sines of their $d$ principal angles. The
-# distance is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces are at about
+# The **distance** of two column spaces is the root mean square of the sines of their $d$ principal angles
+# (Björck and Golub 1973). The distance is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces are at about
 # $\sqrt{1-d/N}$.
 
 # %%
@@ -337,12 +337,12 @@ print("and its column space near E's:", noisy[-1] < 0.2)
 plan = plans.read_plan("lessons-05").runs
 columns = ["untied", "augmented", "tied", "tied-augmented"]
 first = {}
-for p in plan:  # the first of each recipe has its own constants
+for p in plan:  # the first run of a recipe has the recipe's settings
     first.setdefault(p.recipe.split("/")[-1], p)
 
 
 def experiment(name):
-    """Return that of the plan, or that of a longer profile."""
+    """Return the plan's run of this name, or a longer profile's."""
     if PROFILE in ("standard", "full"):
         recipe = course_lab.recipes[f"docstrings/transformer-128/{name}"]
         return course_lab.profile(recipe, PROFILE, seed=SEED)
@@ -385,8 +385,8 @@ print("the cone is in the matrix that predicts:", apart)
 # %% [markdown]
 # **Figure 5.** This answers the first prediction: the cone is in the matrix that **predicts**, tied or not. In
 # the untied model a row of $E$ gets a gradient only when its word is read, and the gradients of other words do
-# not push the row. So tying does not cause the cone. The cone comes from the push of lesson 1 and from Adam,
-# which turns the small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
+# not push the row. So tying does not cause the cone. The likely cause is the push of lesson 1 together with
+# Adam, which turns the small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
 # words may then be hard to tell apart.
 #
 # Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a

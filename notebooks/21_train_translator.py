@@ -100,9 +100,10 @@ training_report.show_learning_curve(result)
 # %% [markdown]
 # ## Result
 #
-# BLEU counts the word sequences, up to four words long, that a translation
-# shares with the reference. BLEU is 0 if it shares none, and 100 for the
-# reference itself. The signature beside the score says how BLEU was
+# For word sequences of one, two, three and four words, count which share of
+# the translation's sequences also occurs in the reference. BLEU is the
+# geometric mean of these four shares, in per cent, and it is lowered if the
+# translation is too short. BLEU is 100 for the reference itself. The signature beside the score says how BLEU was
 # computed; figures under other signatures are not comparable.
 
 # %%

@@ -187,12 +187,14 @@ plots.show(
 # %% [markdown]
 # Text is bursty. A rare word that has come once is likely to come again soon.
 # The word matrix, which is the same for all pages, cannot know this, but the
-# cache can. Frequent words should gain little. A word that is not in the
+# cache can. A word that is not in the
 # window pays the full price, $-\log(1-\lambda)$ nats, whatever the word.
 
 # %%
 price = -math.log(1 - best.weight)
 display(Markdown(
+    "Your first two predictions: within ten tokens of its last "
+    f"occurrence a word gains, in nats, {'; '.join(soon)}. "
     f"With λ = {best.weight} the full price is {price:.2f} nats. Words "
     f"that had not occurred at all lose {-never:.2f} on average."
 ))

@@ -167,9 +167,9 @@ plots.show(
 # ## Is the difference real?
 #
 # Take the best setting and the next. Runs of one seed share their start and the order of their batches, so they
-# are **pairs**. What a seed brings to both of a pair cancels in the difference
+# are **pairs**. What a seed brings to both of a pair cancels in the difference, for seed $k$,
 #
-# $$d_s = 100\,(\log \text{perplexity of the one} - \log \text{perplexity of the other}) \quad\text{per cent.}$$
+# $$d_k = 100\,(\log \text{perplexity of the one} - \log \text{perplexity of the other}) \quad\text{per cent.}$$
 #
 # The paired $t$-test divides the mean of these differences by its standard error. Its $p$ says how often this
 # ratio would be at least as far from 0 if the true mean were 0 and the differences were normal. The verdict
@@ -223,13 +223,14 @@ print(
 #   same from a terminal, `batch status PLAN` shows how far it is, `batch
 #   merge` brings results from another machine, and `batch keep` copies them
 #   to `data/results`.
-# * `data/plans` holds a plan for every table of the five papers whose models are
-#   trained.
+# * `data/plans` holds a plan for every table of the five papers that needs
+#   trained models.
 #
 # ## References
 #
 # * Parthiban, Mao and Inkpen (2021). *On the Softmax Bottleneck of Recurrent
-#   Language Models*. AAAI. Ten seeds a model, and a test of each difference.
+#   Language Models*. AAAI. Ten or eleven seeds of each model, and a test of
+#   each difference.
 # * Student (1908). *The Probable Error of a Mean*. Biometrika 6. The test of pairs.
 # * Holm (1979). *A Simple Sequentially Rejective Multiple Test Procedure*. Scandinavian Journal of Statistics
 #   6.

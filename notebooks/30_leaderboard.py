@@ -170,36 +170,36 @@ else:
 # %%
 claims.shown(ledger)
 
+# %% [markdown]
+# The figure has the claims with evidence. Up to 10 % either way its axis is in per cent. Beyond 10 % its ticks are
+# factors.
+
 # %%
 number = claims.counts(ledger)
 said = [f"{n} {kind.removesuffix('s')}" for kind, n in number.items()]
 title = f"{len(ledger)} claims: {', '.join(said)}"
 plots.show(
-    plots.claims(ledger, title),
-    alt="A line for each claim with a number: a diamond at the published "
-    "difference in per cent; a filled dot with its interval at ours where "
-    f"it is evidence, a hollow square where it is none. {title}.",
+    plots.tested_claims(ledger, title),
+    alt="A line for each claim that has evidence, as its sentence: a "
+    "diamond at the published difference, and a mark with its interval "
+    f"at ours, in the colour of the verdict. {title}.",
 )
 
 # %% [markdown]
 # ## What is covered
 #
-# Several comparisons may test one claim. The table has for each claim and tier how many pairs of seeds the
-# comparison with the most of them has. In the ledger another comparison may decide, because a better tier counts
+# Several comparisons may test one claim. The table has for each claim with runs, and for each tier, how many pairs
+# of seeds the comparison with the most of them has. In the ledger another comparison may decide, because a better tier counts
 # for more than the pairs do. The third column counts the pairs that are no evidence: pairs of models that lose
 # to counting, pairs on a part of a text, and single pairs.
 
 # %%
 pairs = claims.coverage(of)
-kinds = [claims.kind_of(verdict) for verdict in ledger.verdict]
 covered = int((pairs[["at scale", "desk"]].sum(axis=1) > 0).sum())
-title = f"Evidence for {covered} of {len(pairs)} claims"
-plots.show(
-    plots.coverage(pairs, kinds, title),
-    alt="A table of claims by tiers with the number of pairs of seeds in "
-    f"each cell and the verdict beside each claim; {covered} of "
-    f"{len(pairs)} claims have a number under at scale or desk.",
-)
+kinds = [claims.kind_of(verdict) for verdict in ledger.verdict]
+with_runs = pairs.assign(verdict=kinds)[pairs.sum(axis=1) > 0]
+print(f"Evidence for {covered} of {len(pairs)} claims")
+with_runs.replace(0, "")
 
 # %% [markdown]
 # ## One claim by hand

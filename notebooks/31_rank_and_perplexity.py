@@ -238,11 +238,13 @@ parts = ranks.divided(*of_run)
 # %%
 words = {name: ranks.written(r) for name, r in parts._asdict().items()}
 if len(chosen):
-    x, y, setting = (chosen[n] for n in ("rank", "perplexity", "setting"))
+    columns = ["rank", "perplexity", "setting", "method"]
+    of_points = [chosen[column] for column in columns]
     title = "One cloud, two answers: by setting, and by seed"
     plots.show(
-        plots.correlated(x, y, setting, "rank", "test perplexity", title),
-        alt="Test perplexity against Press' rank, a point a run, joined "
+        plots.correlated(*of_points, "rank", "test perplexity", title),
+        alt="Test perplexity against Press' rank, a point a run, named by "
+        "its output layer and joined "
         f"to the mean of its setting, on {text}. {words}.",
     )
     display(pd.Series(words, name=text).to_frame())

@@ -266,13 +266,13 @@ display(by_kind.round(2))
 
 # %%
 off = by_kind["lists off half, mean"].round(1)
-halves = " and ".join(f"{n} for {kind}" for kind, n in off.items())
-title = f"Lists off half, on average: {' and '.join(map(str, off))}"
+per_kind = [f"{kind}: {n}" for kind, n in off.items()]
+title = f"Lists off half, on average: {', '.join(per_kind)}"
 if len(wins):
     plots.show(
         plots.off_half(wins, title),
         alt="Bars: share of the pairs of runs by how many lists their "
-        f"count of wins is off half of the lists. {title}: {halves}.",
+        f"count of wins is off half of the lists. {title}.",
     )
 
 # %% [markdown]

@@ -224,18 +224,23 @@ display(errors.round(4))
 extremes = [*errors.index[:1], *errors.index[-1:]]  # least, greatest
 shown = dict.fromkeys([*set(methods) & {"tied"}, *extremes])
 mean = bins.groupby(["method", "bin"])[["probability", "right"]].mean()
-curves = {name: tuple(mean.loc[name].to_numpy().T) for name in shown}
-curves["calibrated"] = (np.array([0, 1]), np.array([0, 1]))
+curves = {}
+for name in shown:
+    probability, are_right = mean.loc[name].to_numpy().T
+    curves[name] = (probability, are_right - probability)
 if len(errors):
     span = sorted({f"{error:.3f}" for error in errors["mean"]})
     title = f"Calibration error: {' to '.join(span[:1] + span[1:][-1:])}"
+    xlabel = "probability of the likeliest word"
+    ylabel = "share right − probability"
+    figure = plots.lines(curves, xlabel, ylabel, title=title)
+    figure.axes[0].axhline(0, color=plots.INK, linewidth=1)
     plots.show(
-        plots.lines(curves, "probability of the likeliest word",
-                    "share that is right", title=title),
-        alt="Share of right words against the probability of the "
-        f"likeliest word, beside the diagonal, for {', '.join(shown)}. "
-        f"{title}.",
-    )  # fmt: skip
+        figure,
+        alt="How much more often the likeliest word is right than its "
+        "probability says, against this probability, for "
+        f"{', '.join(shown)}; 0 is calibrated. {title}.",
+    )
 
 # %% [markdown]
 # ## Which tokens gain

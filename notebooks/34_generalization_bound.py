@@ -86,6 +86,11 @@ for gamma in (0.6, 1.0, 1.5):
     curves[f"tail, γ = {gamma}"] = (bound.m, bound.tail * np.sqrt(n))
 title = "The head grows with m, the tail falls, and faster with γ"
 figure = plots.lines(curves, "m", "term of the bound", "x", title=title)
+for i, line in enumerate(figure.axes[0].lines):  # a colour for each γ
+    line.set(color=plots.COLOURS[i // 2], linestyle=("-", "--")[i % 2])
+    line.set_markeredgecolor(plots.COLOURS[i // 2])
+figure.legends[0].remove()
+figure.legend(loc="outside lower center", ncols=3)
 plots.show(
     figure,
     alt="Head and tail of the bound against m for three decays: heads "

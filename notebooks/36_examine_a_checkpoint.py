@@ -144,7 +144,7 @@ plots.show(
 
 # %%
 chance = examine.random_spectrum(N, d, seed=SEED)
-figure, axes = plots.panels(3, 2, height=2.6)
+figure, axes = plots.panels(3, 2, height=2.6, sharex=True, sharey=True)
 for ax, (letter, one) in zip(axes.flat, patients.items()):
     values = geometry.singular_values(one.W)
     both = {"patient": values, "random matrix": chance}
@@ -193,7 +193,10 @@ widest = int(np.argmax(F - F0))
 k = np.arange(1, d + 1)
 curves = {"patient, F": (k, F), "random matrix, F₀": (k, F0)}
 figure = plots.lines(curves, "number of directions k", "share of energy")
-figure.axes[0].vlines(widest + 1, F0[widest], F[widest], plots.INK, lw=3)
+ax = figure.axes[0]
+ax.vlines(widest + 1, F0[widest], F[widest], plots.INK, lw=3)
+middle = (F0[widest] + F[widest]) / 2
+ax.annotate("  widest gap", (widest + 1, middle), va="center")
 plots.show(
     figure,
     alt="Share of the energy in the first k directions: it climbs at once "
@@ -250,7 +253,8 @@ curves = {}
 for letter, one in patients.items():
     if one.disease in ("low_rank", "rogue"):
         energy = np.sort(one.W.square().mean(0).numpy())[::-1]
-        curves[f"{letter}: {one.disease}"] = energy / energy.mean()
+        name = one.disease.replace("_", " ")
+        curves[f"{letter}: {name}"] = energy / energy.mean()
 xlabel = "coordinate, largest first"
 figure = plots.lines(curves, xlabel, "energy / average", "y")
 plots.show(
@@ -338,7 +342,8 @@ print("after training:", patient.diagnosis.name)
 # %% [markdown]
 # The mean cosine of *all* words is high, too, so this number alone would have said "drift". But frequent words
 # do not share the direction. Most words are rare, so the mean over all words shows the common place of the rare
-# words. This is why the examination asks for counts.
+# words. This is why the examination asks for counts. Lessons 2 to 5 call this shape the cone of the rare words. In
+# this notebook *cone* is the name of another shape: a direction that *all* words share, with lengths that differ.
 #
 # The whole report is one HTML file that opens anywhere. The report has every number, all pictures and their
 # sources. One of its pictures shows the length of the word vectors:

@@ -18,7 +18,7 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to find the cone, and the words that training never moved, in the word matrix of a real model;
+# - to find the cone, and the words that training never pulled, in the word matrix of a real model;
 # - to say which repair changes no probability, and what the other repair costs;
 # - to compare what the output layer keeps of the gradient with what a random matrix keeps.
 
@@ -133,14 +133,21 @@ bands = pd.DataFrame(figures["bands"])
 seen = bands[bands["count"] > 1]  # on average
 curves = {"two words of a band": (seen["count"], seen["cosine"])}
 xlabel = "mean count of a band's words"
-title = f"Cosine {seen['cosine'].iloc[0]:.2f} among the rarest, "
-title += f"{seen['cosine'].iloc[-1]:.2f} among the most frequent"
+first, last = seen.iloc[0], seen.iloc[-1]
+title = f"Cosine {first['cosine']:.2f} among words seen about "
+title += f"{first['count']:.0f} times, {last['cosine']:.2f} among the most frequent"
+unseen = bands[bands["count"] == 0]
 figure = plots.lines(curves, xlabel, "mean cosine", "x", title=title)
 plots.show(
     figure,
-    alt="Mean cosine of two words in bands of frequency, from "
-    f"{seen['cosine'].iloc[0]:.2f} among the rarest to "
-    f"{seen['cosine'].iloc[-1]:.2f} among the most frequent.",
+    alt=f"Mean cosine of two words in bands of frequency. {title}.",
+)
+display(
+    Markdown(
+        "The figure leaves out the bands of pieces that occur once or "
+        "never in the docstrings. Those that never occur have a mean "
+        f"cosine of {unseen['cosine'].mean():.2f}."
+    )
 )
 
 # %% [markdown]
@@ -182,9 +189,11 @@ plots.show(
 )
 
 # %% [markdown]
-# ## Words that training never moved
+# ## Words that training never pulled
 #
-# All pieces that never occur get the same push, away from all contexts. So their rows stay together. `crowds`
+# A piece that never occurs is never pulled. All such pieces get nearly the same push, and a common push leaves
+# their differences as they are. Weight decay shrinks these differences, which is a likely reason why such rows
+# crowd together. Nothing here tests this reason. `crowds`
 # looks for groups of rows. Each row of a group equals another of them, or is nearer to it than a tenth of a
 # word's usual distance from the mean row. Land and Bartolo (2024) found such *glitch tokens* in many models; a
 # user who types one gets nonsense. In the lists Ġ stands for a space, Ċ for a new line, and Ā and č for other
@@ -195,7 +204,7 @@ crowd = ", ".join(f"`{word}`" for word in figures["crowd"])
 near = [f"`{word}` {distance:.2f}" for word, distance in figures["around"]]
 display(
     Markdown(
-        f"**{len(figures['crowd'])} pieces at one point:** {crowd}. "
+        f"**{len(figures['crowd'])} pieces in one crowd:** {crowd}. "
         f"Of them {figures['crowd_seen']} occur in the docstrings. Their "
         f"length is {figures['crowd_norm']:.2f} of the median.\n\n"
         f"**The nearest others,** with their distance in units of the "
@@ -289,9 +298,9 @@ plots.show(
 
 # %% [markdown]
 # Nearly all of the gradient is lost, and nearly all of this loss comes from the *shape*: a random matrix with
-# $d$ columns for $N$ words loses about as much. A loss that is named without the loss of a random matrix says
-# little about this model. Whether the loss of gradient slows training is another question, which a single
-# trained model does not answer.
+# $d$ columns for $N$ words loses about as much. The share of the gradient that is
+# lost says little about this model, unless the share that a random matrix loses stands beside it. A single
+# trained model cannot show whether the lost gradient slows training.
 
 # %% [markdown]
 # ## Beside others
@@ -303,8 +312,8 @@ plots.show(
 tour.beside().round(2)
 
 # %% [markdown]
-# The recognisers of printed text predict characters, many of which never occurred in training. In two of the
-# recognisers thousands of rows stand at one point, and these two have the greatest mean cosines of the table.
+# The recognisers of printed text predict characters, and many of these have probably never occurred in training.
+# In two of the recognisers thousands of rows stand in crowds, and these two have the greatest mean cosines of the table.
 # So a severity tells little until one asks *of which words?*
 
 # %% [markdown]

@@ -167,7 +167,7 @@ def by_name(examination: Examination) -> list[tuple[str, str]]:
                 f"{words} with one row",
                 "Each row equals another of them, or is nearer to it than a tenth of a word's "
                 f"usual distance from the mean: {_listed(examination.called(crowd.rows))}.{share} "
-                "Words that training never moved stand together so, reserved ones among them."
+                "Words that training never pulled stand together so, reserved ones among them."
                 f"{nearest}",
             )
         )

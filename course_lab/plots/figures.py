@@ -116,7 +116,7 @@ def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None)
     settings stand side by side, the seeds a little left of the mean.
 
     groups: {setting: values over seeds}.
-    intervals: {setting: (mean, low, high, …)}.
+    intervals: {setting: (mean, low, high, …)}; no bar is drawn where low and high are equal.
     """
     if ax is None:
         ax = panels()[1]
@@ -126,10 +126,11 @@ def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None)
 
     # the means above the seeds
     mean, low, high = np.array([tuple(intervals[setting])[:3] for setting in groups]).T
+    reach = np.where(high > low, (mean - low, high - mean), np.nan)  # of one seed there is no bar
     ax.errorbar(
         places + aside,
         mean,
-        yerr=(mean - low, high - mean),
+        yerr=reach,
         fmt="s--" if numbers else "s",
         capsize=6,
         color=COLOURS[1],

@@ -68,7 +68,10 @@ def two_clouds(clouds, group, names, values, cosines) -> Figure:
     for ax, (title, points) in zip(grid[0], clouds.items(), strict=True):
         groups_of_points(points, group, names, title, ax)
         ax.locator_params(axis="x", nbins=4)
-    grid[0, 1].legend_.remove()
+    of_words = grid[0, 0].get_legend_handles_labels()
+    for ax in grid[0]:
+        ax.legend_.remove()
+    figure.legend(*of_words, loc="outside upper center", ncols=3, markerscale=1.8)
     singular_values(values, grid[1, 0], "singular values")
     cosine_histogram(cosines, grid[1, 1], "pairs of words")
     return figure

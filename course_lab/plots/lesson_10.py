@@ -131,7 +131,8 @@ def learned_bend(functions, slopes, middle_half) -> Figure:
     lines(functions, "", "f(x) − f(median)", ax=top)
     lines(slopes, "logit x", "slope of f", ax=bottom)
     for ax in (top, bottom):
-        ax.axvspan(*middle_half, color="#bbbbbb", alpha=0.35, linewidth=0)
+        band = {"color": "#bbbbbb", "alpha": 0.35, "linewidth": 0}
+        ax.axvspan(*middle_half, label="middle half of the logits", **band)
         _as_layers(ax)
         ax.legend_.remove()
     handles, names = top.get_legend_handles_labels()

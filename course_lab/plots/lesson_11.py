@@ -85,6 +85,9 @@ def swept_losses(sweeps, plain) -> Figure:
         lines(curves, "weight λ", "share, cosine", "x", title, ax)
         for name, ink in zip(table, colours(table), strict=True):
             ax.axhline(plain[name], color=ink, linewidth=1.2, linestyle=":")
+            at = {"xycoords": ("axes fraction", "data"), "fontsize": 9, "path_effects": HALO}
+            said = "without the loss"
+            ax.annotate(said, (0.02, plain[name]), (0, 2), textcoords="offset points", **at)
         ax.set_ylim(0, 1)
     axes[1].set_ylabel("")
     _one_legend(figure, axes)
@@ -105,7 +108,7 @@ def loss_and_cosine(table) -> Figure:
     plain = table["difference"].isna()
     for group, name in ((plain, "plain"), (~plain, "remedy")):
         middle = table["difference"][group].fillna(0)
-        low, high = (table[f"difference {end}"][group].fillna(0) for end in ("low", "high"))
+        low, high = (table[f"difference {end}"][group] for end in ("low", "high"))
         style = {"color": COLOURS[MEANING[name]], "fmt": "o" if name == "plain" else "s"}
         left.errorbar(middle, places[group], xerr=(middle - low, high - middle), capsize=4, **style)
         cosine = table["cosine of rare words"][group]
