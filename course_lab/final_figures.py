@@ -14,7 +14,10 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.predicting import predictions
 from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
+from course_lib.data.bpe import BLANK
+from course_lib.data.corpus import EOS
 from course_lib.data.piece_text import PieceText
+from course_lib.errors import CourseError
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity, token_losses
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
@@ -75,7 +78,7 @@ def final_figures(
     if isinstance(corpus, PieceText) and "small" not in experiment.corpus.options:
         for name, split in (("valid", corpus.valid), ("test", corpus.test)):
             of_pieces = figures[f"{name}_perplexity"]
-            figures[f"{name}_word_perplexity"] = corpus.per_word(of_pieces, split)
+            figures[f"{name}_word_perplexity"] = per_word(of_pieces, corpus, split)
     if arrays is not None:
         # Two bytes a token hold a loss to 1 part in 2,000, as comparisons of words need it.
         losses = token_losses(model, corpus.test, **settings)
@@ -200,3 +203,22 @@ def word_similarity(model: OutputModel, corpus: Corpus, benchmarks: dict) -> dic
             for key in ("found", "missing"):
                 of_one[key + suffix] = int(tables["rho"].loc[name, key])
     return scores
+
+
+def per_word(perplexity: float, corpus: PieceText, ids: torch.Tensor) -> float:
+    """Return a perplexity per word, as a model of words would have it.
+
+    perplexity: per piece, on the text `ids`, (n,) int64. A line end counts as a word, and an
+        `<unk>` as a part of one: it is a character that train lacks, whose blank is known.
+
+    CourseError for an `<unk>` of a vocabulary that was cut, as of a `small` text.
+    """
+    # Pieces are learned from train, so one that is unknown there was cut, and may begin a word.
+    if corpus.unk is not None and corpus.counts[corpus.unk] and (ids == corpus.unk).any():
+        raise CourseError(
+            f"the words of {corpus.name} cannot be counted: its vocabulary lacks pieces that "
+            "begin one; take the perplexity per piece, or the whole vocabulary"
+        )
+    begins = torch.tensor([w == EOS or w.startswith(BLANK) for w in corpus.words])
+    words = int(begins[ids].sum())
+    return math.exp(math.log(perplexity) * len(ids) / words)

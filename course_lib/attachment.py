@@ -47,7 +47,7 @@ def attach(
     model: goes on sharing every parameter, and what was tied stays tied.
     output_layer: a class, or a partial of one, called with the words around the model's own output
         matrix and with `bias`.
-    objective: what is minimised; the cross-entropy if None.
+    objective: what is minimised in training; the cross-entropy if None, and in evaluation.
     aligned: whether labels are the next tokens already, in the layout of input_ids. If not,
         position t is compared with label t + 1 of (B, T), as in Hugging Face's causal models.
     head: dotted name of the linear output layer where it cannot be found, or of the embedding
@@ -61,9 +61,9 @@ def attach(
     """
     # The layer around the model's own matrix and bias, in the model's type.
     head, matrix, bias = _find(model, head)
-    with torch.device("meta"):  # the matrix exists already
-        words = FullWords(*matrix.shape)
-    words.weight = matrix
+    if isinstance(output_layer, nn.Module):
+        raise CourseError("output_layer must be a class or a partial of one, not a layer")
+    words = FullWords.of(matrix)
     layer: Any = output_layer(words, bias=bias is not None).to(matrix.device)
     for part in layer.modules():  # counters keep their own type
         if isinstance(part, nn.Linear):
@@ -76,6 +76,8 @@ def attach(
     if not (aligned or batch_first):
         raise CourseError("labels are shifted along (B, T) only; give next tokens, aligned=True")
     attached = Attached(model, head, layer, objective, aligned, batch_first)
+    layer.train(model.training)
+    attached.training = model.training
     if hasattr(model, "get_output_embeddings") and head is not None and not matrix.is_meta:
         attached._compare(head, scale, cap)
         model.generate = attached.generate  # pyright: ignore[reportArgumentType] (no tensor)
@@ -132,13 +134,14 @@ class Attached(nn.Module):
             before, labels = before.transpose(0, 1), labels.T
 
         # The loss.
+        objective = self.objective if self.training else None
         soft = None
-        if self.objective is not None and self.objective.needs_soft_targets:
+        if objective is not None and objective.needs_soft_targets:
             rows = _embedding(self.model).weight
             soft = rows[labels.flatten().clamp(min=0)], rows
         if num_items_in_batch is None:
-            return Output(*self.output_layer(before, labels, self.objective, soft), hidden=hidden)
-        loss, nll = self.output_layer(before, labels, self.objective, soft, reduction="sum")
+            return Output(*self.output_layer(before, labels, objective, soft), hidden=hidden)
+        loss, nll = self.output_layer(before, labels, objective, soft, reduction="sum")
         return Output(loss / num_items_in_batch, nll / num_items_in_batch, hidden)
 
     def hidden(self, input_ids: Tensor, **inputs) -> Tensor:

@@ -97,8 +97,7 @@ if PROFILE == "smoke":
 # ## Few words do most of the work
 #
 # We sort the words by frequency and plot each word's share of the text against its rank. **Zipf's law**
-# (Zipf 1935) says that a word's frequency is about $c/r$, where $r$ is its rank and $c$ is one constant for the
-# whole text.
+# (Zipf 1935) says that the word of rank $r$ has a frequency of about $c/r$, with one constant $c$.
 
 # %%
 counts = corpus.counts.numpy()
@@ -112,8 +111,8 @@ plots.show(
     plots.frequency_rank(counts, title="Zipf's law in the documentation"),
     alt=f"Share of the tokens against rank for {N:,} words, both axes "
     f"logarithmic. The curve touches the line c / rank near the tenth "
-    f"word, lies below it elsewhere, and crosses the threshold of 1e-4 near "
-    f"rank {N - len(rare):,}.",
+    f"word, lies below it elsewhere, and crosses the threshold of 1e-4 "
+    f"near rank {N - len(rare):,}.",
 )
 
 # %%
@@ -312,11 +311,9 @@ display(
 #
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
-# A step of gradient descent moves against the gradient: times the learning rate, it moves row $i$ by $y_i h - p_i
-# h$. The first part is the **pull**, which moves the target's row along $h$ and is 0 for every other word. The
-# second part is the **push**, which moves *every* row against $h$, the target's row too. A batch has $n$ positions. Its
-# contexts are the rows of $H$, its predictions are the rows of $P$, and its one-hot targets are the rows of
-# $Y$. The batch's mean loss has the gradient
+# Times the learning rate, a step of gradient descent moves row $i$ by $y_i h - p_i h$. The first part, the
+# **pull**, is 0 but for the target's row. The second, the **push**, moves *every* row against $h$. A batch has $n$ positions, with
+# contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of $Y$. The batch's mean loss has the gradient
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -336,7 +333,7 @@ print("(P - Y)ᵀ H / n is autograd's gradient:", gap.item() < 1e-3)
 # %% [markdown]
 # Split $Y$ from $P$. Let $t$ count the positions. The pull on row $i$ is $\frac1n\sum_t y_{ti} h_t$, a sum over
 # the positions where word $i$ was the target. The push is $-\frac1n\sum_t p_{ti} h_t$, a sum over *all*
-# positions. The table shows both, from frequent words to rare ones:
+# positions. The table has both by frequency:
 
 # %%
 pull, push = Y.T @ hidden / n, -P.T @ hidden / n

@@ -340,8 +340,7 @@ pd.DataFrame(
 # %% [markdown]
 # The last column compares three directions with the mean direction of the rare words in $W$.
 #
-# - The layer normalisation *guarantees* a direction, but by a hair: its inner product with a context is the same
-#   for all contexts, and the largest cosine is barely below 0. The rare words do not go there.
+# - The layer normalisation *guarantees* a direction, but by a hair: the largest cosine is barely below 0. The rare words do not go there.
 # - The linear programme's direction has a wide margin, and so has $-\bar h$, against the mean context.
 # - The rare words are nearest to $-\bar h$. From a small start every probability is about $1/N$, and the loss
 #   falls fastest close to $-\bar h$.
@@ -426,9 +425,8 @@ plots.show(
 
 # %% [markdown]
 # **Figure 5.** A vector that moves to the right flees from the mean context. A
-# vector that moves upwards goes towards its own contexts. The upward axis is the direction of the word's own
-# contexts, less its part along the mean context and less its part along the absent word's last vector. So the
-# absent word ends at height 0. The rarer a word, the farther right it is carried and the less it has climbed. A
+# vector that moves upwards goes towards its own contexts. The upward axis is the direction of its own contexts
+# less the parts along the mean context and along the absent word's last vector. The rarer a word, the farther right it is carried and the less it has climbed. A
 # frequent word is held back or even drawn to the left, and climbs.
 
 # %% [markdown]
@@ -476,15 +474,13 @@ def as_wendel(outside):
     for M, d, draws in ((2, 3, 10), (20, 3, 10), (12, 6, 61), (6, 3, 119)):
         true = sum(comb(M - 1, k) for k in range(d)) / 2 ** (M - 1)
         share = float(outside(M, d, draws))
-        if round(share * draws, 6) % 1:
-            return f"{share:.3f} is no share of {draws} draws: use draws"
-        if abs(share - true) > 0.2:
+        if round(share * draws, 6) % 1 or abs(share - true) > 0.2:
             inverse = abs(1 - share - true) < 0.05
             if share > 1:
                 return "a share lies between 0 and 1"
             if inverse and abs(share - 0.5) > 0.1:
                 return "this is the share without such a direction"
-            return f"{M} vectors in {d} dimensions give {share:.2f}"
+            return f"{draws} draws of {M} vectors in {d}: {share:.3f}"
     return True
 
 

@@ -117,8 +117,8 @@ print("bound, d + 2: ", theory.rank_bound(7))
 #   \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights $\pi_k$ in each context. The
 #   logarithm of a sum is no sum of logarithms, so a mixture escapes the bound, and this one's log P has full rank.
 #
-# The table below has three numbers of each. **Press' rank** (Press et al. 2007) counts the singular values that
-# are larger than rounding; its formula follows further below. The *effective* rank counts the singular values whose squares make
+# The table below has three numbers of each. *Press' rank* counts the singular values above rounding; its formula
+# follows below. The *effective* rank counts the singular values whose squares make
 # up all but a share ε of their sum. The entropy is in *nats*, the unit of natural logarithms.
 
 # %%
@@ -243,20 +243,20 @@ display(
 #
 # 1. The bound is sharp. On the language that a softmax made, one softmax reaches the truth at $d = 12$.
 #    The bound says that fewer than 12 dimensions cannot do. That 12 are enough is special to this
-#    table: a softmax of 12 dimensions made it.
+#    table.
 # 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has* rank 80
 #    says little about how much is lost: in the lower panel the excess falls smoothly, and no $d$ stands out.
 # 3. A mixture fits better at every $d$ on the language that *is* a mixture. The mixture has more numbers for
 #    each context and four times the work. On the first language the mixture leads at small $d$ and falls behind
-#    at the larger $d$. Four equal components are one softmax, so what the mixture loses there is what the
-#    optimiser did not find. Whether real text is a mixture is another question.
+#    at the larger $d$. There the optimiser has not found the best mixture, which
+#    is never worse than a softmax. Whether real text is a mixture is another question.
 #
-# GSS lifts Press' rank of log P at no cost in parameters, as the numbers above show. On the language of full
+# GSS lifts Press' rank of log P at no cost in parameters. On the language of full
 # rank it gains nothing: a high rank need not lie in the directions that the truth has.
 #
 # Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor sufficient** for
-# a good perplexity. Our second language shows that a high rank is not sufficient: GSS has it and gains nothing.
-# Lessons 9 and 10 come back to this with real text.
+# a good perplexity. Our second language shows that a high rank is not sufficient.
+# Lessons 9 and 10 come back to this.
 
 # %% [markdown]
 # ## A real model

@@ -300,8 +300,11 @@ chance = (1 - d / N) ** 0.5
 
 # %% tags=["hide-input"]
 figure = plots.lines(curves, "temperature τ", "distance of W from E", "x")
-figure.axes[0].axhline(chance, color=plots.INK, linestyle=":")
-figure.axes[0].set_ylim(0, 1.3)
+ax = figure.axes[0]
+ax.axhline(chance, color=plots.INK, linestyle=":")
+above = {"xytext": (0, 4), "textcoords": "offset points"}
+ax.annotate("two random spaces", (taus[0], chance), **above)
+ax.set_ylim(0, 1.3)
 known, noisy = (distances for _, distances in curves.values())
 plots.show(
     figure,
@@ -385,9 +388,9 @@ print("the cone is in the matrix that predicts:", apart)
 # %% [markdown]
 # **Figure 5.** This answers the first prediction: the cone is in the matrix that **predicts**, tied or not. In
 # the untied model a row of $E$ gets a gradient only when its word is read, and the gradients of other words do
-# not push the row. So tying does not cause the cone. The likely cause is the push of lesson 1 together with
-# Adam, which turns the small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
-# words may then be hard to tell apart.
+# not push the row. So tying does not cause the cone. The likely cause is the push of lesson 1 with Adam,
+# which turns small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
+# words may be hard to tell apart.
 #
 # Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
 # model. The table shows means with **95 % intervals**: of a hundred such intervals, each from new seeds,

@@ -31,7 +31,7 @@
 #
 # **Prerequisites.** [Lesson 5](05_tying_and_augmented_loss.ipynb), whose symbols this notebook uses.
 #
-# **Reading.** 63 minutes. **Difficulty.** 3 of 3.
+# **Reading.** 64 minutes. **Difficulty.** 3 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -233,17 +233,19 @@ def intervals(table, column, of):
 
 # %%
 figure, axes = plots.panels(1, 2, height=4, sharey=True)
-across_label, _ = panels
+across_label, _ = panels  # the shares are places: most are near 1
 means = {}
 for ax, (label, table) in zip(axes, panels.items(), strict=True):
     groups, means[label] = intervals(table, by[label], "subspace_distance")
     drawn = [groups, means[label]]
-    if label == across_label:  # places, for most of the shares are near 1
+    if label == across_label:
         drawn = [{f"{k:g}": v for k, v in one.items()} for one in drawn]
     plots.seeds(*drawn, label, "", ax=ax)
 axes[0].set(ylabel="distance of W from E", ylim=(0, 1.05), title="τ = 10")
 axes[1].set(xscale="log", title="β = 0.9")
 across, along = means.values()
+
+# %% tags=["hide-input"]
 plots.show(
     figure,
     alt="Left: distance of the column spaces against β, falling from "
@@ -396,8 +398,8 @@ shown = ["epochs", "seed", "distance", "training perplexity"]
 table.set_index(["β", "τ"])[shown].round(2)
 
 # %% [markdown]
-# The training perplexity is lower with a share of the augmented loss than without it, unless the share is 1. We
-# have not looked for the reason. These runs have one seed each, and they are too short. Only where nothing but the augmented loss
+# In the table the training perplexity is lower with a share of the augmented loss than without it. We have not
+# looked for the reason. These runs have one seed each, and they are too short. Only where nothing but the augmented loss
 # pulls has $W$ begun to move. Two random spaces of $d$ among $N$ dimensions are $\sqrt{1-d/N}$ apart, which is
 # nearly 1 where a text has thousands of words. The plan also has runs of ten times the epochs at the paper's
 # size, which wait for a GPU. We have not seen whether they end near 0.
@@ -546,12 +548,15 @@ for name, v in valid.items():
     apart[name] = at, (v - valid["untied"][: len(v)])[4:]
 plots.lines(curves, "epoch", "validation perplexity", ax=left)
 plots.lines(apart, "epoch", "difference from untied", ax=right)
+
+# %%
 left.legend_.remove()
 right.set_ylim(-3, 7)
 constant = valid["constant target"]
 top = max(v[4] for n, v in valid.items() if n != "constant target")
 left.set_ylim(top=1.03 * top)
-said = f"constant target: {constant[-1]:.0f}\nafter {len(constant)} epochs ↑"
+said = f"constant target: {constant[-1]:.0f}\n"
+said += f"after {len(constant)} epochs ↑"
 left.annotate(said, (0.98, 0.97), xycoords="axes fraction", ha="right",
               va="top", fontsize=10)  # fmt: skip
 
@@ -772,6 +777,7 @@ measures = {
     "cosine W": "mean cosine, rare words",
 }
 baseline = by_model["tied"]
+plain = "tied without the loss"
 
 # %%
 figure, axes = plots.panels(2, 2, height=3.3, sharex="col", sharey="row")
@@ -781,8 +787,8 @@ for row, (measure, ylabel) in zip(axes, measures.items(), strict=True):
         groups, means = intervals(table, by, measure)
         plots.seeds(groups, means, "", "", ax=ax)
         ax.axhspan(m.low, m.high, color=plots.COLOURS[2], alpha=0.25)
-        ax.axhline(m.mean, color=plots.COLOURS[2], linestyle="-.",
-                   label="tied without the loss")  # fmt: skip
+        line = {"color": plots.COLOURS[2], "linestyle": "-."}
+        ax.axhline(m.mean, label=plain, **line)
         ax.set(xscale="log", xlabel=label if measure == "cosine W" else "")
         ax.set_xticks(list(groups), [f"{k:g}" for k in groups])
         ax.minorticks_off()
@@ -846,6 +852,8 @@ def per_cent(test):
     return f"{mean:+.1f} % [{low:+.1f}, {high:+.1f}]"
 
 
+
+# %%
 tests = comparison.tested({name: difference(name) for name in pairs_of})
 told = {name: per_cent(test) for name, test in tests.items()}
 rows = pd.DataFrame(tests).T[["p", "verdict"]]

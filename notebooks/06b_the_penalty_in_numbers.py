@@ -472,10 +472,13 @@ line = "mean cosine {:z.2f} rare, {:z.2f} frequent; mean norm {:.2f}; "
 line += "test perplexity {:.0f}"
 captions = [line.format(*np.mean(told[γ], axis=0)) for γ in weights]
 k = np.arange(1, mean.shape[1] + 1)
+heights = (0.9 * mean.min(), 1.1 * mean.max())
 panel = plots.Panel(
     {"plain": (k, mean[0]), "penalty": (k, mean)},
-    "k", "σₖ", (1, len(k)), (0.9 * mean.min(), 1.1 * mean.max()), log=True,
+    "k", "σₖ", (-1, len(k)), heights, log=True,
 )  # fmt: skip
+
+# %% tags=["hide-input"]
 plots.show(
     plots.explorer({"γ": weights}, [panel], captions, (weights.index(1),)),
     alt="Singular values of the plain model and of the model with the "

@@ -355,7 +355,7 @@ for name, f in functions.items():
     tables = [f(raw["softmax"], e).log_softmax(1) for e in sizes]
     ranks[name] = sizes, [rank.spectrum(t).press_rank() for t in tables]
     moved = [abs(perplexity(t) / before - 1) * 100 for t in tables]
-    changes[name] = sizes, np.maximum(moved, 1e-5)
+    changes[name] = sizes, moved
 rounded, cost = (last[1][6] for last in (ranks[name], changes[name]))
 
 # %% tags=["hide-input"]

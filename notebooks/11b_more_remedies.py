@@ -484,7 +484,7 @@ measures = ["σ₂/σ₁", "cosine of rare words"]
 loss = points.difference.fillna(0)
 ratio, cosine = (statistics.spearman(points[m], loss) for m in measures)
 points.index = [
-    f"{name} +{len(same)}" if same else name
+    f"{name} and {len(same)} more" if same else name
     for name, same in alike.items()
 ]
 told = f"95 % interval {cosine.low:.2f} to {cosine.high:.2f}"

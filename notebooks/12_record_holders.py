@@ -192,7 +192,7 @@ first, last, end = reading.iloc[0], reading.iloc[-1], apart.iloc[-1]
 least = reading.min()
 curves = {name: (reading.index, reading[name]) for name in reading}
 plots.show(
-    plots.lines(curves, "step", "share", "y"),
+    plots.lines(curves, "step", "share of the squared gradient", "y"),
     alt="Share of reading in the squared gradient of the tied matrix, for "
     "frequent words, rare words and those between, and the spread of the "
     "contexts, against the step. Frequent words begin at "

@@ -369,6 +369,7 @@ check("32.2", chance, as_coins)
 # ## What we saw
 
 # %%
+told_off = ", ".join(per_kind) or "no number yet"
 alike = table.verdict.astype(str).str.startswith("no difference").sum()
 higher = ", ".join(table.index[table.verdict == "better"]) or "none"
 
@@ -379,7 +380,7 @@ display(
         f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
         f"{int((means.centred < means.rho / 2).sum())} owe over half of "
         "their score to the mean row.\n\nThe number of lists won differs "
-        f"from one half of the lists by {halves or 'no number yet'}. For "
+        f"from one half of the lists by {told_off}. For "
         f"{alike} of {len(table)} output layers the runs exclude a "
         f"difference of {similarities.MARGIN:g} hundredths of ρ from the "
         f"softmax (family `{family}`). A surely higher mean ρ than the "

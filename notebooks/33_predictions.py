@@ -187,7 +187,7 @@ groups = predictions.decades(losses)
 x = predictions.occurrences(groups)
 curves = {name: (x, predictions.gaps(losses, name, "tied"))
           for name in names}  # fmt: skip
-ylabel = "against tied, hundredths of a nat"
+ylabel = "loss − the softmax's, 0.01 nats"
 if not len(curves):
     by_word = losses.groupby("group").loss.mean().reindex(groups)
     curves, ylabel = {"": (x, by_word)}, "loss, nats a token"
@@ -228,6 +228,8 @@ curves = {}
 for name in shown:
     probability, are_right = mean.loc[name].to_numpy().T
     curves[name] = (probability, are_right - probability)
+
+# %% tags=["hide-input"]
 if len(errors):
     span = sorted({f"{error:.3f}" for error in errors["mean"]})
     title = f"Calibration error: {' to '.join(span[:1] + span[1:][-1:])}"

@@ -84,6 +84,8 @@ for gamma in (0.6, 1.0, 1.5):
     bound = generalisation_gap(k**-gamma, gamma, N=1, n=n)
     curves[f"head, γ = {gamma}"] = (bound.m, bound.head * np.sqrt(n))
     curves[f"tail, γ = {gamma}"] = (bound.m, bound.tail * np.sqrt(n))
+
+# %% tags=["hide-input"]
 title = "The head grows with m, the tail falls, and faster with γ"
 figure = plots.lines(curves, "m", "term of the bound", "x", title=title)
 for i, line in enumerate(figure.axes[0].lines):  # a colour for each γ

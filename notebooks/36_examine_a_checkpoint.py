@@ -192,6 +192,8 @@ F, F0 = (np.cumsum(s**2) / np.sum(s**2) for s in (values, chance))
 widest = int(np.argmax(F - F0))
 k = np.arange(1, d + 1)
 curves = {"patient, F": (k, F), "random matrix, F₀": (k, F0)}
+
+# %% tags=["hide-input"]
 figure = plots.lines(curves, "number of directions k", "share of energy")
 ax = figure.axes[0]
 ax.vlines(widest + 1, F0[widest], F[widest], plots.INK, lw=3)
@@ -275,8 +277,9 @@ found = [examine.diagnose(one.W, groups) for one in series]
 ranked = sorted(zip(found, series), key=lambda pair: pair[0].severity)
 figure, ax = plots.panels(height=4.6)
 labels = [f"{one.disease} {one.strength}" for _, one in ranked]
-bars = ax.barh(labels, [f.severity for f, _ in ranked], hatch="//",
-               color=plots.COLOURS[0], edgecolor=plots.PAPER)  # fmt: skip
+labels = [label.replace("_", " ") for label in labels]
+severities = [finding.severity for finding, _ in ranked]
+bars = ax.barh(labels, severities, color=plots.COLOURS[0])
 ax.bar_label(bars, [f" {f.name}" for f, _ in ranked], fontsize=10)
 ax.set(xlabel="overall severity", xlim=(0, 1.35))
 plots.show(

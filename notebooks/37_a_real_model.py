@@ -135,13 +135,16 @@ curves = {"two words of a band": (seen["count"], seen["cosine"])}
 xlabel = "mean count of a band's words"
 first, last = seen.iloc[0], seen.iloc[-1]
 title = f"Cosine {first['cosine']:.2f} among words seen about "
-title += f"{first['count']:.0f} times, {last['cosine']:.2f} among the most frequent"
+title += f"{first['count']:.0f} times, {last['cosine']:.2f} among the "
+title += "most frequent"
 unseen = bands[bands["count"] == 0]
 figure = plots.lines(curves, xlabel, "mean cosine", "x", title=title)
 plots.show(
     figure,
     alt=f"Mean cosine of two words in bands of frequency. {title}.",
 )
+
+# %%
 display(
     Markdown(
         "The figure leaves out the bands of pieces that occur once or "

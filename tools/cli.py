@@ -249,10 +249,10 @@ def frequencies(
 
 
 def picture():
-    """Draw the README's picture of the papers' claims anew, from the kept results."""
+    """Make the README's pictures anew, from the kept results and the executed lessons."""
     from tools import pictures
 
-    print(pictures.draw(notebook_source.ROOT))
+    print(*pictures.draw(notebook_source.ROOT), sep="\n")
 
 
 def lab():

@@ -1,5 +1,6 @@
-"""The README's picture of the evidence: what the papers claim, and what the kept runs say."""
+"""The README's pictures: two of a lesson, and what the kept runs say of the papers' claims."""
 
+import base64
 import io
 import json
 from pathlib import Path
@@ -13,10 +14,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PATH = Path("docs/images/claims.png")  # from the repository's root
+# Pictures that are figures of a lesson as it was executed: its notebook, and the figure's number.
+OF_LESSONS = {"collapse.png": ("02_degeneration", 0), "cone.png": ("02_degeneration", 2)}
 
 
-def draw(root: Path) -> Path:
-    """Draw the picture anew from the kept results, and return its path."""
+def draw(root: Path) -> list[Path]:
+    """Make all pictures anew from the kept results and the executed lessons; return their paths."""
+    paths = [draw_claims(root)]
+    for name, (lesson, number) in OF_LESSONS.items():
+        paths.append(root / PATH.with_name(name))
+        paths[-1].write_bytes(figures_of(root, lesson)[number])
+    return paths
+
+
+def figures_of(root: Path, lesson: str) -> list[bytes]:
+    """Return the figures that an executed lesson shows, as PNG files."""
+    cells = json.loads((root / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    return [base64.b64decode(data["image/png"]) for data in shown if "image/png" in data]
+
+
+def draw_claims(root: Path) -> Path:
+    """Draw the picture of the claims anew from the kept results, and return its path."""
     ledger = claims.ledger(evidence.read())
     figure = plots.tested_claims(ledger, title(ledger))
     text = PngImagePlugin.PngInfo()

@@ -156,14 +156,13 @@ def _language_model(
     from course_lab import load_checkpoint
     from course_lab.results import run_or_path
     from course_lib.data.corpus import WordEncoding
-    from course_lib.evaluation.generation import unknown_words
     from course_lib.models import LanguageModel
 
     model, vocabulary, _ = load_checkpoint(run_or_path(checkpoint), corpus)
     if not isinstance(model, LanguageModel):
         raise CourseError(f"{checkpoint} is a translator; ask it with: translate CHECKPOINT TEXT")
     assert isinstance(vocabulary, WordEncoding)  # as that of every language model
-    missing = unknown_words(vocabulary, text)
+    missing = [w for w in dict.fromkeys(text.split()) if not vocabulary.reads(w)]
     if missing and vocabulary.unk is not None:
         print(f"not in the vocabulary, read as <unk>: {', '.join(missing)}", file=sys.stderr)
     return model, vocabulary

@@ -119,7 +119,7 @@ def turned(ours, printed, title: str) -> Figure:
     """Draw what turning a knob does to perplexity, against what it does to the rank.
 
     ours: the DataFrame of `ranks.interventions`, drawn filled with intervals. Marks of one knob
-        and nearly one rank are moved a little to the side, or their intervals would hide each other.
+        and nearly one rank are moved a little to the side, else their intervals would coincide.
     printed: that of `ranks.published_interventions`, drawn hollow.
     """
     figure, ax = panels(height=4.6)

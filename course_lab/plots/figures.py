@@ -18,7 +18,6 @@ from course_lab.plots.style import (
     INK,
     LINES,
     LOST_WON,
-    MARKERS,
     PAPER,
     colours,
     curve_style,
@@ -181,15 +180,17 @@ def differences(table, margin: float, title: str = "") -> Figure:
         color=COLOURS[1],
         label="mean and interval",
     )
+    equal = rows["pairs"].nunique() == 1
     names = [
-        textwrap.fill(f"{name} ({n:.0f}\u00a0pairs)", 28)
-        for name, n in zip(rows.index, rows["pairs"], strict=True)
+        textwrap.fill(name if equal else f"{name} ({n:.0f}\u00a0pairs)", 28)
+        for name, n in zip(map(str, rows.index), rows["pairs"], strict=True)
     ]
     ax.set_yticks(np.arange(len(rows)), names)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.margins(x=0.12)  # the number of the outermost tick would be cut off
     baseline = ", ".join(table.index[table["verdict"] == "baseline"])
-    _name_axes(ax, f"perplexity against {baseline}, %", "", "")
+    each = f" ({rows['pairs'].iloc[0]:.0f} pairs each)" if equal else ""
+    _name_axes(ax, f"perplexity against {baseline}, %{each}", "", "")
     figure = ax.figure
     figure.suptitle(textwrap.fill(title, 56))
     figure.legend(loc="outside lower center", ncols=2)
@@ -373,7 +374,8 @@ def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> 
 def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Figure:
     """Draw hidden states as the numerals of their labels, class vectors as numbered arrows.
 
-    Of a class with many states the first SHOWN are drawn, since more would be a heap of ink. The longest class vector is drawn as long as the longest state, so the axes have no numbers.
+    Of a class with many states the first SHOWN are drawn, since more would be a heap of ink. The
+    longest class vector is drawn as long as the longest state, so the axes have no numbers.
 
     states: (n, 2).
     labels: (n,), numbers 0 … C − 1.

@@ -19,6 +19,7 @@ from course_lab.plots.style import (
     panels,
 )
 
+LEAST = 1e-5  # per cent; a smaller change of perplexity is drawn as this one
 LAYERS = {"softmax": MEANING["plain"], "GSS": MEANING["remedy"], "kinked": 4}  # their colours
 
 
@@ -81,7 +82,8 @@ def slight_changes(ranks, changes, bound: int) -> Figure:
     """Draw the rank of log P against the size of a change, and that of perplexity below it.
 
     ranks: {change: (sizes, ranks)}.
-    changes: {change: (sizes, changes of perplexity in per cent)}.
+    changes: {change: (sizes, changes of perplexity in per cent)}; what is below LEAST is drawn
+        there, on a line that says so.
     bound: the rank of a softmax, as a line.
     """
     figure, (top, bottom) = panels(2, 1, height=3.1, sharex=True)
@@ -90,7 +92,11 @@ def slight_changes(ranks, changes, bound: int) -> Figure:
     top.axhline(bound, color=INK, linestyle=":", linewidth=1.2)
     first = min(min(sizes) for sizes, _ in ranks.values())
     top.annotate(f"d + 1 = {bound}", (first, bound), (0, 6), textcoords="offset points")
-    lines(changes, "size ε of the change", "change of perplexity, %", "xy", ax=bottom)
+    seen = {name: (sizes, np.maximum(moved, LEAST)) for name, (sizes, moved) in changes.items()}
+    lines(seen, "size ε of the change", "change of perplexity, %", "xy", ax=bottom)
+    bottom.axhline(LEAST, color=INK, linestyle=":", linewidth=1.2)
+    right = {"ha": "right", "textcoords": "offset points"}
+    bottom.annotate(f"{LEAST:g} or less", (bottom.get_xlim()[1], LEAST), (0, 5), **right)
     bottom.legend(loc="upper left")
     return figure
 

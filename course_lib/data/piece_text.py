@@ -4,17 +4,14 @@ A piece takes the place of a word. `▁` in front of a piece stands for the blan
 text comes back when the pieces are joined.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
 from course_lib.data.bpe import BLANK, learned, normalise
-from course_lib.data.corpus import EOS, UNK, Corpus, WordEncoding, blocks_of, digest, from_texts
-from course_lib.errors import CourseError
+from course_lib.data.corpus import UNK, Corpus, WordEncoding, blocks_of, digest, from_texts
 from course_lib.ranges import Count
 
 
@@ -41,24 +38,6 @@ class PieceTextEncoding(WordEncoding):
         rows = super().decode(ids).split("\n")
         joined = ("".join(row.split()).replace(BLANK, " ").strip() for row in rows)
         return "\n".join(joined)
-
-    def per_word(self: Any, perplexity: float, ids: torch.Tensor) -> float:
-        """Return a perplexity per word, as a model of words would have it.
-
-        perplexity: per piece, on the text `ids`, (n,) int64. A line end counts as a word, and an
-            `<unk>` as a part of one: it is a character that train lacks, whose blank is known.
-
-        CourseError for an `<unk>` of a vocabulary that was cut, as of a `small` text.
-        """
-        # Pieces are learned from train, so one that is unknown there was cut, and may begin a word.
-        if self.unk is not None and self.counts[self.unk] and (ids == self.unk).any():
-            raise CourseError(
-                f"the words of {self.name} cannot be counted: its vocabulary lacks pieces that "
-                "begin one; take the perplexity per piece, or the whole vocabulary"
-            )
-        begins = torch.tensor([w == EOS or w.startswith(BLANK) for w in self.words])
-        words = int(begins[ids].sum())
-        return math.exp(math.log(perplexity) * len(ids) / words)
 
 
 @dataclass

@@ -122,8 +122,10 @@ def top_k_top_p(
     top_p: then only the smallest set of likeliest words that holds this mass may come (Holtzman et
         al. 2020). P is renormalised again.
 
-    CourseError for settings out of range.
+    CourseError for settings out of range, or another shape.
     """
+    if log_prob.dim() != 1:
+        raise CourseError(f"log_prob must be of one position, (N,), not {tuple(log_prob.shape)}")
     if not temperature >= 1e-30:  # a lower one may make every log P / temperature −∞
         raise CourseError(f"temperature must be 1e-30 or more, not {temperature}; or use top_k=1")
     probability, words = (log_prob / temperature).softmax(-1).sort(descending=True, stable=True)
@@ -133,11 +135,6 @@ def top_k_top_p(
         likelier = probability.cumsum(-1) - probability
         probability = probability * (likelier < top_p)
     return torch.zeros_like(probability).scatter(0, words, probability / probability.sum())
-
-
-def unknown_words(corpus: WordEncoding, text: str) -> list[str]:
-    """Return the words of a text that are not in the vocabulary, each once, in order."""
-    return [word for word in dict.fromkeys(text.split()) if not corpus.reads(word)]
 
 
 @contextmanager

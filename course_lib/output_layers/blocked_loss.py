@@ -268,8 +268,11 @@ class BlockedLoss:
             x = F.pad(x, (0, rows.shape[1] - x.shape[1]))
             x[:, self.size] = 1
         # A target that is ignored or outside of the group is replaced by some word: the first has
-        # weight 0, and the objective of a group without the targets does not use their logits.
-        target = (self.target[positions] - columns.start).clamp(0, len(rows) - 1)
+        # weight 0, and the objective of a group without the targets does not use their logits. The
+        # word is one whose bias is not −∞, since its loss would be infinite, and 0 · ∞ is NaN.
+        some = 0 if self.inputs.bias is None else self.inputs.bias[columns].argmax()
+        target = self.target[positions] - columns.start
+        target = torch.where((target >= 0) & (target < len(rows)), target, some)
         row_target = target.repeat_interleave(components) if components > 1 else target
         return _BlockInputs(group, positions, columns, x, rows, target, row_target)
 

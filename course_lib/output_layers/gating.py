@@ -57,6 +57,12 @@ class GradientGating(OutputLayer):
             self.count(target)
         return super().forward(hidden, target, objective, soft, reduction)
 
+    def _apply(self, fn, recurse=True):
+        """Move or convert the layer, but for its counters, which would stand still in bf16."""
+        super()._apply(fn, recurse)
+        self.appearances = self.appearances.float()
+        return self
+
     @torch.no_grad()
     def count(self, target: Tensor) -> None:
         """Take the targets of one call into the average; negative ones do not count."""

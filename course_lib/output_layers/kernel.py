@@ -71,13 +71,15 @@ def chunked_loss(
     scratch: the memory of a block, which is kept from call to call; new if None.
     Under autocast the products are computed in its type and added up in float32.
     Raises ValueError where x, matrix, target and soft do not fit, on an unknown reduction, a target
-    that is no word, an objective without its soft targets, or a gate with groups.
+    that is no word, an objective without its soft targets, a gate with groups, or mixed types.
     """
     # What does not fit together is refused before anything is computed.
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
         raise ValueError(
             f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)"
         )
+    if x.dtype != matrix.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(f"contexts are {x.dtype}, words {matrix.dtype}: convert one, or autocast")
     check_targets(target, x.shape[:1], len(matrix), reduction)
     if groups is None:
         groups = [Group((0, len(matrix)), objective or CrossEntropy())]

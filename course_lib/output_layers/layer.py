@@ -43,9 +43,13 @@ class OutputLayer(nn.Module):
         words: the matrix, N rows of size d, see `words`;
         hidden_size: the size of the hidden states, d if None; another only where `maps_hidden`;
         bias: whether each word has one number that is added to its logit.
-        Raises ValueError for a size that the layer does not take.
+        Raises ValueError for a size that the layer does not take, or for what is no word matrix.
         """
         super().__init__()
+        if not (isinstance(words, nn.Module) and hasattr(words, "factors")):
+            raise ValueError(
+                f"{type(words).__name__} is no word matrix; FullWords.of(embedding.weight) is one"
+            )
         self.words = words
         self.hidden_size = hidden_size or words.shape[1]
         if not self.maps_hidden and self.hidden_size != words.shape[1]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.errors import unknown
+from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Count, NonNegative, checked
 
 CONSTRAINTS = ("centred", "unit")
@@ -22,11 +22,8 @@ class Words(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]: ...
-
     def __call__(self, ids: Tensor, /) -> Tensor: ...
-
     def factors(self, x: Tensor, /) -> tuple[Tensor, Tensor]: ...
-
     def matrix(self) -> Tensor: ...
 
 
@@ -61,9 +58,19 @@ class FullWords(nn.Module):
         self.weight = nn.Parameter(weight)
         self.after_step()
 
+    @classmethod
+    def of(cls, weight: nn.Parameter) -> "FullWords":
+        """Return the words around a parameter (N, d) of a model; CourseError for what is none."""
+        if not isinstance(weight, nn.Parameter):
+            raise CourseError("a word matrix must be a parameter; undo weight_norm first")
+        with torch.device("meta"):  # the matrix exists already
+            words = cls(*weight.shape)
+        words.weight = weight
+        return words
+
     @torch.no_grad()
     def after_step(self) -> None:
-        """Bring the matrix back to its constraint; called after every update."""
+        """Bring the matrix back to its constraint; to be called after every update."""
         if self.constraint == "centred":
             self.weight.sub_(self.weight.mean(0))
         elif self.constraint == "unit":

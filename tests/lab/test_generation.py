@@ -431,3 +431,8 @@ def test_input_that_is_no_text_is_named(monkeypatch):
     monkeypatch.setattr(sys, "stdin", lines)
     with pytest.raises(CourseError, match="standard input is not UTF-8 text .byte 4: invalid"):
         commands._lines_of_input()
+
+
+def test_a_distribution_to_draw_from_is_of_one_position():
+    with pytest.raises(CourseError, match=r"must be of one position, \(N,\), not \(7, 7\)"):
+        top_k_top_p(torch.zeros(7, 7))

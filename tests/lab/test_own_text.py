@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import course_lab
 from course_lab import corpora, results
 from course_lab.cli import application
+from course_lab.final_figures import per_word
 from course_lab.own_text import absolute
 from course_lab.planned import Planned, command, earlier
 from course_lab.plans import read_plan
@@ -87,17 +88,17 @@ def test_perplexity_per_word_is_that_of_the_same_likelihood(novel):
     words = len(text.split()) + text.count("\n")
     nats = len(corpus.test) * torch.log(torch.tensor(7.0, dtype=torch.float64))
     expected = float(torch.exp(nats / words))
-    assert corpus.per_word(7.0, corpus.test) == pytest.approx(expected, rel=1e-9)
+    assert per_word(7.0, corpus, corpus.test) == pytest.approx(expected, rel=1e-9)
 
 
 def test_words_whose_beginnings_are_unknown_are_not_counted(novel):
     corpus = corpora.load(novel, pieces=70)
     part = corpus.small(train=600, valid=90, test=90, words=12)
     with pytest.raises(CourseError, match="lacks pieces that begin one; take the perplexity per"):
-        part.per_word(7.0, part.train)
+        per_word(7.0, part, part.train)
     strange = corpus.encode("Ж night\nthe Ж\n")  # a character that train lacks hides no blank
     assert corpus.unk in strange.tolist()
-    assert corpus.per_word(7.0, strange) == pytest.approx(7.0 ** (len(strange) / 6))
+    assert per_word(7.0, corpus, strange) == pytest.approx(7.0 ** (len(strange) / 6))
 
 
 def test_a_part_of_a_text_in_pieces_knows_the_unknown(novel):

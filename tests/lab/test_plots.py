@@ -450,9 +450,12 @@ def test_a_layer_has_one_colour_in_every_figure_of_a_lesson():
 def test_a_bound_stands_in_the_panel_of_the_ranks():
     sizes = np.array([1e-2, 1e-1, 1.0])
     ranks = {"a": (sizes, [33, 50, 90]), "b": (sizes, [33, 80, 90])}
-    top, bottom = plots.slight_changes(ranks, {"a": (sizes, sizes), "b": (sizes, sizes)}, 33).axes
+    moved = {"a": (sizes, sizes), "b": (sizes, [0.0, 1e-6, 1.0])}
+    top, bottom = plots.slight_changes(ranks, moved, 33).axes
     assert top.lines[2].get_ydata()[0] == 33 and top.texts[0].get_text() == "d + 1 = 33"
-    assert bottom.get_yscale() == "log" and not bottom.texts
+    assert bottom.get_yscale() == "log"
+    assert bottom.lines[1].get_ydata().tolist() == [1e-5, 1e-5, 1.0]  # on the line that says so
+    assert bottom.lines[2].get_ydata()[0] == 1e-5 and bottom.texts[0].get_text() == "1e-05 or less"
 
 
 def test_learned_bends_are_drawn_as_given():
@@ -598,7 +601,8 @@ def test_two_clouds_have_the_groups_the_spectra_and_the_cosines():
     axes = plots.two_clouds(clouds, group, names, values, {"plain": [0.1, 0.2]}).axes
     assert [ax.get_title() for ax in axes[:2]] == list(clouds)
     assert [len(c.get_offsets()) for c in axes[1].collections] == [20, 20, 20]
-    assert axes[0].legend_ and not axes[1].legend_ and len(axes[2].lines) == 3
+    assert not axes[0].legend_ and not axes[1].legend_ and len(axes[2].lines) == 3
+    assert [text.get_text() for text in axes[0].figure.legends[0].get_texts()] == names
 
 
 def test_settings_stand_in_rows_with_every_seed_and_the_mean():

@@ -315,3 +315,31 @@ def test_the_page_runs_as_written(name, tmp_path, monkeypatch):
     exec("\n".join(blocks), names)
     if name == "attach":  # the text that the page learns by heart
         assert torch.equal(names["texts"], names["input_ids"])
+
+
+def test_an_attached_model_is_in_the_mode_of_its_model():
+    for training in (True, False):
+        model = Plain().train(training)
+        attached = course_lib.attach(model, batch_first=False, aligned=True)
+        assert attached.training == attached.output_layer.training == model.training == training
+
+
+def test_in_evaluation_the_loss_is_the_cross_entropy():
+    attached = course_lib.attach(Plain(), objective=ZLoss(0.5), batch_first=False, aligned=True)
+    tokens, labels = torch.randint(N, (2, 6, 3))
+    trained = attached(tokens, labels=labels)
+    assert trained.loss != trained.nll
+    evaluated = attached.eval()(tokens, labels=labels)
+    assert evaluated.loss == evaluated.nll
+    own = F.cross_entropy(attached.model(tokens).flatten(0, 1), labels.flatten())
+    torch.testing.assert_close(evaluated.loss, own)
+
+
+def test_a_layer_in_the_place_of_a_class_and_a_matrix_that_is_no_parameter_are_refused():
+    model = Plain()
+    layer = course_lib.attach(model).output_layer
+    with pytest.raises(CourseError, match="must be a class or a partial of one, not a layer"):
+        course_lib.attach(model, output_layer=layer)
+    nn.utils.parametrizations.weight_norm(model.decoder)
+    with pytest.raises(CourseError, match="must be a parameter; undo weight_norm first"):
+        course_lib.attach(model)

@@ -1020,3 +1020,59 @@ def test_an_objective_is_taken_in_float32_whatever_the_products_are_in(kind):
     with torch.autocast(torch.get_default_device().type, dtype=torch.bfloat16):
         layer(hidden, target, Seen(), soft)[0].sum().backward()
     assert DTYPES and all(found == {torch.float32, False} for found in DTYPES)
+
+
+@pytest.mark.parametrize("kind", [k for k in OUTPUT_LAYERS if k is not AdaptiveSoftmax])
+def test_a_forbidden_word_and_an_ignored_target_leave_finite_numbers(kind):
+    """Word 0 may be `<pad>`, with a bias of −∞, while padded targets do not count."""
+    layer = build(kind)
+    with torch.no_grad():
+        layer.bias[0] = -torch.inf
+    hidden = torch.randn(T, B, D, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(1, N, (T, B))
+    target[0, 0] = IGNORE
+    loss, nll = layer(hidden, target)
+    loss.backward()
+    assert loss.isfinite() and nll.isfinite() and hidden.grad.isfinite().all()
+    assert (hidden.grad[0, 0] == 0).all()
+    assert layer.words.weight.grad.isfinite().all()
+    layer.eval()
+    log_prob = layer.log_prob(hidden.detach())
+    expected = -log_prob.flatten(0, 1)[1:].gather(1, target.flatten()[1:, None]).mean()
+    assert layer(hidden.detach(), target)[0].item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_what_is_no_word_matrix_is_refused_and_told_how_it_becomes_one():
+    class Plain:  # has the methods, but a mixture's segments could not see its parameters
+        shape, factors = (N, D), None
+
+    embedding = nn.Embedding(N, D)
+    for words in (embedding, embedding.weight, Plain()):
+        with pytest.raises((ValueError, CourseError), match="is no word matrix; FullWords.of"):
+            Softmax(words)
+    words = FullWords.of(embedding.weight)
+    assert words.weight is embedding.weight and words.shape == (N, D)
+    with pytest.raises(CourseError, match="must be a parameter; undo weight_norm first"):
+        FullWords.of(embedding.weight * 2)
+
+
+def test_counts_of_a_gated_layer_in_half_precision_go_on():
+    """In bfloat16 a count would stand still: 16 + 1/100 of a difference below 6 is 16."""
+    layers = [build(GatedSoftmax, dtype=torch.float32, horizon=1600) for _ in range(2)]
+    layers[1].bfloat16()
+    assert layers[1].appearances.dtype == torch.float32
+    torch.manual_seed(0)
+    for _ in range(50):
+        target = torch.randint(N, (100,))
+        for layer in layers:
+            layer.count(target)
+    assert torch.equal(layers[0].appearances, layers[1].appearances)
+
+
+def test_contexts_and_words_of_two_types_are_refused_outside_of_autocast():
+    layer = build(Softmax, dtype=torch.float32)
+    hidden, target = torch.randn(T, B, D).bfloat16(), torch.randint(N, (T, B))
+    with pytest.raises(ValueError, match="contexts are torch.bfloat16, words torch.float32"):
+        layer(hidden, target)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(hidden, target)

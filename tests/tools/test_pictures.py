@@ -1,6 +1,7 @@
-"""The README's picture says what the ledger says."""
+"""The README's pictures say what the ledger and the lessons say."""
 
 import pandas as pd
+import pytest
 
 from course_lab import claims, evidence
 from course_lab.notebook_source import ROOT
@@ -16,3 +17,11 @@ def test_its_title_counts_the_verdicts():
     verdicts = ["agrees", "untested", "disagrees", "no difference larger than 2 %", "agrees"]
     said = pictures.title(pd.DataFrame({"verdict": verdicts}))
     assert said == "4 of 5 claims are tested: 2 agree, 1 disagree, 1 no difference, 0 undecided"
+
+
+@pytest.mark.parametrize("name", pictures.OF_LESSONS)
+def test_pictures_of_a_lesson_are_those_that_it_shows(name):
+    """If one is not, `python -m tools picture` copies it anew."""
+    lesson, number = pictures.OF_LESSONS[name]
+    figure = pictures.figures_of(ROOT, lesson)[number]
+    assert (ROOT / pictures.PATH).with_name(name).read_bytes() == figure
