@@ -792,11 +792,12 @@ for row, (measure, ylabel) in zip(axes, measures.items(), strict=True):
         ax.set(xscale="log", xlabel=label if measure == "cosine W" else "")
         ax.set_xticks(list(groups), [f"{k:g}" for k in groups])
         ax.minorticks_off()
-        if ax is not axes[0, 0]:
-            ax.legend_.remove()
+        ax.legend_.remove()
     row[0].set_ylabel(ylabel)
 
-# %%
+# %% tags=["hide-input"]
+figure.legend(*axes[0, 0].get_legend_handles_labels(),
+              loc="outside lower center", ncols=3)  # fmt: skip
 without = baseline.test_perplexity.mean()
 best = swept.groupby(["γ", "τ"]).test_perplexity.mean()
 plots.show(

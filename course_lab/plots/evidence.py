@@ -12,8 +12,8 @@ from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, 
 
 WIDTH = 54  # letters of a title's line
 NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
-KNOB_NAMES = {"c, k": "c and k of GSS", "latent dropout": "latent dropout of a mixture"}
-KNOB_NAMES |= {"components": "components of a mixture"}
+KNOB_NAMES = {"c, k": "c, k (GSS)", "components": "components (MoS)"}  # where a figure has them
+KNOB_NAMES |= {"latent dropout": "dropout (MoS)"}
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
 
@@ -100,7 +100,7 @@ def tested_claims(table, title: str) -> Figure:
             style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3, "zorder": 4}
             ax.errorbar(ours.ours, places[chosen], xerr=reach, label=f"ours: {kind}", **style)
     ax.set_xscale("symlog", linthresh=10, linscale=1)
-    factors = (2, 10, 100)
+    factors = (2, 100)
     ticks = {-100 * np.log(n): f"÷ {n}" for n in factors}
     ticks |= {-10.0: "−10 %", 0.0: "0", 10.0: "+10 %"}
     ticks |= {100 * np.log(n): f"× {n}" for n in factors}
