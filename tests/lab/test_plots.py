@@ -893,3 +893,68 @@ def test_kinds_stand_beside_each_other_on_the_row_of_their_list():
     marks = [line for line in right.lines if line.get_marker() != "None"]
     assert [list(line.get_xdata()) for line in marks] == [[-0.7, 0], [0.1, 1]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["raw", "centred"]
+
+
+def bars_of(ax) -> list:
+    """Return the ends of every error bar that is drawn."""
+    segments = [s for c in ax.collections if hasattr(c, "get_segments") for s in c.get_segments()]
+    return [s for s in segments if len(s) and np.isfinite(s).all()]
+
+
+def test_one_seed_has_no_bar():
+    groups = {"a": [1.0, 2.0], "b": [3.0]}
+    ax = plots.seeds(groups, {"a": (1.5, 1.0, 2.0), "b": (3.0, 3.0, 3.0)}, "x", "y").axes[0]
+    assert len(bars_of(ax)) == 1
+    rows = pd.DataFrame(
+        {"published": [50.0, 60], "ours": [55.0, 66], "low": [54.0, np.nan], "high": [56, np.nan]},
+        index=["a", "b"],
+    ).assign(tier="desk")
+    figure = plots.beside(rows, {}, "perplexity", "title")
+    assert len(bars_of(figure.axes[0])) == 1
+    assert figure.legends[0].get_title().get_text() == "without a bar: one seed"
+
+
+def test_few_points_of_a_curve_all_have_their_marks():
+    few, many = plots.lines({"few": range(16), "many": range(17)}, "x", "y").axes[0].lines
+    assert few.get_markevery() == 1 and many.get_markevery() == 0.12
+
+
+def test_marks_of_nearly_one_rank_stand_beside_each_other():
+    ours = pd.DataFrame({"knob": "components", "rank": [15.0, 15.1, 20.0], "difference": 1.0})
+    ours = ours.assign(low=0.5, high=1.5)
+    ax = plots.turned(ours, ours[:0], "title").axes[0]
+    marks = ax.containers[0].lines[0].get_xdata()
+    np.testing.assert_allclose(marks, [15.0, 15.6, 20.0])
+
+
+def test_pairs_are_told_once_where_all_have_as_many():
+    table = pd.DataFrame(
+        {"difference": [np.nan, 1.0, 2.0], "pairs": [np.nan, 3, 3], "verdict": "baseline"},
+        index=["plain", "one", "other"],
+    )
+    table["difference low"], table["difference high"] = 0.5, 2.5
+    table.loc["one":, "verdict"] = "worse"
+    ax = plots.differences(table, 1.0).axes[0]
+    assert ax.get_xlabel() == "perplexity against plain, % (3 pairs each)"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "other"]
+    table.loc["other", "pairs"] = 4
+    ax = plots.differences(table, 1.0).axes[0]
+    assert ax.get_xlabel() == "perplexity against plain, %"
+    assert ax.get_yticklabels()[1].get_text() == "other (4\u00a0pairs)"
+
+
+def test_each_output_layer_is_named_once_beside_its_runs():
+    x, y = [10.0, 11, 100, 110], [60.0, 61, 50, 51]
+    ax = plots.correlated(x, y, [0, 0, 1, 1], ["tied", "tied", "mos", "mos"], "x", "y", "t").axes[0]
+    assert [text.get_text() for text in ax.texts] == ["tied", "mos"]
+    assert [text.xy[0] for text in ax.texts] == [11, 110]
+    joins = [line for line in ax.lines if line.get_alpha() == 0.6 and len(line.get_xdata()) == 2]
+    assert len(joins) == 4 and {line.get_linestyle() for line in joins} == {"-"}
+
+
+def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():
+    row = {"published": -5.0, "ours": 500.0, "low": 490.0, "high": 510.0, "verdict": "agrees"}
+    table = pd.DataFrame([row | {"says": "It rises.", "paper": "a2020"}])
+    ax = plots.tested_claims(table, "title").axes[0]
+    ticks = dict(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()], strict=True))
+    assert ticks[100 * np.log(2)] == "× 2" and ticks[-10] == "−10 %"
