@@ -37,7 +37,7 @@ class MixtureOfSoftmaxes(OutputLayer):
         """Make the mixture, of hidden states of any `hidden_size`.
 
         components: K;
-        dropout: share of the contexts' entries dropped ("latent"); one mask along the first dimension.
+        dropout: share of the contexts' entries dropped ("latent"), alike along the first axis.
         Raises CourseError for a constant out of its range.
         """
         super().__init__(words, *arguments, **options)
