@@ -64,7 +64,7 @@ class FullWords(nn.Module):
         if not isinstance(weight, nn.Parameter):
             raise CourseError("a word matrix must be a parameter; undo weight_norm first")
         with torch.device("meta"):  # the matrix exists already
-            words = cls(*weight.shape)
+            words = cls(weight.shape[0], weight.shape[1])
         words.weight = weight
         return words
 
