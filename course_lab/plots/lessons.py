@@ -112,11 +112,12 @@ def hull_and_loss(plane, direction, losses) -> Figure:
 
 def _hull(points, v, ax) -> None:
     """Draw contexts (M, 2) with their hull, and the direction v (2,) as an arrow if it is not 0."""
+    points, v = np.asarray(points), np.asarray(v)
     ax.fill(*points[ConvexHull(points).vertices].T, alpha=0.25, color=COLOURS[0])
     ax.plot(*points.T, "o", color=COLOURS[0])
-    if np.any(v):
+    if v.any():
         ax.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
-        ax.annotate("v", 1.15 * np.asarray(v) - 0.1, fontsize=14)
+        ax.annotate("v", 1.15 * v - 0.1, fontsize=14)
 
 
 def moving_hull(clouds, directions, captions) -> Animation:
@@ -146,7 +147,7 @@ def moving_hull(clouds, directions, captions) -> Animation:
     names = ["outline of the hull", "contexts", "v"]
     moving = collapse_animation(np.array(frames), group, names, captions, one_scale=True)
     last, ax = panels(height=4.2)
-    _hull(np.asarray(clouds[-1]), directions[-1], ax)
+    _hull(clouds[-1], directions[-1], ax)
     at = np.asarray(clouds[-1]).mean(0)
     ax.annotate("contexts", at, ha="center", va="center", path_effects=HALO)
     origin(ax)

@@ -323,7 +323,7 @@ def test_on_paper_a_moving_hull_is_a_polygon_with_an_arrow():
     assert corners == {tuple(corner) for corner in (square[:4] - 4).tolist()}
     assert ax.lines[0].get_xydata().tolist() == (square - 4).tolist()
     assert "v" in [text.get_text() for text in ax.texts]
-    nowhere = plots.moving_hull([square], [[0, 0]], ["a"]).last.axes[0]
+    nowhere = plots.moving_hull([square], [torch.zeros(2)], ["a"]).last.axes[0]
     assert "v" not in [text.get_text() for text in nowhere.texts]  # no direction there
 
 
