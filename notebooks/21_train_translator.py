@@ -102,8 +102,8 @@ training_report.show_learning_curve(result)
 #
 # For word sequences of one, two, three and four words, count which share of
 # the translation's sequences also occurs in the reference. BLEU is the
-# geometric mean of these four shares, in per cent, and it is lowered if the
-# translation is too short. BLEU is 100 for the reference itself. The signature beside the score says how BLEU was
+# geometric mean of these four shares, in per cent, times a penalty on a
+# translation that is too short. BLEU is 100 for the reference itself. The signature beside the score says how BLEU was
 # computed; figures under other signatures are not comparable.
 
 # %%

@@ -178,12 +178,13 @@ claims.shown(ledger)
 number = claims.counts(ledger)
 said = [f"{n} {kind.removesuffix('s')}" for kind, n in number.items()]
 title = f"{len(ledger)} claims: {', '.join(said)}"
-plots.show(
-    plots.tested_claims(ledger, title),
-    alt="A line for each claim that has evidence, as its sentence: a "
-    "diamond at the published difference, and a mark with its interval "
-    f"at ours, in the colour of the verdict. {title}.",
-)
+if number["untested"] < len(ledger):
+    plots.show(
+        plots.tested_claims(ledger, title),
+        alt="A line for each claim that has evidence, as its sentence: a "
+        "diamond at the published difference, and a mark with its "
+        f"interval at ours, in the colour of the verdict. {title}.",
+    )
 
 # %% [markdown]
 # ## What is covered
