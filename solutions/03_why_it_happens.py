@@ -38,7 +38,7 @@ def outside(M, d, draws):
 
 
 # %% 03.1 wrong: always three dimensions
-# says: 12 vectors in 6 dimensions give
+# says: 61 draws of 12 vectors in 6
 def outside(M, d, draws):
     found = [
         theory.uniformly_negative_direction(torch.randn(M, 3)).margin > 0 for _ in range(draws)

@@ -147,6 +147,8 @@ def follow(page: Page, target: str) -> None:
 def test_every_page_of_the_navigation_in_light_and_dark(browser, address, width):
     page, wrong = open_page(browser, address, width)
     targets = navigation(page)
+    if width == "phone" and os.environ.get("COURSE_NIGHTLY") != "1":
+        targets = targets[::3]  # all of them are looked at by night, and on the desktop
     assert len(targets) > 10
     for target in targets:
         follow(page, target)
