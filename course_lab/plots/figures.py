@@ -189,7 +189,7 @@ def differences(table, margin: float, title: str = "") -> Figure:
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.margins(x=0.12)  # the number of the outermost tick would be cut off
     baseline = ", ".join(table.index[table["verdict"] == "baseline"])
-    each = f" ({rows['pairs'].iloc[0]:.0f} pairs each)" if equal else ""
+    each = f"\n({rows['pairs'].iloc[0]:.0f} pairs each)" if equal else ""
     _name_axes(ax, f"perplexity against {baseline}, %{each}", "", "")
     figure = ax.figure
     figure.suptitle(textwrap.fill(title, 56))

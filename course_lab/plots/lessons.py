@@ -116,6 +116,7 @@ def _hull(points, v, ax) -> None:
     ax.fill(*points[ConvexHull(points).vertices].T, alpha=0.25, color=COLOURS[0])
     ax.plot(*points.T, "o", color=COLOURS[0])
     if v.any():
+        ax.plot(*(1.3 * v), alpha=0)  # an arrow alone does not widen the view
         ax.quiver(0, 0, *v, angles="xy", scale_units="xy", scale=1, width=0.012)
         ax.annotate("v", 1.15 * v - 0.1, fontsize=14)
 

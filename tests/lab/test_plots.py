@@ -323,6 +323,7 @@ def test_on_paper_a_moving_hull_is_a_polygon_with_an_arrow():
     corners = {tuple(corner) for corner in ax.patches[0].get_xy().tolist()}
     assert corners == {tuple(corner) for corner in (square[:4] - 4).tolist()}
     assert ax.lines[0].get_xydata().tolist() == (square - 4).tolist()
+    assert ax.lines[1].get_xydata().tolist() == [[1.3, 1.3]]  # room for the arrow to (1, 1)
     assert "v" in [text.get_text() for text in ax.texts]
     nowhere = plots.moving_hull([square], [torch.zeros(2)], ["a"]).last.axes[0]
     assert "v" not in [text.get_text() for text in nowhere.texts]  # no direction there
@@ -936,7 +937,7 @@ def test_pairs_are_told_once_where_all_have_as_many():
     table["difference low"], table["difference high"] = 0.5, 2.5
     table.loc["one":, "verdict"] = "worse"
     ax = plots.differences(table, 1.0).axes[0]
-    assert ax.get_xlabel() == "perplexity against plain, % (3 pairs each)"
+    assert ax.get_xlabel() == "perplexity against plain, %\n(3 pairs each)"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "other"]
     table.loc["other", "pairs"] = 4
     ax = plots.differences(table, 1.0).axes[0]
