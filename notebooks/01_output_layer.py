@@ -110,9 +110,9 @@ rare = geometry.by_frequency(counts).rare
 plots.show(
     plots.frequency_rank(counts, title="Zipf's law in the documentation"),
     alt=f"Share of the tokens against rank for {N:,} words, both axes "
-    f"logarithmic. The curve touches the line c / rank near the tenth "
-    f"word, lies below it elsewhere, and crosses the threshold of 1e-4 "
-    f"near rank {N - len(rare):,}.",
+    f"logarithmic. The curve stays near the line c / rank from the second "
+    f"to about the twelfth word, lies below it elsewhere, and crosses the "
+    f"threshold of 1e-4 near rank {N - len(rare):,}.",
 )
 
 # %%
@@ -313,7 +313,8 @@ display(
 #
 # Times the learning rate, a step of gradient descent moves row $i$ by $y_i h - p_i h$. The first part, the
 # **pull**, is 0 but for the target's row. The second, the **push**, moves *every* row against $h$. A batch has $n$ positions, with
-# contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of $Y$. The batch's mean loss has the gradient
+# contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of $Y$. The batch's mean
+# loss has the gradient
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 

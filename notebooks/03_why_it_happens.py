@@ -426,8 +426,9 @@ plots.show(
 # %% [markdown]
 # **Figure 5.** A vector that moves to the right flees from the mean context. A
 # vector that moves upwards goes towards its own contexts. The upward axis is the direction of its own contexts
-# less the parts along the mean context and along the absent word's last vector. The rarer a word, the farther right it is carried and the less it has climbed. A
-# frequent word is held back or even drawn to the left, and climbs.
+# less the parts along the mean context and along the absent word's last vector. The rarer a word, the farther
+# right it is carried and the less it has climbed. A frequent word is held back or even drawn to the left, and
+# climbs.
 
 # %% [markdown]
 # ## Symbols

@@ -234,12 +234,12 @@ for name, part in after.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The table answers the second prediction: the share of the first eigenvalue is never below the mean
-# cosine $c$, because $\frac{1+(N-1)c}{N} \ge c$, and for the rare words this lower bound is nearly sharp. Their first eigenvalue is almost the sum
-# divided by $N$, because nearly everything that the rare words share *is* their mean. Where the least cosine
-# is not negative, the upper bound of theorem 4 applies; it is $N$ times the lower bound, and far away. The
-# last row takes the mean away. The first eigenvalue then has a share like that of the frequent words, whose
-# mean is still there.
+# The table answers the second prediction: the share of the first eigenvalue is never below the mean cosine $c$,
+# because $\frac{1+(N-1)c}{N} \ge c$, and for the rare words this lower bound is nearly sharp. Their first
+# eigenvalue is almost the sum divided by $N$, because nearly everything that the rare words share *is* their
+# mean. Where the least cosine is not negative, the upper bound of theorem 4 applies; it is $N$ times the lower
+# bound, and far away. The last row takes the mean away. The first eigenvalue then has a share like that of the
+# frequent words, whose mean is still there.
 
 # %% [markdown]
 # ## Margins
@@ -317,10 +317,11 @@ print(f"distance of two random starts:     {began:.2f}")
 # $$\min_{2\le m\le d}\ \sqrt{\textstyle\sum_{j<m}\sigma_j^2} +
 # \sqrt{m^{1-2\gamma}/(2\gamma-1)},$$
 #
-# where the first $m-1$ singular values are counted as large. The first term stands for the large ones. The
-# second term stands for all the others: the paper puts the integral of $x^{-2\gamma}$ from $m$ on in place of the
-# sum $\sum_{k\ge m}k^{-2\gamma}$, which is a little larger. For any $m$, a spectrum that falls faster makes the second term smaller and the
-# first no larger. But a model with too few directions cannot fit the text. Degeneration is the fast fall of
+# where the first $m-1$ singular values are counted as large. The first term stands for the large ones. The second
+# term stands for all the others: the paper puts the integral of $x^{-2\gamma}$ from $m$ on in place of the sum
+# $\sum_{k\ge m}k^{-2\gamma}$, which is a little larger. For any $m$, a spectrum that falls faster makes the
+# second term smaller and the first no larger. But a model with too few directions cannot fit the text.
+# Degeneration is the fast fall of
 # *everything after the first* singular value; spectrum control, [lesson 8](08_spectrum_control.ipynb), chooses
 # the fall instead of suffering it. The figure shows the two terms for 400 singular values that are exactly
 # $k^{-\gamma}$.

@@ -128,9 +128,9 @@ plots.show(
 # L = \underbrace{-\log \operatorname{softmax}(l)_y}_{\text{cross-entropy}} +
 # \alpha\,\underbrace{\mathrm{KL}(\tilde y \,\|\, \hat y)}_{L_\text{aug}}.$$
 #
-# Only the second term is softened, by a temperature (Hinton et al. 2015). The cross-entropy stays at temperature 1, and so do evaluation and
-# perplexity. The gradient with respect to the logits is that of a softmax with the target $\tilde y$,
-# divided by $\tau$, because the logits enter as $l/\tau$:
+# Only the second term is softened, by a temperature (Hinton et al. 2015). The cross-entropy stays at temperature
+# 1, and so do evaluation and perplexity. The gradient with respect to the logits is that of a softmax with the
+# target $\tilde y$, divided by $\tau$, because the logits enter as $l/\tau$:
 #
 # $$\frac{\partial L_\text{aug}}{\partial l} = \frac{\hat y - \tilde y}{\tau}.$$
 #
@@ -251,8 +251,9 @@ plots.show(
 # nothing of them. We fit $W$ to the augmented loss alone, for contexts that know the target and for
 # contexts that are mostly noise.
 #
-# The **distance** of two column spaces is the root mean square of the sines of their $d$ principal angles
-# (Björck and Golub 1973). The distance is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces are at about
+# The **distance** of two column spaces is the root mean square of the sines of their $d$ principal angles (Björck
+# and Golub 1973). The distance is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces
+# are at about
 # $\sqrt{1-d/N}$.
 
 # %%

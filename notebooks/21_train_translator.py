@@ -100,11 +100,10 @@ training_report.show_learning_curve(result)
 # %% [markdown]
 # ## Result
 #
-# For word sequences of one, two, three and four words, count which share of
-# the translation's sequences also occurs in the reference. BLEU is the
-# geometric mean of these four shares, in per cent, times a penalty on a
-# translation that is too short. BLEU is 100 for the reference itself. The signature beside the score says how BLEU was
-# computed; figures under other signatures are not comparable.
+# For word sequences of one, two, three and four words, count which share of the translation's sequences also
+# occurs in the reference. BLEU is the geometric mean of these four shares, in per cent, times a penalty on a
+# translation that is too short. BLEU is 100 for the reference itself. The signature beside the score says how
+# BLEU was computed; figures under other signatures are not comparable.
 
 # %%
 display(Markdown(training_report.headline(result)))

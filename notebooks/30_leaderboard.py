@@ -189,10 +189,10 @@ if number["untested"] < len(ledger):
 # %% [markdown]
 # ## What is covered
 #
-# Several comparisons may test one claim. The table has for each claim with runs, and for each tier, how many pairs
-# of seeds the comparison with the most of them has. In the ledger another comparison may decide, because a better tier counts
-# for more than the pairs do. The third column counts the pairs that are no evidence: pairs of models that lose
-# to counting, pairs on a part of a text, and single pairs.
+# Several comparisons may test one claim. The table has for each claim with runs, and for each tier, how many
+# pairs of seeds the comparison with the most of them has. In the ledger another comparison may decide, because a
+# better tier counts for more than the pairs do. The third column counts the pairs that are no evidence: pairs of
+# models that lose to counting, pairs on a part of a text, and single pairs.
 
 # %%
 pairs = claims.coverage(of)

@@ -316,8 +316,8 @@ tour.beside().round(2)
 
 # %% [markdown]
 # The recognisers of printed text predict characters, and many of these have probably never occurred in training.
-# In two of the recognisers thousands of rows stand in crowds, and these two have the greatest mean cosines of the table.
-# So a severity tells little until one asks *of which words?*
+# In two of the recognisers thousands of rows stand in crowds, and these two have the greatest mean cosines of the
+# table. So a severity tells little until one asks *of which words?*
 
 # %% [markdown]
 # ## Symbols

@@ -9,29 +9,44 @@ from typing import TYPE_CHECKING
 from PIL import Image, PngImagePlugin
 
 from course_lab import claims, evidence, plots
+from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PATH = Path("docs/images/claims.png")  # from the repository's root
-# Pictures that are figures of a lesson as it was executed: its notebook, and the figure's number.
-OF_LESSONS = {"collapse.png": ("02_degeneration", 0), "cone.png": ("02_degeneration", 2)}
+# Pictures that are figures of an executed lesson: the notebook, and how the figure's text begins.
+OF_LESSONS = {
+    "collapse.png": ("02_degeneration", "Three curves over"),
+    "cone.png": ("02_degeneration", "Left: all word vectors on the plane"),
+}
 
 
 def draw(root: Path) -> list[Path]:
     """Make all pictures anew from the kept results and the executed lessons; return their paths."""
     paths = [draw_claims(root)]
-    for name, (lesson, number) in OF_LESSONS.items():
+    for name, (lesson, begins) in OF_LESSONS.items():
+        figure = figure_of(root / f"notebooks/{lesson}.ipynb", begins)
         paths.append(root / PATH.with_name(name))
-        paths[-1].write_bytes(figures_of(root, lesson)[number])
+        paths[-1].write_bytes(figure)
     return paths
 
 
-def figures_of(root: Path, lesson: str) -> list[bytes]:
-    """Return the figures that an executed lesson shows, as PNG files."""
-    cells = json.loads((root / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
-    shown = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
-    return [base64.b64decode(data["image/png"]) for data in shown if "image/png" in data]
+def figure_of(notebook: Path, begins: str) -> bytes:
+    """Return the one figure of an executed notebook whose alternative text begins so, as a PNG.
+
+    Raises CourseError where none or several begin so.
+    """
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    found = [
+        output["data"]["image/png"]
+        for output in outputs
+        if output.get("metadata", {}).get("image/png", {}).get("alt", "").startswith(begins)
+    ]
+    if len(found) != 1:
+        raise CourseError(f"{notebook} has {len(found)} figures whose text begins {begins!r}")
+    return base64.b64decode(found[0])
 
 
 def draw_claims(root: Path) -> Path:

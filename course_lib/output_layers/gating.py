@@ -58,7 +58,7 @@ class GradientGating(OutputLayer):
         return super().forward(hidden, target, objective, soft, reduction)
 
     def _apply(self, fn, recurse=True):
-        """Move or convert the layer, but for its counters, which would stand still in bf16."""
+        """Move or convert the layer; its counters stay in float32, as in bf16 they stand still."""
         super()._apply(fn, recurse)
         self.appearances = self.appearances.float()
         return self

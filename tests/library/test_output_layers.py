@@ -1057,7 +1057,7 @@ def test_what_is_no_word_matrix_is_refused_and_told_how_it_becomes_one():
 
 
 def test_counts_of_a_gated_layer_in_half_precision_go_on():
-    """In bfloat16 a count would stand still: 16 + 1/100 of a difference below 6 is 16."""
+    """In bfloat16, with 8 bits, an average does not move by 1/1600 of a difference."""
     layers = [build(GatedSoftmax, dtype=torch.float32, horizon=1600) for _ in range(2)]
     layers[1].bfloat16()
     assert layers[1].appearances.dtype == torch.float32

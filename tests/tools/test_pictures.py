@@ -5,6 +5,7 @@ import pytest
 
 from course_lab import claims, evidence
 from course_lab.notebook_source import ROOT
+from course_lib.errors import CourseError
 from tools import pictures
 
 
@@ -22,6 +23,11 @@ def test_its_title_counts_the_verdicts():
 @pytest.mark.parametrize("name", pictures.OF_LESSONS)
 def test_pictures_of_a_lesson_are_those_that_it_shows(name):
     """If one is not, `python -m tools picture` copies it anew."""
-    lesson, number = pictures.OF_LESSONS[name]
-    figure = pictures.figures_of(ROOT, lesson)[number]
+    lesson, begins = pictures.OF_LESSONS[name]
+    figure = pictures.figure_of(ROOT / f"notebooks/{lesson}.ipynb", begins)
     assert (ROOT / pictures.PATH).with_name(name).read_bytes() == figure
+
+
+def test_a_figure_that_is_not_there_once_is_an_error():
+    with pytest.raises(CourseError, match="has 0 figures whose text begins 'No such'"):
+        pictures.figure_of(ROOT / "notebooks/02_degeneration.ipynb", "No such")

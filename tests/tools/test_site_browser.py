@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -147,8 +146,6 @@ def follow(page: Page, target: str) -> None:
 def test_every_page_of_the_navigation_in_light_and_dark(browser, address, width):
     page, wrong = open_page(browser, address, width)
     targets = navigation(page)
-    if width == "phone" and os.environ.get("COURSE_NIGHTLY") != "1":
-        targets = targets[::3]  # all of them are looked at by night, and on the desktop
     assert len(targets) > 10
     for target in targets:
         follow(page, target)
@@ -184,16 +181,14 @@ def violations(page: Page, context: dict | None = None) -> list[str]:
 
 
 def test_no_page_breaks_a_rule_of_accessibility(browser, address):
-    """Of the library's pages, which are all made alike, one, and every third of the others; at
-    night all of these. In the dark only the colours change, which are the same on all pages."""
+    """Of the library's pages, which are all made alike, one; in the dark only the colours change,
+    which are the same on all pages."""
     page, wrong = open_page(browser, address, "desktop")
     targets = navigation(page)
     library = [target for target in targets if "/reference/" in target]
     dark = [target for target in targets if target.endswith(("01_small.html", "symbols.html"))]
     light = [target for target in targets if target not in library[1:]]
-    if os.environ.get("COURSE_NIGHTLY") != "1":
-        light = light[::3]
-    assert len(library) > 5 and len(dark) == 2 and len(light) > 10
+    assert len(library) > 5 and len(dark) == 2
     for mode, chosen in (("light", light), ("dark", dark)):
         page.emulate_media(color_scheme=mode)
         for target in chosen:
