@@ -44,6 +44,8 @@ NAMES = {  # of figures, as a sentence has them
     "geometry/I2": "I₂",
     "flatness": "the flatness of the spectrum",
     "subspace_distance": "the distance of the two subspaces",
+    "neighbours/mean": "the mean distance to the nearest neighbour",
+    "predictions/among/5": "the share of tokens among the five likeliest words",
 }
 FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its logarithm
 TIME = "seconds an epoch"
@@ -420,6 +422,8 @@ def _tried(row: "pd.Series") -> str:
     if row.tier == "at scale":
         return ""
     method, baseline = row.tried.split(" / ")
+    if {method, baseline} == {"1"} and isinstance(row.baseline, str):
+        return " Settings tried: one of each, so a tuned one may say otherwise."
     and_of_baseline = f", {baseline} of the baseline" if isinstance(row.baseline, str) else ""
     return f" Settings tried: {method} of the method{and_of_baseline}."
 

@@ -226,7 +226,9 @@ CLAIMS = (
         "wang2019-neighbours",
         "Figure 1",
         "Adversarial training moves each word away from its nearest neighbour.",
-        needs="results do not keep the distances of nearest neighbours",
+        "higher",
+        method="adversarial",
+        figure="neighbours/mean",
     ),
     # wang2020 -------------------------------------------------------------------------------------
     Claim(
@@ -451,7 +453,7 @@ CLAIMS = (
         "Models of low rank have the right word among their first five as often.",
         "same",
         method="mos",
-        figure="right among five",
+        figure="predictions/among/5",
     ),
 )
 

@@ -235,10 +235,19 @@ def text_of(experiment: Mapping) -> str:
 
 
 def settings_digest(experiment: Mapping) -> str:
-    """Return twelve characters that are equal for experiments that differ in seed and name only."""
+    """Return twelve characters that are equal for experiments that differ in seed and name only.
+
+    A setting of none counts as one that is not there: older results do not know the newer settings.
+    """
     names = ("seed", "name", "source", "variant")
     told = {key: value for key, value in experiment.items() if key not in names}
+    told["optimisation"] = _given(told.get("optimisation") or {})
+    told = _given(told)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _given(settings: Mapping) -> dict:
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def title_of(text: str) -> str:
@@ -317,18 +326,6 @@ def watched_elsewhere(content: dict) -> float | None:
     return sum(elsewhere for _, _, elsewhere in told.values()) if told else None
 
 
-def right_among_five(content: dict) -> float | None:
-    """Return the share of parthiban2021's 18 contexts whose right word is among the first five."""
-    told = content["metrics"].get("predictions", {}).get("places", {})
-    if not told:
-        return None
-    contexts = published.contexts("S2")
-    rows = list(zip(contexts.place.astype(str), contexts.next, strict=True))
-    if not all(place in told for place, _ in rows):
-        return None  # another text
-    return float(np.mean([word in dict(told[place]) for place, word in rows]))
-
-
 def similarity(content: dict) -> float | None:
     """Return the mean ρ over the word-similarity lists of which enough pairs are known."""
     lists = (content["metrics"].get("word_similarity") or {}).values()
@@ -341,7 +338,6 @@ FIGURES = {
     "flatness": flatness,
     "test / train": gap,
     "watched words elsewhere": watched_elsewhere,
-    "right among five": right_among_five,
     "word similarity": similarity,
 }
 

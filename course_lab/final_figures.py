@@ -21,6 +21,7 @@ from course_lib.errors import CourseError
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity, token_losses
 from course_lib.evaluation.translation import BeamSearch, bleu, translate, translation_perplexity
+from course_lib.metrics.neighbours import nearest_neighbours
 from course_lib.metrics.rank import spectrum
 from course_lib.metrics.registry import summary
 from course_lib.metrics.similarity import as_written, lower_cased, similarities
@@ -29,6 +30,8 @@ from course_lib.models import LanguageModel, OutputModel, TranslationModel
 from course_lib.output_layers.centring import centred
 
 RANKED = 2_048  # words up to which the spectrum of log P is a matter of a second or two
+PAIRED = 50_000  # words up to which all pairs are compared, some seconds
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the distances to the nearest neighbours
 TEST_LOSSES = "test_losses"  # the array of −log P of every token of the test split, in nats
 
 # A figure is computed through a function of its name and of what computes it. `compute` just
@@ -157,11 +160,17 @@ def _bleu_figures(
 def word_matrix_geometry(model: OutputModel, counts: torch.Tensor) -> dict:
     """Return the geometry of the matrix that predicts.
 
-    An untied model also has the geometry of the matrix that reads, and the distance between the
-    two column spaces. counts (N,) says how often each word occurs in the train split.
+    With at most `PAIRED` words there is also the distance of a word to its nearest neighbour: its
+    mean and quantiles over all words. An untied model also has the geometry of the matrix that
+    reads, and the distance between the two column spaces. counts (N,) says how often each word
+    occurs in the train split.
     """
     W = model.output_layer.words.matrix().cpu()
     figures: dict[str, Any] = {"geometry": summary(W, counts)}
+    if len(W) <= PAIRED:
+        distances = nearest_neighbours(W)[0]
+        quantiles = {str(q): float(np.quantile(distances, q)) for q in QUANTILES}
+        figures["neighbours"] = {"mean": float(distances.mean()), "quantiles": quantiles}
     if not model.tied:
         E = model.words.matrix().cpu()
         figures["input_geometry"] = summary(E, counts)

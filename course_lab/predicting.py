@@ -17,14 +17,17 @@ from course_lib.evaluation.generation import generate
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.models import LanguageModel
 
-# The 18 contexts of parthiban2021's Table S2: where the word to be predicted stands in PTB's test
-# split, whose line ends are tokens, too. Six are of Yang et al., six chosen, six drawn.
+# Where the word to be predicted stands in PTB's test split, whose line ends are tokens, too. The
+# first 18 are the contexts of parthiban2021's Table S2: six are of Yang et al., six chosen, six
+# drawn. The last four are those of inan2017's Table 4.
 PLACES = {
     "ptb": (2700, 21300, 82040, 478, 82205, 63609, 32603, 36509, 38890)
     + (46198, 54702, 57173, 18782, 28690, 48746, 65255, 41649, 58545)
+    + (10644, 11091, 15004, 17099)
 }
 EVENLY = 12  # places of another text
 BEST = 5  # words told at a place
+AMONG = (1, 5)  # likeliest words among which the next one is looked for, at every token
 BINS = 10  # of the greatest probability, for calibration
 WATCHED = ("<unk>", "a", "an", "the")  # inan2017, section 6.2: words near to no other word
 DECADES = (1, 10, 100, 1_000, 10_000)  # of how often a word occurs in the training split
@@ -43,7 +46,8 @@ def predictions(
     settings: `eos`, `length`, `memory` and `clamp` of the evaluation.
 
     Keys of the result: "places", place → [[word, probability], …], the best `BEST`; "calibration",
-    [tokens, mean greatest probability, share right] for each of `BINS`; "watched", word →
+    [tokens, mean greatest probability, share right] for each of `BINS`; "among", k → share of all
+    tokens that are among the k likeliest words, for the k of `AMONG`; "watched", word →
     [tokens, mean probability where it is the next word, mean probability elsewhere]; "losses",
     group of `groups` → [tokens, mean −log P in nats]; "sample", a text that the model writes.
     """
@@ -53,7 +57,7 @@ def predictions(
     watched = {word: corpus.index[word] for word in WATCHED if word in corpus.index}
     wanted = places(corpus)
     told = {}
-    greatest, right, losses, likely = [], [], [], []
+    greatest, right, losses, likely, likelier = [], [], [], [], []
     start = 0
     for rows in log_prob_blocks(model, tokens, progress=False, **settings):
         rows = rows.float().cpu()
@@ -61,16 +65,20 @@ def predictions(
         best = rows.max(1)
         greatest.append(best.values.exp())
         right.append(best.indices == target)
-        losses.append(-rows.gather(1, target[:, None])[:, 0])
+        of_target = rows.gather(1, target[:, None])
+        losses.append(-of_target[:, 0])
+        likelier.append((rows > of_target).sum(1))  # how many words are likelier than the next one
         likely.append(rows[:, list(watched.values())].exp())
         for place in wanted:
             if start <= place < start + len(rows):
                 told[str(place)] = _best_words(rows[place - start], corpus.words)
         start += len(rows)
     likely = torch.cat(likely).double()
+    likelier = torch.cat(likelier)
     return {
         "places": told,
         "calibration": _calibration(torch.cat(greatest), torch.cat(right)),
+        "among": {str(k): _mean((likelier < k).double()) for k in AMONG},
         "watched": {
             word: _where(likely[:, column], tokens == number)
             for column, (word, number) in enumerate(watched.items())

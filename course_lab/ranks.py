@@ -1,7 +1,7 @@
 """Rank of log P and perplexity: interventions first, then correlations and what they hide.
 
-An intervention sets the rank by one knob of the output layer and changes nothing else. A
-correlation over runs mixes all that differs between them, so it is divided here into what is within
+An intervention sets the rank by one knob of the output layer, or by another output layer, and
+changes nothing else. A correlation over runs mixes all that differs between them, so it is divided here into what is within
 a setting, from seed to seed, and what is between the means of settings.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from course_lab import comparison, evidence, published
+from course_lab.claims import by
 from course_lab.evidence import Evidence, Run
 from course_lab.recipes import recipes
 from course_lab.statistics import Correlation, holm, pearson
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # What turns the rank of an output layer: the options of which one stands for the others' value.
 KNOBS = {"c, k": ("c", "k"), "components": ("components",), "latent dropout": ("dropout",)}
+LAYER = "output layer"  # the knob that exchanges it for another one
+RANKED = ("gss", "sigsoftmax", "plif", "plif-frozen", "mos", "moc")  # methods that lift the bound
 DEFAULTS = {"dropout": 0.0}  # of options that an experiment may leave out
 EPSILONS = ("0.001", "0.0001", "1e-05")
 RANK = "log_prob/press_rank"
@@ -98,12 +101,13 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     table: of `points`.
     figure: its column that is compared.
 
-    A row is a setting against that of least rank in its group. Columns: knob, its values; rank and
-    effective rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by
-    pairs of seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over
-    the rows; tier and text; from softmax, softmax low and high, the same difference from the tied
-    softmax, all settings of which but the output layer are equal. All rows of a group share their
-    reference. A setting whose rank is hardly higher, see `LEAST`, is left out.
+    A row is a setting against that of least rank in its group; where the whole layer is exchanged,
+    a recipe's own layer against the tied softmax. Columns: knob, its values; rank and effective
+    rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by pairs of
+    seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over the rows;
+    tier and text; from softmax, softmax low and high, the same difference from the tied softmax,
+    all settings of which but the output layer are equal. All rows of a group share their reference.
+    A setting whose rank is hardly higher, see `LEAST`, is left out. Runs on whole texts come first.
     """
     import pandas as pd
 
@@ -118,11 +122,25 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
                 if number != least:
                     row = {"knob": knob} | _change(runs, settings[least], names, figure)
                     rows.append(row | _from_softmax(runs, table, figure))
+    rows += _exchanged(table, figure)
     rows = [row for row in rows if row["rank"] >= LEAST]
+    rows.sort(key=lambda row: row["tier"] == "small")
     tested = [row for row in rows if "p" in row]
     for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
         row["p"] = float(p)
     return pd.DataFrame(rows, columns=CHANGES)
+
+
+def _exchanged(table: "pd.DataFrame", figure: str) -> list[dict]:
+    """Return how each output layer of higher rank differs from the tied softmax, all else equal."""
+    softmax = dict(iter(table[table.method == "tied"].groupby("all but layer")))
+    layers = table[table.method.isin(RANKED) & table["own layer"]]
+    rows = []
+    for (alike, _), runs in layers.groupby(["all but layer", "setting"]):
+        if alike in softmax:
+            row = _change(runs, softmax[alike], ("method",), figure)
+            rows.append({"knob": LAYER} | row | _from_softmax(runs, table, figure))
+    return rows
 
 
 def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], figure: str) -> dict:
@@ -159,7 +177,44 @@ def _differences(pairs: "pd.DataFrame", figure: str) -> Any:
 
 
 def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
-    return ", ".join(f"{runs[name].iloc[0]:g}" for name in names)
+    values = (runs[name].iloc[0] for name in names)
+    return ", ".join(v if isinstance(v, str) else f"{v:g}" for v in values)
+
+
+def told(changes: "pd.DataFrame") -> str:
+    """Return what some interventions did, an item of a Markdown list each.
+
+    changes: rows of `interventions` by test perplexity, with two pairs of seeds at least.
+    """
+    if changes.empty:
+        return "No intervention by models that beat counting is kept with two pairs of seeds."
+    items = []
+    for row in changes.to_dict("records"):
+        said = by(row["difference"], row["low"], row["high"])
+        items.append(
+            f"- {row['knob']}, from {row['from']} to {row['to']}, on {row['text']}: "
+            f"{row['rank']:.1f} times the rank, perplexity differs by {said} over {row['n']} pairs "
+            "of seeds."
+        )
+    return "\n".join(items)
+
+
+def most_settings(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the runs of the one experiment that tried most settings of layers that set the rank.
+
+    table: of `points`.
+
+    An experiment is a model, a text, a budget and a learning rate. It has two methods at least, and
+    one on a whole text comes before any on a part. There is no row without such an experiment.
+    """
+    layers = table[table.method.isin([*RANKED, "tied"])]
+    groups = [group for _, group in layers.groupby(["context", "rate"])]
+    groups = [group for group in groups if group.method.nunique() > 1]
+
+    def worth(group: "pd.DataFrame") -> tuple[bool, int]:
+        return group.tier.iloc[0] != "small", group.setting.nunique()
+
+    return max(groups, key=worth, default=layers[:0])
 
 
 def bends(table: "pd.DataFrame") -> "pd.DataFrame":

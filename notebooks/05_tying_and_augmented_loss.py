@@ -391,7 +391,8 @@ print("the cone is in the matrix that predicts:", apart)
 # the untied model a row of $E$ gets a gradient only when its word is read, and the gradients of other words do
 # not push the row. So tying does not cause the cone. The likely cause is the push of lesson 1 with Adam,
 # which turns small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
-# words may be hard to tell apart.
+# words may be hard to tell apart. Press and Wolf (2017) found, too, that a tied matrix resembles the one that
+# predicts.
 #
 # Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
 # model. The table shows means with **95 % intervals**: of a hundred such intervals, each from new seeds,

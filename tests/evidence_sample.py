@@ -97,7 +97,8 @@ def _told(method: str, seed: int, losses: np.ndarray) -> dict:
         "<unk>": [100, 2.5 + wobble],
     }
     sample = f"a sample of {method}"
-    parts = {"places": places, "calibration": bins, "watched": watched}
+    among = {"1": 0.2, "5": 0.42 if method == "mos" else 0.4}
+    parts = {"places": places, "calibration": bins, "watched": watched, "among": among}
     return parts | {"losses": groups, "sample": sample}
 
 

@@ -13,7 +13,7 @@ from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, 
 WIDTH = 54  # letters of a title's line
 NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
 KNOB_NAMES = {"c, k": "c, k (GSS)", "components": "components (MoS)"}  # where a figure has them
-KNOB_NAMES |= {"latent dropout": "dropout (MoS)"}
+KNOB_NAMES |= {"latent dropout": "dropout (MoS)", "output layer": "softmax exchanged"}
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import course_lab
 from course_lab import part, provenance, results
@@ -15,7 +16,12 @@ from course_lab.adaptation import ContinuousCache, DynamicEvaluation
 from course_lab.corpora import registry
 from course_lab.corpora.similarity import Benchmark
 from course_lab.figure_cache import FigureCache
-from course_lab.final_figures import fetched_benchmarks, final_figures, word_similarity
+from course_lab.final_figures import (
+    fetched_benchmarks,
+    final_figures,
+    word_matrix_geometry,
+    word_similarity,
+)
 from course_lib.data import folders
 from course_lib.errors import CourseError, Paused
 from course_lib.evaluation import cache, dynamic
@@ -373,3 +379,19 @@ def test_a_run_keeps_its_word_similarity(experiment, tmp_path, monkeypatch):
     W = done.model.output_layer.words.matrix()
     assert kept["own"]["found"] == 4
     assert kept["own"]["rho"] == similarity(W, done.corpus.words, pairs).rho
+
+
+# --- word vectors --------------------------------------------------------------------------------
+
+
+def test_the_nearest_neighbours_of_a_few_words_are_kept(experiment, monkeypatch):
+    corpus = experiment.load_corpus()
+    model = experiment.build(len(corpus))
+    kept = word_matrix_geometry(model, corpus.counts)["neighbours"]
+    W = model.output_layer.words.matrix().detach().double()
+    nearest = torch.cdist(W, W).fill_diagonal_(math.inf).min(1).values
+    assert kept["mean"] == pytest.approx(nearest.mean().item(), rel=1e-5)
+    for q, distance in kept["quantiles"].items():
+        assert distance == pytest.approx(nearest.quantile(float(q)).item(), rel=1e-5)
+    monkeypatch.setattr("course_lab.final_figures.PAIRED", len(corpus) - 1)
+    assert "neighbours" not in word_matrix_geometry(model, corpus.counts)

@@ -58,6 +58,19 @@ def test_calibration_counts_every_token_once(predicted):
     assert (likely[full] >= edges[full]).all() and (likely[full] <= edges[full] + 0.1).all()
 
 
+def test_the_share_among_the_likeliest_is_counted_over_all_tokens(predicted):
+    _, corpus, _, told, log_prob = predicted
+    for k in predicting.AMONG:
+        found = (log_prob.topk(k).indices == corpus.test[:, None]).any(1).double().mean().item()
+        assert told["among"][str(k)] == pytest.approx(found, abs=2 / len(corpus.test))
+    assert 0 < told["among"]["5"] < 1
+
+
+def test_the_places_of_ptb_are_those_of_the_two_tables():
+    printed = [*published.contexts("S2").place, *published.contexts("4").place]
+    assert list(predicting.PLACES["ptb"]) == printed
+
+
 def test_losses_by_frequency_add_up_to_the_perplexity(predicted):
     model, corpus, _, told, log_prob = predicted
     decades = {n: row for n, row in told["losses"].items() if n not in predicting.WATCHED}
@@ -94,7 +107,7 @@ def test_places_of_the_penn_treebank_are_those_of_the_paper():
     rows = published.rows()
     numbers = rows[rows.table == "S2"].setting.str.extract(r"context (\d+) at (\d+)").astype(int)
     told = {tuple(pair) for pair in numbers.to_numpy()}
-    assert len(told) == 15 and len(predicting.PLACES["ptb"]) == 18
+    assert len(told) == 15
     assert all(predicting.PLACES["ptb"][context - 1] == place for context, place in told)
 
 

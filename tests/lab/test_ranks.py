@@ -15,8 +15,8 @@ def keep(tmp_path, monkeypatch):
     """Put a run of PTB with a rank into an empty folder of kept results."""
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
 
-    def keep(recipe, seed, perplexity, rank, change):
-        planned = Planned(recipe, "full", seed, change)
+    def keep(recipe, seed, perplexity, rank, change=None):
+        planned = Planned(recipe, "full", seed, change or {})
         ranked = {"press_rank": rank, "effective_rank": {e: rank // 10 for e in ranks.EPSILONS}}
         metrics = {"test_perplexity": perplexity, "valid_perplexity": 2 * perplexity}
         epochs = [{"epoch": 1, "valid_perplexity": 3 * perplexity}]
@@ -48,6 +48,30 @@ def test_an_intervention_is_a_pair_of_settings_that_differ_in_one_knob(keep):
     last = ranks.interventions(table, "last valid")
     assert list(last.difference) == pytest.approx(list(changes.difference))
     assert (table["last valid"] / table.perplexity).tolist() == pytest.approx([3] * len(table))
+
+
+def test_an_exchange_of_the_softmax_is_an_intervention_and_whole_texts_come_first(keep):
+    """A result from before a setting was invented is of the same setting as one that has none."""
+    old = "ptb/desk/tied"
+    for seed in (1, 2, 3):
+        keep(old, seed, 90.0 + seed / 10, 200)
+        keep("ptb/desk/mos", seed, 81.0, 2400)
+        keep("ptb/desk/cosine", seed, 70.0, 2400)  # no other output layer
+    of = evidence.read()
+    for run in of.runs:
+        if run.setting.recipe == old:
+            assert run.content["experiment"]["optimisation"].pop("tied_until") is None
+    table = ranks.points(of)
+    (row,) = ranks.interventions(table).to_dict("records")
+    assert (row["knob"], row["from"], row["to"], row["n"]) == (ranks.LAYER, "tied", "mos", 3)
+    d = [100 * np.log(81 / (90 + s / 10)) for s in (1, 2, 3)]
+    assert row["difference"] == row["from softmax"] == pytest.approx(np.mean(d))
+    assert row["rank"] == 12 and row["low"] < row["difference"] < row["high"] < 0
+    told = ranks.told(ranks.interventions(table))
+    assert told.startswith("- output layer, from tied to mos, on ptb: 12.0 times the rank")
+    assert "no" in ranks.told(ranks.interventions(table[:0])).lower()
+    assert set(ranks.most_settings(table).method) == {"tied", "mos"}
+    assert ranks.most_settings(table[table.method == "tied"]).empty
 
 
 def test_p_is_corrected_over_all_rises_and_an_equal_rank_is_none(keep):

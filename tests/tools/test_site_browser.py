@@ -111,14 +111,12 @@ def open_page(browser: Browser, address: str, width: str) -> tuple[Page, list[st
     page.on("requestfailed", lambda r: note_failure(r, wrong))
     page.on("response", lambda r: r.status >= 400 and wrong.append(f"{r.status}: {r.url}"))
 
-    def only_here(route):
-        if route.request.url.startswith((address, "data:", "blob:")):
-            return route.continue_()
-        wrong.append(f"leaves this machine: {route.request.url}")
-        return route.abort()
+    def only_here(request):
+        if not request.url.startswith((address, "data:", "blob:")):
+            wrong.append(f"leaves this machine: {request.url}")
 
+    page.on("request", only_here)
     page.set_default_timeout(15_000)
-    page.route("**/*", only_here)
     page.goto(address)
     return page, wrong
 
@@ -164,6 +162,7 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 RULES = {
     "runOnly": TAGS,
     "preload": {"assets": ["media"]},
+    "resultTypes": ["violations"],  # what passes is not described: a quarter of the time
     "rules": {"region": {"enabled": False}},
 }
 # Thousands of elements that are all alike: mathematics has its own test, and the colours of code
