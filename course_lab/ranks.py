@@ -1,8 +1,8 @@
 """Rank of log P and perplexity: interventions first, then correlations and what they hide.
 
 An intervention sets the rank by one knob of the output layer, or by another output layer, and
-changes nothing else. A correlation over runs mixes all that differs between them, so it is divided here into what is within
-a setting, from seed to seed, and what is between the means of settings.
+changes nothing else. A correlation over runs mixes all that differs between them, so it is divided
+here into what is within a setting, from seed to seed, and what is between the means of settings.
 """
 
 from collections.abc import Sequence

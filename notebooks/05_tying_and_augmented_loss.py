@@ -69,7 +69,7 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import cost, plans, plots, statistics
+from course_lab import claims, cost, plans, plots, statistics
 from course_lab.progress import check
 from course_lib import theory
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -391,8 +391,7 @@ print("the cone is in the matrix that predicts:", apart)
 # the untied model a row of $E$ gets a gradient only when its word is read, and the gradients of other words do
 # not push the row. So tying does not cause the cone. The likely cause is the push of lesson 1 with Adam,
 # which turns small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
-# words may be hard to tell apart. Press and Wolf (2017) found, too, that a tied matrix resembles the one that
-# predicts.
+# words may be hard to tell apart. Press and Wolf (2017), too, found a tied matrix like the one that predicts.
 #
 # Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
 # model. The table shows means with **95 % intervals**: of a hundred such intervals, each from new seeds,
@@ -432,8 +431,7 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # %% [markdown]
 # The cone is in $W$, tied or not. In the table the **augmented loss** lowers the test perplexity of both models.
 # **Tying** makes the model worse here. In the table the tied model has the higher training perplexity, so in
-# these few steps it has learned less. In the longer runs with which [lesson 5b](05b_tying_in_numbers.ipynb) concludes, tying
-# lowers the perplexity.
+# these few steps it has learned less. The longer runs at the end say the opposite.
 
 # %% [markdown]
 # ## The cost
@@ -468,8 +466,6 @@ pd.DataFrame(rows).T
 # - Do not tie where the two jobs differ: input and output may be in different languages, or the output
 #   may not be text.
 # - In a very large model the word matrix is a small share of the parameters, so tying saves little.
-# - **The augmented loss** costs a fourth product with a word matrix in each step. The loss needs a temperature
-#   and a weight.
 # - Neither tying nor the loss is a remedy for the cone.
 
 # %% [markdown]
@@ -546,6 +542,15 @@ check("05.1", given, share_of_four)
 
 # %% [markdown]
 # ## What we saw
+#
+# [Notebook 30](30_leaderboard.ipynb) reads the evidence and explains its terms:
+
+# %%
+tested = ["inan2017-tying", "inan2017-augmented"]
+display(Markdown(claims.conclusions(*tested)))
+
+# %% [markdown]
+# This lesson shows:
 
 # %%
 numbers = {name: kept[name][0]["metrics"]["parameters"] for name in kept}
