@@ -364,6 +364,9 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     written["p (Holm)"] = [f"{p:.2g}" if p == p else "" for p in table.p]
     told = ["tier", "elsewhere", "why untested", "note"]
     written[told] = table[["tier", "elsewhere", "why", "note"]]
+    written["place"] = table.place
+    sides = zip(table.method, table.baseline, table.seeds, strict=True)
+    written["runs"] = [f"{m} against {b}, seeds {s}" if s == s else "" for m, b, s in sides]
     return written.astype(object).fillna("")
 
 

@@ -13,12 +13,13 @@ evidence for or against a paper (`beats_counting`), unless the run is the paper'
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from course_lab.recipes import recipes
 from course_lab.tables import NGRAMS, ngram_perplexities
 from course_lib.data import Corpus
 from course_lib.errors import CourseError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Tier = Literal["at scale", "desk", "small"]
 TIERS: tuple[Tier, ...] = ("at scale", "desk", "small")
@@ -296,6 +300,29 @@ def done_of(of: Evidence, plan: str) -> str:
         return f"All {done} runs of the plan `{plan}` are kept."
     how = f"`python -m course_lab batch run {plan}` makes the others"
     return f"Of the {len(runs)} runs of the plan `{plan}` {done} are kept; {how}."
+
+
+def hours(of: Evidence) -> "pd.DataFrame":
+    """Return what each plan has cost and what it lacks, in hours of wall time.
+
+    of: the results to go by.
+
+    A row is a plan with a kept run or with an estimate; a run of two plans counts in both. Columns:
+    runs; kept, how many of them; hours, those that the kept runs took, on whatever machine;
+    estimated, what the plan states for all its runs on one core, NaN where it states nothing.
+    """
+    import pandas as pd
+
+    rows = {}
+    for name in plans.plans():
+        stated = plans.read_plan(name).hours
+        every = of_plan(of, name)
+        kept = [run for _, run in every if run is not None]
+        if kept or stated:
+            seconds = sum(run.content["provenance"].get("wall_seconds", 0) for run in kept)
+            rows[name] = [len(every), len(kept), seconds / 3600, stated or math.nan]
+    columns = ["runs", "kept", "hours", "estimated"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 # Figures that no result names --------------------------------------------------------------------

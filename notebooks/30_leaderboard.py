@@ -165,7 +165,8 @@ else:
 #
 # Models of several kinds may test one claim. Then the comparison of the best tier and the most seeds decides,
 # and *elsewhere* tells what the other comparisons say. `claims.tests(claims.claim(NAME), of)` lists the runs
-# behind a row, and those that decide come first. The cell under *One claim by hand* shows them for one claim.
+# behind a row, and those that decide come first. The column *runs* names these, and *place* says where the paper has
+# its claim. The cell under *One claim by hand* shows all runs of one claim.
 
 # %%
 claims.shown(ledger)
@@ -261,6 +262,17 @@ for one in nearly.index:
     first = claims.tests(claims.claim(one), of)[0]
     commands += claims.commands(first, of, seeds=2)
 print(*dict.fromkeys(commands), sep="\n")
+
+# %% [markdown]
+# Hours decide what is tested. Here are the plans that have a kept run or an estimate, with the hours that the
+# kept runs took. Wall time is of one core for nearly all runs, and of a GPU for a few. A run that is missing was
+# not computed yet, for want of hours. The papers' own plans that have neither are of GPU days each.
+
+# %%
+spent = evidence.hours(of)
+missing = int((spent.runs - spent.kept).sum())
+display(Markdown(f"{missing} runs of these plans are missing."))
+spent.round(1)
 
 # %% [markdown]
 # Other things would change it, too:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from course_lab import claims, comparison, evidence, leaderboard, published, results
+from course_lab import claims, comparison, evidence, leaderboard, plans, published, results
 from course_lab.claims_table import CLAIMS, Claim
 from course_lab.cli import application
 from course_lab.experiment import Experiment
@@ -28,9 +28,17 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
 
     def keep(
-        recipe, seed, perplexity, change=None, device="AMD EPYC", epochs=(), tokens=1000, **figures
+        recipe,
+        seed,
+        perplexity,
+        change=None,
+        device="AMD EPYC",
+        epochs=(),
+        tokens=1000,
+        profile="full",
+        **figures,
     ):
-        planned = Planned(recipe, "full", seed, change or {})
+        planned = Planned(recipe, profile, seed, change or {})
         metrics = {"test_perplexity": perplexity, "valid_perplexity": perplexity + 1} | figures
         origin = {"tokens_seen": tokens, "wall_seconds": 60.0, "threads": 1, "device": device}
         folder = tmp_path / planned.key
@@ -569,3 +577,31 @@ def test_a_large_difference_is_told_as_a_factor(kept):
             kept(f"ptb/desk/{recipe}", seed, 90.0, log_prob={"press_rank": rank + seed})
     told = claims.conclusions("parthiban2021-mos-rank")
     assert "in Press' rank of log P over the ranked contexts by a factor of 2.97 [" in told
+
+
+def test_the_ledger_on_a_page_names_the_runs_of_a_row(kept):
+    for seed in (1, 2, 3):
+        kept(PLAIN, seed, 57.0 + seed / 10)
+        kept(METHOD, seed, 55.0)
+    shown = claims.shown(claims.ledger(evidence.read()))
+    assert METHOD in shown.runs[MOS].split(" against ")[0]
+    assert PLAIN in shown.runs[MOS].split(" against ")[1] and shown.runs[MOS].endswith(
+        "seeds 1 2 3"
+    )
+    assert shown.place[MOS] == claims.claim(MOS).place
+    assert (shown.runs[shown.verdict == "untested"] == "").any()
+
+
+def test_the_hours_of_a_plan_are_those_of_its_kept_runs(kept):
+    """What is missing is counted, and what nobody planned is in no row."""
+    for seed in (1, 2):
+        kept("ptb/desk/tied", seed, 90.0, profile="standard")
+    of = evidence.read()
+    for run in of.runs:
+        run.content["provenance"]["wall_seconds"] = 5400
+    spent = evidence.hours(of)
+    desk = spent.loc["desk"]
+    assert (desk.kept, desk.hours, desk.estimated) == (2, 3.0, plans.read_plan("desk").hours)
+    assert desk.runs == len(plans.read_plan("desk").runs)
+    others = spent.drop(["desk", "record-holders", "desk-multi30k"], errors="ignore")
+    assert (others.hours == 0).all() and others.estimated.notna().all()
