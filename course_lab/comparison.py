@@ -17,13 +17,15 @@ without runs so far included. A verdict is
                                              above, whatever their mean, if their pairs spread as
                                              these do; fewer may.
 
+Translators are compared by BLEU in the same way, of which more is better.
+
 A difference that is real and smaller than the margin is called better or worse, not equivalent.
 Per cent are 100 times a difference of logarithms everywhere, in the margin, too.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Gt, Lt
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_SEEDS = 10_000  # beyond which nobody would run an experiment
+OPPOSITE = {"better": "worse", "worse": "better"}  # where more of a figure is better
 ROUNDING = 1e-12  # of a difference, by which pairs that are equal may differ
 
 
@@ -47,17 +50,19 @@ def compare(
     margin: Positive = 2.0,
     alpha: Annotated[float, Gt(0), Lt(0.5)] = 0.05,
     family: Count | None = None,
+    figure: Literal["perplexity", "BLEU"] = "perplexity",
 ) -> "pd.DataFrame":
     """Compare every model with the baseline, a row each, by the seeds that both have.
 
-    results: model → {seed: perplexity}; margin: per cent of perplexity that would not matter.
+    results: model → {seed: its figure}; margin: per cent of the figure that would not matter.
     family: how many comparisons were declared, for Holm's correction; those of `results` if None.
+    figure: what is compared. A lower perplexity is better, and a higher BLEU.
 
-    Columns: n (the model's seeds), perplexity (its mean over all of them), low, high (its
+    Columns: n (the model's seeds), the figure (its mean over all of them), low, high (its
     interval), pairs (seeds in common with the baseline), difference, difference low, difference
     high (per cent), p (Holm), verdict.
-    CourseError for an unknown baseline, for perplexities that are not positive, and for a model
-    that shares fewer than two seeds with the baseline.
+    CourseError for an unknown baseline, for figures that are not positive, and for a model that
+    shares fewer than two seeds with the baseline.
     """
     import pandas as pd
 
@@ -70,7 +75,7 @@ def compare(
     for name, by_seed in results.items():
         values = _logarithms(name, by_seed)
         mean = mean_interval(np.exp(values), 1 - alpha) if len(values) > 1 else None
-        rows[name] = {"n": len(values), "perplexity": float(np.exp(values).mean())}
+        rows[name] = {"n": len(values), figure: float(np.exp(values).mean())}
         rows[name] |= {"low": mean.low, "high": mean.high} if mean else {}
         rows[name] |= {"verdict": "baseline"}
         if name == baseline:
@@ -78,8 +83,10 @@ def compare(
         own = told[name]
         own |= {"difference low": own.pop("low"), "difference high": own.pop("high")}
         own["pairs"] = own.pop("n")
+        if figure == "BLEU":
+            own["verdict"] = OPPOSITE.get(own["verdict"], own["verdict"])
         rows[name] |= own
-    columns = ["n", "perplexity", "low", "high", "pairs", "difference", "difference low"]
+    columns = ["n", figure, "low", "high", "pairs", "difference", "difference low"]
     columns += ["difference high", "p", "verdict"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
@@ -208,5 +215,5 @@ def _logarithms(name: str, by_seed: Mapping[int, float]) -> np.ndarray:
     values = np.array([by_seed[seed] for seed in sorted(by_seed)], np.float64)
     if not len(values) or not (np.isfinite(values) & (values > 0)).all():
         told = {seed: by_seed[seed] for seed in sorted(by_seed)}
-        raise CourseError(f"{name} needs finite perplexities above 0, by seed not {told}")
+        raise CourseError(f"{name} needs finite figures above 0, by seed not {told}")
     return np.log(values)

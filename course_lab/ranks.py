@@ -133,10 +133,11 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
 
 def _exchanged(table: "pd.DataFrame", figure: str) -> list[dict]:
     """Return how each output layer of higher rank differs from the tied softmax, all else equal."""
-    softmax = dict(iter(table[table.method == "tied"].groupby("all but layer")))
-    layers = table[table.method.isin(RANKED) & table["own layer"]]
+    softmax = dict(iter(table.loc[table.method == "tied"].groupby("all but layer")))
+    layers = table.loc[table.method.isin(RANKED) & table["own layer"]]
     rows = []
-    for (alike, _), runs in layers.groupby(["all but layer", "setting"]):
+    for _, runs in layers.groupby(["all but layer", "setting"]):
+        alike = runs["all but layer"].iloc[0]
         if alike in softmax:
             row = _change(runs, softmax[alike], ("method",), figure)
             rows.append({"knob": LAYER} | row | _from_softmax(runs, table, figure))
@@ -207,7 +208,7 @@ def most_settings(table: "pd.DataFrame") -> "pd.DataFrame":
     An experiment is a model, a text, a budget and a learning rate. It has two methods at least, and
     one on a whole text comes before any on a part. There is no row without such an experiment.
     """
-    layers = table[table.method.isin([*RANKED, "tied"])]
+    layers = table.loc[table.method.isin([*RANKED, "tied"])]
     groups = [group for _, group in layers.groupby(["context", "rate"])]
     groups = [group for group in groups if group.method.nunique() > 1]
 

@@ -31,19 +31,14 @@ class Table:
     ngrams: dict[str, float]  # perplexity of the same split, by the name of the n-gram model
     missing: list[str]  # a sentence for what the table lacks
     notes: list[str] = field(default_factory=list)  # a sentence for what may not compare
+    figure: Literal["perplexity", "BLEU"] = "perplexity"  # what is compared
 
 
 def by_text(plan: Plan) -> list[Plan]:
-    """Return the plan, or one for each text that its runs read: perplexities of two do not compare.
-
-    Raises CourseError for a plan of translators.
-    """
+    """Return the plan, or one for each text that its runs read: figures of two do not compare."""
     texts = {}
     for planned in plan.runs:
-        experiment = planned.experiment()
-        if experiment.translates:
-            raise CourseError(f"{plan.path} has translators; a table compares language models")
-        texts.setdefault(str(experiment.corpus), []).append(planned)
+        texts.setdefault(str(planned.experiment().corpus), []).append(planned)
     return [replace(plan, runs=tuple(runs)) for runs in texts.values()]
 
 
@@ -57,12 +52,13 @@ def table_of(
     """Compare the models of a plan on one text by the runs that are done, here or kept.
 
     A model is a recipe with its settings; runs of one seed are pairs, see `comparison`. A model
-    that shares fewer than two seeds with the baseline has its mean and no verdict.
+    that shares fewer than two seeds with the baseline has its mean and no verdict. Language models
+    are compared by perplexity, and stand beside n-grams; translators are compared by BLEU.
 
     baseline: the model with which the others are compared; the plan's if None, or where the plan
         names none the first with a result.
-    margin: the difference, in per cent of perplexity, that would not matter; the plan's if None.
-    split: whose perplexity is compared.
+    margin: the difference, in per cent of the figure, that would not matter; the plan's if None.
+    split: whose figure is compared.
     Raises CourseError for an unknown baseline, and where no run is done.
     """
     import pandas as pd
@@ -75,6 +71,8 @@ def table_of(
     other_files: dict[str, list[str]] = {}
     waiting = 0
     names = models_of(plan)
+    translate = plan.runs[0].experiment().translates
+    figure = "BLEU" if translate else "perplexity"
     for model, planned in zip(names, plan.runs, strict=True):
         try:
             content = _result(planned)
@@ -88,8 +86,8 @@ def table_of(
         if content is None:
             waiting += 1
         else:
-            perplexity = content["metrics"][f"{split}_perplexity"]
-            scores.setdefault(model, {})[planned.seed] = perplexity
+            score = content["metrics"][f"{split}_{figure.lower()}"]
+            scores.setdefault(model, {})[planned.seed] = score
             origins.setdefault(model, {})[planned.seed] = content["provenance"]
             digests = content["provenance"].get("corpus_sha256")
             for file in changed_files:
@@ -112,18 +110,18 @@ def table_of(
     seeds = scores[baseline].keys()
     paired = {m: s for m, s in scores.items() if m == baseline or len(s.keys() & seeds) > 1}
     family = max(1, len(set(names)) - 1)  # as declared, whatever is done
-    models = comparison.compare(paired, baseline, margin, family=family)
+    models = comparison.compare(paired, baseline, margin, family=family, figure=figure)
     for model in scores.keys() - paired.keys():
-        alone = comparison.compare({model: scores[model]}, model)
+        alone = comparison.compare({model: scores[model]}, model, figure=figure)
         alone = alone.assign(verdict="too few seeds in common")
         models = pd.concat([models, alone])
     models = models.loc[list(scores)]
     # the n-grams of the same text
-    ngrams = kept_ngrams(digests, split)
-    if not ngrams:
+    ngrams = {} if translate else kept_ngrams(digests, split)
+    if not ngrams and not translate:
         try:
             corpus = plan.runs[0].experiment().load_corpus()
-            assert isinstance(corpus, Corpus)  # a plan of translators has been refused
+            assert isinstance(corpus, Corpus)
             ngrams = ngram_perplexities(corpus, split)
         except CourseError as error:
             missing.append(f"n-grams: {error}")
@@ -131,7 +129,7 @@ def table_of(
     for model in paired:
         if mixed := provenance.two_kinds(origins[model], origins[baseline]):
             notes.append(f"{model}: {mixed}")
-    return Table(models, ngrams, missing, notes)
+    return Table(models, ngrams, missing, notes, figure)
 
 
 def models_of(plan: Plan) -> list[str]:
@@ -169,8 +167,8 @@ def check_baseline(plan: Plan, baseline: str | None = None) -> None:
     baseline: another one than the plan's.
     """
     baseline = baseline or plan.baseline
-    if baseline is None or any(planned.experiment().translates for planned in plan.runs):
-        return  # translators have no table
+    if baseline is None:
+        return
     names = [name for part in by_text(plan) for name in models_of(part)]
     if baseline not in names:
         raise CourseError(f"{plan.path}: {unknown('baseline', baseline, names)}")
@@ -214,7 +212,7 @@ def worded(table: Table) -> "pd.DataFrame":
         compared = row.notna()["difference"]
         rows[model] = {
             "n": f"{row.n:.0f}",
-            "perplexity": f"{row.perplexity:.2f}" + _interval(row.low, row.high, ".2f"),
+            table.figure: f"{row[table.figure]:.2f}" + _interval(row.low, row.high, ".2f"),
             "pairs": f"{row.pairs:.0f}" if compared else "",
             "difference, %": f"{row.difference:+.2f}"
             + _interval(row["difference low"], row["difference high"], "+.2f")
@@ -224,7 +222,7 @@ def worded(table: Table) -> "pd.DataFrame":
             "verdict": row.verdict,
         }
     for name, perplexity in table.ngrams.items():
-        rows[name] = {"n": "", "perplexity": f"{perplexity:.2f}", "verdict": "n-gram"}
+        rows[name] = {"n": "", table.figure: f"{perplexity:.2f}", "verdict": "n-gram"}
     return pd.DataFrame.from_dict(rows, orient="index").fillna("")
 
 

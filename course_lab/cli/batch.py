@@ -111,15 +111,15 @@ def table(
     ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(help="A difference that would not matter, per cent of perplexity."),
+        typer.Option(help="A difference that would not matter, per cent of perplexity or BLEU."),
     ] = None,
     split: Annotated[str, typer.Option(help="valid or test.")] = "test",
     plot: Annotated[Path | None, typer.Option(help="A PNG file for the picture.")] = None,
 ):
     """Compare the models of a plan by the runs that are done; runs of one seed are pairs.
 
-    The perplexities of n-gram models of the same text stand below: a model that does not beat them
-    has learned less than counting does.
+    Below language models stand the perplexities of n-gram models of the same text: a model that
+    does not beat them has learned less than counting does. Translators are compared by BLEU.
     """
     from course_lab import plans, plots, tables
     from course_lib.errors import CourseError

@@ -190,7 +190,8 @@ def differences(table, margin: float, title: str = "") -> Figure:
     ax.margins(x=0.12)  # the number of the outermost tick would be cut off
     baseline = ", ".join(table.index[table["verdict"] == "baseline"])
     each = f"\n({rows['pairs'].iloc[0]:.0f} pairs each)" if equal else ""
-    _name_axes(ax, f"perplexity against {baseline}, %{each}", "", "")
+    figure = "BLEU" if "BLEU" in table else "perplexity"
+    _name_axes(ax, f"{figure} against {baseline}, %{each}", "", "")
     figure = ax.figure
     figure.suptitle(textwrap.fill(title, 56))
     figure.legend(loc="outside lower center", ncols=2)

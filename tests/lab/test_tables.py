@@ -4,6 +4,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from course_lab import plans, plots, results, tables
 from course_lab.cli import application
 from course_lab.comparison import compare
+from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.models.kneser_ney import KneserNey
 
@@ -123,7 +125,8 @@ def test_a_mistyped_baseline_is_told_before_any_run(plan, tmp_path):
     for option, value in wrong.items():
         done = CliRunner().invoke(application(), ["batch", "table", plan.path.stem, option, value])
         assert value in str(done.exception) and not done.output
-    tables.check_baseline(plans.read_plan("gao2019-table-2"))  # of translators, without a table
+    with pytest.raises(CourseError, match="unknown baseline 'tied'"):
+        tables.check_baseline(plans.read_plan("desk-multi30k"), "tied")
 
 
 def test_a_table_tells_a_models_seeds_from_its_pairs_with_the_baseline(plan, monkeypatch):
@@ -240,8 +243,38 @@ def test_each_text_has_its_own_table():
     parts = tables.by_text(plans.read_plan("inan2017-table-1"))
     kinds = [{p.experiment().corpus.kind for p in part.runs} for part in parts]
     assert kinds == [{"ptb"}, {"wikitext-2"}]
-    with pytest.raises(CourseError, match="has translators"):
-        tables.by_text(plans.read_plan("gao2019-table-2"))
+
+
+def test_translators_are_compared_by_bleu_of_which_more_is_better(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(folders, "home", lambda: tmp_path / "elsewhere")
+    plan = plans.read_plan("desk-multi30k")
+    levels = {"softmax": 30.0, "cosine": 33.0, "adversarial": 27.0, "spectrum-control": 30.04}
+    for planned in plan.runs:
+        method = planned.recipe.split("/")[-1]
+        by_seed = -planned.seed if method == "spectrum-control" else planned.seed
+        bleu = levels[method] + by_seed / 100
+        figures = {"test_bleu": bleu, "valid_bleu": bleu, "best_epoch": 1}
+        figures |= {"test_perplexity": 200 - bleu, "valid_perplexity": 200 - bleu}
+        results.write_result(tmp_path / planned.key, planned.experiment(), [], figures, {})
+    (part,) = tables.by_text(plan)
+    table = tables.table_of(part)
+    verdicts = table.models.verdict
+    assert verdicts["softmax"] == "baseline" and table.figure == "BLEU" and not table.ngrams
+    assert (verdicts["cosine"], verdicts["adversarial"]) == ("better", "worse")
+    assert verdicts["spectrum-control"] == "no difference larger than 2 %"
+    row = table.models.loc["cosine"]
+    assert (
+        0
+        < row["difference low"]
+        < row.difference
+        == pytest.approx(
+            100 * np.mean([np.log((33 + s / 100) / (30 + s / 100)) for s in (1, 2, 3)])
+        )
+    )
+    assert "BLEU" in tables.printed(table) and "perplexity" not in tables.printed(table)
+    drawn = plots.differences(table.models, 2.0)
+    assert drawn.axes[0].get_xlabel().startswith("BLEU against softmax")
 
 
 def test_the_command_prints_the_table_and_draws_it(tmp_path):
