@@ -246,9 +246,9 @@ def test_each_text_has_its_own_table():
 
 
 def test_translators_are_compared_by_bleu_of_which_more_is_better(tmp_path, monkeypatch):
+    plan = plans.read_plan("desk-multi30k")
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
     monkeypatch.setattr(folders, "home", lambda: tmp_path / "elsewhere")
-    plan = plans.read_plan("desk-multi30k")
     levels = {"softmax": 30.0, "cosine": 33.0, "adversarial": 27.0, "spectrum-control": 30.04}
     for planned in plan.runs:
         method = planned.recipe.split("/")[-1]
