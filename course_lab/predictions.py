@@ -12,6 +12,7 @@ import numpy as np
 from course_lab import comparison, evidence, predicting, published, results
 from course_lab.evidence import Evidence, Run
 from course_lab.final_figures import TEST_LOSSES
+from course_lab.statistics import mean_interval
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -127,6 +128,34 @@ def right_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame"
             rows[f"{method}, {source}"] = [told, *group.mean()]
     columns = ["contexts", "first", "among five"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def right_of_all(runs: Iterable[Run]) -> "pd.DataFrame":
+    """Return the shares of all tokens that are the likeliest word, or among the likeliest five.
+
+    A row for each method with results that keep it: seeds, first, and among five, in per cent,
+    with 95 % intervals where there are two seeds.
+    """
+    import pandas as pd
+
+    shares: dict[str, list[dict]] = {}
+    for run in runs:
+        among = run.content["metrics"].get("predictions", {}).get("among")
+        if among:  # older results have none
+            shares.setdefault(run.method, []).append(among)
+    rows = {}
+    for method, of_method in shares.items():
+        first, five = ([100 * among[k] for among in of_method] for k in ("1", "5"))
+        rows[method] = [len(of_method), *map(_mean_and_interval, (first, five))]
+    columns = ["seeds", "first, %", "among five, %"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def _mean_and_interval(values: Sequence[float]) -> str:
+    if len(values) < 2:
+        return f"{values[0]:.1f}"
+    mean = mean_interval(values)
+    return f"{mean.mean:.1f} [{mean.low:.1f}, {mean.high:.1f}]"
 
 
 def shared_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame":

@@ -50,6 +50,16 @@ def test_the_printed_contexts_are_the_places_that_results_keep():
     assert (published.contexts("4").phrase != "").all()
 
 
+def test_shares_of_all_tokens_are_of_the_runs_that_keep_them(runs):
+    shares = predictions.right_of_all(runs)
+    assert shares.loc["mos"].tolist() == [3, "20.0 [20.0, 20.0]", "42.0 [42.0, 42.0]"]
+    older = {"metrics": {"predictions": {"places": {}}}}
+    some = [run if run.seed == 1 else replace(run, content=older) for run in runs]
+    some = [run for run in some if run.method != "tied" or run.seed > 1]
+    shares = predictions.right_of_all(some)
+    assert shares.loc["mos"].tolist() == [1, "20.0", "42.0"] and "tied" not in shares.index
+
+
 def test_right_words_are_counted_by_method_and_source(runs):
     ours, printed = predictions.own_words(runs), predictions.printed_words()
     right = predictions.right_words(ours, printed)
