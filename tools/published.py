@@ -19,6 +19,7 @@ MENU = "versions.json"  # docs/conf.py names it, too
 FIRST = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<link rel="icon" href="{folder}/_static/logo.svg">
 <meta http-equiv="refresh" content="0; url={folder}/">
 <title>The output embedding</title>
 <p>The course is <a href="{folder}/">here</a>.
