@@ -163,17 +163,20 @@ def _test(
         shared = ours.keys()
     seeds = tuple(sorted(shared))
     tier = "at scale" if at_scale else next(iter(of.settings[method].values())).tier
-    against = _against(of, tier, plain, len(seeds))
+    why_not = against(of, tier, plain, len(seeds))
     if all(ours[seed] > 0 and theirs[seed] > 0 for seed in seeds):
         differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
     else:  # a seed must not go because of its outcome
         seeds, differences = (), np.array([])
-        against = against or "a figure that is not above 0 has no logarithm"
-    return Test(tier, method, baseline, seeds, differences, tried, against, note)
+        why_not = why_not or "a figure that is not above 0 has no logarithm"
+    return Test(tier, method, baseline, seeds, differences, tried, why_not, note)
 
 
-def _against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
-    """Return why a comparison is no evidence, empty if it is one."""
+def against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
+    """Return why a comparison is no evidence, empty if it is one.
+
+    plain: the setting of its baseline; pairs: of seeds that both sides have.
+    """
     translates = "test_bleu" in next(iter(of.settings[plain].values())).content["metrics"]
     if tier == "small":
         return "both models were trained on a part of a text only"
@@ -424,9 +427,9 @@ def _tried(row: "pd.Series") -> str:
     """Return a sentence that says from how many settings each side was chosen, if from any."""
     if row.tier == "at scale":
         return ""
-    method, baseline = row.tried.split(" / ")
-    if {method, baseline} == {"1"} and isinstance(row.baseline, str):
+    if row.tried == "1 / 1":
         return " Settings tried: one of each, so a tuned one may say otherwise."
+    method, baseline = row.tried.split(" / ")
     and_of_baseline = f", {baseline} of the baseline" if isinstance(row.baseline, str) else ""
     return f" Settings tried: {method} of the method{and_of_baseline}."
 

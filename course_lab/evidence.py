@@ -66,6 +66,18 @@ class Run:
     content: dict
 
     @cached_property
+    def experiment(self) -> dict:
+        """Return the settings with today's names and defaults, so that older results compare.
+
+        Those with a part that this process does not know, of another reader, stay as they were.
+        """
+        told = self.content["experiment"]
+        try:
+            return Experiment.from_dict(told).to_dict()
+        except CourseError:
+            return told
+
+    @cached_property
     def context(self) -> tuple:
         """Return what two runs must share for their difference to be that of their methods.
 
@@ -239,19 +251,10 @@ def text_of(experiment: Mapping) -> str:
 
 
 def settings_digest(experiment: Mapping) -> str:
-    """Return twelve characters that are equal for experiments that differ in seed and name only.
-
-    A setting of none counts as one that is not there: older results do not know the newer settings.
-    """
+    """Return twelve characters that are equal for experiments that differ in seed and name only."""
     names = ("seed", "name", "source", "variant")
     told = {key: value for key, value in experiment.items() if key not in names}
-    told["optimisation"] = _given(told.get("optimisation") or {})
-    told = _given(told)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _given(settings: Mapping) -> dict:
-    return {key: value for key, value in settings.items() if value is not None}
 
 
 def title_of(text: str) -> str:

@@ -61,7 +61,7 @@ def _prior(run: Run) -> dict:
 
     The second digest has the norm of the prior, in two digits, in place of its scale.
     """
-    told = copy.deepcopy(run.content["experiment"])
+    told = copy.deepcopy(run.experiment)
     for part in told.get("regularizers", []):
         if part["kind"] == "ExponentialPrior" and part["options"].get("weight"):
             norm = ExponentialPrior(**part["options"]).values(told["size"]).norm().item()

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from course_lab import comparison, evidence, published
-from course_lab.claims import by
+from course_lab import claims, comparison, evidence, published
 from course_lab.evidence import Evidence, Run
 from course_lab.recipes import recipes
 from course_lab.statistics import Correlation, holm, pearson
@@ -31,9 +30,10 @@ ABOUT = ["setting", "recipe", "method", "text", "tier", "seed", "c", "k", "compo
 ABOUT += ["own layer"]  # whether the output layer is that of the recipe
 ABOUT += ["context", "rate"]  # equal where runs differ in method and seed only, see `evidence.Run`
 ABOUT += ["all but layer"]  # equal where runs differ in output layer and seed only
+ABOUT += ["evidence"]  # whether the setting may be the baseline of evidence, see `claims.against`
 FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid"]
 CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
-CHANGES += ["p", "tier", "text", "from softmax", "softmax low", "softmax high"]
+CHANGES += ["p", "evidence", "text", "from softmax", "softmax low", "softmax high"]
 LEAST = 1.01  # from this ratio of ranks on a knob counts as turned
 
 
@@ -48,19 +48,21 @@ def points(of: Evidence) -> "pd.DataFrame":
 
     rows = []
     for number, (setting, runs) in enumerate(of.settings.items()):
+        tier = next(iter(runs.values())).tier
+        counts = not claims.against(of, tier, setting, pairs=2)
         for seed, run in runs.items():
             if run.figure(RANK) is None:
                 continue
-            layer = run.content["experiment"]["output_layer"]["options"]
+            layer = run.experiment["output_layer"]["options"]
             options = DEFAULTS | layer
             row = {"setting": number, "recipe": setting.recipe, "method": run.method, "seed": seed}
-            row |= {"text": evidence.title_of(setting.text), "tier": run.tier}
+            row |= {"text": evidence.title_of(setting.text), "tier": tier, "evidence": counts}
             row |= {name: options.get(name) for names in KNOBS.values() for name in names}
             row |= {f"all but {knob}": _all_but(run, names) for knob, names in KNOBS.items()}
             row |= {e: run.figure(f"log_prob/effective_rank/{e}") for e in EPSILONS}
             own = recipes[setting.recipe].output_layer if setting.recipe in recipes else None
             row["context"] = str(run.context)
-            row["rate"] = run.content["experiment"]["optimisation"]["learning_rate"]
+            row["rate"] = run.experiment["optimisation"]["learning_rate"]
             row["all but layer"] = _without_layer(run)
             row["own layer"] = own is not None and own.options == layer
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
@@ -68,12 +70,12 @@ def points(of: Evidence) -> "pd.DataFrame":
             rows.append(row)
     groups = [f"all but {knob}" for knob in KNOBS]
     table = pd.DataFrame(rows, columns=[*ABOUT, *groups, *FIGURES])
-    return table.astype({"own layer": bool})
+    return table.astype({"own layer": bool, "evidence": bool})
 
 
 def _all_but(run: Run, names: Sequence[str]) -> str:
     """Return a digest of all settings of a run but its seed and some options of its layer."""
-    told = run.content["experiment"]
+    told = run.experiment
     layer = told["output_layer"]
     options = {k: v for k, v in (DEFAULTS | layer["options"]).items() if k not in names}
     layer = {"kind": layer["kind"], "options": options}
@@ -82,7 +84,7 @@ def _all_but(run: Run, names: Sequence[str]) -> str:
 
 def _without_layer(run: Run) -> str:
     """Return a digest of all settings of a run but its seed and its output layer."""
-    told = run.content["experiment"]
+    told = run.experiment
     return evidence.settings_digest({k: v for k, v in told.items() if k != "output_layer"})
 
 
@@ -105,9 +107,10 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     a recipe's own layer against the tied softmax. Columns: knob, its values; rank and effective
     rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by pairs of
     seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over the rows;
-    tier and text; from softmax, softmax low and high, the same difference from the tied softmax,
-    all settings of which but the output layer are equal. All rows of a group share their reference.
-    A setting whose rank is hardly higher, see `LEAST`, is left out. Runs on whole texts come first.
+    evidence, whether there are two pairs and a reference on a whole text that beats counting; text;
+    from softmax, softmax low and high, the same difference from the tied softmax, all settings of
+    which but the output layer are equal. All rows of a group share their reference. A setting whose
+    rank is hardly higher, see `LEAST`, is left out. Evidence comes first.
     """
     import pandas as pd
 
@@ -124,7 +127,7 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
                     rows.append(row | _from_softmax(runs, table, figure))
     rows += _exchanged(table, figure)
     rows = [row for row in rows if row["rank"] >= LEAST]
-    rows.sort(key=lambda row: row["tier"] == "small")
+    rows.sort(key=lambda row: not row["evidence"])
     tested = [row for row in rows if "p" in row]
     for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
         row["p"] = float(p)
@@ -133,13 +136,14 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
 
 def _exchanged(table: "pd.DataFrame", figure: str) -> list[dict]:
     """Return how each output layer of higher rank differs from the tied softmax, all else equal."""
-    softmax = dict(iter(table.loc[table.method == "tied"].groupby("all but layer")))
-    layers = table.loc[table.method.isin(RANKED) & table["own layer"]]
+    own = table.loc[table["own layer"]]
+    softmax = dict(iter(own.loc[own.method == "tied"].groupby("all but layer")))
+    layers = own.loc[own.method.isin(RANKED)]
     rows = []
     for _, runs in layers.groupby(["all but layer", "setting"]):
-        alike = runs["all but layer"].iloc[0]
-        if alike in softmax:
-            row = _change(runs, softmax[alike], ("method",), figure)
+        first = softmax.get(runs["all but layer"].iloc[0])
+        if first is not None:
+            row = _change(runs, first, ("method",), figure)
             rows.append({"knob": LAYER} | row | _from_softmax(runs, table, figure))
     return rows
 
@@ -150,7 +154,8 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
     row = {"from": _values(first, names), "to": _values(runs, names), "n": len(pairs)}
     row |= {"rank": runs["rank"].mean() / first["rank"].mean()}
     row |= {"effective rank": runs[EPSILONS[0]].mean() / first[EPSILONS[0]].mean()}
-    row |= {"tier": runs.tier.iloc[0], "text": runs.text.iloc[0]}
+    row |= {"evidence": bool(first.evidence.all()) and len(pairs) > 1}
+    row |= {"text": runs.text.iloc[0]}
     d = _differences(pairs, figure)
     if len(d):
         row["difference"] = d.mean()
@@ -185,17 +190,17 @@ def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
 def told(changes: "pd.DataFrame") -> str:
     """Return what some interventions did, an item of a Markdown list each.
 
-    changes: rows of `interventions` by test perplexity, with two pairs of seeds at least.
+    changes: rows of `interventions` by test perplexity that are evidence.
     """
     if changes.empty:
-        return "No intervention by models that beat counting is kept with two pairs of seeds."
+        return "No intervention is kept that is evidence."
     items = []
     for row in changes.to_dict("records"):
-        said = by(row["difference"], row["low"], row["high"])
+        said = claims.by(row["difference"], row["low"], row["high"])
         items.append(
-            f"- {row['knob']}, from {row['from']} to {row['to']}, on {row['text']}: "
-            f"{row['rank']:.1f} times the rank, perplexity differs by {said} over {row['n']} pairs "
-            "of seeds."
+            f"- The {row['knob']} goes from {row['from']} to {row['to']} on {row['text']}: the "
+            f"rank is {row['rank']:.1f} times as high, and perplexity differs by {said} over "
+            f"{row['n']} pairs of seeds."
         )
     return "\n".join(items)
 

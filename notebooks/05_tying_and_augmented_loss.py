@@ -391,7 +391,7 @@ print("the cone is in the matrix that predicts:", apart)
 # the untied model a row of $E$ gets a gradient only when its word is read, and the gradients of other words do
 # not push the row. So tying does not cause the cone. The likely cause is the push of lesson 1 with Adam,
 # which turns small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
-# words may be hard to tell apart. Press and Wolf (2017), too, found a tied matrix like the one that predicts.
+# words may be hard to tell apart. Press and Wolf (2017) found, too, that a tied matrix resembles one that predicts.
 #
 # Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
 # model. The table shows means with **95 % intervals**: of a hundred such intervals, each from new seeds,
@@ -431,7 +431,7 @@ pd.DataFrame(rows).T.fillna("the same matrix")
 # %% [markdown]
 # The cone is in $W$, tied or not. In the table the **augmented loss** lowers the test perplexity of both models.
 # **Tying** makes the model worse here. In the table the tied model has the higher training perplexity, so in
-# these few steps it has learned less. The longer runs at the end say the opposite.
+# these few steps it has learned less. Longer runs say the opposite, see the end.
 
 # %% [markdown]
 # ## The cost
@@ -462,10 +462,10 @@ pd.DataFrame(rows).T
 # ## When not to use it
 #
 # - **Tying** needs a context as wide as a word vector. A model whose hidden size differs needs a map
-#   between the two, which is the $A$ of the theory made explicit.
-# - Do not tie where the two jobs differ: input and output may be in different languages, or the output
-#   may not be text.
+#   between the two, which is the $A$ of the theory.
+# - Do not tie where the jobs differ: the output is in another language, or is no text.
 # - In a very large model the word matrix is a small share of the parameters, so tying saves little.
+# - **The augmented loss** needs a temperature and a weight.
 # - Neither tying nor the loss is a remedy for the cone.
 
 # %% [markdown]
@@ -543,7 +543,7 @@ check("05.1", given, share_of_four)
 # %% [markdown]
 # ## What we saw
 #
-# [Notebook 30](30_leaderboard.ipynb) reads the evidence and explains its terms:
+# [Notebook 30](30_leaderboard.ipynb) explains the terms:
 
 # %%
 tested = ["inan2017-tying", "inan2017-augmented"]

@@ -65,6 +65,7 @@ from course_lab import (
     claims,
     comparison,
     cost,
+    evidence,
     plans,
     plots,
     published,
@@ -657,17 +658,15 @@ compared.dropna(axis=1, how="all").fillna("")
 # usual start and from one of a tenth, and by coupled Adam. Here are its runs that are kept:
 
 # %%
-kept_folder, trained = results.kept_folder(), {}
-for run in plans.read_plan("optimiser-and-cone").runs:
-    if not (kept_folder / run.key / "result.json").exists():
-        continue  # this run is not computed yet
-    metrics = course_lab.read_kept(run.key)["metrics"]
-    if "geometry" in metrics:  # an older result has none
-        name = run.recipe.removeprefix("ptb/vd-lstm-200/")
-        start = run.change.get("words.init", 0.1)
-        trained.setdefault(f"{name}, start {start}", []).append(metrics)
-sgd = full["tied-augmented"]["metrics"]
-trained["tied-augmented by SGD, start 0.1"] = [sgd]
+trained = {}
+kept_runs = evidence.of_plan(evidence.read(), "optimiser-and-cone")
+for planned, run in kept_runs:
+    if run and "geometry" in run.content["metrics"]:
+        name = planned.recipe.removeprefix("ptb/vd-lstm-200/")
+        start = planned.experiment().words.options["init"]
+        key = f"{name}, start {start}"
+        trained.setdefault(key, []).append(run.content["metrics"])
+trained["tied-augmented, by SGD"] = [full["tied-augmented"]["metrics"]]
 
 
 # %%

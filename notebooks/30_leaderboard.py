@@ -265,8 +265,8 @@ print(*dict.fromkeys(commands), sep="\n")
 
 # %% [markdown]
 # Hours decide what is tested. Here are the plans that have a kept run or an estimate, with the hours that the
-# kept runs took. Wall time is of one core for nearly all runs, and of a GPU for a few. A run that is missing was
-# not computed yet, for want of hours. The papers' own plans that have neither are of GPU days each.
+# kept runs took: wall time, of one or two cores for most runs and of a GPU for the others. A run that is missing has
+# not been computed yet, for want of hours. Plans with neither a kept run nor an estimate are left out.
 
 # %%
 spent = evidence.hours(of)

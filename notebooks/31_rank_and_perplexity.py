@@ -78,9 +78,11 @@ published = ranks.published_points()
 # - The *latent dropout* of a mixture's contexts acts in training only. With less dropout the rank is higher.
 #
 # In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the least
-# rank is the reference: of the exchanges that is the softmax. For our values of $c$ and $k$ it is GSS(30, 3), the control of [lesson
-# 10](10_monotone_softmaxes.ipynb). All rows of a group share their reference, so its luck is in all of them. The
-# columns *softmax* therefore have the difference from the softmax with all else equal, and its interval.
+# rank is the reference: of the exchanges it is the softmax, and of our values of $c$ and $k$ it is GSS(30, 3), the
+# control of [lesson 10](10_monotone_softmaxes.ipynb). All rows of a group share their reference, so its luck is in
+# all of them. The columns *softmax* therefore have the difference from the softmax with all else equal, and its
+# interval. The column *evidence* says whether the reference has read a whole text and beats counting there, see
+# [notebook 30](30_leaderboard.ipynb), and whether there are two pairs of seeds. Other rows are small runs for the eye.
 #
 # A *difference* in the tables is 100 times the change of log perplexity from the reference, nearly per cent. One
 # of our settings whose rank is within 1 % of the reference's is left out. The column *p* is corrected by Holm over
@@ -118,13 +120,6 @@ display(Markdown(
     "and are not corrected."
 ))  # fmt: skip
 display(printed.rename(columns={"rank": "rank, ratio"}).round(2))
-
-# %% [markdown]
-# Which of our rows are evidence? Those of models that beat counting, which no small run does:
-
-# %%
-strong = several[several.tier != "small"]
-display(Markdown(ranks.told(strong)))
 
 # %% [markdown]
 # Look at the two published knobs together. In the paper, more components raise the rank and lower the
@@ -229,8 +224,8 @@ print(ratio.round(1).to_string())
 # seeds count as points. With three seeds the interval is then all of $[-1, 1]$.
 #
 # We take the experiment that has the most settings of layers that set the rank, and one on a whole text before any
-# on a part. An experiment here is one model, one text, one budget and one learning rate. The rate changes perplexity and hardly the rank, so several rates at
-# once would hide what the rank does.
+# on a part. An experiment here is one model, one text, one budget and one learning rate. The rate changes perplexity
+# and hardly the rank, so several rates at once would hide what the rank does.
 
 # %%
 chosen = ranks.most_settings(points)
@@ -426,31 +421,31 @@ check("31.2", needed, gives)
 
 # %% [markdown]
 # ## What we saw
-
-# Interventions by models that beat counting:
+#
+# These interventions are evidence:
 
 # %%
-display(Markdown(ranks.told(strong)))
+display(Markdown(ranks.told(changes[changes.evidence])))
 
 # %% [markdown]
 # GSS and SigSoftmax add no parameters, while a mixture does. If rank were what lowers perplexity, every such layer
-# of the plan `desk` would lower it. Small runs are no evidence. They and the published rows show:
+# of the plan `desk` would lower it. The other runs and the published rows show:
 
 # %%
 dropout = printed[printed.knob == "latent dropout"]
 most = dropout.difference.max()
-small = changes[changes.tier == "small"]
-surely = small[small.p < 0.05]
+others = changes[~changes.evidence]
+surely = others[others.p < 0.05]
 falls = int((surely.difference < 0).sum())
 rises = len(surely) - falls
 
 # %%
 display(
     Markdown(
-        f"In small runs {len(small)} interventions raise the rank, up to "
-        f"{small['rank'].max():.0f}-fold. After Holm's correction "
+        f"In them {len(others)} interventions raise the rank, up to "
+        f"{others['rank'].max():.0f}-fold. After Holm's correction "
         f"perplexity surely falls in {falls} and rises in {rises} of "
-        f"{small.p.count()}. In print less dropout raises perplexity by "
+        f"{others.p.count()}. In print less dropout raises perplexity by "
         f"up to {most:.0f} % and never lowers the rank, while more "
         "components raise the rank and lower perplexity. Over the grid "
         "of c and k the correlation is "

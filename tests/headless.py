@@ -11,9 +11,9 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update"
 ).split()
-# No name but this machine's is known, so nothing is fetched from elsewhere. A page that intercepts
-# its requests would have the same effect, without a cache: twice the time for a whole website.
-FLAGS.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+# No name but this machine's is known, so nothing is fetched from elsewhere. Intercepting each
+# request would do the same without the browser's cache, and take a third longer.
+FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
 def launched():

@@ -50,28 +50,42 @@ def test_an_intervention_is_a_pair_of_settings_that_differ_in_one_knob(keep):
     assert (table["last valid"] / table.perplexity).tolist() == pytest.approx([3] * len(table))
 
 
-def test_an_exchange_of_the_softmax_is_an_intervention_and_whole_texts_come_first(keep):
+def test_an_exchange_of_the_softmax_is_an_intervention_and_evidence_comes_first(keep):
     """A result from before a setting was invented is of the same setting as one that has none."""
     old = "ptb/desk/tied"
+    counts = {"unigram": 600.0, "Kneser-Ney 3": 150.0, "Kneser-Ney 5": 140.0}
+    text = evidence.text_of(Planned(old, "full", 1, {}).experiment().to_dict())
+    results.write_table("ngrams", {"rows": [{"text": text, "test": counts}]})
+    small = {"corpus.small": {"train": 1000, "valid": 100, "test": 100, "words": 50}}
     for seed in (1, 2, 3):
+        keep(old, seed, 120.0, 200, small)
+        for method in ("mos", "gss", "sigsoftmax"):  # more settings than on the whole text
+            keep(f"ptb/desk/{method}", seed, 110.0, 400, small)
         keep(old, seed, 90.0 + seed / 10, 200)
         keep("ptb/desk/mos", seed, 81.0, 2400)
         keep("ptb/desk/cosine", seed, 70.0, 2400)  # no other output layer
+        keep(old, seed, 99.0, 200, {"output_layer.bias": True})  # not the layer of the recipe
     of = evidence.read()
     for run in of.runs:
         if run.setting.recipe == old:
             assert run.content["experiment"]["optimisation"].pop("tied_until") is None
     table = ranks.points(of)
-    (row,) = ranks.interventions(table).to_dict("records")
+    changes = ranks.interventions(table)
+    assert changes.evidence.tolist() == [True, False, False, False]
+    row = changes.iloc[0].to_dict()
     assert (row["knob"], row["from"], row["to"], row["n"]) == (ranks.LAYER, "tied", "mos", 3)
     d = [100 * np.log(81 / (90 + s / 10)) for s in (1, 2, 3)]
-    assert row["difference"] == row["from softmax"] == pytest.approx(np.mean(d))
+    assert row["difference"] == pytest.approx(np.mean(d))
     assert row["rank"] == 12 and row["low"] < row["difference"] < row["high"] < 0
-    told = ranks.told(ranks.interventions(table))
-    assert told.startswith("- output layer, from tied to mos, on ptb: 12.0 times the rank")
-    assert "no" in ranks.told(ranks.interventions(table[:0])).lower()
-    assert set(ranks.most_settings(table).method) == {"tied", "mos"}
+    (told,) = ranks.told(changes[changes.evidence]).splitlines()
+    assert told.startswith("- The output layer goes from tied to mos on ptb: the rank is 12.0 ")
+    assert f"differs by {np.mean(d):.1f} % [" in told and told.endswith("over 3 pairs of seeds.")
+    assert ranks.told(changes[:0]) == "No intervention is kept that is evidence."
+    chosen = ranks.most_settings(table)
+    assert set(chosen.method) == {"tied", "mos"} and set(chosen.tier) == {"desk"}
     assert ranks.most_settings(table[table.method == "tied"]).empty
+    of.ngrams.clear()  # a baseline that may be worse than counting is no evidence
+    assert not ranks.interventions(ranks.points(of)).evidence.any()
 
 
 def test_p_is_corrected_over_all_rises_and_an_equal_rank_is_none(keep):
