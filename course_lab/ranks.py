@@ -131,7 +131,7 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     tested = [row for row in rows if "p" in row]
     for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
         row["p"] = float(p)
-    return pd.DataFrame(rows, columns=CHANGES)
+    return pd.DataFrame(rows, columns=CHANGES).astype({"evidence": bool})
 
 
 def _exchanged(table: "pd.DataFrame", figure: str) -> list[dict]:
