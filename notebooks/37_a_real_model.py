@@ -32,9 +32,9 @@
 # | profile | minutes | runs on | what is read |
 # |---|---|---|---|
 # | smoke | 0.2 | any CPU | the kept figures |
-# | quick | 6 | two CPU cores | the model, 512 tokens of prose |
-# | standard | 6 | two CPU cores | the same |
-# | full | 6 | two CPU cores | the same |
+# | quick | 1 | two CPU cores | the model, 512 tokens of prose |
+# | standard | 1 | two CPU cores | the same |
+# | full | 1 | two CPU cores | the same |
 #
 # The minutes are those with the model on this machine. Without it the lesson shows the kept figures, in
 # seconds. Below stands how long the figures took.

@@ -46,6 +46,10 @@ def examine(
             help="Seconds for the search for words that no context makes the likeliest; 0: none.",
         ),
     ] = 0,
+    atlas: Annotated[
+        Path | None,
+        typer.Option(help="Table of your own matrices that severities are compared with, too."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the report; default: one of its own in build/examine."),
@@ -74,6 +78,7 @@ def examine(
         matrix=matrix,
         counts=counts,
         first_places=first_places,
+        atlas=atlas,
     )
     # the report
     path = checkpoint.resolve()
@@ -113,32 +118,57 @@ def examine(
 
 
 def atlas(
+    checkpoints: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Checkpoints of your own, of which --out makes a table."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for your own table, which examine --atlas reads.")
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Fetch what is missing, and compute the table anew.")
     ] = False,
 ) -> None:
-    """Print what public word matrices are like: those of models that packages carry."""
+    """Print what public word matrices are like: those of models that packages carry.
+
+    With checkpoints, the same is computed of your own matrices.
+    """
+    from tqdm import tqdm
+
     from course_lab.corpora.packaged import PACKAGED, fetch_packaged
     from course_lab.examine import atlas as table
+    from course_lab.examine import atlas_rows
+    from course_lab.results import run_or_path
 
+    if out is not None and not checkpoints:
+        raise CourseError("--out FILE is for the table of checkpoints, and none is named")
+    if again and checkpoints:
+        raise CourseError("--again computes the public table; name no checkpoint with it")
     if again:
         path = _beside_the_code(table.FILE)
         for name in PACKAGED:
             fetch_packaged(name)
-        table.write([table.row_of(name) for name in PACKAGED], path)
+        atlas_rows.write([atlas_rows.row_of(name) for name in PACKAGED], path)
         table.atlas.cache_clear()
-    for row in table.atlas():
+    rows = table.atlas()
+    if checkpoints:
+        found = [run_or_path(checkpoint) for checkpoint in checkpoints]
+        rows = [atlas_rows.row_of_file(path) for path in tqdm(found, unit="matrix", disable=None)]
+    for row in rows:
         use = {True: "predicts", False: "reads", None: "unknown"}[row["predicts"]]
         tied = ", tied" if row["tied"] else ""
         print(f"{row['name']}: {row['words']:,} × {row['size']}, {use}{tied}")
         print(f"  {row['title']}\n  {row['verdict']}")
         print("  " + "; ".join(f"{name} {value:.3g}" for name, value in row["measures"].items()))
+    if out is not None:
+        atlas_rows.write(list(rows), out)
+        print(f"\n{out}: {len(rows)} rows; compare with them by examine --atlas {out}")
 
 
 def tour() -> None:
     """Compute the figures of lesson 37 anew, and keep them in this clone of the course.
 
-    It takes some minutes, and needs SmolLM2's file, which `data fetch smollm2` brings.
+    It takes half a minute, and needs SmolLM2's file, which `data fetch smollm2` brings.
     """
     from course_lab.examine import tour as lesson
 

@@ -2,7 +2,9 @@
 
 Beside chance, which every severity is measured from, stands what trained matrices have: those of
 models that packages of the ordinary index carry. The table has numbers only, each row with its
-source and the SHA-256 of the file. `python -m course_lab atlas --again` computes it anew.
+source and the SHA-256 of the file. `python -m course_lab atlas --again` computes it anew, and
+`python -m course_lab atlas CHECKPOINT … --out mine.json` makes a table of one's own matrices, which
+`examine --atlas mine.json` takes beside the public ones.
 """
 
 import json
@@ -11,29 +13,29 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lab.corpora.packaged import PACKAGED, check_packaged
-from course_lab.examine.crowds import crowds
-from course_lab.examine.diagnosis import Diagnosis, diagnose
-from course_lab.examine.examination import draw
-from course_lab.examine.matrices import read
-from course_lab.examine.measures import Spectra, isoscore
-from course_lab.examine.record import plain
-from course_lib.metrics import geometry
+from course_lab.examine.diagnosis import Diagnosis
+from course_lab.examine.source import Source
+from course_lib.errors import CourseError
 
 FILE = "atlas.json"
-DIGITS = 4  # significant ones of each number
-# whether it predicts, where the file does not say
-KNOWN = {"glove": False, "minilm": False, "wordllama": False}
+
+
+# how a matrix is called by whether it predicts
+USES = {True: "matrices that predict", False: "matrices that only read", None: "matrices"}
 
 
 class Rank(NamedTuple):
-    """The severity's place among public matrices: so many of them have a lower one."""
+    """The severity's place among the matrices of the atlas: so many of them have a lower one.
+
+    among: what these matrices do.
+    """
 
     below: int
     matrices: int
+    among: str
 
     def __str__(self) -> str:
-        return f"more than {self.below} of {self.matrices} public matrices"
+        return f"more than {self.below} of {self.matrices} {self.among} in the atlas"
 
 
 @cache
@@ -43,66 +45,63 @@ def atlas() -> tuple[dict, ...]:
     return tuple(json.loads(text)["matrices"])
 
 
-def rank(name: str, severity: float, sha256: str | None = None) -> Rank:
+def rank(
+    name: str,
+    severity: float,
+    predicts: bool | None = None,
+    sha256: str | None = None,
+    own: tuple[dict, ...] = (),
+) -> Rank:
     """Return where a finding's severity stands among those of the atlas.
 
-    name: of the finding. severity: of the matrix at hand, as it is without counts. sha256: of its
-    file, so that it is not compared with itself.
+    name: of the finding. severity: of the matrix at hand, as it is without counts. predicts:
+    whether it predicts; only matrices of the same use are compared with it, and all of them where
+    nobody knows. sha256: of its file, so that it is not compared with itself. own: rows of the
+    user's own table, which count beside the public ones.
     """
-    rows = [row for row in atlas() if row["sha256"] != sha256 and name in row["severities"]]
-    return Rank(sum(row["severities"][name] < severity for row in rows), len(rows))
+    rows = [
+        row
+        for row in (*atlas(), *own)
+        if row["sha256"] != sha256
+        and name in row["severities"]
+        and (predicts is None or row["predicts"] is predicts)
+    ]
+    below = sum(row["severities"][name] < severity for row in rows)
+    return Rank(below, len(rows), USES[predicts])
 
 
-def ranks(diagnosis: Diagnosis, sha256: str | None = None) -> dict[str, Rank]:
+def ranks(
+    diagnosis: Diagnosis,
+    predicts: bool | None = None,
+    sha256: str | None = None,
+    own: tuple[dict, ...] = (),
+) -> dict[str, Rank]:
     """Return the rank of every finding of a matrix that the atlas has, by the finding's name."""
-    found = {f.name: rank(f.name, f.severity, sha256) for f in diagnosis.findings}
+    found = {f.name: rank(f.name, f.severity, predicts, sha256, own) for f in diagnosis.findings}
     return {name: place for name, place in found.items() if place.matrices}
 
 
-def row_of(name: str) -> dict:
-    """Return the row of a packaged model that is on this machine; CourseError if it is not."""
-    model = PACKAGED[name]
-    check_packaged(model)
-    source = read(model.path)
-    predicts = KNOWN.get(name, source.predicts)
-    W = draw(source.W)
-    diagnosis = diagnose(W, None, predicts)
-    spectra = Spectra.of(W)
-    drift = geometry.common_drift(W)
-    numbers = {
-        "mean cosine": drift.cosine,
-        "share of the mean vector": drift.share,
-        "IsoScore": isoscore(spectra.centred, W.shape[1]),
-        "stable rank": geometry.stable_rank(spectra.whole),
-        "equal rows": sum(len(crowd.rows) for crowd in crowds(W)),
-    }
-    severities = {finding.name: finding.severity for finding in diagnosis.findings}
-    return {
-        "name": name,
-        "title": model.title,
-        "source": [wheel.requirement for wheel in model.wheels],
-        "sha256": model.sha256,
-        "licence": model.licence,
-        "matrix": source.name,
-        "words": len(source.W),
-        "size": source.W.shape[1],
-        "examined": len(W),
-        "stored": source.dtype,
-        "tied": source.tied,
-        "predicts": predicts,
-        "verdict": diagnosis.sentence,
-        "severities": {key: _short(value) for key, value in severities.items()},
-        "measures": {key: _short(value) for key, value in numbers.items()},
-    }
+def digest(source: Source) -> str | None:
+    """Return the SHA-256 that tells a checkpoint's file from others."""
+    return next(iter(source.sha256.values()), None)
 
 
-def write(rows: list[dict], path: Path) -> None:
-    """Write the table, by falling number of words."""
-    rows = sorted(rows, key=lambda row: (-row["words"], row["name"]))
-    content = plain({"matrices": rows})
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
-def _short(value):
-    return value if isinstance(value, int) else float(f"{value:.{DIGITS}g}")
+def read_rows(path: Path) -> tuple[dict, ...]:
+    """Return the rows of a table that `write` made; CourseError for any other file."""
+    try:
+        rows = json.loads(Path(path).read_text("utf-8"))["matrices"]
+        for row in rows:
+            severities = [float(value) for value in row["severities"].values()]
+            if not all(0 <= value <= 1 for value in severities):
+                raise ValueError(f"{row['name']} has a severity that is not between 0 and 1")
+            if row["predicts"] not in (True, False, None) or "sha256" not in row:
+                raise ValueError(
+                    f"{row['name']} does not say whether it predicts, or of which file"
+                )
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CourseError(
+            f"{path} is no table of `python -m course_lab atlas CHECKPOINT … --out FILE` ({error})"
+        ) from None
+    return tuple(rows)

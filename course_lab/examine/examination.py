@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lab import corpora
+from course_lab.examine import atlas as tables
 from course_lab.examine import course_runs, measures, real_models, unargmaxable
 from course_lab.examine import frequencies as counting
 from course_lab.examine.chance import random_spectrum
@@ -40,6 +41,7 @@ def examine(
     matrix: str | None = None,
     counts: Path | None = None,
     first_places: float = 0.0,
+    atlas: Path | None = None,
 ) -> Examination:
     """Examine the output matrix of a checkpoint.
 
@@ -54,6 +56,8 @@ def examine(
     counts: a file of counts in place of a text.
     first_places: the seconds that may be spent on the words that no context makes the likeliest.
         With 0 nothing is said of them.
+    atlas: a table of the user's own matrices, which `python -m course_lab atlas` makes; severities
+        are compared with its rows, too.
 
     Nothing else is read or fetched. A run brings the counts of its words. Its perplexity needs the
     text: it is there if that is an embedded corpus, which needs neither a file nor the network, or
@@ -64,12 +68,14 @@ def examine(
     if not first_places >= 0:
         raise CourseError(f"first_places is a number of seconds, 0 or more, not {first_places}")
     # the matrix, the text it was trained on, and how often each word occurs
+    others = () if atlas is None else tables.read_rows(atlas)
     words = len(counting.read_counts(counts)[1]) if counts is not None else None
     source = read(path, matrix, words)
     text, no_text = _text_of_run(source, corpus)
     frequencies, no_counts = _frequencies(source, text, corpus, counts)
     # the examination
     examination, repaired = _examine(source, frequencies, no_counts)
+    examination = replace(examination, atlas=others)
     if first_places > 0:
         places = unargmaxable.first_places(source.W, first_places, source.bias)
         sampled = examination.sampled

@@ -52,8 +52,8 @@ def from_text(corpus, encode: Tokenizer | None, N: int) -> Frequencies:
     lines = corpus.decode(corpus.train).split("\n")
     for start in range(0, len(lines), LINES):
         texts = encode.encode_batch(lines[start : start + LINES], add_special_tokens=False)
-        for text in texts:
-            counts += np.bincount(text.ids, minlength=N)
+        ids = np.concatenate([np.array(text.ids, dtype=int) for text in texts])
+        counts += np.bincount(ids, minlength=N)
     source = f"train split of {corpus.name}, by the checkpoint's tokenizer"
     return Frequencies(counts, _pieces(encode, N), source)
 

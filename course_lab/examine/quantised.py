@@ -31,7 +31,7 @@ def kinds() -> dict[int, Kind]:
     found = {}
     for name in TYPES:
         number = gguf.GGMLQuantizationType[name]
-        read = partial(_as_float64 if name == "F64" else gguf.quants.dequantize, qtype=number)
+        read = partial(_as_float64 if name == "F64" else _dequantised, qtype=number)
         found[int(number)] = Kind(name, *gguf.GGML_QUANT_SIZES[number], read)
     return found
 
@@ -44,6 +44,17 @@ def name_of(number: int) -> str:
         return gguf.GGMLQuantizationType(number).name
     except ValueError:
         return f"type {number}"
+
+
+def _dequantised(blocks: np.ndarray, qtype) -> np.ndarray:
+    """Return the numbers of blocks (n, bytes), a block a row, as the library reads them.
+
+    The library walks 16 rows at a time, and a step costs it as much as thousands of numbers, so it
+    is handed all blocks as one row.
+    """
+    from gguf import quants
+
+    return quants.dequantize(blocks.reshape(1, -1), qtype).reshape(len(blocks), -1)
 
 
 def _as_float64(blocks: np.ndarray, qtype) -> np.ndarray:

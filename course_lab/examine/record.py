@@ -25,7 +25,8 @@ class Examination:
     values; random: those of a Gaussian matrix of the same shape. counted: where the counts come
     from. unknown: why there are no counts. not_run: why there is no perplexity. sampled: what was
     computed on a part. together: rows of W that are equal or nearly so. never_first: rows of the
-    whole matrix that no context puts first, None if nobody asked. names: of all its rows.
+    whole matrix that no context puts first, None if nobody asked. names: of all its rows. atlas:
+    rows of the user's own table of matrices, with which it is compared beside the public ones.
     """
 
     source: Source
@@ -45,6 +46,7 @@ class Examination:
     together: tuple[Crowd, ...] = field(default=(), repr=False)
     never_first: FirstPlaces | None = field(default=None, repr=False)
     names: list[str] | None = field(default=None, repr=False)
+    atlas: tuple[dict, ...] = field(default=(), repr=False)
     against: "Examination | None" = None
 
     def called(self, rows) -> list[str]:

@@ -108,15 +108,15 @@ def _said(text: str) -> str:
 
 
 def places(examination: Examination) -> dict[str, atlas.Rank]:
-    """Return where the severities stand among those of public matrices, by the finding's name.
+    """Return where the severities stand among those of the atlas, by the finding's name.
 
     The atlas knows no counts, so where they are known the matrix is judged without them again.
     """
     diagnosis = examination.diagnosis
     if examination.groups is not None:
         diagnosis = diagnose(examination.W)
-    digest = next(iter(examination.source.sha256.values()), None)
-    return atlas.ranks(diagnosis, digest)
+    source = examination.source
+    return atlas.ranks(diagnosis, source.predicts, atlas.digest(source), examination.atlas)
 
 
 def _findings(examination: Examination) -> str:

@@ -29,7 +29,7 @@ from course_lab.examine.llama import read_llama
 from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import Spectra
-from course_lab.examine.real_models import Reading, encoding, read_ids
+from course_lab.examine.real_models import Reading, encoding
 from course_lab.examine.record import plain
 from course_lab.examine.repairs import REPAIRS
 from course_lab.examine.weighted import weighted_measures
@@ -105,16 +105,15 @@ def _tour() -> dict:
     words = names_of(W, source.words, counts)
     clock("words by name")
     ids = encode.encode(corpus.decode(corpus.valid[: 2 * TOKENS])).ids[: TOKENS + 1]
-    reading = read_ids(source, torch.tensor(ids))
+    model = read_llama(MODEL.path)
+    reading = Reading(model.contexts(torch.tensor(ids[:-1])), torch.tensor(ids[1:]))
+    goes_on = encode.decode(model.generate(encode.encode(SENTENCE).ids, 2))
     clock("the model's run")
     repairs = repairs_of(reading, W)
     clock("repairs")
     lost = reading.lost(W)
     start = lost_at_the_start(W, counts)
     clock("the lost gradient")
-    model = read_llama(MODEL.path)
-    goes_on = encode.decode(model.generate(encode.encode(SENTENCE).ids, 2))
-    clock("a sentence")
     return {
         "words": len(W),
         "size": W.shape[1],

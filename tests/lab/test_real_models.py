@@ -17,7 +17,16 @@ from typer.testing import CliRunner
 from course_lab import corpora, examine, notebook_source, results
 from course_lab.cli import application
 from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
-from course_lab.examine import atlas, gguf_files, llama, onnx_files, quantised, real_models, tour
+from course_lab.examine import (
+    atlas,
+    atlas_rows,
+    gguf_files,
+    llama,
+    onnx_files,
+    quantised,
+    real_models,
+    tour,
+)
 from course_lab.examine import crowds as crowding
 from course_lab.examine.crowds import crowds
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
@@ -1006,6 +1015,19 @@ def test_what_cannot_be_run_says_why(tmp_path):
     assert os.listdir(tmp_path) == ["W.npy"]
 
 
+def test_blocks_are_read_as_the_library_reads_rows_of_them():
+    """Whatever shape the library is handed: its own loop over rows costs ten times as much."""
+    import gguf
+
+    rows = gaussian(40, 256, seed=3).float().numpy()
+    for name in ("Q8_0", "Q4_0", "Q5_1"):
+        number = gguf.GGMLQuantizationType[name]
+        stored = gguf.quants.quantize(rows, number)
+        kind = quantised.kinds()[int(number)]
+        ours = kind.read(stored.reshape(-1, kind.size)).reshape(rows.shape)
+        assert (ours == gguf.quants.dequantize(stored, number)).all()
+
+
 # --- the atlas, and the figures of lesson 37 -----------------------------------------------------
 
 
@@ -1021,18 +1043,71 @@ def test_the_atlas_has_a_source_for_every_row():
         }  # fmt: skip
         assert all(0 <= value <= 1 for value in row["severities"].values())
         assert row["predicts"] is False or "reads" not in row["title"]
-        assert row["predicts"] is atlas.KNOWN.get(row["name"], row["predicts"])
+        assert row["predicts"] is atlas_rows.KNOWN.get(row["name"], row["predicts"])
     assert [row["words"] for row in rows] == sorted((row["words"] for row in rows), reverse=True)
 
 
 def test_a_severity_has_its_place_among_public_matrices(monkeypatch):
-    rows = [{"sha256": str(i), "severities": {"low_rank": i / 10}} for i in range(10)]
-    monkeypatch.setattr(atlas, "atlas", lambda: rows)
-    assert atlas.rank("low_rank", 0.35) == (4, 10)
-    assert atlas.rank("low_rank", 0.35, sha256="1") == (3, 9)  # not with itself
-    assert str(atlas.rank("low_rank", 1.0)) == "more than 10 of 10 public matrices"
+    rows = [
+        {"sha256": str(i), "severities": {"low_rank": i / 10}, "predicts": i < 5} for i in range(10)
+    ]
+    monkeypatch.setattr(atlas, "atlas", lambda: tuple(rows))
+    assert atlas.rank("low_rank", 0.35)[:2] == (4, 10)
+    assert atlas.rank("low_rank", 0.35, sha256="1")[:2] == (3, 9)  # not with itself
+    assert str(atlas.rank("low_rank", 1.0)) == "more than 10 of 10 matrices in the atlas"
     found = atlas.ranks(examine.diagnose(gaussian(300, 16)))
     assert found == {"low_rank": atlas.rank("low_rank", found["low_rank"].below / 10)}
+
+
+def test_a_matrix_is_compared_with_those_of_its_use(monkeypatch):
+    rows = [
+        {"sha256": str(i), "severities": {"low_rank": i / 10}, "predicts": i < 5} for i in range(10)
+    ]
+    monkeypatch.setattr(atlas, "atlas", lambda: tuple(rows))
+    assert atlas.rank("low_rank", 0.75, predicts=True) == (5, 5, "matrices that predict")
+    assert atlas.rank("low_rank", 0.75, predicts=False) == (3, 5, "matrices that only read")
+    own = ({"sha256": "x", "severities": {"low_rank": 0.9}, "predicts": True},)
+    assert atlas.rank("low_rank", 0.75, predicts=True, own=own)[:2] == (5, 6)
+
+
+def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("first", "second"):
+        np.save(tmp_path / f"{name}.npy", rng.standard_normal((300, 16)) + 0.5)
+    files = [str(tmp_path / f"{name}.npy") for name in ("first", "second")]
+    table = tmp_path / "mine.json"
+    result = CliRunner().invoke(application(), ["atlas", *files, "--out", str(table)])
+    assert result.exit_code == 0 and "first.npy: 300 × 16" in result.output
+    rows = atlas.read_rows(table)
+    assert [row["name"] for row in rows] == ["first.npy", "second.npy"]
+    alone = places(examine.examine(files[0]))["common_direction"]
+    beside = places(examine.examine(files[0], atlas=table))["common_direction"]
+    assert beside.matrices == alone.matrices + 1  # the second; the first is not held to itself
+    out = ["--out", str(tmp_path / "report"), "--atlas", str(table)]
+    result = CliRunner().invoke(application(), ["examine", files[0], *out])
+    assert str(beside) in result.output
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "[]", "{}", "[" * 9999, '{"matrices": [1]}', '{"matrices": [{"severities": {}}]}',
+        '{"matrices": [{"name": "a", "severities": {"low_rank": 7}, "predicts": null}]}',
+        '{"matrices": [{"name": "a", "severities": {"low_rank": 0.5}, "predicts": "yes"}]}',
+    ],
+)  # fmt: skip
+def test_what_is_no_table_is_refused(tmp_path, content):
+    (tmp_path / "mine.json").write_text(content)
+    with pytest.raises(CourseError, match="mine.json is no table of"):
+        atlas.read_rows(tmp_path / "mine.json")
+    with pytest.raises(CourseError, match="nothing.json cannot be read"):
+        atlas.read_rows(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize("arguments", [["--out", "mine.json"], ["W.npy", "--again"]])
+def test_the_public_table_and_one_s_own_are_not_mixed(arguments):
+    with pytest.raises(CourseError, match="none is named|name no checkpoint"):
+        CliRunner().invoke(application(), ["atlas", *arguments], catch_exceptions=False)
 
 
 def test_the_place_is_that_of_the_matrix_without_counts(tmp_path):
@@ -1050,7 +1125,7 @@ def test_the_atlas_is_that_of_the_files(name):
     if not PACKAGED[name].path.is_file() or PACKAGED[name].size > 20_000_000:
         pytest.skip("the file has not been fetched, or takes long")
     (kept,) = [row for row in atlas.atlas() if row["name"] == name]
-    row = atlas.row_of(name)
+    row = atlas_rows.row_of(name)
     assert row["severities"] == pytest.approx(kept["severities"], rel=1e-3, abs=1e-5)
     assert row["measures"] == pytest.approx(kept["measures"], rel=1e-3, abs=1e-5)
 
