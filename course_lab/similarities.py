@@ -14,6 +14,7 @@ from course_lab.evidence import Evidence, Run
 from course_lab.pair_cosines import COSINES, COUNTS, KINDS
 from course_lab.planned import short_variant
 from course_lab.recipes import recipes
+from course_lab.statistics import wins
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -117,6 +118,48 @@ def wins_of(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
                 row = {"first": one, "second": other, "lists": len(rho), "kind": kind}
                 rows.append(row | {"wins": int(np.sum(rho[one] > rho[other]))})
     return pd.DataFrame(rows, columns=["first", "second", "wins", "lists", "kind"])
+
+
+def win_matrices(
+    table: "pd.DataFrame", family: str, seeds: tuple[int, int] = (1, 2)
+) -> list["pd.DataFrame"]:
+    """Return for two seeds on how many lists a row's method has a greater ρ than a column's.
+
+    table: of `scores`. The methods are those of the family that have runs of both seeds, in the
+    order of their wins at the first. Lists of fewer than `ENOUGH` pairs do not count; the tables'
+    `attrs["lists"]` says how many do. None where no two methods have both seeds.
+    """
+    long = table[(table.family == family) & (table.pairs >= ENOUGH) & table.seed.isin(seeds)]
+    rho = long.pivot_table(index="list", columns=["seed", "method"], values="rho")
+    both = set.intersection(*({m for s, m in rho if s == seed} for seed in seeds))
+    if len(both) < 2:
+        return []
+    matrices = [wins({m: rho[seed, m] for m in sorted(both)}) for seed in seeds]
+    order = matrices[0].sum(axis=1).sort_values(ascending=False, kind="stable").index
+    matrices = [matrix.loc[order, order] for matrix in matrices]
+    for matrix in matrices:
+        matrix.attrs["lists"] = len(rho)
+    return matrices
+
+
+def changed_winners(one: "pd.DataFrame", other: "pd.DataFrame") -> tuple[int, int]:
+    """Return of how many pairs of methods two win matrices name different winners, and of all.
+
+    A pair that wins equally often has no winner, which differs from having one.
+    """
+    ahead = [np.sign(matrix.to_numpy() - matrix.to_numpy().T) for matrix in (one, other)]
+    above = np.triu_indices(len(one), 1)
+    differ = ahead[0][above] != ahead[1][above]
+    return int(differ.sum()), len(differ)
+
+
+def published_wins(corpus: str) -> "pd.DataFrame":
+    """Return parthiban2021's counts of wins on a corpus, made of its Table S3."""
+    group = published_scores().query("corpus == @corpus")
+    rho = group.pivot_table(index="list", columns="method", values="rho")
+    matrix = wins({method: rho[method] for method in rho})
+    order = matrix.sum(axis=1).sort_values(ascending=False, kind="stable").index
+    return matrix.loc[order, order]
 
 
 def published_scores() -> "pd.DataFrame":

@@ -232,32 +232,63 @@ if len(by_model) > 2:
 #
 # parthiban2021 counts on how many of 13 lists one model's score is greater than another model's. In the
 # paper's Figure 4 a mixture of contexts (*moc*), which has a low rank, wins over a mixture of softmaxes
-# (*mos*). The scores behind the counts are in the paper's Table S3. A sign test gives each count its $p$: how
-# often would thirteen coins fall as unevenly? The coins are independent and the lists are not, so the true
-# $p$ is larger.
+# (*mos*). The scores behind the counts are in the paper's Table S3, from which the figure counts again.
 
 # %%
-rows = []
-couples = [("moc", "mos"), ("mos", "softmax"), ("gss", "softmax")]
-for corpus, group in printed.groupby("corpus"):
-    rho = group.pivot_table(index="list", columns="method", values="rho")
-    for one, other in couples:
-        won, n = int((rho[one] > rho[other]).sum()), len(rho)
-        p = binomtest(won, n).pvalue
-        row = corpus, f"{one} over {other}", f"{won} of {n}", round(p, 3)
-        rows.append(row)
-pd.DataFrame(rows, columns=["corpus", "who wins", "lists", "p"])
+theirs = {title: similarities.published_wins(corpus)
+          for title, corpus in (("Penn Treebank", "ptb"),
+                                ("WikiText-2", "wikitext-2"))}  # fmt: skip
+ptb = theirs["Penn Treebank"]
+won = ptb.loc["moc", "mos"]
+title = f"Published: moc wins over mos on {won} of 13 lists of the PTB"
+plots.show(
+    plots.win_matrices(theirs, 13, title),
+    alt="Two tables, one for each corpus: on how many of 13 lists the "
+    f"row's model has a greater ρ than the column's. {title}.",
+)
+
+# %% [markdown]
+# A sign test gives each count its $p$: how often would thirteen coins fall as unevenly? The coins are independent
+# and the lists are not, so the true $p$ is larger.
+
+# %%
+enough = next(k for k in range(7, 14) if binomtest(k, 13).pvalue < 0.05)
+clear = {name: int((counts >= enough).to_numpy().sum())
+         for name, counts in theirs.items()}  # fmt: skip
+told = ", ".join(f"{n} on the {name}" for name, n in clear.items())
+display(Markdown(
+    f"By coins, *p* is below 0.05 from {enough} wins on. Of "
+    f"{len(ptb) * (len(ptb) - 1) // 2} pairs of models so many have "
+    f"a winner: {told}."
+))  # fmt: skip
 
 # %% [markdown]
 # ### What a second seed does to a count of wins
 #
 # A *family* is one model, text and budget, with different output layers and several seeds. If a win says
-# something about the output layer, two layers must win and lose more unevenly than two seeds of one layer.
+# something about the output layer, its table of wins is the same at another seed.
 
 # %%
 desk = scores[scores.family == "ptb/desk"]
 is_desk = desk.method.nunique() > 1 and desk.seed.nunique() > 1
 family = "ptb/desk" if is_desk else "ptb/transformer-128"
+pair = similarities.win_matrices(scores, family)
+changed, compared = similarities.changed_winners(*pair) if pair else (0, 0)
+if pair:
+    title = f"Another seed, another winner: {changed} of {compared} pairs"
+    lists_won = pair[0].attrs["lists"]
+    both = {"seed 1": pair[0], "seed 2": pair[1]}
+    plots.show(
+        plots.win_matrices(both, lists_won, title),
+        alt="Two tables, one for each seed: on how many lists the row's "
+        f"method has a greater ρ than the column's. {title}.",
+    )
+
+# %% [markdown]
+# The next table has all seeds. If a win says something about the output layer, two layers must also win and lose
+# more unevenly than two seeds of one layer.
+
+# %%
 wins = similarities.wins_of(scores, family)
 uneven = (wins.wins - wins.lists / 2).abs()
 by_kind = uneven.groupby(wins.kind).agg(["mean", "max", "size"])
@@ -380,7 +411,9 @@ display(
         f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
         f"{int((means.centred < means.rho / 2).sum())} owe over half of "
         "their score to the mean row.\n\nThe number of lists won differs "
-        f"from one half of the lists by {told_off}. For "
+        f"from one half of the lists by {told_off}. With another seed "
+        f"{changed} of {compared} pairs of methods have another winner, "
+        "or none. For "
         f"{alike} of {len(table)} output layers the runs exclude a "
         f"difference of {similarities.MARGIN:g} hundredths of ρ from the "
         f"softmax (family `{family}`). A surely higher mean ρ than the "

@@ -16,6 +16,7 @@ from course_lab.plots.evidence import (
     shares,
     tested_claims,
     turned,
+    win_matrices,
 )
 from course_lab.plots.figures import (
     against_frequency,
@@ -189,5 +190,6 @@ __all__ = [
     "turned",
     "two_clouds",
     "where_penalties_lead",
+    "win_matrices",
     "wins",
 ]

@@ -1,14 +1,19 @@
 """Pictures of evidence: rows beside published ones, claims, and what rank and cost go with."""
 
 import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import seaborn
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from course_lab.plots.figures import _name_axes
+from course_lab.plots.figures import _name_axes, wins
 from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIDTH = 54  # letters of a title's line
 NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
@@ -209,27 +214,41 @@ def centring(table, title: str) -> Figure:
     return figure
 
 
-def off_half(wins, title: str) -> Figure:
+def off_half(counts, title: str) -> Figure:
     """Draw how far counts of wins lie from half of the lists: bars, a colour for each kind of pair.
 
-    wins: the DataFrame of `similarities.wins_of`. Which run of a pair is the first one is
+    counts: the DataFrame of `similarities.wins_of`. Which run of a pair is the first one is
         arbitrary, so that a count and its counterpart are one distance.
     """
     figure, ax = panels(height=4.2)
-    off = (wins.wins - wins.lists / 2).abs()
-    kinds = dict.fromkeys(wins.kind)
-    places = np.arange(off.min() % 1, wins.lists.max() / 2 + 0.5)
+    off = (counts.wins - counts.lists / 2).abs()
+    kinds = dict.fromkeys(counts.kind)
+    places = np.arange(off.min() % 1, counts.lists.max() / 2 + 0.5)
     width = 0.8 / len(kinds)
     for i, kind in enumerate(kinds):
-        of_kind = off[wins.kind == kind]
+        of_kind = off[counts.kind == kind]
         share = [(of_kind == place).mean() for place in places]
         at = places + width * (i - (len(kinds) - 1) / 2)
         hatch = ("", "//", "..")[i % 3]
         ax.bar(at, share, width, color=COLOURS[i], hatch=hatch, edgecolor=PAPER, label=kind)
     ax.set_xticks(places)
-    _name_axes(ax, f"lists off half of {wins.lists.max()}", "share of the pairs of runs", "")
+    _name_axes(ax, f"lists off half of {counts.lists.max()}", "share of the pairs of runs", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def win_matrices(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) -> Figure:
+    """Draw tables of wins beside each other, each under its name.
+
+    matrices: DataFrames of `statistics.wins` by name, with the same models. lists: how many there
+        are; half of them is white.
+    """
+    models = max(map(len, matrices.values()))
+    figure, axes = panels(len(matrices), height=2.0 + 0.32 * models, squeeze=False)
+    for ax, (name, matrix) in zip(axes.flat, matrices.items(), strict=True):
+        wins(matrix, lists, name, ax)
+    figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
 
 

@@ -733,6 +733,15 @@ def test_wins_names_rows_and_columns_and_counts_every_pair_but_oneself():
     assert ax.collections[0].get_clim() == (0, 4)
 
 
+def test_win_matrices_stand_under_their_names():
+    table = wins({"one": [1, 2, 3, 0], "two": [0, 3, 1, 2]})
+    figure = plots.win_matrices({"seed 1": table, "seed 2": table.T}, 4, "A title")
+    assert [ax.get_title() for ax in figure.axes] == ["seed 1", "seed 2"]
+    assert figure.get_suptitle() == "A title"
+    told = [[text.get_text() for text in ax.texts] for ax in figure.axes]
+    assert told[0] == told[1][::-1]
+
+
 def test_the_explorer_holds_every_curve_of_every_combination():
     drawn, bent = explorer()
     data = data_in(drawn.page)

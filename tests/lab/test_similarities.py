@@ -51,6 +51,24 @@ def test_wins_are_counted_by_seeds_and_by_methods(scores):
     assert len(wins) == 3 * 3 + 3 * 3
 
 
+def test_win_matrices_are_of_two_seeds(scores):
+    one, other = similarities.win_matrices(scores, "f")
+    assert list(one.index) == list(other.columns) and one.attrs["lists"] == 11
+    assert one.loc["good", "tied"] == 11 and one.loc["tied", "good"] == 0
+    assert similarities.changed_winners(one, one) == (0, len(one) * (len(one) - 1) // 2)
+    n = len(one) * (len(one) - 1) // 2
+    decided = sum(one.iloc[i, j] != one.iloc[j, i] for i in range(len(one)) for j in range(i))
+    assert similarities.changed_winners(one, one.T) == (decided, n)
+    assert similarities.win_matrices(scores, "another") == []
+    assert similarities.win_matrices(scores, "f", seeds=(1, 99)) == []
+
+
+def test_the_paper_s_wins_are_counted_again():
+    table = similarities.published_wins("ptb")
+    assert table.loc["moc", "mos"] + table.loc["mos", "moc"] <= 13
+    assert (table.sum(axis=1).diff().dropna() <= 0).all()
+
+
 def test_the_interval_is_that_of_the_statistics():
     rng = np.random.default_rng(1)
     x = rng.normal(size=80)
