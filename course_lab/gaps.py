@@ -12,21 +12,34 @@ import numpy as np
 from course_lab import comparison, evidence
 from course_lab.evidence import Evidence, Run
 from course_lib.regularizers import ExponentialPrior
+from course_lib.theory.wang2020 import generalisation_gap
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ["setting", "method", "seed", "text", "tier", "tokens", "words", "gamma", "all but gamma"]
+GAMMAS = np.arange(0.55, 3.01, 0.05)  # of the theorem, which are tried at a trained matrix
+COLUMNS = [
+    "setting",
+    "family",
+    "method",
+    "seed",
+    "text",
+    "tier",
+    "tokens",
+    "words",
+    "gamma",
+    "all but gamma",
+]
 COLUMNS += ["all but shape", "train", "valid", "test", "gap", "last gap", "sigma"]
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
     """Return a row for each language model whose training loss is known at its best epoch.
 
-    Columns: setting, a number for each; method, seed, text, tier; tokens of the training split, by
-    the tokens that an epoch reads; words, the size of a cut vocabulary; train, valid and test,
-    losses at the best epoch; gap and last gap, of the validation split at the best epoch and at the
-    last; sigma, the singular values.
+    Columns: setting, a number for each; family, method, seed, text, tier; tokens of the training
+    split, by the tokens that an epoch reads; words, the size of a cut vocabulary; train, valid and
+    test, losses at the best epoch; gap and last gap, of the validation split at the best epoch and
+    at the last; sigma, the singular values.
     gamma, of the prior. all but gamma: a digest of all other settings. all but shape: the same
     digest with the prior's norm in place of its scale. The three are None without a prior.
     """
@@ -41,7 +54,9 @@ def runs(of: Evidence) -> "pd.DataFrame":
                 continue
             last = epochs[max(epochs)]
             corpus = run.content["experiment"]["corpus"]["options"].get("small", {})
-            row = {"setting": number, "method": run.method, "seed": seed, "tier": run.tier}
+            family = evidence.parts_of(setting.recipe)[0]
+            row = {"setting": number, "family": family, "method": run.method, "seed": seed}
+            row |= {"tier": run.tier}
             row |= {"text": evidence.title_of(setting.text), "tokens": best["tokens"]}
             row |= {"words": corpus.get("words"), **_prior(run)}
             row |= {"train": np.log(best["train_perplexity"])}
@@ -102,6 +117,39 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
                 row |= {f"{figure} change": d.mean(), f"{figure} low": low, f"{figure} high": high}
         rows[gamma] = row
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("γ")
+
+
+def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
+    """Return theorem 4.1 evaluated at the word matrices that a family of models has trained.
+
+    table: of `runs`. A row is a method, with the means over its n seeds. Columns: falls, the
+    largest γ with σ_k ≤ σ₁ k^{−γ} for every k; bound, the least of head and tail over m and over γ,
+    divided by C₁ A N / √n; norm, ‖W‖_F; gap, at the best epoch; test, the loss. The theorem wants
+    σ_k ≤ k^{−γ}, so the bound is that of W / c times c, for the least c with σ_k ≤ c k^{−γ}.
+    """
+    import pandas as pd
+
+    members = table[(table.family == family) & table.sigma.map(np.ndim).eq(1)]
+    rows = []
+    for row in members.itertuples():
+        sigma = np.sort(np.asarray(row.sigma, float))[::-1]
+        k = np.arange(1, len(sigma) + 1)
+        falls = (np.log(sigma[0] / sigma[1:]) / np.log(k[1:])).min()
+        least = min(_head_and_tail(sigma, gamma) for gamma in GAMMAS)
+        figures = {"falls": falls, "bound": least, "norm": np.linalg.norm(sigma)}
+        figures |= {"gap": row.gap, "test": row.test}
+        rows.append({"method": row.method, **figures})
+    columns = ["method", "falls", "bound", "norm", "gap", "test"]
+    groups = pd.DataFrame(rows, columns=columns).groupby("method")
+    means: Any = groups.mean()
+    return means.assign(n=groups.size()).sort_values("bound")
+
+
+def _head_and_tail(sigma: np.ndarray, gamma: float) -> float:
+    """Return the least sum of the theorem's two roots over m, for σ_k ≤ c k^{−γ}."""
+    c = float((sigma * np.arange(1, len(sigma) + 1) ** gamma).max())
+    bound = generalisation_gap(sigma / c, gamma, N=1, n=1)
+    return c * (bound.least - bound.confidence)
 
 
 def decay(of: Evidence, plan: str = "generalisation") -> "pd.DataFrame":

@@ -268,6 +268,44 @@ def shares(table, title: str) -> Figure:
     return figure
 
 
+def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
+    """Draw points whose names stand beside them, on a logarithmic axis from left to right.
+
+    x, y: (n,), x above 0. names: (n,), words. A name stands where it lies on no point and on no
+    name before it: to the right of its point, to the left, above or below.
+    """
+    figure, ax = panels(height=4.2)
+    x, y = (np.asarray(values, float) for values in (x, y))
+    ax.plot(x, y, linestyle="", marker="o", color=COLOURS[0])
+    ax.set(xscale="log")
+    ax.margins(x=0.2, y=0.12)
+    places = ax.transData.transform(np.column_stack([x, y])) * 72 / figure.dpi  # in points
+    taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in places]
+    for i, name in enumerate(names):
+        wide, high = 5.2 * len(name), 11.0
+        sides = [(7, 0, "left"), (-7, 0, "right"), (7, -9, "left"), (-7, -9, "right")]
+        sides += [(7, 9, "left"), (-7, 9, "right")]
+        for across, up, align in sides:
+            left = places[i, 0] + across - (wide if align == "right" else 0)
+            bottom = places[i, 1] + up - high / 2
+            box = left, bottom, left + wide, bottom + high
+            if not any(_overlap(box, other) for k, other in enumerate(taken) if k != i):
+                break
+        taken.append(box)
+        place = {"xytext": (across, up), "textcoords": "offset points", "ha": align, "va": "center"}
+        text = ax.annotate(name, (x[i], y[i]), fontsize=9, color=INK, **place)
+        text.set_path_effects(HALO)
+    _name_axes(ax, xlabel, ylabel, "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    return figure
+
+
+def _overlap(one: tuple, other: tuple) -> bool:
+    """Return whether two boxes (left, bottom, right, top) have a point in common."""
+    beside = one[2] < other[0] or other[2] < one[0]
+    return not (beside or one[3] < other[1] or other[3] < one[1])
+
+
 def priced(table, on_front, xlabel: str, title: str) -> Figure:
     """Draw perplexity against cost, each setting a mark, and join those that no other beats.
 

@@ -1,11 +1,13 @@
 """The generalisation gap: by γ with nothing else changed, and by text."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from course_lab import evidence, gaps, results
 from course_lab.planned import Planned
 from course_lib.regularizers import ExponentialPrior
+from course_lib.theory.wang2020 import generalisation_gap
 
 SPECTRUM = "docstrings/transformer-128/spectrum"
 
@@ -75,3 +77,27 @@ def test_each_text_has_its_setting_that_is_best_in_validation_among_those_with_m
     (row,) = gaps.by_size(gaps.runs(evidence.read()), "spectrum-control").itertuples()
     assert (row.n, row.tokens) == (2, 100) and row.gap == pytest.approx(np.log(100 / 50))
     assert gaps.by_size(gaps.runs(evidence.read()), "nothing").empty
+
+
+def trained(**matrices):
+    rows = [
+        {"family": "f", "method": name, "sigma": sigma, "gap": 0.1, "test": 4.0}
+        for name, sigma in matrices.items()
+    ]
+    return gaps.at_trained(pd.DataFrame(rows), "f")
+
+
+def test_the_bound_of_a_trained_matrix_is_that_of_the_theorem():
+    k = np.arange(1, 101)
+    table = trained(steep=1.0 / k, ten=10.0 / k, flat=np.ones(100), other=None)
+    assert list(table.index) == ["steep", "ten", "flat"] and (table.n == 1).all()
+    assert table.falls["steep"] == pytest.approx(1) and table.falls["flat"] == 0
+    assert table.bound["ten"] == pytest.approx(10 * table.bound["steep"])
+    least = [generalisation_gap(1 / k, 1.0, N=1, n=1, delta=1 - 1e-12).least]
+    assert 1.27 < table.bound["steep"] <= least[0]
+    assert (table.bound > table.norm).all()  # the proof splits the norm, which can only add
+    assert table.norm["flat"] == 10
+
+
+def test_without_runs_there_is_no_trained_matrix():
+    assert gaps.at_trained(gaps.runs(evidence.Evidence((), (), {})), "f").empty

@@ -733,6 +733,17 @@ def test_wins_names_rows_and_columns_and_counts_every_pair_but_oneself():
     assert ax.collections[0].get_clim() == (0, 4)
 
 
+def test_no_name_lies_on_another_name_or_point():
+    x, y = np.array([100.0, 101, 102, 300]), np.array([0.1, 0.1, 0.105, 0.5])
+    names = ["first", "second", "third", "fourth"]
+    figure = plots.named_points(x, y, names, "x", "y", "A title")
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert [text.get_text() for text in figure.axes[0].texts] == names
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
 def test_win_matrices_stand_under_their_names():
     table = wins({"one": [1, 2, 3, 0], "two": [0, 3, 1, 2]})
     figure = plots.win_matrices({"seed 1": table, "seed 2": table.T}, 4, "A title")
