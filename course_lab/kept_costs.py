@@ -142,6 +142,22 @@ def published_seconds(corpus: str = "ptb") -> dict[tuple[str, int], float]:
     return dict(zip(keys, rows.value / softmax, strict=True))
 
 
+def by_model(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return what an epoch of each model costs, with its plain softmax.
+
+    table: of `runs`. A row is a text, a model, a machine with its threads, a precision. Columns: n
+    runs; seconds, the median over them of the seconds an epoch; megabytes, the median peak of the
+    process. A model is a family of recipes; of its methods, the softmax with one word matrix is
+    taken, else the softmax with two.
+    """
+    plain = table[table.method.isin(["tied", "untied"]) & ~table.continued]
+    both = plain.groupby("family").method.transform(lambda names: "tied" in set(names))
+    plain = plain[(plain.method == "tied") | ~both]
+    groups = plain.groupby(["text", "family", "machine", "precision"])
+    figures: Any = groups[["seconds", "megabytes"]].median()
+    return figures.assign(n=groups.size())
+
+
 def front(cost, loss) -> np.ndarray:
     """Return which points no other beats: none is both as cheap and as good, and better in one."""
     points = np.column_stack([cost, loss]).astype(float)

@@ -133,6 +133,16 @@ for machine in bench.machine.unique():
     display(factors.loc[machine].round(2).astype(object).fillna(""))
 
 # %% [markdown]
+# ## Seconds an epoch
+#
+# The table has the kept trainings of each model with its plain softmax: the median of the seconds an epoch over
+# *n* runs, and the median peak of the process in megabytes. A machine that ran other work beside the training
+# shows more seconds.
+
+# %%
+kept_costs.by_model(runs).round(0).astype(int)
+
+# %% [markdown]
 # ## Each output layer alone
 #
 # The tables time the forward and the backward pass from given contexts of size 400, by the number of words.
@@ -141,7 +151,8 @@ for machine in bench.machine.unique():
 # compares it with itself, so its distance from 1 shows what chance alone does to a ratio. Single cells may be
 # off by more, because each row has its own measurement. *Softmax by torch* is PyTorch's own chunked
 # cross-entropy. A cell is empty where the plain form does not fit into the machine's memory, or where nothing
-# is kept.
+# is kept. *ms* are milliseconds, and *MB* megabytes beyond the parameters and their gradients. Each number of
+# words is measured with another number of positions, so compare *ms* and *MB* within a column.
 
 # %%
 ratios_of = ["times naive", "times softmax"]
@@ -149,6 +160,8 @@ for (machine, precision), rows in layers.groupby(["machine", "precision"]):
     wide = rows.pivot_table(ratios_of, "method", "words", sort=False)
     display(Markdown(f"**{machine}, {precision}**"))
     display(wide.round(2).astype(object).fillna(""))
+    spent = rows.pivot_table(["ms", "MB"], "method", "words", sort=False)
+    display(spent.round().astype(object).fillna(""))
 
 # %%
 # NBVAL_CHECK_OUTPUT

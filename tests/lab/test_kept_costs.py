@@ -52,6 +52,16 @@ def test_a_mixture_of_fewer_components_has_no_published_ratio():
     assert row.ratio == pytest.approx(3) and np.isnan(row.published)
 
 
+def test_an_epoch_of_a_model_is_that_of_its_plain_softmax():
+    one = table().assign(megabytes=100.0, continued=False)
+    other = one.assign(family="g", method=one.method.replace("tied", "untied"), megabytes=200.0)
+    both = pd.concat([one, one.assign(method="untied", seconds=99.0), other])
+    found = kept_costs.by_model(both).droplevel(["text", "machine", "precision"])
+    assert list(found.index) == ["f", "g"] and list(found.n) == [3, 3]
+    assert list(found.seconds) == [10, 10] and list(found.megabytes) == [100, 200]
+    assert kept_costs.by_model(both.assign(continued=True)).empty
+
+
 def test_validation_chooses_the_front_and_each_setting_has_its_seeds():
     rows = [("a", 1, 10.0, 90.0, 95.0), ("a", 2, 12.0, 92.0, 97.0), ("b", 1, 20.0, 80.0, 99.0)]
     names = ["recipe", "seed", "core minutes", "perplexity", "valid"]
